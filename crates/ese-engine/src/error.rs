@@ -1,0 +1,106 @@
+//! The engine's errors: few kinds, each telling the caller what is true afterwards and what can be done.
+
+use std::io;
+use std::path::PathBuf;
+
+use ese_format::{Generation, PageNumber};
+
+/// Result of engine calls.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong. Unless a variant says otherwise, the call changed nothing and the session can go on.
+#[derive(Debug, thiserror::Error, Clone)]
+pub enum Error {
+    /// Another session changed the record first. Roll back and retry.
+    #[error("write conflict: another transaction changed this record")]
+    WriteConflict,
+    /// The key is already there (unique index).
+    #[error("duplicate key")]
+    KeyDuplicate,
+    /// No record there.
+    #[error("no record found")]
+    RecordNotFound,
+    /// The caller's mistake; the text says which.
+    #[error("{0}")]
+    Usage(String),
+    /// The version store reached its limit: commit or roll back the oldest transaction. ESE: `JET_errVersionStoreOutOfMemory`.
+    #[error("version store is full ({limit_bytes} bytes): a transaction has been open for too long")]
+    VersionStoreFull {
+        /// Configured limit.
+        limit_bytes: usize,
+    },
+    /// The volume is full. The operation was not done; rollback and shutdown work; retry after freeing space.
+    #[error("{path}: disk full; free space and retry (nothing was changed)")]
+    DiskFull {
+        /// File that could not grow.
+        path: PathBuf,
+    },
+    /// Another process or instance uses the files.
+    #[error("{path} is in use by another process")]
+    InUse {
+        /// The locked path.
+        path: PathBuf,
+    },
+    /// Stored bytes are wrong; the text names page or log and the finding.
+    #[error("{path}: {what}")]
+    Corrupt {
+        /// File.
+        path: PathBuf,
+        /// Page, if it is a database page.
+        page: Option<PageNumber>,
+        /// Finding.
+        what: String,
+    },
+    /// The database is dirty and the logs that recovery needs are not there.
+    #[error("{path}: database is dirty and needs log generations {first:X}..{last:X} (hexadecimal), which are not in the log directory",
+        first = required.0.0, last = required.1.0)]
+    LogsMissing {
+        /// Database or log directory.
+        path: PathBuf,
+        /// Required range.
+        required: (Generation, Generation),
+    },
+    /// A write or sync failed; the instance refuses further changes. Restart to recover from the log.
+    #[error("instance is read-only after an I/O error: {0}")]
+    ReadOnly(String),
+    /// A read failed, or a write before anything depended on it.
+    #[error("{path}: {message}")]
+    Io {
+        /// File.
+        path: PathBuf,
+        /// The operating system's text.
+        message: String,
+        /// Its class.
+        kind: io::ErrorKind,
+    },
+}
+
+impl Error {
+    /// Wraps an I/O error with the file it concerns; "no space" becomes [`Error::DiskFull`].
+    pub fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
+        let path = path.into();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { path },
+            kind => Error::Io { path, message: error.to_string(), kind },
+        }
+    }
+
+    /// The number ESE gives this condition.
+    #[doc(alias = "JET_err")]
+    pub fn jet_code(&self) -> i32 {
+        match self {
+            Error::WriteConflict => -1102,
+            Error::KeyDuplicate => -1605,
+            Error::RecordNotFound => -1601,
+            Error::Usage(_) => -1003,
+            Error::VersionStoreFull { .. } => -1069,
+            Error::DiskFull { .. } => -1808,
+            Error::InUse { .. } => -1032,
+            Error::Corrupt { page: Some(_), .. } => -1018,
+            Error::Corrupt { page: None, .. } => -1206,
+            Error::LogsMissing { .. } => -543,
+            Error::ReadOnly(_) => -510,
+            Error::Io { .. } => -1022,
+        }
+    }
+}

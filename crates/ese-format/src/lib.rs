@@ -1,0 +1,10 @@
+//! The bytes of ESE databases, logs and checkpoints, to types and back.
+//!
+//! Invariants: this crate does no I/O, contains no `unsafe`, and no byte sequence makes it panic or allocate
+//! more than the input justifies. Layouts follow Microsoft's published engine source and were checked against
+//! real files; each type that encodes a layout draws it once.
+#![forbid(unsafe_code)]
+
+pub mod types;
+
+pub use types::*;

@@ -1,0 +1,314 @@
+//! Newtypes shared by every on-disk structure: page numbers, log positions, database times, signatures.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// Number of a page inside its database; page 1 follows the two header copies. ESE: `pgno`.
+///
+/// Zero means "no page" on disk and is `None` here.
+#[doc(alias = "pgno")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageNumber(NonZeroU32);
+
+impl PageNumber {
+    /// `None` for 0, which ESE uses for "no page".
+    pub const fn new(number: u32) -> Option<PageNumber> {
+        match NonZeroU32::new(number) {
+            Some(n) => Some(PageNumber(n)),
+            None => None,
+        }
+    }
+
+    /// For numbers known to be non-zero, such as the fixed system pages; 0 becomes page 1.
+    pub const fn fixed(number: u32) -> PageNumber {
+        match NonZeroU32::new(number) {
+            Some(n) => PageNumber(n),
+            None => PageNumber(NonZeroU32::MIN),
+        }
+    }
+
+    /// The number as it stands on disk.
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The page `count` pages further on; saturates at the largest page number.
+    pub const fn plus(self, count: u32) -> PageNumber {
+        PageNumber(self.0.saturating_add(count))
+    }
+
+    /// The on-disk form of an optional page number (0 for none).
+    pub fn to_raw(page: Option<PageNumber>) -> u32 {
+        page.map_or(0, PageNumber::get)
+    }
+}
+
+impl fmt::Debug for PageNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
+
+impl fmt::Display for PageNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Counter of page modifications in one database, not a clock. ESE: `DBTIME`.
+#[doc(alias = "DBTIME")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DbTime(pub u64);
+
+/// Object id of a B+ tree; all its pages, space trees included, carry it. ESE: `objidFDP`.
+#[doc(alias = "objidFDP")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct TreeId(pub u32);
+
+/// Number of a log file in its stream, from 1. ESE: `lGeneration`.
+#[doc(alias = "lGeneration")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Generation(pub u32);
+
+impl Generation {
+    /// The generation after this one.
+    pub const fn next(self) -> Generation {
+        Generation(self.0 + 1)
+    }
+}
+
+/// A legal page size: 4, 8, 16 or 32 KiB (2 KiB is recognised for reading only).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageSize(u32);
+
+impl PageSize {
+    /// 4 KiB.
+    pub const KIB_4: PageSize = PageSize(4096);
+    /// 8 KiB.
+    pub const KIB_8: PageSize = PageSize(8192);
+    /// 16 KiB.
+    pub const KIB_16: PageSize = PageSize(16384);
+    /// 32 KiB, the default.
+    pub const KIB_32: PageSize = PageSize(32768);
+
+    /// `None` unless `bytes` is 2048, 4096, 8192, 16384 or 32768.
+    pub const fn new(bytes: u32) -> Option<PageSize> {
+        match bytes {
+            2048 | 4096 | 8192 | 16384 | 32768 => Some(PageSize(bytes)),
+            _ => None,
+        }
+    }
+
+    /// Size in bytes.
+    pub const fn bytes(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Size in bytes as the header stores it.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// 16 and 32 KiB pages have an 80-byte header, four checksums and keep node flags in the node.
+    pub const fn is_large(self) -> bool {
+        self.0 >= 16384
+    }
+
+    /// Length of the page header: 40 bytes, 80 on large pages.
+    pub const fn header_len(self) -> usize {
+        if self.is_large() { 80 } else { 40 }
+    }
+
+    /// File offset of a page: two header copies come first.
+    pub const fn offset_of(self, page: PageNumber) -> u64 {
+        (page.get() as u64 + 1) * self.0 as u64
+    }
+}
+
+impl fmt::Debug for PageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} KiB", self.0 / 1024)
+    }
+}
+
+/// Position in the log stream; a record's position is that of its first byte. ESE: `LGPOS`.
+///
+/// ```text
+///  0        2        4            8
+///  | offset | segment| generation |   little-endian; orders as one u64
+/// ```
+#[doc(alias = "LGPOS")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LogPosition {
+    /// Log file.
+    pub generation: Generation,
+    /// 4 KiB segment in the file; 0 is the log header. ESE: `isec`.
+    pub segment: u16,
+    /// Byte in the segment. ESE: `ib`.
+    pub offset: u16,
+}
+
+impl LogPosition {
+    /// Before every record.
+    pub const MIN: LogPosition = LogPosition { generation: Generation(0), segment: 0, offset: 0 };
+    /// After every record.
+    pub const MAX: LogPosition = LogPosition { generation: Generation(u32::MAX), segment: u16::MAX, offset: u16::MAX };
+
+    /// A position from its parts.
+    pub const fn new(generation: u32, segment: u16, offset: u16) -> LogPosition {
+        LogPosition { generation: Generation(generation), segment, offset }
+    }
+
+    /// The ordered 64-bit form, which is also the little-endian on-disk value.
+    pub const fn to_u64(self) -> u64 {
+        ((self.generation.0 as u64) << 32) | ((self.segment as u64) << 16) | self.offset as u64
+    }
+
+    /// Inverse of [`LogPosition::to_u64`].
+    pub const fn from_u64(value: u64) -> LogPosition {
+        LogPosition::new((value >> 32) as u32, (value >> 16) as u16, value as u16)
+    }
+}
+
+impl fmt::Debug for LogPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({:X},{:X},{:X})", self.generation.0, self.segment, self.offset)
+    }
+}
+
+impl fmt::Display for LogPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08X},{:04X},{:04X}", self.generation.0, self.segment, self.offset)
+    }
+}
+
+/// Wall-clock time as ESE stores it. ESE: `LOGTIME`.
+///
+/// ```text
+///  0     1     2     3     4      5           6                      7
+///  | sec | min | hour| day | month| year-1900 | bit 0 UTC, ms 0..6<<1 | bit 0 snapshot, ms 7..9<<1 |
+/// ```
+#[doc(alias = "LOGTIME")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct LogTime(pub [u8; 8]);
+
+impl LogTime {
+    /// No time.
+    pub const NONE: LogTime = LogTime([0; 8]);
+
+    /// From UTC milliseconds since 1970; times outside 1900..=2155 become [`LogTime::NONE`].
+    pub fn from_unix_ms(ms: i64) -> LogTime {
+        let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+        // Civil-from-days, era of 400 years starting on 1 March.
+        let z = days + 719_468;
+        let era = z.div_euclid(146_097);
+        let doe = z.rem_euclid(146_097);
+        let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+        let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+        let mp = (5 * doy + 2) / 153;
+        let day = doy - (153 * mp + 2) / 5 + 1;
+        let month = if mp < 10 { mp + 3 } else { mp - 9 };
+        let year = yoe + era * 400 + i64::from(month <= 2);
+        let Ok(year) = u8::try_from(year - 1900) else { return LogTime::NONE };
+        let (secs, milli) = (in_day / 1000, (in_day % 1000) as u16);
+        LogTime([
+            (secs % 60) as u8,
+            (secs / 60 % 60) as u8,
+            (secs / 3600) as u8,
+            day as u8,
+            month as u8,
+            year,
+            1 | ((milli & 0x7f) as u8) << 1,
+            ((milli >> 7) as u8) << 1,
+        ])
+    }
+
+    /// Milliseconds part, 0..=999 in sane files.
+    pub const fn millis(self) -> u16 {
+        (self.0[6] >> 1) as u16 | (((self.0[7] >> 1) & 7) as u16) << 7
+    }
+}
+
+impl fmt::Debug for LogTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for LogTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == [0; 8] {
+            return f.write_str("-");
+        }
+        let [s, m, h, d, mo, y, ..] = self.0;
+        let zone = if self.0[6] & 1 == 1 { "Z" } else { "" };
+        write!(f, "{:04}-{mo:02}-{d:02}T{h:02}:{m:02}:{s:02}.{:03}{zone}", 1900 + u32::from(y), self.millis())
+    }
+}
+
+/// Identity of a database or a log stream: random number and creation time. ESE: `SIGNATURE`.
+///
+/// ```text
+///  0        4                 12                       28
+///  | random | creation time   | computer name (zero)   |
+/// ```
+#[doc(alias = "SIGNATURE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Signature {
+    /// Random part.
+    pub random: u32,
+    /// When it was made.
+    pub created: LogTime,
+    /// NetBIOS name; zero in files of the last twenty years.
+    pub computer: [u8; 16],
+}
+
+impl Signature {
+    /// Length on disk.
+    pub const LEN: usize = 28;
+
+    /// A fresh signature.
+    pub fn new(random: u32, created: LogTime) -> Signature {
+        Signature { random, created, computer: [0; 16] }
+    }
+
+    /// The on-disk bytes.
+    pub fn to_bytes(self) -> [u8; 28] {
+        let mut bytes = [0; 28];
+        bytes[..4].copy_from_slice(&self.random.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.created.0);
+        bytes[12..].copy_from_slice(&self.computer);
+        bytes
+    }
+
+    /// From the on-disk bytes.
+    pub fn from_bytes(bytes: &[u8; 28]) -> Signature {
+        let mut signature = Signature::default();
+        let (random, rest) = bytes.split_at(4);
+        let (created, computer) = rest.split_at(8);
+        signature.random = u32::from_le_bytes(random.try_into().unwrap_or_default());
+        signature.created.0.copy_from_slice(created);
+        signature.computer.copy_from_slice(computer);
+        signature
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_time_matches_the_reference_example() {
+        // 2022-08-19 11:46:32.636 UTC, from a real header.
+        let time = LogTime::from_unix_ms(1_660_909_592_636);
+        assert_eq!(time.0, [0x20, 0x2e, 0x0b, 0x13, 0x08, 0x7a, 0xf9, 0x08]);
+        assert_eq!(time.to_string(), "2022-08-19T11:46:32.636Z");
+    }
+
+    #[test]
+    fn log_positions_order_as_their_integer_form() {
+        let p = LogPosition::new(5, 3, 0x1d5);
+        assert_eq!(LogPosition::from_u64(p.to_u64()), p);
+        assert!(LogPosition::new(5, 4, 0) > p && LogPosition::new(6, 0, 0) > LogPosition::new(5, 0xffff, 0xffff));
+    }
+}

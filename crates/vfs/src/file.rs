@@ -1,0 +1,154 @@
+//! The seam: what a file, a directory tree and a clock must be able to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::IoBuffer;
+
+/// Why a transfer happens; counters, throttles and fault injection go by it. ESE: `iorp`.
+#[doc(alias = "iorp")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum IoReason {
+    /// A page that a session needs now.
+    DatabaseRead,
+    /// A page read ahead of need.
+    Preread,
+    /// Dirty page written to advance the checkpoint.
+    CheckpointWrite,
+    /// Dirty page written to make its frame available.
+    EvictionWrite,
+    /// Database header and its shadow.
+    DatabaseHeader,
+    /// Growing a database file.
+    DatabaseExtend,
+    /// Log records.
+    LogWrite,
+    /// Preparing or heading a log file.
+    LogFormat,
+    /// Log read by recovery, shipping or verification.
+    LogRead,
+    /// The checkpoint file.
+    CheckpointFile,
+    /// Background checksum scan.
+    Scan,
+    /// Verification after a run, or an offline check.
+    Verify,
+    /// Anything else.
+    Other,
+}
+
+impl IoReason {
+    /// All reasons, in declaration order; `reason as usize` indexes tables of this length.
+    pub const ALL: [IoReason; 13] = [
+        IoReason::DatabaseRead,
+        IoReason::Preread,
+        IoReason::CheckpointWrite,
+        IoReason::EvictionWrite,
+        IoReason::DatabaseHeader,
+        IoReason::DatabaseExtend,
+        IoReason::LogWrite,
+        IoReason::LogFormat,
+        IoReason::LogRead,
+        IoReason::CheckpointFile,
+        IoReason::Scan,
+        IoReason::Verify,
+        IoReason::Other,
+    ];
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenMode {
+    /// Must exist; never written.
+    Read,
+    /// Must exist.
+    Write,
+    /// Must not exist.
+    CreateNew,
+}
+
+/// Direction of an asynchronous transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransferKind {
+    /// File to buffer.
+    Read,
+    /// Buffer to file.
+    Write,
+}
+
+/// One asynchronous transfer of a whole buffer; `done` gets the buffer back exactly once.
+pub struct Transfer {
+    /// Direction.
+    pub kind: TransferKind,
+    /// File offset in bytes, a multiple of 4096.
+    pub offset: u64,
+    /// Length a multiple of 4096.
+    pub buffer: IoBuffer,
+    /// For counters.
+    pub reason: IoReason,
+    /// Called once, from a completion thread or (simulated files, fallback) inside `submit`.
+    /// A short transfer is an error. Must not block on I/O.
+    pub done: Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>,
+}
+
+/// An open file. Offsets and lengths of all transfers are multiples of 4096 and buffers come from [`IoBuffer`],
+/// because production files are opened with O_DIRECT.
+pub trait File: Send + Sync {
+    /// The path it was opened by, for messages.
+    fn path(&self) -> &Path;
+    /// Fills `buffer` from `offset`; reading past the end is `UnexpectedEof`.
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()>;
+    /// Writes all of `data`; durable only after [`File::sync`].
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()>;
+    /// Starts a batch of transfers with as few system calls as possible and returns; completions come through
+    /// [`Transfer::done`]. Callers hold no lock that `done` takes.
+    fn submit(&self, batch: Vec<Transfer>);
+    /// Everything written (and the length) survives power loss once this returns (fdatasync).
+    fn sync(&self, reason: IoReason) -> io::Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Grows to `len` with allocated space that reads as zeros. On error (disk full) the length is as before.
+    fn grow(&self, len: u64) -> io::Result<()>;
+    /// Cuts to `len`.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+}
+
+/// Held while this process uses a directory or file; dropping it releases the lock.
+pub trait DirectoryLock: Send + Sync {}
+
+/// A file system: the real one, or a simulated one.
+pub trait Vfs: Send + Sync {
+    /// Opens a file, with O_DIRECT where the file system can.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
+    /// Whether the path exists.
+    fn exists(&self, path: &Path) -> bool;
+    /// Removes a file; durable after `sync_directory`.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Renames atomically, replacing the target; durable after `sync_directory`.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes creations, renames and removals in `directory` durable.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+    /// Creates a directory and its parents.
+    fn create_directory(&self, directory: &Path) -> io::Result<()>;
+    /// Paths of the regular files in `directory`, sorted by name.
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Bytes free for this process on the volume of `path`.
+    fn free_space(&self, path: &Path) -> io::Result<u64>;
+    /// Exclusive lock on `path` (a lock file, created if missing, or the database itself). `WouldBlock` when
+    /// another instance, of this or another process, holds it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>>;
+    /// The clock that belongs to this world.
+    fn clock(&self) -> Arc<dyn Clock>;
+}
+
+/// Time, real or simulated.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since 1970 UTC.
+    fn unix_ms(&self) -> i64;
+    /// Monotonic time since an arbitrary start.
+    fn monotonic(&self) -> Duration;
+    /// Pauses the calling thread (simulated: advances the clock).
+    fn sleep(&self, duration: Duration);
+}

@@ -1,0 +1,11 @@
+//! Files, directories and clocks behind one seam, so that counters, fault injection and deterministic crash
+//! simulation are decorators and not special cases.
+//!
+//! Invariants: every transfer carries its [`IoReason`]; nothing above this crate touches `std::fs` or the
+//! system clock; all `unsafe` of the project is in here.
+
+mod buffer;
+mod file;
+
+pub use buffer::IoBuffer;
+pub use file::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
