@@ -5,6 +5,12 @@
 //! real files; each type that encodes a layout draws it once.
 #![forbid(unsafe_code)]
 
+pub mod checksum;
+pub mod header;
+mod layout;
+pub mod log;
+pub mod page;
+pub mod space;
 pub mod types;
 
 pub use types::*;

@@ -1,0 +1,507 @@
+//! The database header: the first page of the file, written a second time right behind itself (the shadow).
+//!
+//! ```text
+//!   0  checksum      4  magic       8  version     12  attribute   16  highest dbtime   24  database signature
+//!  52  state        56  consistent 72  attach      88  detach     104  database id     108  log signature
+//! 136  backups     208  flags     212  last tree  216  OS version 232  update          236  page size
+//! 240  repair      280  scrub     296  generations required       316  more backups    368  fault counters
+//! 416  committed   508  sort      516  scan       536  recovering 540  resize history  584  flush signatures
+//! 640  consistent generation      644  minor      656  resize     667  file type       672  later additions
+//! 748  zero to the end of the page
+//! ```
+//!
+//! Invariants: the checksum covers the whole page; `encode(decode(x)) == x` for every valid page, unknown trailing
+//! bytes included. Which header states allow which action is the engine's business.
+
+use crate::checksum::header_checksum;
+use crate::layout::{Input, Layout, LayoutError, layout, layout_enum};
+use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeId};
+
+/// Format version of every database of the last twenty years. ESE: `ulDAEVersion`.
+pub const DATABASE_VERSION: u32 = 0x620;
+/// Format update this program writes: the last one every reader understands.
+pub const DATABASE_UPDATE: u32 = 20;
+/// Second word of the header.
+pub const DATABASE_MAGIC: u32 = 0x89AB_CDEF;
+/// File type of a database, at byte 667 of every ESE header.
+pub const FILE_TYPE_DATABASE: u32 = 1;
+
+/// Checksum and magic, which come before the fields.
+const PREFIX_LEN: usize = 8;
+/// Bytes of a header page that have a meaning.
+pub const DATABASE_HEADER_LEN: usize = PREFIX_LEN + <DatabaseHeader as Layout>::FIXED;
+const PAGE_SIZE_AT: usize = 236;
+const _: () = assert!(DATABASE_HEADER_LEN == 748);
+
+layout_enum! {
+    /// How the database was last left. ESE: `dbstate`.
+    #[doc(alias = "dbstate")]
+    pub enum DatabaseState: u32, "database state" {
+        /// Creation did not finish; the file is worthless.
+        JustCreated = 1,
+        /// Attached, or not detached: needs the logs `gen_min_required..=gen_max_required`.
+        DirtyShutdown = 2,
+        /// Consistent without any log.
+        CleanShutdown = 3,
+        /// A format upgrade was running.
+        BeingConverted = 4,
+        /// Detached after a media error.
+        ForceDetach = 5,
+        /// Pages were patched from another copy and the header is not final.
+        IncrementalReseedInProgress = 6,
+        /// Patched, and needs recovery.
+        DirtyAndPatchedShutdown = 7,
+        /// A revert snapshot was being applied.
+        RevertInProgress = 8,
+    }
+}
+
+layout! {
+    /// One backup as the header remembers it. ESE: `BKINFO`.
+    ///
+    /// ```text
+    /// 0 log position   8 time   16 lowest generation   20 highest generation
+    /// ```
+    #[doc(alias = "BKINFO")]
+    #[derive(Copy, Default)]
+    pub struct BackupInfo {
+        /// Log position of the backup.
+        position: LogPosition,
+        /// When it was taken.
+        time: LogTime,
+        /// First log generation it contains.
+        gen_low: Generation,
+        /// Last log generation it contains.
+        gen_high: Generation,
+    }
+}
+
+layout! {
+    /// How often something happened. ESE: `ulEcFix...`, `logtimeEcFix...`.
+    ///
+    /// ```text
+    /// 0 count   4 last time   12 count before the last recovery of the counters
+    /// ```
+    #[derive(Copy, Default)]
+    pub struct FaultCounter {
+        /// Times since the last full backup or repair.
+        count: u32,
+        /// When it happened last.
+        last: LogTime,
+        /// Count before that.
+        old_count: u32,
+    }
+}
+
+layout! {
+    /// The fields of a header page in file order, from byte 8.
+    #[doc(alias = "DBFILEHDR")]
+    pub struct DatabaseHeader {
+        /// Format version, [`DATABASE_VERSION`]. ESE: `le_ulVersion`.
+        version: u32,
+        /// 0 for databases.
+        attribute: u32,
+        /// Highest dbtime handed out; no page has a higher one. ESE: `le_dbtimeDirtied`.
+        db_time: DbTime,
+        /// Identity of the database. ESE: `signDb`.
+        signature: Signature,
+        /// How it was left.
+        state: DatabaseState,
+        /// Log position up to which the file was consistent when last detached. ESE: `lgposConsistent`.
+        consistent_position: LogPosition,
+        /// When that was.
+        consistent_time: LogTime,
+        /// When it was last attached.
+        attach_time: LogTime,
+        /// Log position of the attach record. ESE: `lgposAttach`.
+        attach_position: LogPosition,
+        /// When it was last detached.
+        detach_time: LogTime,
+        /// Log position of the detach record. ESE: `lgposDetach`.
+        detach_position: LogPosition,
+        /// Database id in the log. ESE: `dbid`.
+        database_id: u32,
+        /// Identity of the log stream. ESE: `signLog`.
+        log_signature: Signature,
+        /// Last full backup.
+        full_backup: BackupInfo,
+        /// Last incremental backup.
+        incremental_backup: BackupInfo,
+        /// Full backup that is running.
+        current_full_backup: BackupInfo,
+        /// Upgrade and engine bits.
+        flags: u32,
+        /// Highest tree id in use. ESE: `objidLast`.
+        last_tree: TreeId,
+        /// Operating system that last attached it.
+        os_major: u32,
+        /// Minor version of that.
+        os_minor: u32,
+        /// Build number of that.
+        os_build: u32,
+        /// Service pack of that.
+        os_service_pack: u32,
+        /// Format update. ESE: `ulUpdateMajor`.
+        update: u32,
+        /// Page size.
+        page_size: PageSize,
+        /// Times repaired.
+        repair_count: u32,
+        /// Last repair.
+        repair_time: LogTime,
+        /// Streaming file, obsolete.
+        streaming_signature: Signature,
+        /// dbtime at the last zeroing pass.
+        scrub_db_time: DbTime,
+        /// When that pass ended.
+        scrub_time: LogTime,
+        /// Oldest log generation recovery needs; 0 when clean. ESE: `lGenMinRequired`.
+        gen_min_required: Generation,
+        /// Newest log generation that must be replayed; 0 when clean. ESE: `lGenMaxRequired`.
+        gen_max_required: Generation,
+        /// Pages left to upgrade, three obsolete counters.
+        upgrade_counters: [u8; 12],
+        /// Snapshot backup that is running.
+        current_snapshot: BackupInfo,
+        /// Format version it was created with.
+        created_version: u32,
+        /// Format update it was created with.
+        created_update: u32,
+        /// Creation time of generation `gen_max_committed`.
+        gen_max_committed_time: LogTime,
+        /// Kind of the last full backup.
+        full_backup_type: u32,
+        /// Kind of the last incremental backup.
+        incremental_backup_type: u32,
+        /// Repairs before the last counter reset.
+        old_repair_count: u32,
+        /// Single-bit errors corrected.
+        bits_fixed: FaultCounter,
+        /// Errors that could not be corrected.
+        bits_not_fixed: FaultCounter,
+        /// Pages with a bad checksum.
+        bad_checksums: FaultCounter,
+        /// Newest generation that may hold durable commits; 0 when clean. ESE: `lGenMaxCommitted`.
+        gen_max_committed: Generation,
+        /// Last copy backup.
+        copy_backup: BackupInfo,
+        /// Last differential backup.
+        differential_backup: BackupInfo,
+        /// Kind of the last copy backup.
+        copy_backup_type: u32,
+        /// Kind of the last differential backup.
+        differential_backup_type: u32,
+        /// Incremental reseeds.
+        reseeds: FaultCounter,
+        /// Pages patched from another copy.
+        patches: FaultCounter,
+        /// Unicode sort version; all ones means "see MSysLocales".
+        sort_version: u64,
+        /// End of the last full scan.
+        scan_end_time: LogTime,
+        /// Start of the running scan.
+        scan_start_time: LogTime,
+        /// Page the running scan has reached; 0 for none.
+        scanned_to: u32,
+        /// Generation being recovered.
+        gen_recovering: Generation,
+        /// Times the file grew.
+        extend_count: u32,
+        /// Last growth.
+        extend_time: LogTime,
+        /// Times the file shrank.
+        shrink_count: u32,
+        /// Last shrink.
+        shrink_time: LogTime,
+        /// Last attach that recovery kept.
+        reattach_time: LogTime,
+        /// Its log position.
+        reattach_position: LogPosition,
+        /// Times space was given back inside the file.
+        trim_count: u32,
+        /// Changes with every write of this header. ESE: `signDbHdrFlush`.
+        flush_signature: Signature,
+        /// Pairs this header with a flush map. ESE: `signFlushMapHdrFlush`.
+        flush_map_signature: Signature,
+        /// Oldest generation needed when the flush map is good; 0 when clean. ESE: `lGenMinConsistent`.
+        gen_min_consistent: Generation,
+        /// Second half of the format update.
+        update_minor: u32,
+        /// Highest engine format version that attached it.
+        last_engine_version: u32,
+        /// Highest page a scan has seen; 0 for none.
+        scanned_highest: u32,
+        /// Log position of the last change of size.
+        resize_position: LogPosition,
+        /// Zero.
+        reserved: [u8; 3],
+        /// [`FILE_TYPE_DATABASE`]; the only unaligned field.
+        file_type: u32,
+        /// Zero.
+        reserved_2: u8,
+        /// Creation time of generation `gen_max_required`.
+        gen_max_required_time: LogTime,
+        /// `gen_min_consistent` before redo.
+        before_redo_consistent: Generation,
+        /// `gen_min_required` before redo.
+        before_redo_required: Generation,
+        /// Pairs this header with a revert snapshot.
+        revert_signature: Signature,
+        /// Times reverted.
+        revert_count: u32,
+        /// Start of the span that was reverted.
+        revert_from: LogTime,
+        /// End of it.
+        revert_to: LogTime,
+        /// Pages it changed.
+        reverted_pages: u32,
+        /// Last commit before it.
+        revert_commit_position: LogPosition,
+        /// Whatever follows byte 748; zero in known formats.
+        unknown: Vec<u8>,
+    }
+}
+
+/// Why a page is not a database header.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Wrong magic number or file type.
+    #[error("not an ESE database (magic {magic:#010x}, file type {file_type})")]
+    NotADatabase {
+        /// Bytes 4..8.
+        magic: u32,
+        /// Bytes 667..671.
+        file_type: u32,
+    },
+    /// Checksum mismatch.
+    #[error("header checksum {stored:08x}, should be {computed:08x}")]
+    BadChecksum {
+        /// In the page.
+        stored: u32,
+        /// Of the page.
+        computed: u32,
+    },
+    /// A format this program does not know.
+    #[error("unknown database format {version:#x}, update {update}")]
+    UnknownVersion {
+        /// Major version.
+        version: u32,
+        /// Update.
+        update: u32,
+    },
+    /// Fewer bytes than a header page.
+    #[error("header needs {needed} bytes, only {available} are there")]
+    Truncated {
+        /// Length of a header page.
+        needed: usize,
+        /// Length of the input.
+        available: usize,
+    },
+    /// No legal page size.
+    #[error("page size {0} is not possible")]
+    PageSize(u32),
+    /// A field has an impossible value.
+    #[error("impossible {0} in the header")]
+    Field(&'static str),
+}
+
+impl From<LayoutError> for HeaderError {
+    fn from(error: LayoutError) -> HeaderError {
+        match error {
+            LayoutError::Truncated { needed, available } => HeaderError::Truncated { needed, available },
+            LayoutError::Invalid(what) => HeaderError::Field(what),
+        }
+    }
+}
+
+/// Which of the two header copies could be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderCopies {
+    /// Both, and they agree.
+    Both,
+    /// Both are whole but differ: a crash fell between the two writes. The first one is newer.
+    ShadowStale,
+    /// The shadow is damaged.
+    FirstOnly,
+    /// The first copy is damaged.
+    ShadowOnly,
+}
+
+fn word(page: &[u8], at: usize) -> u32 {
+    let bytes = at.checked_add(4).and_then(|end| page.get(at..end));
+    bytes.and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+impl DatabaseHeader {
+    /// Reads one copy; `bytes` starts with it and may be longer than a page.
+    pub fn decode(bytes: &[u8]) -> Result<DatabaseHeader, HeaderError> {
+        let available = bytes.len();
+        if available < DATABASE_HEADER_LEN {
+            return Err(HeaderError::Truncated { needed: DATABASE_HEADER_LEN, available });
+        }
+        let (magic, file_type) = (word(bytes, 4), word(bytes, 667));
+        if magic != DATABASE_MAGIC {
+            return Err(HeaderError::NotADatabase { magic, file_type });
+        }
+        // Files older than the field have 0 there and 4 KiB pages.
+        let page_size = match word(bytes, PAGE_SIZE_AT) {
+            0 => PageSize::KIB_4,
+            raw => PageSize::new(raw).ok_or(HeaderError::PageSize(raw))?,
+        };
+        let needed = page_size.bytes();
+        let page = bytes.get(..needed).ok_or(HeaderError::Truncated { needed, available })?;
+        let (stored, computed) = (word(page, 0), header_checksum(page));
+        if stored != computed {
+            return Err(HeaderError::BadChecksum { stored, computed });
+        }
+        if word(page, 8) != DATABASE_VERSION {
+            return Err(HeaderError::UnknownVersion { version: word(page, 8), update: word(page, 232) });
+        }
+        // Formats before the file type existed have 0 there.
+        if !matches!(file_type, 0 | FILE_TYPE_DATABASE) || word(page, 12) != 0 {
+            return Err(HeaderError::NotADatabase { magic, file_type });
+        }
+        let mut header = DatabaseHeader::take(&mut Input::new(page.get(PREFIX_LEN..).unwrap_or_default()))?;
+        if header.unknown.iter().all(|&byte| byte == 0) {
+            header.unknown = Vec::new();
+        }
+        Ok(header)
+    }
+
+    /// The page to write, checksum included: once at offset 0 and, after that is durable, once behind it.
+    pub fn encode(&self) -> Vec<u8> {
+        let page_size = self.page_size.bytes();
+        let mut page = Vec::with_capacity(page_size);
+        0u32.put(&mut page);
+        DATABASE_MAGIC.put(&mut page);
+        self.put(&mut page);
+        page.resize(page_size, 0);
+        let checksum = header_checksum(&page);
+        if let Some(first) = page.first_chunk_mut() {
+            *first = checksum.to_le_bytes();
+        }
+        page
+    }
+
+    /// Reads both copies and returns the one to believe: the first if it is whole, else the shadow.
+    ///
+    /// When both are damaged the error is that of the first.
+    pub fn read_with_shadow(
+        first: &[u8],
+        shadow: &[u8],
+    ) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
+        match (DatabaseHeader::decode(first), DatabaseHeader::decode(shadow)) {
+            (Ok(header), Ok(other)) if header == other => Ok((header, HeaderCopies::Both)),
+            (Ok(header), Ok(_)) => Ok((header, HeaderCopies::ShadowStale)),
+            (Ok(header), Err(_)) => Ok((header, HeaderCopies::FirstOnly)),
+            (Err(_), Ok(header)) => Ok((header, HeaderCopies::ShadowOnly)),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// Reads the header from the start of a file (64 KiB are enough for every page size). A damaged first copy
+    /// hides the page size, so the shadow is then looked for behind each possible one.
+    pub fn read_from_start(start: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
+        let behind = |size: usize| start.get(size..).unwrap_or_default();
+        let error = match DatabaseHeader::decode(start) {
+            Ok(header) => return DatabaseHeader::read_with_shadow(start, behind(header.page_size.bytes())),
+            Err(error) => error,
+        };
+        for size in [2048, 4096, 8192, 16384, 32768] {
+            match DatabaseHeader::decode(behind(size)) {
+                Ok(header) if header.page_size.bytes() == size => {
+                    return Ok((header, HeaderCopies::ShadowOnly));
+                }
+                _ => {}
+            }
+        }
+        Err(error)
+    }
+
+    /// A clean header of a new, empty database; bytes from 672 on stay zero so that every reader accepts it.
+    pub fn fresh(page_size: PageSize, signature: Signature, log_signature: Signature) -> DatabaseHeader {
+        DatabaseHeader {
+            version: DATABASE_VERSION,
+            attribute: 0,
+            db_time: DbTime(0),
+            signature,
+            state: DatabaseState::CleanShutdown,
+            consistent_position: LogPosition::MIN,
+            consistent_time: LogTime::NONE,
+            attach_time: LogTime::NONE,
+            attach_position: LogPosition::MIN,
+            detach_time: LogTime::NONE,
+            detach_position: LogPosition::MIN,
+            database_id: 1,
+            log_signature,
+            full_backup: BackupInfo::default(),
+            incremental_backup: BackupInfo::default(),
+            current_full_backup: BackupInfo::default(),
+            flags: 0,
+            last_tree: TreeId(0),
+            os_major: 0,
+            os_minor: 0,
+            os_build: 0,
+            os_service_pack: 0,
+            update: DATABASE_UPDATE,
+            page_size,
+            repair_count: 0,
+            repair_time: LogTime::NONE,
+            streaming_signature: Signature::default(),
+            scrub_db_time: DbTime(0),
+            scrub_time: LogTime::NONE,
+            gen_min_required: Generation(0),
+            gen_max_required: Generation(0),
+            upgrade_counters: [0; 12],
+            current_snapshot: BackupInfo::default(),
+            created_version: DATABASE_VERSION,
+            created_update: DATABASE_UPDATE,
+            gen_max_committed_time: LogTime::NONE,
+            full_backup_type: 0,
+            incremental_backup_type: 0,
+            old_repair_count: 0,
+            bits_fixed: FaultCounter::default(),
+            bits_not_fixed: FaultCounter::default(),
+            bad_checksums: FaultCounter::default(),
+            gen_max_committed: Generation(0),
+            copy_backup: BackupInfo::default(),
+            differential_backup: BackupInfo::default(),
+            copy_backup_type: 0,
+            differential_backup_type: 0,
+            reseeds: FaultCounter::default(),
+            patches: FaultCounter::default(),
+            sort_version: u64::MAX,
+            scan_end_time: LogTime::NONE,
+            scan_start_time: LogTime::NONE,
+            scanned_to: 0,
+            gen_recovering: Generation(0),
+            extend_count: 0,
+            extend_time: LogTime::NONE,
+            shrink_count: 0,
+            shrink_time: LogTime::NONE,
+            reattach_time: LogTime::NONE,
+            reattach_position: LogPosition::MIN,
+            trim_count: 0,
+            flush_signature: signature,
+            flush_map_signature: Signature::default(),
+            gen_min_consistent: Generation(0),
+            update_minor: 0,
+            last_engine_version: 0,
+            scanned_highest: 0,
+            resize_position: LogPosition::MIN,
+            reserved: [0; 3],
+            file_type: FILE_TYPE_DATABASE,
+            reserved_2: 0,
+            gen_max_required_time: LogTime::NONE,
+            before_redo_consistent: Generation(0),
+            before_redo_required: Generation(0),
+            revert_signature: Signature::default(),
+            revert_count: 0,
+            revert_from: LogTime::NONE,
+            revert_to: LogTime::NONE,
+            reverted_pages: 0,
+            revert_commit_position: LogPosition::MIN,
+            unknown: Vec::new(),
+        }
+    }
+}

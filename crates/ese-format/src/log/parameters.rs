@@ -1,0 +1,62 @@
+//! The engine settings that log headers, checkpoints and Init records carry along. ESE: `DBMS_PARAM`.
+
+use crate::layout::{Layout, layout};
+
+layout! {
+    /// Settings of the engine that wrote a log, for people who read dumps; recovery needs none of them.
+    ///
+    /// ```text
+    ///   0 system path (261)   261 log path (261)   522 flags
+    /// 523 sessions   527 open tables   531 version pages   535 cursors   539 log buffers
+    /// 543 segments per log file   547 largest cache   551 zero (16)   567
+    /// ```
+    #[doc(alias = "DBMS_PARAM")]
+    pub struct EngineParameters {
+        /// Folder of the checkpoint, NUL-terminated.
+        system_path: [u8; 261],
+        /// Folder of the logs, NUL-terminated.
+        log_path: [u8; 261],
+        /// Bit 0: circular logging.
+        flags: u8,
+        /// Most sessions.
+        sessions: u32,
+        /// Most open tables.
+        open_tables: u32,
+        /// Version store limit.
+        version_pages: u32,
+        /// Most cursors.
+        cursors: u32,
+        /// Log buffer size.
+        log_buffers: u32,
+        /// Segments of a log file.
+        log_file_segments: u32,
+        /// Largest cache, in pages.
+        cache_max: u32,
+        /// Zero.
+        reserved: [u8; 16],
+    }
+}
+const _: () = assert!(<EngineParameters as Layout>::FIXED == EngineParameters::LEN);
+
+impl EngineParameters {
+    /// Length on disk.
+    pub const LEN: usize = 567;
+}
+
+impl Default for EngineParameters {
+    fn default() -> EngineParameters {
+        EngineParameters {
+            system_path: [0; 261],
+            log_path: [0; 261],
+            flags: 0,
+            sessions: 0,
+            open_tables: 0,
+            version_pages: 0,
+            cursors: 0,
+            log_buffers: 0,
+            log_file_segments: 0,
+            cache_max: 0,
+            reserved: [0; 16],
+        }
+    }
+}

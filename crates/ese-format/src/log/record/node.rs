@@ -1,0 +1,305 @@
+//! Records that change one node of one page.
+
+use super::prefix::NodeChange;
+use crate::layout::{Input, Layout, LayoutError, layout};
+
+/// Compile-time proof of the length of a record's fixed part, type byte included.
+macro_rules! fixed {
+    ($($name:ty = $len:literal),* $(,)?) => {$( const _: () = assert!(1 + <$name as Layout>::FIXED == $len); )*};
+}
+pub(super) use fixed;
+
+layout! {
+    /// A new node. Its key is `prefix` followed by `suffix`; the cut is where the page's shared prefix ended.
+    ///
+    /// ```text
+    /// 44 suffix length (2)   46 prefix length (2)   48 data length (2)   50 prefix, suffix, data
+    /// ```
+    #[doc(alias = "LRINSERT")]
+    pub struct Insert {
+        /// Where.
+        node: NodeChange,
+        [suffix: u16],
+        [prefix: u16],
+        [data: u16],
+    } then {
+        /// Part of the key that the page stores once for many nodes.
+        prefix,
+        /// The rest of the key.
+        suffix,
+        /// The data.
+        data,
+    }
+}
+
+impl Insert {
+    /// The whole key.
+    pub fn key(&self) -> Vec<u8> {
+        [self.prefix.as_slice(), &self.suffix].concat()
+    }
+}
+
+layout! {
+    /// A node flagged deleted comes back with new data. Payload at 48.
+    #[doc(alias = "LRFLAGINSERT")]
+    pub struct FlagInsert {
+        /// Where.
+        node: NodeChange,
+        [key: u16],
+        [data: u16],
+    } then {
+        /// Its key.
+        key,
+        /// Its data.
+        data,
+    }
+}
+
+layout! {
+    /// As [`FlagInsert`], with data that differ from those of the deleted node. Payload at 52.
+    #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
+    pub struct FlagInsertAndReplaceData {
+        /// Where.
+        node: NodeChange,
+        [key: u16],
+        [data: u16],
+        /// Version of the replacement, beside that of the insertion in `node`.
+        replace_rceid: u32,
+    } then {
+        /// Its key.
+        key,
+        /// Its new data.
+        data,
+    }
+}
+
+layout! {
+    /// A node is flagged deleted; it stays until no transaction can see it.
+    #[doc(alias = "LRFLAGDELETE")]
+    #[derive(Copy)]
+    pub struct FlagDelete {
+        /// Where.
+        node: NodeChange,
+    }
+}
+
+layout! {
+    /// A node is removed from its page.
+    #[doc(alias = "LRDELETE")]
+    #[derive(Copy)]
+    pub struct Delete {
+        /// Where.
+        node: NodeChange,
+    }
+}
+
+/// New data of a node: in full (type 33) or as differences from the old (type 34, ReplaceD).
+///
+/// ```text
+/// 44 payload length (15 bits), top bit: wide differences   46 old data length (2)   48 new data length (2)   50 payload
+/// ```
+#[doc(alias = "LRREPLACE")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replace {
+    /// Where.
+    pub node: NodeChange,
+    /// Differences have 3-byte headers instead of 2-byte ones. ESE: `fDiff2`.
+    pub wide_diff: bool,
+    /// Length of the data before.
+    pub old_len: u16,
+    /// Length of the data after.
+    pub new_len: u16,
+    /// New data, or the list of differences.
+    pub data: Vec<u8>,
+}
+
+const WIDE_DIFF: u16 = 0x8000;
+
+impl Layout for Replace {
+    const FIXED: usize = NodeChange::FIXED + 6;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let len = self.data.len();
+        assert!(len < usize::from(WIDE_DIFF), "payload of {len} bytes exceeds its length field");
+        self.node.put(out);
+        (len as u16 | if self.wide_diff { WIDE_DIFF } else { 0 }).put(out);
+        self.old_len.put(out);
+        self.new_len.put(out);
+        out.extend_from_slice(&self.data);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, LayoutError> {
+        let node = NodeChange::take(input)?;
+        let (len, old_len, new_len) = (u16::take(input)?, u16::take(input)?, u16::take(input)?);
+        let data = input.bytes(usize::from(len & !WIDE_DIFF))?.to_vec();
+        Ok(Replace { node, wide_diff: len & WIDE_DIFF != 0, old_len, new_len, data })
+    }
+
+    fn payload_len(input: &mut Input<'_>) -> Result<usize, LayoutError> {
+        input.bytes(NodeChange::FIXED)?;
+        let len = u16::take(input)?;
+        input.bytes(4)?;
+        Ok(usize::from(len & !WIDE_DIFF))
+    }
+}
+
+layout! {
+    /// Before image of an uncommitted change, logged when its page must be written first.
+    ///
+    /// ```text
+    /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 max size (2)   52 size delta (2)
+    /// 54 before-image length (2)   56 key, bookmark data, before image
+    /// ```
+    #[doc(alias = "LRUNDOINFO")]
+    pub struct UndoInfo {
+        /// The change that could be undone; its `rceid` says which. Dbtimes are not meaningful.
+        node: NodeChange,
+        [key: u16],
+        [bookmark_data: u16],
+        /// The operation, see [`operation`].
+        operation: u16,
+        /// For a replacement: the largest size the node has had in the transaction.
+        max_size: i16,
+        /// For a replacement: bytes the node grew.
+        size_delta: i16,
+        [before: u16],
+    } then {
+        /// Key of the node.
+        key,
+        /// In trees with repeating keys: its data, as part of the bookmark.
+        bookmark_data,
+        /// The data before, for a replacement.
+        before,
+    }
+}
+
+layout! {
+    /// One change was taken back.
+    ///
+    /// ```text
+    /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 level (1)   51 key, bookmark data
+    /// ```
+    #[doc(alias = "LRUNDO")]
+    pub struct Undo {
+        /// The change that is undone; its `rceid` says which.
+        node: NodeChange,
+        [key: u16],
+        [bookmark_data: u16],
+        /// The operation, see [`operation`].
+        operation: u16,
+        /// Level of the transaction that made the change.
+        level: u8,
+    } then {
+        /// Key of the node.
+        key,
+        /// In trees with repeating keys: its data, as part of the bookmark.
+        bookmark_data,
+    }
+}
+
+/// Numbers of versioned operations in [`UndoInfo`] and [`Undo`]. ESE: `oper...`.
+pub mod operation {
+    /// Node inserted. ESE: `operInsert`.
+    pub const INSERT: u16 = 1;
+    /// Data replaced. ESE: `operReplace`.
+    pub const REPLACE: u16 = 2;
+    /// Node flagged deleted. ESE: `operFlagDelete`.
+    pub const FLAG_DELETE: u16 = 3;
+    /// 32-bit counter changed. ESE: `operDelta`.
+    pub const DELTA: u16 = 4;
+    /// 64-bit counter changed. ESE: `operDelta64`.
+    pub const DELTA64: u16 = 9;
+}
+
+layout! {
+    /// A 32-bit counter in the data of a node changes by an amount, without locking out others.
+    ///
+    /// ```text
+    /// 44 key length (2)   46 bookmark data length (2)   48 delta (4)   52 offset (2)   54 key, bookmark data
+    /// ```
+    #[doc(alias = "LRDELTA32")]
+    pub struct Delta {
+        /// Where.
+        node: NodeChange,
+        [key: u16],
+        [bookmark_data: u16],
+        /// What is added.
+        delta: i32,
+        /// Where in the data the counter stands.
+        offset: u16,
+    } then {
+        /// Key of the node.
+        key,
+        /// In trees with repeating keys: its data, as part of the bookmark.
+        bookmark_data,
+    }
+}
+
+layout! {
+    /// As [`Delta`] for a 64-bit counter; offset at 56, payload at 58.
+    #[doc(alias = "LRDELTA64")]
+    pub struct Delta64 {
+        /// Where.
+        node: NodeChange,
+        [key: u16],
+        [bookmark_data: u16],
+        /// What is added.
+        delta: i64,
+        /// Where in the data the counter stands.
+        offset: u16,
+    } then {
+        /// Key of the node.
+        key,
+        /// In trees with repeating keys: its data, as part of the bookmark.
+        bookmark_data,
+    }
+}
+
+layout! {
+    /// New external header (tag 0) of a root page. Payload at 46.
+    #[doc(alias = "LRSETEXTERNALHEADER")]
+    pub struct SetExternalHeader {
+        /// Where.
+        node: NodeChange,
+        [data: u16],
+    } then {
+        /// The header.
+        data,
+    }
+}
+
+layout! {
+    /// Deleted data on a page are overwritten.
+    ///
+    /// ```text
+    /// 44 flags (4)   48 operations (4)   52 length (2)   54 one operation byte per node
+    /// ```
+    #[doc(alias = "LRSCRUB")]
+    pub struct Scrub {
+        /// Where.
+        node: NodeChange,
+        /// Bit 0: the page is not in use.
+        flags: u32,
+        /// Operation bytes.
+        count: u32,
+        [operations: u16],
+    } then {
+        /// Per node: 0 leave, 1 overwrite the data, 2 overwrite a long-value chunk.
+        operations,
+    }
+}
+
+fixed!(
+    Insert = 50,
+    FlagInsert = 48,
+    FlagInsertAndReplaceData = 52,
+    FlagDelete = 44,
+    Delete = 44,
+    Replace = 50,
+    UndoInfo = 56,
+    Undo = 51,
+    Delta = 54,
+    Delta64 = 58,
+    SetExternalHeader = 46,
+    Scrub = 54,
+);

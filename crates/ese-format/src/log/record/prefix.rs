@@ -1,0 +1,98 @@
+//! What most records begin with: the page they change and, for node changes, the tree it belongs to.
+
+use bitflags::bitflags;
+
+use crate::layout::{Layout, layout, layout_flags};
+use crate::{DbTime, PageNumber, TreeId};
+
+/// Number by which the log knows a database while it is attached. ESE: `DBID`.
+#[doc(alias = "DBID")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DatabaseIdInLog(pub u8);
+
+impl Layout for DatabaseIdInLog {
+    const FIXED: usize = 1;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+
+    fn take(input: &mut crate::layout::Input<'_>) -> Result<Self, crate::layout::LayoutError> {
+        Ok(DatabaseIdInLog(u8::take(input)?))
+    }
+}
+
+bitflags! {
+    /// How a page change was made. ESE: `fLRPage...`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct PageChangeFlags: u8 {
+        /// The node is versioned: the change can be undone.
+        const VERSIONED = 1;
+        /// The node is flagged deleted.
+        const DELETED = 2;
+        /// The tree has unique keys.
+        const UNIQUE = 4;
+        /// The tree is a space tree.
+        const SPACE = 8;
+        /// Made while an index is being built next to updates.
+        const CONCURRENT_INDEX = 0x10;
+        /// Made by background maintenance.
+        const SYSTEM_TASK = 0x20;
+    }
+}
+layout_flags!(PageChangeFlags: u8);
+
+layout! {
+    /// The page a record changes. Offsets count from the record's type byte.
+    ///
+    /// ```text
+    /// 1 session (2)   3 database (1)   4 page (4)   8 dbtime after (8)   16 dbtime before (8)
+    /// 24 transaction (4)   28 level (1)   29 line (2)   31 flags (1)   32
+    /// ```
+    ///
+    /// Redo applies the record exactly when the page has dbtime `before`, and leaves `after` there.
+    #[doc(alias = "LRPAGE_")]
+    #[derive(Copy)]
+    pub struct PageChange {
+        /// Session. ESE: `procid`.
+        procid: u16,
+        /// Database.
+        database: DatabaseIdInLog,
+        /// The page.
+        page: PageNumber,
+        /// Its dbtime after the change.
+        after: DbTime,
+        /// Its dbtime before the change.
+        before: DbTime,
+        /// Begin of the session's outermost transaction. ESE: `trxBegin0`.
+        begin0: u32,
+        /// Transaction level, 0 outside of any.
+        level: u8,
+        /// Node in the page. ESE: `iline`.
+        line: u16,
+        /// How.
+        flags: PageChangeFlags,
+    }
+}
+const _: () = assert!(1 + <PageChange as Layout>::FIXED == 32);
+
+layout! {
+    /// The node a record changes.
+    ///
+    /// ```text
+    /// 1 page change (31)   32 version (4)   36 tree's root page (4)   40 tree id (4)   44
+    /// ```
+    #[doc(alias = "LRNODE_")]
+    #[derive(Copy)]
+    pub struct NodeChange {
+        /// Page, line and dbtimes.
+        page: PageChange,
+        /// Ties the change to a later before-image in an [`UndoInfo`](super::UndoInfo). ESE: `rceid`.
+        rceid: u32,
+        /// Root page of the tree; absent where the writer did not know it (page zeroing). ESE: `pgnoFDP`.
+        root: Option<PageNumber>,
+        /// The tree. ESE: `objidFDP`.
+        tree: TreeId,
+    }
+}
+const _: () = assert!(1 + <NodeChange as Layout>::FIXED == 44);
