@@ -1,0 +1,326 @@
+//! Checksums of headers, pages and log segments: computing, verifying, repairing single flipped bits.
+//!
+//! Two algorithms. Headers (and pages of files older than update 0x0B) carry a 32-bit XOR. Pages and log
+//! segments carry 64 bits per block of at most 8 KiB, which locate a single flipped bit:
+//!
+//! ```text
+//!  63      48 47      32 31                0
+//!  |   H     |    L     |  X ^ page number  |    X = XOR of all u32 of the block
+//!                                                L = XOR of the indexes of all set bits, H = of their complements
+//!  pages up to 8 KiB: one block, checksum in bytes 0..8, which count as zero
+//!  16 and 32 KiB:     four blocks; the first in bytes 0..8, the others in bytes 40..64 (covered by the first)
+//! ```
+//!
+//! Invariant: a repair is reported only after every block of the page verifies; otherwise the bytes are as found.
+
+use crate::{PageNumber, PageSize};
+
+/// Start value of the 32-bit XOR; also the magic number of a database header.
+const XOR_SEED: u32 = 0x89AB_CDEF;
+/// Largest block the 64-bit checksum can address: its bit indexes have 16 bits.
+const MAX_BLOCK: usize = 8192;
+/// Bytes of a log segment.
+pub const SEGMENT_LEN: usize = 4096;
+/// Blocks of a 16 or 32 KiB page.
+const LARGE_PAGE_BLOCKS: usize = 4;
+/// Offset of the checksums of blocks 1..4 of a large page.
+const LARGE_PAGE_WORDS: usize = 40;
+/// Offset of the page number of a large page.
+const LARGE_PAGE_NUMBER: usize = 64;
+/// The byte of the page flags, and the bit in it, that say which algorithm applies.
+const FORMAT_FLAG: (usize, u8) = (37, 0x20);
+
+/// The 32-bit XOR of a database or log header, seeded 0x89ABCDEF, over all words but the first.
+pub fn header_checksum(page: &[u8]) -> u32 {
+    let (words, _) = page.as_chunks::<4>();
+    words.iter().skip(1).fold(XOR_SEED, |sum, word| sum ^ u32::from_le_bytes(*word))
+}
+
+/// The 64-bit checksum of one block ("XE"), salted with the page number or the log segment index.
+///
+/// `header_block` says that the block starts with its own checksum, which then counts as zero. Blocks are 1, 2,
+/// 4 or 8 KiB; of any other length only the largest power of two up to 8 KiB counts.
+///
+/// A bit of an index is the parity of all set bits whose index has it. Folding the upper half of the block
+/// onto the lower yields the parity of the topmost bit and leaves a block of half the length, so the whole
+/// costs two XORs per word and no population count.
+#[doc(alias = "ECC")]
+pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
+    let (words, _) = block.as_chunks::<8>();
+    let Some(len) = words.len().min(MAX_BLOCK / 8).checked_ilog2().map(|bits| 1usize << bits) else {
+        return u64::from(number);
+    };
+    let (low, rest) = words.split_at(len / 2);
+    let mut folded = [0u64; MAX_BLOCK / 16];
+    let mut plane = 0;
+    for ((to, low), high) in folded.iter_mut().zip(low).zip(rest) {
+        let high = u64::from_le_bytes(*high);
+        plane ^= high;
+        *to = u64::from_le_bytes(*low) ^ high;
+    }
+    let mut word_index = parity(plane);
+    let mut half = len / 2;
+    let mut live = folded.get_mut(..half).unwrap_or_default();
+    while half > 1 {
+        half /= 2;
+        let (low, high) = live.split_at_mut(half);
+        let mut plane = 0;
+        for (low, high) in low.iter_mut().zip(high) {
+            plane ^= *high;
+            *low ^= *high;
+        }
+        word_index = word_index << 1 | parity(plane);
+        live = low;
+    }
+    // The excluded word has index 0, so it never contributed to `word_index`.
+    let excluded = if header_block { words.first().map_or(0, |word| u64::from_le_bytes(*word)) } else { 0 };
+    let all = live.first().copied().unwrap_or_default() ^ excluded;
+
+    const BIT_PLANES: [u64; 6] = [
+        0xFFFF_FFFF_0000_0000,
+        0xFFFF_0000_FFFF_0000,
+        0xFF00_FF00_FF00_FF00,
+        0xF0F0_F0F0_F0F0_F0F0,
+        0xCCCC_CCCC_CCCC_CCCC,
+        0xAAAA_AAAA_AAAA_AAAA,
+    ];
+    let low = BIT_PLANES.iter().fold(word_index, |index, plane| index << 1 | parity(all & plane));
+    let complement = if parity(all) == 1 { len as u64 * 64 - 1 } else { 0 };
+    let xor = (all ^ (all >> 32)) as u32 ^ number;
+    (low ^ complement) << 48 | low << 32 | u64::from(xor)
+}
+
+fn parity(word: u64) -> u64 {
+    u64::from(word.count_ones() & 1)
+}
+
+/// What [`verify_page`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PageVerdict {
+    /// All checksums match.
+    Good,
+    /// Nothing but zeros: never written. ESE: -1019.
+    Zero,
+    /// Single flipped bits were put right in the given bytes; the stored copy is still damaged.
+    Repaired {
+        /// Offsets of the bits in the page: `8 * byte + bit`.
+        bits: Vec<u32>,
+    },
+    /// Sound, but made for another place. On small pages, which store no number, damage to the checksum
+    /// itself looks the same. ESE: -1118.
+    WrongPage {
+        /// The number it was made for.
+        stored: u32,
+    },
+    /// Damaged beyond repair. ESE: -1018.
+    Bad,
+}
+
+/// Verifies a page read from the place of `number`, repairing single flipped bits in place.
+pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageVerdict {
+    if page.len() != size.bytes() {
+        return PageVerdict::Bad;
+    }
+    if page.as_chunks::<8>().0.iter().all(|word| *word == [0; 8]) {
+        return PageVerdict::Zero;
+    }
+    if !size.is_large() && !has_format_flag(page) {
+        return verify_legacy(page, number);
+    }
+    if let Some(stored) = misplaced(page, size, number) {
+        return PageVerdict::WrongPage { stored };
+    }
+    let mut bits = Vec::new();
+    // Block 0 first: it covers the stored checksums of the others.
+    let repairable = (0..blocks(size)).all(|block| match check_block(page, size, block, number) {
+        BlockVerdict::Good => true,
+        BlockVerdict::FlippedBit(bit) => {
+            flip(page, bit);
+            bits.push(bit);
+            true
+        }
+        BlockVerdict::OtherNumber(_) | BlockVerdict::Bad => false,
+    });
+    let sound = repairable
+        && (bits.is_empty()
+            || (0..blocks(size)).all(|block| check_block(page, size, block, number) == BlockVerdict::Good));
+    if !sound {
+        bits.into_iter().for_each(|bit| flip(page, bit));
+        return PageVerdict::Bad;
+    }
+    match stored_number(page, size) {
+        Some(stored) if stored != number.get() => PageVerdict::WrongPage { stored },
+        _ if bits.is_empty() => PageVerdict::Good,
+        _ => PageVerdict::Repaired { bits },
+    }
+}
+
+/// Prepares a page for writing: format flag, page number (large pages), checksums.
+///
+/// # Panics
+/// If `page` is not `size` bytes long.
+pub fn seal_page(page: &mut [u8], size: PageSize, number: PageNumber) {
+    assert_eq!(page.len(), size.bytes(), "page length");
+    if let Some(byte) = page.get_mut(FORMAT_FLAG.0) {
+        *byte |= FORMAT_FLAG.1;
+    }
+    if size.is_large() {
+        put(page, LARGE_PAGE_NUMBER, &number.get().to_le_bytes());
+    }
+    for block in (0..blocks(size)).rev() {
+        let word = computed_word(page, size, block, number.get());
+        put(page, word_offset(block), &word.to_le_bytes());
+    }
+}
+
+/// What [`verify_segment`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentVerdict {
+    /// The checksum matches.
+    Good,
+    /// One flipped bit was put right in the given bytes.
+    Repaired,
+    /// Damaged, empty, or written for another segment.
+    Bad,
+}
+
+/// Verifies a log segment read as segment `index` of its file, repairing a single flipped bit in place.
+pub fn verify_segment(segment: &mut [u8], index: u32) -> SegmentVerdict {
+    if segment.len() != SEGMENT_LEN {
+        return SegmentVerdict::Bad;
+    }
+    let stored = u64_at(segment, 0).unwrap_or_default();
+    match compare(stored, block_checksum(segment, index, true), SEGMENT_LEN) {
+        BlockVerdict::Good => SegmentVerdict::Good,
+        BlockVerdict::FlippedBit(bit) => {
+            flip(segment, bit);
+            if block_checksum(segment, index, true) == stored {
+                return SegmentVerdict::Repaired;
+            }
+            flip(segment, bit);
+            SegmentVerdict::Bad
+        }
+        BlockVerdict::OtherNumber(_) | BlockVerdict::Bad => SegmentVerdict::Bad,
+    }
+}
+
+/// Writes the checksum of a log segment into its first eight bytes.
+pub fn seal_segment(segment: &mut [u8], index: u32) {
+    let word = block_checksum(segment, index, true);
+    put(segment, 0, &word.to_le_bytes());
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BlockVerdict {
+    Good,
+    /// Offset of the bit, in the block or in the page.
+    FlippedBit(u32),
+    /// Contents match, salt differs: expected and actual number XORed.
+    OtherNumber(u32),
+    Bad,
+}
+
+fn compare(stored: u64, computed: u64, block_len: usize) -> BlockVerdict {
+    if stored == computed {
+        return BlockVerdict::Good;
+    }
+    let index_mask = block_len as u64 * 8 - 1;
+    let difference = (stored ^ computed) >> 32;
+    let xor = (stored ^ computed) as u32;
+    if difference == 0 {
+        return BlockVerdict::OtherNumber(xor);
+    }
+    let complementary = (difference >> 16 ^ difference) & index_mask == index_mask;
+    if complementary && xor.is_power_of_two() && difference & 0xffff <= index_mask {
+        BlockVerdict::FlippedBit(difference as u32 & 0xffff)
+    } else {
+        BlockVerdict::Bad
+    }
+}
+
+fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) -> BlockVerdict {
+    let Some(stored) = u64_at(page, word_offset(block)) else { return BlockVerdict::Bad };
+    let len = block_len(size);
+    match compare(stored, computed_word(page, size, block, number.get()), len) {
+        BlockVerdict::FlippedBit(bit) => {
+            let bit = bit + (block * len * 8) as u32;
+            // The flag chose the algorithm before anything was verified, so nothing may be concluded about it.
+            if bit as usize == FORMAT_FLAG.0 * 8 + FORMAT_FLAG.1.trailing_zeros() as usize {
+                BlockVerdict::Bad
+            } else {
+                BlockVerdict::FlippedBit(bit)
+            }
+        }
+        other => other,
+    }
+}
+
+/// The number the page was made for, if all its blocks agree that it is another than `number`.
+fn misplaced(page: &[u8], size: PageSize, number: PageNumber) -> Option<u32> {
+    let mut found = None;
+    for block in 0..blocks(size) {
+        match check_block(page, size, block, number) {
+            BlockVerdict::OtherNumber(xor) if found.is_none_or(|earlier| earlier == xor) => found = Some(xor),
+            _ => return None,
+        }
+    }
+    found.map(|xor| number.get() ^ xor).filter(|stored| *stored != 0)
+}
+
+fn verify_legacy(page: &[u8], number: PageNumber) -> PageVerdict {
+    match (u32_at(page, 0), u32_at(page, 4)) {
+        (Some(sum), _) if sum != header_checksum(page) => PageVerdict::Bad,
+        (_, Some(stored)) if stored != number.get() => PageVerdict::WrongPage { stored },
+        _ => PageVerdict::Good,
+    }
+}
+
+fn has_format_flag(page: &[u8]) -> bool {
+    page.get(FORMAT_FLAG.0).is_some_and(|byte| byte & FORMAT_FLAG.1 != 0)
+}
+
+fn blocks(size: PageSize) -> usize {
+    if size.is_large() { LARGE_PAGE_BLOCKS } else { 1 }
+}
+
+fn block_len(size: PageSize) -> usize {
+    size.bytes() / blocks(size)
+}
+
+fn word_offset(block: usize) -> usize {
+    block.checked_sub(1).map_or(0, |later| LARGE_PAGE_WORDS + 8 * later)
+}
+
+fn computed_word(page: &[u8], size: PageSize, block: usize, number: u32) -> u64 {
+    let len = block_len(size);
+    let bytes = page.get(block * len..(block + 1) * len).unwrap_or_default();
+    block_checksum(bytes, number, block == 0)
+}
+
+fn stored_number(page: &[u8], size: PageSize) -> Option<u32> {
+    if size.is_large() { u32_at(page, LARGE_PAGE_NUMBER) } else { None }
+}
+
+fn flip(bytes: &mut [u8], bit: u32) {
+    if let Some(byte) = bytes.get_mut(bit as usize / 8) {
+        *byte ^= 1 << (bit % 8);
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+#[path = "checksum_tests.rs"]
+mod tests;

@@ -1,0 +1,380 @@
+//! Changing a page in memory: nodes, external header, header fields.
+//!
+//! An insert appends its line at the start of the contiguous free area; a delete lowers that start only if its
+//! line is the last one and leaves a hole otherwise; lines are pushed together when only the total of free
+//! bytes suffices. Freed bytes keep their contents. Whether the free bytes may be used at all (some can be
+//! held back for rollbacks) is the caller's business.
+//!
+//! After an error the page is as before, except that lines may have been pushed together.
+
+use std::ops::Range;
+
+use zerocopy::FromBytes;
+
+use super::view::prefix_in;
+use super::{
+    HEADER_LEN, LargePageHeader, MAX_KEY_PART, MAX_TAGS, NodeFlags, Page, PageFlags, PageHeader, TAG_LEN,
+    Tag, node_space, shared_prefix_len,
+};
+use crate::{DbTime, PageNumber, PageSize, TreeId};
+
+/// The page has no room for the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the page is full")]
+pub struct PageFull;
+
+/// Edit view of a page.
+pub struct PageMut<'a> {
+    header: &'a mut PageHeader,
+    body: &'a mut [u8],
+    large: bool,
+}
+
+impl<'a> PageMut<'a> {
+    /// An edit view of a formatted page.
+    ///
+    /// # Panics
+    /// If `bytes` is not one page.
+    pub fn new(bytes: &'a mut [u8], size: PageSize) -> PageMut<'a> {
+        assert_eq!(bytes.len(), size.bytes(), "page length");
+        match PageHeader::mut_from_prefix(bytes) {
+            Ok((header, body)) => PageMut { header, body, large: size.is_large() },
+            Err(_) => unreachable!("the length was checked"),
+        }
+    }
+
+    /// Makes `bytes` an empty page: everything zero, an empty external header, the given identity.
+    ///
+    /// # Panics
+    /// If `bytes` is not one page.
+    pub fn format(
+        bytes: &'a mut [u8],
+        size: PageSize,
+        number: PageNumber,
+        tree: TreeId,
+        flags: PageFlags,
+    ) -> PageMut<'a> {
+        bytes.fill(0);
+        let mut page = PageMut::new(bytes, size);
+        page.header.tree.set(tree.0);
+        page.header.flags.set(flags.bits());
+        page.header.tag_state.set(1);
+        page.set_free(page.as_page().data_len() - TAG_LEN);
+        if page.large
+            && let Ok((second, _)) = LargePageHeader::mut_from_prefix(page.body)
+        {
+            second.number.set(number.get());
+        }
+        page
+    }
+
+    /// The page as it stands.
+    pub fn as_page(&self) -> Page<'_> {
+        Page { header: self.header, body: self.body, large: self.large }
+    }
+
+    /// Sets the time of the last change.
+    pub fn set_db_time(&mut self, time: DbTime) {
+        self.header.db_time.set(time.0);
+    }
+
+    /// Sets the left sibling.
+    pub fn set_prev(&mut self, page: Option<PageNumber>) {
+        self.header.prev.set(PageNumber::to_raw(page));
+    }
+
+    /// Sets the right sibling.
+    pub fn set_next(&mut self, page: Option<PageNumber>) {
+        self.header.next.set(PageNumber::to_raw(page));
+    }
+
+    /// Sets the owning tree.
+    pub fn set_tree(&mut self, tree: TreeId) {
+        self.header.tree.set(tree.0);
+    }
+
+    /// Sets the flags. Changing [`PageFlags::ROOT`] or [`PageFlags::SPACE`] changes what the prefix is, so do it
+    /// while no node is compressed.
+    pub fn set_flags(&mut self, flags: PageFlags) {
+        self.header.flags.set(flags.bits());
+    }
+
+    /// Sets how many of the free bytes rollbacks may still need.
+    #[doc(alias = "cbUncommittedFree")]
+    pub fn set_uncommitted_free(&mut self, bytes: usize) {
+        self.header.uncommitted_free.set(bytes.min(self.as_page().free_bytes()) as u16);
+    }
+
+    /// Replaces the external header. Nodes keep their keys: if the prefix changes under compressed nodes, all
+    /// nodes are written anew.
+    pub fn set_external_header(&mut self, external_header: &[u8]) -> Result<(), PageFull> {
+        let page = self.as_page();
+        let same_prefix = page.prefix() == prefix_in(external_header, page.flags());
+        if same_prefix || !page.nodes().any(|node| node.flags.contains(NodeFlags::COMPRESSED)) {
+            return self.replace_external_header(external_header);
+        }
+        let (old_header, old_body) = (*page.header, page.body.to_vec());
+        let old = Page { header: &old_header, body: &old_body, large: self.large };
+        self.clear_nodes();
+        let written = self
+            .replace_external_header(external_header)
+            .and_then(|()| self.copy_nodes_from(&old, 0..old.node_count()));
+        if written.is_err() {
+            *self.header = old_header;
+            self.body.copy_from_slice(&old_body);
+        }
+        written
+    }
+
+    /// Inserts a node before node `index`, sharing with the page's prefix what is worth sharing;
+    /// [`NodeFlags::COMPRESSED`] in `flags` is ignored.
+    ///
+    /// An index beyond the end, or lengths no node can have, are answered like a full page.
+    pub fn insert_node(
+        &mut self,
+        index: usize,
+        flags: NodeFlags,
+        key: &[u8],
+        data: &[u8],
+    ) -> Result<(), PageFull> {
+        let page = self.as_page();
+        let (tag_count, tag) = (page.tag_count(), page.first_node_tag() + index);
+        let shared = shared_prefix_len(page.prefix(), key);
+        let suffix = key.get(shared..).unwrap_or_default();
+        let len = node_space(suffix.len(), shared > 0, data.len()) - TAG_LEN;
+        let mut flags = flags - NodeFlags::COMPRESSED;
+        flags.set(NodeFlags::COMPRESSED, shared > 0);
+        let fits = tag <= tag_count
+            && tag_count < MAX_TAGS
+            && suffix.len() <= MAX_KEY_PART
+            && len <= self.max_line()
+            && len + TAG_LEN <= page.free_bytes();
+        if !fits {
+            return Err(PageFull);
+        }
+        self.make_contiguous(len + TAG_LEN, None)?;
+
+        let body_len = self.body.len();
+        let tags = body_len - TAG_LEN * tag_count..body_len - TAG_LEN * tag;
+        self.body.copy_within(tags.clone(), tags.start - TAG_LEN);
+        self.set_tag_count(tag_count + 1);
+
+        let start = self.as_page().free_start();
+        self.put_tag(tag, Tag { len, start, flags: flags.bits() });
+        self.set_free_start(start + len);
+        self.set_free(self.as_page().free_bytes() - len - TAG_LEN);
+
+        let on_first = if self.large { u16::from(flags.bits()) << 13 } else { 0 };
+        let suffix_len = suffix.len() as u16;
+        let line = self.line_mut(Tag { len, start, flags: 0 });
+        if shared > 0 {
+            let lens = [(shared as u16 | on_first).to_le_bytes(), suffix_len.to_le_bytes()];
+            write_parts(line, &[lens.as_flattened(), suffix, data]);
+        } else {
+            write_parts(line, &[&(suffix_len | on_first).to_le_bytes(), suffix, data]);
+        }
+        Ok(())
+    }
+
+    /// Removes a node; nothing happens if there is none at `index`.
+    pub fn delete_node(&mut self, index: usize) {
+        let page = self.as_page();
+        let (tag_count, tag) = (page.tag_count(), page.first_node_tag() + index);
+        let Some(victim) = page.tag(tag).filter(|_| tag < tag_count) else { return };
+        let free = page.free_bytes() + victim.len + TAG_LEN;
+        if victim.end() == page.free_start() {
+            self.set_free_start(victim.start);
+        }
+        let body_len = self.body.len();
+        let (low, high) = (body_len - TAG_LEN * tag_count, body_len - TAG_LEN * (tag + 1));
+        self.body.copy_within(low..high, low + TAG_LEN);
+        self.set_tag_count(tag_count - 1);
+        self.set_free(free);
+    }
+
+    /// Removes a range of nodes.
+    pub fn delete_nodes(&mut self, range: Range<usize>) {
+        let end = range.end.min(self.as_page().node_count());
+        for index in (range.start..end).rev() {
+            self.delete_node(index);
+        }
+    }
+
+    /// Removes all nodes; the external header (and other reserved lines) stay, pushed together.
+    pub fn clear_nodes(&mut self) {
+        let page = self.as_page();
+        let reserved = page.first_node_tag().min(page.tag_count());
+        let node_bytes: usize = (0..page.node_count()).map(|index| page.node_size(index)).sum();
+        let free = page.free_bytes() + node_bytes;
+        self.set_tag_count(reserved);
+        self.set_free(free);
+        self.push_together(None);
+    }
+
+    /// Replaces a node's data, keeping key and flags. No node at `index` is answered like a full page.
+    pub fn replace_data(&mut self, index: usize, data: &[u8]) -> Result<(), PageFull> {
+        let page = self.as_page();
+        let node = page.node(index).ok_or(PageFull)?;
+        let line_len = page.raw_node(index).map_or(0, <[u8]>::len);
+        let key_part = line_len - node.data.len();
+        let line = self.resize_line(page.first_node_tag() + index, key_part + data.len())?;
+        if let Some(place) = line.get_mut(key_part..) {
+            place.copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    /// Sets a node's flags; whether it is compressed does not change.
+    pub fn set_node_flags(&mut self, index: usize, flags: NodeFlags) {
+        let page = self.as_page();
+        let Some(node) = page.node(index) else { return };
+        let flags = (flags - NodeFlags::COMPRESSED) | (node.flags & NodeFlags::COMPRESSED);
+        let number = page.first_node_tag() + index;
+        let Some(tag) = page.tag(number) else { return };
+        if !self.large {
+            self.put_tag(number, Tag { flags: flags.bits(), ..tag });
+        } else if let Some(byte) = self.line_mut(tag).get_mut(1) {
+            *byte = *byte & 0x1f | flags.bits() << 5;
+        }
+    }
+
+    /// Appends nodes of another page, compressing them against this page's prefix. All or none.
+    pub fn copy_nodes_from(&mut self, from: &Page<'_>, range: Range<usize>) -> Result<(), PageFull> {
+        let before = self.as_page().node_count();
+        let mut key = Vec::new();
+        for (offset, index) in range.enumerate() {
+            let copied = from.node(index).ok_or(PageFull).and_then(|node| {
+                key.clear();
+                node.append_key(&mut key);
+                self.insert_node(before + offset, node.flags, &key, node.data)
+            });
+            if copied.is_err() {
+                self.delete_nodes(before..before + offset);
+                return copied;
+            }
+        }
+        Ok(())
+    }
+
+    fn replace_external_header(&mut self, external_header: &[u8]) -> Result<(), PageFull> {
+        if self.as_page().tag_count() == 0 {
+            return Err(PageFull);
+        }
+        self.resize_line(0, external_header.len())?.copy_from_slice(external_header);
+        Ok(())
+    }
+
+    /// Gives a line another length, keeping its beginning and its flags.
+    fn resize_line(&mut self, number: usize, len: usize) -> Result<&mut [u8], PageFull> {
+        let page = self.as_page();
+        let mut tag = page.tag(number).ok_or(PageFull)?;
+        let free = (page.free_bytes() + tag.len).checked_sub(len).ok_or(PageFull)?;
+        if len > self.max_line() || page.line(number).is_none() {
+            return Err(PageFull);
+        }
+        let is_last = tag.len > 0 && tag.end() == page.free_start();
+        if len > tag.len && is_last {
+            self.make_contiguous(len - tag.len, Some(number))?;
+            tag = self.as_page().tag(number).ok_or(PageFull)?;
+        } else if len > tag.len {
+            if page.contiguous_free() >= len {
+                let (from, to) = (page.data_start() + tag.start, page.free_start());
+                self.body.copy_within(from..from + tag.len, self.as_page().data_start() + to);
+                tag.start = to;
+            } else {
+                // As the last line it can grow by the difference alone.
+                self.push_together(Some(number));
+                tag = self.as_page().tag(number).ok_or(PageFull)?;
+                if self.as_page().contiguous_free() < len - tag.len {
+                    return Err(PageFull);
+                }
+            }
+        }
+        let was_last = is_last || len > tag.len;
+        tag.len = len;
+        if was_last {
+            self.set_free_start(tag.end());
+        }
+        if len == 0 {
+            // An empty line must not stay behind when the free area moves below it.
+            tag.start = 0;
+        }
+        self.put_tag(number, tag);
+        self.set_free(free);
+        Ok(self.line_mut(tag))
+    }
+
+    fn make_contiguous(&mut self, len: usize, last: Option<usize>) -> Result<(), PageFull> {
+        if self.as_page().contiguous_free() < len {
+            self.push_together(last);
+        }
+        if self.as_page().contiguous_free() < len { Err(PageFull) } else { Ok(()) }
+    }
+
+    /// Moves all lines to the start of the data area, in tag order, `last` behind the others. Leaves a page
+    /// whose lines overlap or stick out as it is.
+    fn push_together(&mut self, last: Option<usize>) {
+        let page = self.as_page();
+        let data_start = page.data_start();
+        let Some(old) = page.body.get(data_start..data_start + page.free_start()).map(<[u8]>::to_vec) else {
+            return;
+        };
+        let numbers = || (0..page.tag_count()).filter(|tag| Some(*tag) != last).chain(last);
+        let total: usize = numbers().filter_map(|tag| page.tag(tag)).map(|tag| tag.len).sum();
+        let inside = |tag: Tag| tag.len == 0 || tag.end() <= old.len();
+        if total > old.len() || !numbers().all(|tag| page.tag(tag).is_some_and(inside)) {
+            return;
+        }
+        let tag_count = page.tag_count();
+        let mut start = 0;
+        for number in (0..tag_count).filter(|tag| Some(*tag) != last).chain(last) {
+            let Some(tag) = self.as_page().tag(number) else { return };
+            let moved = Tag { start: if tag.len == 0 { 0 } else { start }, ..tag };
+            if let Some(bytes) = old.get(tag.start..tag.end()) {
+                self.line_mut(moved).copy_from_slice(bytes);
+            }
+            self.put_tag(number, moved);
+            start += tag.len;
+        }
+        self.set_free_start(start);
+    }
+
+    fn max_line(&self) -> usize {
+        Tag::mask(self.large).into()
+    }
+
+    fn line_mut(&mut self, tag: Tag) -> &mut [u8] {
+        let start = if self.large { HEADER_LEN } else { 0 } + tag.start;
+        self.body.get_mut(start..start + tag.len).unwrap_or_default()
+    }
+
+    fn put_tag(&mut self, number: usize, tag: Tag) {
+        let large = self.large;
+        let end = self.body.len().saturating_sub(TAG_LEN * number);
+        if let Some(place) = self.body.get_mut(..end).and_then(<[u8]>::last_chunk_mut::<TAG_LEN>) {
+            *place = tag.encode(large);
+        }
+    }
+
+    fn set_tag_count(&mut self, count: usize) {
+        let reserved = self.header.tag_state.get() & 0xf000;
+        self.header.tag_state.set(reserved | count as u16 & 0xfff);
+    }
+
+    fn set_free(&mut self, bytes: usize) {
+        self.header.free.set(bytes as u16);
+    }
+
+    fn set_free_start(&mut self, start: usize) {
+        self.header.free_start.set(start as u16);
+    }
+}
+
+/// Fills `line` with the concatenation of `parts`, which is exactly as long.
+fn write_parts(mut line: &mut [u8], parts: &[&[u8]]) {
+    for part in parts {
+        let Some((place, rest)) = line.split_at_mut_checked(part.len()) else { return };
+        place.copy_from_slice(part);
+        line = rest;
+    }
+}

@@ -1,0 +1,147 @@
+//! A page of a B+ tree: header, lines growing up, tags growing down.
+//!
+//! ```text
+//!  0                 40 (80)                                                     page size
+//!  | header          | line | line | hole | line | ... free ... | tag n-1 | ... | tag 1 | tag 0 |
+//!                    ^ offsets of lines count from here         ^ contiguous free area ends here
+//!
+//!  tag:   u16 length, u16 offset (13 bits each; 15 on large pages). Small pages: node flags on top of offset
+//!  node:  [u16 prefix length, if compressed] u16 suffix length | suffix | data      (13 bits each)
+//!         large pages: node flags on top of the first length; internal pages: data = u32 child page
+//! ```
+//!
+//! Tag 0 is the external header: the space header of an ordinary root, split reserve and prefix of a space-tree
+//! root, the key prefix of any other page. Some newest files reserve more tags; nodes follow them. A node index
+//! here counts nodes only.
+//!
+//! Invariants: `sum of line lengths + free_bytes + 4 * tags = data area`; lines do not overlap and end before the
+//! contiguous free area. [`Page`] relies on none of them: it returns `None` for what does not fit. [`validate`]
+//! checks them. [`PageMut`] keeps them on pages that have them, and does not panic on others.
+//!
+//! Left out: checksums ([`crate::checksum`]), order of keys and links between pages (`ese-check`).
+
+mod edit;
+mod flags;
+mod validate;
+mod view;
+
+pub use edit::{PageFull, PageMut};
+pub use flags::{NodeFlags, PageFlags};
+pub use validate::{PageFault, validate};
+pub use view::{Node, Page};
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The header every page starts with. ESE: `CPAGE::PGHDR`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
+#[repr(C)]
+pub(crate) struct PageHeader {
+    /// Checksum of the first block; legacy pages: 32-bit XOR and page number.
+    checksum: U64,
+    /// ESE: `dbtimeDirtied`.
+    db_time: U64,
+    /// ESE: `pgnoPrev`.
+    prev: U32,
+    /// ESE: `pgnoNext`.
+    next: U32,
+    /// ESE: `objidFDP`.
+    tree: U32,
+    /// ESE: `cbFree`.
+    free: U16,
+    /// ESE: `cbUncommittedFree`.
+    uncommitted_free: U16,
+    /// Start of the contiguous free area. ESE: `ibMicFree`.
+    free_start: U16,
+    /// Bits 0..12 number of tags, 12..15 number of reserved ones (0 means 1). ESE: `itagMicFree`.
+    tag_state: U16,
+    /// [`PageFlags`].
+    flags: U32,
+}
+
+/// What follows the header on 16 and 32 KiB pages. ESE: `CPAGE::PGHDR2`.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
+#[repr(C)]
+pub(crate) struct LargePageHeader {
+    /// Checksums of blocks 1..4.
+    checksums: [U64; 3],
+    /// ESE: `pgno`.
+    number: U32,
+    /// Zero.
+    reserved: [u8; 12],
+}
+
+/// Length of [`PageHeader`]; offsets in [`Page`]'s body count from its end.
+const HEADER_LEN: usize = size_of::<PageHeader>();
+const _: () = assert!(HEADER_LEN == 40 && std::mem::offset_of!(PageHeader, flags) == 36);
+const _: () = assert!(std::mem::offset_of!(PageHeader, free) == 28);
+const _: () =
+    assert!(size_of::<LargePageHeader>() == 40 && std::mem::offset_of!(LargePageHeader, number) == 24);
+
+/// Bytes of a tag.
+pub const TAG_LEN: usize = 4;
+/// Bytes of the split reserve in front of the prefix in the external header of a space-tree root.
+pub const SPLIT_RESERVE_LEN: usize = 16;
+/// Shorter common prefixes are stored in full.
+pub const MIN_PREFIX: usize = 3;
+/// Largest length a node can give for its prefix or its suffix.
+pub const MAX_KEY_PART: usize = 0x1fff;
+/// Largest number of tags.
+const MAX_TAGS: usize = 0xfff;
+
+/// Bytes a node costs its page, including its tag.
+pub const fn node_space(key_len_after_prefix: usize, has_prefix: bool, data_len: usize) -> usize {
+    TAG_LEN + 2 + if has_prefix { 2 } else { 0 } + key_len_after_prefix + data_len
+}
+
+/// Number of bytes of `key` that a node would take from the page's `prefix`: their common start, or 0 if that is
+/// too short to be worth it.
+pub fn shared_prefix_len(prefix: &[u8], key: &[u8]) -> usize {
+    let common = prefix.iter().zip(key).take(MAX_KEY_PART).take_while(|(a, b)| a == b).count();
+    if common >= MIN_PREFIX { common } else { 0 }
+}
+
+/// A prefix for a page of `count` nodes from the first to the last key: what all keys between them share, if
+/// storing it once saves space.
+pub fn choose_prefix<'k>(first: &'k [u8], last: &[u8], count: usize) -> &'k [u8] {
+    let common = shared_prefix_len(last, first);
+    let saved = count.saturating_mul(common.saturating_sub(2));
+    if saved >= common { first.get(..common).unwrap_or_default() } else { &[] }
+}
+
+/// A decoded tag. ESE: `CPAGE::TAG`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tag {
+    len: usize,
+    /// From the start of the data area.
+    start: usize,
+    /// On small pages the node's flags; junk on large ones.
+    flags: u8,
+}
+
+impl Tag {
+    const fn mask(large: bool) -> u16 {
+        if large { 0x7fff } else { 0x1fff }
+    }
+
+    const fn decode(bytes: [u8; TAG_LEN], large: bool) -> Tag {
+        let [len0, len1, start0, start1] = bytes;
+        let start = u16::from_le_bytes([start0, start1]);
+        Tag {
+            len: (u16::from_le_bytes([len0, len1]) & Tag::mask(large)) as usize,
+            start: (start & Tag::mask(large)) as usize,
+            flags: (start >> 13) as u8,
+        }
+    }
+
+    const fn encode(self, large: bool) -> [u8; TAG_LEN] {
+        let flags = if large { 0 } else { (self.flags as u16) << 13 };
+        let [len0, len1] = (self.len as u16 & Tag::mask(large)).to_le_bytes();
+        let [start0, start1] = ((self.start as u16 & Tag::mask(large)) | flags).to_le_bytes();
+        [len0, len1, start0, start1]
+    }
+
+    const fn end(self) -> usize {
+        self.start + self.len
+    }
+}

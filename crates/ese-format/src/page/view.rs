@@ -1,0 +1,337 @@
+//! Reading a page: header fields, nodes, binary search.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use zerocopy::FromBytes;
+
+use super::{HEADER_LEN, NodeFlags, PageFlags, PageHeader, SPLIT_RESERVE_LEN, TAG_LEN, Tag, choose_prefix};
+use crate::{DbTime, PageNumber, PageSize, TreeId};
+
+/// A node. Its full key is `prefix` followed by `suffix`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node<'a> {
+    /// Versioned, deleted, compressed.
+    pub flags: NodeFlags,
+    /// The part of the key that stands in the page's prefix.
+    pub prefix: &'a [u8],
+    /// The part of the key that stands in the node.
+    pub suffix: &'a [u8],
+    /// The record, long-value chunk, bookmark or child page number.
+    pub data: &'a [u8],
+}
+
+impl Node<'_> {
+    /// Length of the full key.
+    pub fn key_len(&self) -> usize {
+        self.prefix.len() + self.suffix.len()
+    }
+
+    /// The full key.
+    pub fn key_to_vec(&self) -> Vec<u8> {
+        [self.prefix, self.suffix].concat()
+    }
+
+    /// Appends the full key.
+    pub fn append_key(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(self.prefix);
+        to.extend_from_slice(self.suffix);
+    }
+
+    /// Order of this node's key and `key`.
+    pub fn cmp_key(&self, key: &[u8]) -> Ordering {
+        cmp_parts(&[self.prefix], self.suffix, key)
+    }
+
+    /// Order of this node's key and data together and `key`, as in trees with duplicate keys.
+    pub fn cmp_key_data(&self, key: &[u8]) -> Ordering {
+        cmp_parts(&[self.prefix, self.suffix], self.data, key)
+    }
+
+    /// The child page, on internal pages.
+    pub fn child(&self) -> Option<PageNumber> {
+        PageNumber::new(u32::from_le_bytes(self.data.try_into().ok()?))
+    }
+}
+
+/// Order of the concatenation of `parts` and `last`, and `key`.
+#[inline]
+fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
+    for part in parts {
+        let Some((head, rest)) = key.split_at_checked(part.len()) else {
+            // `key` ends inside this part. If it is a prefix of the part, only the part being empty too could
+            // make them equal, and then the split would have succeeded.
+            return part.cmp(&key);
+        };
+        match (*part).cmp(head) {
+            Ordering::Equal => key = rest,
+            different => return different,
+        }
+    }
+    last.cmp(key)
+}
+
+/// Read view of a page. Cheap to make and to copy; trusts nothing.
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
+    pub(super) header: &'a PageHeader,
+    /// Everything after the 40-byte header.
+    pub(super) body: &'a [u8],
+    pub(super) large: bool,
+}
+
+/// Stands in for bytes that are no page.
+static NO_HEADER: [u8; HEADER_LEN] = [0; HEADER_LEN];
+
+impl<'a> Page<'a> {
+    /// A view of `bytes`. If they are not one page of this size the view shows a page without lines.
+    pub fn new(bytes: &'a [u8], size: PageSize) -> Page<'a> {
+        let bytes = if bytes.len() == size.bytes() { bytes } else { &NO_HEADER };
+        match PageHeader::ref_from_prefix(bytes) {
+            Ok((header, body)) => Page { header, body, large: size.is_large() },
+            Err(_) => unreachable!("both a page and NO_HEADER hold a header"),
+        }
+    }
+
+    /// When the page was last changed. ESE: `dbtimeDirtied`.
+    pub fn db_time(&self) -> DbTime {
+        DbTime(self.header.db_time.get())
+    }
+
+    /// Left sibling of a leaf.
+    #[doc(alias = "pgnoPrev")]
+    pub fn prev(&self) -> Option<PageNumber> {
+        PageNumber::new(self.header.prev.get())
+    }
+
+    /// Right sibling of a leaf.
+    #[doc(alias = "pgnoNext")]
+    pub fn next(&self) -> Option<PageNumber> {
+        PageNumber::new(self.header.next.get())
+    }
+
+    /// The tree the page belongs to.
+    #[doc(alias = "objidFDP")]
+    pub fn tree(&self) -> TreeId {
+        TreeId(self.header.tree.get())
+    }
+
+    /// The page's flags, unknown ones included.
+    pub fn flags(&self) -> PageFlags {
+        PageFlags::from_bits_retain(self.header.flags.get())
+    }
+
+    /// Is this a leaf?
+    pub fn is_leaf(&self) -> bool {
+        self.flags().contains(PageFlags::LEAF)
+    }
+
+    /// Is this a root?
+    pub fn is_root(&self) -> bool {
+        self.flags().contains(PageFlags::ROOT)
+    }
+
+    /// Free bytes, holes between lines included.
+    #[doc(alias = "cbFree")]
+    pub fn free_bytes(&self) -> usize {
+        self.header.free.get().into()
+    }
+
+    /// The part of [`Page::free_bytes`] that rollbacks may still need.
+    #[doc(alias = "cbUncommittedFree")]
+    pub fn uncommitted_free(&self) -> usize {
+        self.header.uncommitted_free.get().into()
+    }
+
+    /// Free bytes between the last line and the tags.
+    pub fn contiguous_free(&self) -> usize {
+        self.data_len().saturating_sub(self.free_start()).saturating_sub(TAG_LEN * self.tag_count())
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.tag_count().saturating_sub(self.first_node_tag())
+    }
+
+    /// Contents of tag 0.
+    pub fn external_header(&self) -> &'a [u8] {
+        if self.tag_count() == 0 {
+            return &[];
+        }
+        self.line(0).unwrap_or_default()
+    }
+
+    /// What compressed nodes share: the external header or its end, depending on the kind of page.
+    #[inline]
+    pub fn prefix(&self) -> &'a [u8] {
+        prefix_in(self.external_header(), self.flags())
+    }
+
+    /// A node, or `None` if there is none at `index` or its bytes make no sense.
+    #[inline]
+    pub fn node(&self, index: usize) -> Option<Node<'a>> {
+        self.node_with(self.prefix(), index)
+    }
+
+    /// All nodes in order; ends early at one whose bytes make no sense.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let (page, prefix) = (*self, self.prefix());
+        (0..page.node_count()).map_while(move |index| page.node_with(prefix, index))
+    }
+
+    /// A node's line as stored.
+    pub fn raw_node(&self, index: usize) -> Option<&'a [u8]> {
+        if index >= self.node_count() {
+            return None;
+        }
+        self.line(index + self.first_node_tag())
+    }
+
+    /// Bytes a node occupies, its tag included; 0 if there is none.
+    pub fn node_size(&self, index: usize) -> usize {
+        self.raw_node(index).map_or(0, |line| line.len() + TAG_LEN)
+    }
+
+    /// Bytes a range of nodes occupies, tags included.
+    pub fn used_space(&self, range: Range<usize>) -> usize {
+        let range = range.start..range.end.min(self.node_count());
+        range.map(|index| self.node_size(index)).sum()
+    }
+
+    /// The prefix to give a page that receives `range` of these nodes; empty if none pays.
+    ///
+    /// An empty key at the end of an internal page stands for infinity and takes no part.
+    pub fn prefix_for(&self, range: Range<usize>) -> Vec<u8> {
+        let range = range.start..range.end.min(self.node_count());
+        let keyed = range.clone().filter(|index| self.node(*index).is_some_and(|node| node.key_len() > 0));
+        let (Some(first), Some(last)) = (keyed.clone().next(), keyed.clone().next_back()) else {
+            return Vec::new();
+        };
+        let (Some(first), Some(last_node)) = (self.node(first), self.node(last)) else { return Vec::new() };
+        let count = (last + 1).saturating_sub(range.start);
+        choose_prefix(&first.key_to_vec(), &last_node.key_to_vec(), count).to_vec()
+    }
+
+    /// The first node whose key is not less than `key`, and whether it is equal.
+    pub fn lower_bound(&self, key: &[u8]) -> (usize, bool) {
+        self.search(|node| node.cmp_key(key))
+    }
+
+    /// Like [`Page::lower_bound`], comparing key and data together.
+    pub fn lower_bound_key_data(&self, key_data: &[u8]) -> (usize, bool) {
+        self.search(|node| node.cmp_key_data(key_data))
+    }
+
+    /// On an internal page: the entry to descend into, the first whose key is empty or greater than `key`.
+    ///
+    /// `None` if `key` lies beyond the page (or a child pointer makes no sense).
+    pub fn child_for(&self, key: &[u8]) -> Option<(usize, PageNumber)> {
+        let (index, _) = self.search(|node| {
+            if node.key_len() == 0 || node.cmp_key(key) == Ordering::Greater {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }
+        });
+        Some((index, self.node(index)?.child()?))
+    }
+
+    /// First node that is not `Less`, and whether it is `Equal`. Unreadable nodes count as greater.
+    #[inline]
+    fn search(&self, order: impl Fn(&Node<'a>) -> Ordering) -> (usize, bool) {
+        let prefix = self.prefix();
+        let (mut low, mut high) = (0, self.node_count());
+        let mut exact = false;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.node_with(prefix, middle).map_or(Ordering::Greater, |node| order(&node)) {
+                Ordering::Less => low = middle + 1,
+                found => {
+                    high = middle;
+                    exact = found == Ordering::Equal;
+                }
+            }
+        }
+        (low, exact)
+    }
+
+    #[inline]
+    fn node_with(&self, prefix: &'a [u8], index: usize) -> Option<Node<'a>> {
+        let tags = self.tag_count();
+        let tag = index.checked_add(self.first_node_tag()).filter(|tag| *tag < tags)?;
+        let tag = self.tag(tag)?;
+        decode_node(self.slice(tag)?, tag.flags, prefix, self.large)
+    }
+
+    pub(super) fn free_start(&self) -> usize {
+        self.header.free_start.get().into()
+    }
+
+    #[inline]
+    pub(super) fn tag_count(&self) -> usize {
+        usize::from(self.header.tag_state.get() & 0xfff)
+    }
+
+    /// The tag of node 0: reserved tags, of which there is at least one, come first.
+    #[inline]
+    pub(super) fn first_node_tag(&self) -> usize {
+        usize::from(self.header.tag_state.get() >> 12 & 7).max(1)
+    }
+
+    /// Where the data area starts in the body: after the second header on large pages.
+    #[inline]
+    pub(super) fn data_start(&self) -> usize {
+        if self.large { HEADER_LEN } else { 0 }
+    }
+
+    /// Length of the area that lines and tags share.
+    pub(super) fn data_len(&self) -> usize {
+        self.body.len().saturating_sub(self.data_start())
+    }
+
+    #[inline]
+    pub(super) fn tag(&self, tag: usize) -> Option<Tag> {
+        let end = self.body.len().checked_sub(TAG_LEN * tag)?;
+        let bytes = self.body.get(..end)?.last_chunk::<TAG_LEN>()?;
+        Some(Tag::decode(*bytes, self.large))
+    }
+
+    #[inline]
+    fn slice(&self, tag: Tag) -> Option<&'a [u8]> {
+        let start = self.data_start() + tag.start;
+        self.body.get(start..start + tag.len)
+    }
+
+    pub(super) fn line(&self, tag: usize) -> Option<&'a [u8]> {
+        self.slice(self.tag(tag)?)
+    }
+}
+
+/// The part of an external header that compressed nodes share.
+#[inline]
+pub(super) fn prefix_in(external_header: &[u8], flags: PageFlags) -> &[u8] {
+    if !flags.contains(PageFlags::ROOT) {
+        external_header
+    } else if flags.contains(PageFlags::SPACE) {
+        external_header.get(SPLIT_RESERVE_LEN..).unwrap_or_default()
+    } else {
+        &[]
+    }
+}
+
+#[inline]
+fn decode_node<'a>(line: &'a [u8], tag_flags: u8, prefix: &'a [u8], large: bool) -> Option<Node<'a>> {
+    let (first, rest) = line.split_first_chunk::<2>()?;
+    let first = u16::from_le_bytes(*first);
+    let flags = if large { (first >> 13) as u8 } else { tag_flags };
+    let flags = NodeFlags::from_bits_truncate(flags);
+    let first = usize::from(first & 0x1fff);
+    let (prefix, suffix_len, rest) = if flags.contains(NodeFlags::COMPRESSED) {
+        let (second, rest) = rest.split_first_chunk::<2>()?;
+        (prefix.get(..first)?, usize::from(u16::from_le_bytes(*second) & 0x1fff), rest)
+    } else {
+        (&[][..], first, rest)
+    };
+    let (suffix, data) = rest.split_at_checked(suffix_len)?;
+    Some(Node { flags, prefix, suffix, data })
+}

@@ -1,0 +1,329 @@
+//! How a tree accounts for its pages: space header, extents, split reserve.
+//!
+//! ```text
+//!  space header (external header of an ordinary root)
+//!  0               4             8       12
+//!  | primary pages | parent root | flags | root of owned extents, or bitmap of free pages |
+//!
+//!  extent (node of a space tree):   key = u32 big-endian last page   data = u32 page count
+//!                newest files:      key = u8 0x80 | pool, u32 big-endian last page
+//!  split reserve (start of the external header of a space-tree root): two { u32 last page, u32 page count }
+//! ```
+//!
+//! A tree starts with a single extent whose free pages a bitmap tells; later the trees of owned and of available
+//! extents stand on two consecutive pages. Since format 1568.30 the external header of a root may hold
+//! more: a byte says what, bit 0 the space header, bit 1 a u64 auto-increment value.
+
+use crate::PageNumber;
+use crate::page::SPLIT_RESERVE_LEN;
+
+/// Bytes are no space header, extent or split reserve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{what} of {len} bytes makes no sense")]
+pub struct SpaceFault {
+    /// What the bytes should have been.
+    pub what: &'static str,
+    /// How many there were.
+    pub len: usize,
+}
+
+/// The space header of a tree. ESE: `SPACE_HEADER`.
+#[doc(alias = "SPACE_HEADER")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceHeader {
+    /// Pages of the first extent, or of the last allocation if [`SpaceHeader::counts_last_allocation`].
+    #[doc(alias = "cpgPrimary")]
+    pub primary_pages: u32,
+    /// Root of the tree the pages came from; none for the database root.
+    #[doc(alias = "pgnoParentFDP")]
+    pub parent: Option<PageNumber>,
+    /// The tree has space trees.
+    pub multiple: bool,
+    /// The tree is ordered by key and data together.
+    pub non_unique: bool,
+    /// `primary_pages` means the last allocation ("v2").
+    pub counts_last_allocation: bool,
+    /// `multiple`: root of the owned extents; else bit k says that page root + 1 + k is free.
+    pub owned_root_or_bitmap: u32,
+}
+
+impl SpaceHeader {
+    /// Length on disk.
+    pub const LEN: usize = 16;
+
+    const MULTIPLE: u32 = 1;
+    const NON_UNIQUE: u32 = 2;
+    const V2: u32 = 4;
+
+    /// Header of a new tree in one extent of `pages`, of which all but the root are free.
+    pub const fn single(pages: u32, parent: Option<PageNumber>, non_unique: bool) -> SpaceHeader {
+        let free = pages.saturating_sub(1);
+        let bitmap = if free >= 32 { u32::MAX } else { (1 << free) - 1 };
+        SpaceHeader {
+            primary_pages: pages,
+            parent,
+            multiple: false,
+            non_unique,
+            counts_last_allocation: false,
+            owned_root_or_bitmap: bitmap,
+        }
+    }
+
+    /// Header of a tree with space trees.
+    pub const fn multiple(
+        pages: u32,
+        parent: Option<PageNumber>,
+        non_unique: bool,
+        owned_root: PageNumber,
+    ) -> SpaceHeader {
+        SpaceHeader {
+            primary_pages: pages,
+            parent,
+            multiple: true,
+            non_unique,
+            counts_last_allocation: false,
+            owned_root_or_bitmap: owned_root.get(),
+        }
+    }
+
+    /// Root of the tree of owned extents. ESE: OE.
+    #[doc(alias = "pgnoOE")]
+    pub fn owned_root(&self) -> Option<PageNumber> {
+        PageNumber::new(self.owned_root_or_bitmap).filter(|_| self.multiple)
+    }
+
+    /// Root of the tree of available extents, the page after [`SpaceHeader::owned_root`]. ESE: AE.
+    #[doc(alias = "pgnoAE")]
+    pub fn available_root(&self) -> Option<PageNumber> {
+        self.owned_root().map(|root| root.plus(1))
+    }
+
+    /// Free pages of a single-extent tree: bit k stands for page root + 1 + k.
+    pub fn available_bitmap(&self) -> Option<u32> {
+        if self.multiple { None } else { Some(self.owned_root_or_bitmap) }
+    }
+
+    /// From the external header of a root.
+    pub fn decode(external_header: &[u8]) -> Result<SpaceHeader, SpaceFault> {
+        let fault = SpaceFault { what: "space header", len: external_header.len() };
+        let bytes = match external_header {
+            plain if plain.len() == SpaceHeader::LEN => plain,
+            [present, rest @ ..] if present & 1 != 0 => rest,
+            _ => return Err(fault),
+        };
+        let (Some(primary_pages), Some(parent), Some(flags), Some(last)) =
+            (u32_at(bytes, 0), u32_at(bytes, 4), u32_at(bytes, 8), u32_at(bytes, 12))
+        else {
+            return Err(fault);
+        };
+        let multiple = flags & SpaceHeader::MULTIPLE != 0;
+        if multiple && last == 0 {
+            return Err(fault);
+        }
+        Ok(SpaceHeader {
+            primary_pages,
+            parent: PageNumber::new(parent),
+            multiple,
+            non_unique: flags & SpaceHeader::NON_UNIQUE != 0,
+            counts_last_allocation: flags & SpaceHeader::V2 != 0,
+            owned_root_or_bitmap: last,
+        })
+    }
+
+    /// The on-disk bytes.
+    pub fn encode(&self) -> [u8; SpaceHeader::LEN] {
+        let flags = [
+            (self.multiple, SpaceHeader::MULTIPLE),
+            (self.non_unique, SpaceHeader::NON_UNIQUE),
+            (self.counts_last_allocation, SpaceHeader::V2),
+        ];
+        let flags = flags.iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag);
+        words([self.primary_pages, PageNumber::to_raw(self.parent), flags, self.owned_root_or_bitmap])
+    }
+
+    /// Puts this header into the external header of a root, keeping what else is there.
+    pub fn update(&self, external_header: &mut Vec<u8>) {
+        let at = usize::from(!external_header.is_empty() && external_header.len() != SpaceHeader::LEN);
+        match external_header.get_mut(at..at + SpaceHeader::LEN) {
+            Some(place) => place.copy_from_slice(&self.encode()),
+            None => *external_header = self.encode().to_vec(),
+        }
+    }
+}
+
+/// The auto-increment value in the external header of a root, where there is one.
+pub fn auto_increment(external_header: &[u8]) -> Option<u64> {
+    let (present, fields) = external_header.split_first()?;
+    if external_header.len() == SpaceHeader::LEN || present & 2 == 0 {
+        return None;
+    }
+    let at = if present & 1 != 0 { SpaceHeader::LEN } else { 0 };
+    fields.get(at..)?.first_chunk().map(|value| u64::from_le_bytes(*value))
+}
+
+/// A run of pages, named by its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// Last page.
+    pub last: PageNumber,
+    /// Number of pages; 0 only in the pool for continuous allocation of newest files.
+    pub count: u32,
+}
+
+impl Extent {
+    /// The extent from `first` of `count` pages.
+    pub const fn starting_at(first: PageNumber, count: u32) -> Extent {
+        Extent { last: first.plus(count.saturating_sub(1)), count }
+    }
+
+    /// First page.
+    pub const fn first(&self) -> PageNumber {
+        PageNumber::fixed(self.last.get().saturating_sub(self.count.saturating_sub(1)))
+    }
+
+    /// Is `page` in this extent?
+    pub fn contains(&self, page: PageNumber) -> bool {
+        self.count > 0 && (self.first()..=self.last).contains(&page)
+    }
+
+    /// Key of the node in a space tree.
+    pub const fn key(&self) -> [u8; 4] {
+        self.last.get().to_be_bytes()
+    }
+
+    /// Data of the node in a space tree.
+    pub const fn data(&self) -> [u8; 4] {
+        self.count.to_le_bytes()
+    }
+
+    /// From a node of a space tree, with the pool of pages it belongs to (0 = ordinary, 1 = for continuous
+    /// allocation, 2 = kept away from use).
+    pub fn decode(key: &[u8], data: &[u8]) -> Result<(Extent, u8), SpaceFault> {
+        let fault = SpaceFault { what: "extent", len: key.len() + data.len() };
+        let (pool, last) = match *key {
+            [a, b, c, d] => (0, [a, b, c, d]),
+            [pool, a, b, c, d] if pool & 0x80 != 0 => (pool & 0x7f, [a, b, c, d]),
+            _ => return Err(fault),
+        };
+        let last = PageNumber::new(u32::from_be_bytes(last)).ok_or(fault)?;
+        let count = u32::from_le_bytes(data.try_into().map_err(|_| fault)?);
+        if count > last.get() {
+            return Err(fault);
+        }
+        Ok((Extent { last, count }, pool))
+    }
+}
+
+/// Spare extents of a space tree, so that splitting it never has to allocate. ESE: `SPLIT_BUFFER`.
+#[doc(alias = "SPLIT_BUFFER")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SplitReserve {
+    /// Up to two; their pages count as available.
+    pub extents: [Option<Extent>; 2],
+}
+
+impl SplitReserve {
+    /// Length on disk.
+    pub const LEN: usize = SPLIT_RESERVE_LEN;
+
+    /// From the external header of a space-tree root; an empty one is an empty reserve.
+    pub fn decode(external_header: &[u8]) -> Result<SplitReserve, SpaceFault> {
+        if external_header.is_empty() {
+            return Ok(SplitReserve::default());
+        }
+        let fault = SpaceFault { what: "split reserve", len: external_header.len() };
+        let extent = |at| {
+            let last = PageNumber::new(u32_at(external_header, at).ok_or(fault)?);
+            let count = u32_at(external_header, at + 4).ok_or(fault)?;
+            match last {
+                Some(last) if count > last.get() => Err(fault),
+                last => Ok(last.filter(|_| count > 0).map(|last| Extent { last, count })),
+            }
+        };
+        Ok(SplitReserve { extents: [extent(0)?, extent(8)?] })
+    }
+
+    /// The on-disk bytes, to be followed by the prefix of the page.
+    pub fn encode(&self) -> [u8; SplitReserve::LEN] {
+        let [first, second] = self.extents.map(|extent| match extent {
+            Some(Extent { last, count }) => (last.get(), count),
+            None => (0, 0),
+        });
+        words([first.0, first.1, second.0, second.1])
+    }
+}
+
+const _: () = assert!(SpaceHeader::LEN == 16 && SplitReserve::LEN == 16);
+
+fn words(values: [u32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (place, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+        *place = value.to_le_bytes();
+    }
+    bytes
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_headers_of_real_pages() {
+        // basic.edb page 31: 4 pages, parent 1, pages 32 to 34 free.
+        let single = [4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0];
+        let header = SpaceHeader::decode(&single).unwrap();
+        assert_eq!(header, SpaceHeader::single(4, PageNumber::new(1), false));
+        assert_eq!((header.available_bitmap(), header.owned_root()), (Some(7), None));
+        // basic.edb page 4 and, with the count of the last allocation, page 7.
+        let multiple = [0x14, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0];
+        let header = SpaceHeader::decode(&multiple).unwrap();
+        assert_eq!((header.owned_root(), header.available_root()), (PageNumber::new(5), PageNumber::new(6)));
+        assert_eq!(header.encode(), multiple);
+        let v2 = [4, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0];
+        let header = SpaceHeader::decode(&v2).unwrap();
+        assert!(header.counts_last_allocation && header.multiple && !header.non_unique);
+        assert_eq!(header.encode(), v2);
+    }
+
+    #[test]
+    fn space_header_among_other_fields_is_found_and_updated() {
+        let header = SpaceHeader::multiple(20, None, true, PageNumber::fixed(2));
+        let mut external = vec![3];
+        external.extend(header.encode());
+        external.extend(77u64.to_le_bytes());
+        assert_eq!(SpaceHeader::decode(&external), Ok(header));
+        assert_eq!(auto_increment(&external), Some(77));
+        let changed = SpaceHeader { primary_pages: 8, ..header };
+        changed.update(&mut external);
+        assert_eq!((SpaceHeader::decode(&external), external.len()), (Ok(changed), 25));
+        assert_eq!(auto_increment(&external), Some(77));
+        let mut fresh = Vec::new();
+        changed.update(&mut fresh);
+        assert_eq!((fresh, auto_increment(&changed.encode())), (changed.encode().to_vec(), None));
+        assert!(SpaceHeader::decode(&[]).is_err() && SpaceHeader::decode(&[1; 9]).is_err());
+    }
+
+    #[test]
+    fn extents_keep_first_and_last() {
+        let extent = Extent::starting_at(PageNumber::fixed(0x29), 4);
+        assert_eq!((extent.last.get(), extent.first().get()), (0x2c, 0x29));
+        assert_eq!(Extent::decode(&[0, 0, 0, 0x2c], &[4, 0, 0, 0]), Ok((extent, 0)));
+        assert_eq!((extent.key(), extent.data()), ([0, 0, 0, 0x2c], [4, 0, 0, 0]));
+        assert_eq!(Extent::decode(&[0x82, 0, 0, 0, 0x2c], &[4, 0, 0, 0]), Ok((extent, 2)));
+        assert!(Extent::decode(&[0, 0, 0, 3], &[4, 0, 0, 0]).is_err());
+        assert!(Extent::decode(&[0, 0, 0, 0], &[0, 0, 0, 0]).is_err());
+        assert!(!extent.contains(PageNumber::fixed(0x28)) && extent.contains(PageNumber::fixed(0x29)));
+    }
+
+    #[test]
+    fn split_reserve_round_trip() {
+        let reserve = SplitReserve { extents: [None, Some(Extent { last: PageNumber::fixed(9), count: 3 })] };
+        assert_eq!(SplitReserve::decode(&reserve.encode()), Ok(reserve));
+        assert_eq!(SplitReserve::decode(&[]), Ok(SplitReserve::default()));
+        assert!(SplitReserve::decode(&[1; 15]).is_err());
+    }
+}
