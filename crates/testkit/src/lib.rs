@@ -1,1 +1,4 @@
-//! (being written)
+//! Development only: simulated worlds, the corpus of real files, independent readers, fuzz entry points.
+
+pub mod corpus;
+pub mod readers;

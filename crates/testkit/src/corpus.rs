@@ -1,0 +1,137 @@
+//! The corpus of real files that Windows wrote: where it is, what it holds, and its files unpacked.
+//!
+//! The corpus lies outside the repository and may be absent; [`Corpus::locate`] then says so and tests skip
+//! visibly. Files are stored compressed and are unpacked into memory; nothing is ever written beside them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// The corpus directory and its manifest.
+#[derive(Debug)]
+pub struct Corpus {
+    root: PathBuf,
+    /// Every file, in manifest order.
+    pub files: Vec<CorpusFile>,
+}
+
+/// One file of the corpus, as the manifest describes it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CorpusFile {
+    /// Path inside the corpus, without the `.zst`.
+    pub name: String,
+    /// Size unpacked, in bytes.
+    pub size: u64,
+    /// `db`, `log`, `checkpoint`, ...
+    pub kind: String,
+    /// Page size of a database.
+    #[serde(default)]
+    pub page_size: Option<u32>,
+    /// Header state of a database: 2 dirty, 3 clean.
+    #[serde(default)]
+    pub state: Option<u32>,
+    /// Last page the database owns.
+    #[serde(default)]
+    pub last_owned_page: Option<u32>,
+    /// Pages with content and a good checksum.
+    #[serde(default)]
+    pub new_ck_pages: Option<u32>,
+    /// Pages that are all zero.
+    #[serde(default)]
+    pub zero_pages: Option<u32>,
+    /// Tables of a database, by name.
+    #[serde(default)]
+    pub tables: BTreeMap<String, CorpusTable>,
+}
+
+/// What the manifest knows of one table.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct CorpusTable {
+    /// Leaf nodes not flagged deleted.
+    pub rows: u64,
+    /// Leaf nodes flagged deleted.
+    #[serde(default)]
+    pub deleted_nodes: u64,
+    /// Rows by libesedb.
+    #[serde(default)]
+    pub libesedb: Option<serde_json::Value>,
+    /// Rows by dissect.esedb.
+    #[serde(default)]
+    pub dissect: Option<serde_json::Value>,
+    /// Rows by impacket.
+    #[serde(default)]
+    pub impacket: Option<serde_json::Value>,
+    /// Columns in the catalog.
+    #[serde(default)]
+    pub columns: Option<u64>,
+    /// Entries of each secondary index.
+    #[serde(default)]
+    pub secondary_index_entries: BTreeMap<String, u64>,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    files: Vec<CorpusFile>,
+}
+
+impl Corpus {
+    /// The corpus named by `JETCELL_CORPUS`, or the one beside the workspace. `None`, with a message for the test
+    /// log, when there is none.
+    pub fn locate() -> Option<Corpus> {
+        let root = std::env::var_os("JETCELL_CORPUS").map_or_else(
+            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus")),
+            PathBuf::from,
+        );
+        let Ok(text) = std::fs::read_to_string(root.join("manifest.json")) else {
+            eprintln!("skipped: corpus absent ({}); set JETCELL_CORPUS", root.display());
+            return None;
+        };
+        let manifest: Manifest = serde_json::from_str(&text).expect("the corpus manifest is readable");
+        Some(Corpus { root, files: manifest.files })
+    }
+
+    /// The databases.
+    pub fn databases(&self) -> impl Iterator<Item = &CorpusFile> {
+        self.files.iter().filter(|file| file.kind == "db")
+    }
+
+    /// The entry called `name`.
+    pub fn file(&self, name: &str) -> &CorpusFile {
+        self.files
+            .iter()
+            .find(|file| file.name == name)
+            .unwrap_or_else(|| panic!("{name} is not in the corpus"))
+    }
+
+    /// A file's content, unpacked; its size is checked against the manifest.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        let packed = self.root.join(format!("{name}.zst"));
+        let bytes = std::fs::File::open(&packed)
+            .and_then(zstd::decode_all)
+            .unwrap_or_else(|error| panic!("{}: {error}", packed.display()));
+        assert_eq!(bytes.len() as u64, self.file(name).size, "{name}: size");
+        bytes
+    }
+
+    /// Unpacks a file into `directory` under its own last name, and returns the path.
+    pub fn unpack(&self, name: &str, directory: &Path) -> PathBuf {
+        let target = directory.join(Path::new(name).file_name().expect("corpus names have a last part"));
+        std::fs::write(&target, self.read(name)).expect("the test directory is writable");
+        target
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_unpacks_to_the_size_in_the_manifest() {
+        let Some(corpus) = Corpus::locate() else { return };
+        assert_eq!(corpus.databases().count(), 21);
+        for file in &corpus.files {
+            corpus.read(&file.name);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Installs the three independent ESE readers into target/readers-venv, pinned; does nothing when they are there.
+# The tests that let them read our files use this environment (see crates/testkit/src/readers).
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+venv=${JETCELL_READERS_VENV:-$root/target/readers-venv}
+pins='libesedb-python==20260704 dissect.esedb==3.18 impacket==0.13.1'
+if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.pins" 2>/dev/null)" = "$pins" ]; then
+    echo "readers are ready: $venv"
+    exit 0
+fi
+python3 -m venv "$venv"
+# libesedb-python has no wheels for every platform: a C compiler and the Python headers may be needed.
+# shellcheck disable=SC2086
+"$venv/bin/pip" install --quiet --disable-pip-version-check $pins
+"$venv/bin/python" -c 'import pyesedb, dissect.esedb, impacket.ese'
+printf '%s' "$pins" > "$venv/.pins"
+echo "readers are ready: $venv"
