@@ -7,6 +7,8 @@
 //! Invariants: `encode` writes what `decode` read, byte for byte, and `record_len` agrees with both. Types that
 //! no engine of the segment format (log version 8) writes any more are known by length only ([`Opaque`]).
 
+#[cfg(test)]
+mod corpus_tests;
 mod database;
 mod node;
 mod prefix;
@@ -91,7 +93,8 @@ const fn opaque_shape(kind: u8) -> Option<(usize, Option<usize>)> {
     Some(match kind {
         1 => (567, None),                  // Init
         2 | 18 => (17, None),              // Term, RecoveryQuit
-        4 | 17 | 23 => (0, None),          // End, RecoveryUndo, ShutDownMark
+        3 => (8, None),                    // MS
+        4 | 17 => (0, None),               // End, RecoveryUndo
         19 | 20 | 45 | 59 => (2, Some(0)), // FullBackup, IncBackup, ExtRestore, ExtRestore2
         21 => (3, None),                   // JetOp
         26 => (59, None),                  // ConvertFDP without bitmap
@@ -104,14 +107,14 @@ const fn opaque_shape(kind: u8) -> Option<(usize, Option<usize>)> {
 
 macro_rules! records {
     (
+        bare { $( $(#[$bare_meta:meta])* $bare:ident = $bare_kind:literal, )* }
         plain { $( $(#[$meta:meta])* $variant:ident($body:ty) = $kind:literal, )* }
         ignorable { $( $(#[$ign_meta:meta])* $ign_variant:ident($ign_body:ty) = $ign_kind:literal, )* }
     ) => {
         /// A log record. The number of each type is its byte in the log.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum LogRecord {
-            /// 0: one byte of filler.
-            Nop,
+            $( $(#[$bare_meta])* $bare, )*
             $( $(#[$meta])* $variant($body), )*
             $( $(#[$ign_meta])* $ign_variant($ign_body), )*
             /// An ignorable type this program does not know, or one with an unexpected length.
@@ -125,7 +128,7 @@ macro_rules! records {
             #[doc(alias = "lrtyp")]
             pub fn kind(&self) -> u8 {
                 match self {
-                    LogRecord::Nop => 0,
+                    $( LogRecord::$bare => $bare_kind, )*
                     $( LogRecord::$variant(_) => $kind, )*
                     $( LogRecord::$ign_variant(_) => $ign_kind, )*
                     LogRecord::Ignored(opaque) | LogRecord::Obsolete(opaque) => opaque.kind,
@@ -135,7 +138,7 @@ macro_rules! records {
             /// Name of the type.
             pub fn name(&self) -> &'static str {
                 match self {
-                    LogRecord::Nop => "Nop",
+                    $( LogRecord::$bare => stringify!($bare), )*
                     $( LogRecord::$variant(_) => stringify!($variant), )*
                     $( LogRecord::$ign_variant(_) => stringify!($ign_variant), )*
                     LogRecord::Ignored(_) => "Ignored",
@@ -150,7 +153,7 @@ macro_rules! records {
             pub fn encode(&self, out: &mut Vec<u8>) {
                 out.push(self.kind());
                 match self {
-                    LogRecord::Nop => {}
+                    $( LogRecord::$bare => {} )*
                     $( LogRecord::$variant(body) => body.put(out), )*
                     $( LogRecord::$ign_variant(body) => put_sized(out, |out| body.put(out)), )*
                     LogRecord::Ignored(opaque) => put_sized(out, |out| opaque.body.put(out)),
@@ -160,7 +163,7 @@ macro_rules! records {
 
             fn decode_plain(kind: u8, input: &mut Input<'_>) -> Result<LogRecord, LayoutError> {
                 match kind {
-                    0 => Ok(LogRecord::Nop),
+                    $( $bare_kind => Ok(LogRecord::$bare), )*
                     $( $kind => <$body>::take(input).map(LogRecord::$variant), )*
                     _ => Ok(LogRecord::Obsolete(Opaque { kind, body: input.rest().to_vec() })),
                 }
@@ -180,7 +183,7 @@ macro_rules! records {
         /// Length after the type byte.
         fn body_len(kind: u8, input: &mut Input<'_>) -> Option<Result<usize, LayoutError>> {
             Some(match kind {
-                0 => Ok(0),
+                $( $bare_kind => Ok(0), )*
                 $( $kind => <$body>::payload_len(input).map(|payload| payload.saturating_add(<$body>::FIXED)), )*
                 _ => {
                     let (fixed, at) = opaque_shape(kind)?;
@@ -195,6 +198,12 @@ macro_rules! records {
 }
 
 records! {
+    bare {
+        /// 0: one byte of filler.
+        Nop = 0,
+        /// 23: nothing more is logged before the engine stops.
+        ShutDownMark = 23,
+    }
     plain {
         /// 5: nested begin.
         Begin(Begin) = 5,

@@ -73,8 +73,8 @@ layout! {
     pub struct Split {
         /// The page that is split.
         change: PageChange,
-        /// The page that is added.
-        new_page: PageNumber,
+        /// The page that is added; absent when an upper level only takes the new entry in.
+        new_page: Option<PageNumber>,
         /// Right neighbour, whose back link changes; only leaves have one.
         right: Option<PageNumber>,
         /// dbtime of the right neighbour before.

@@ -1,0 +1,166 @@
+//! Every record of every real log: decodes, encodes to the same bytes, and tells a consistent story.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::{LogRecord, PageChange, record_len};
+use crate::checksum::{SegmentVerdict, verify_segment};
+
+const SEGMENT: usize = 4096;
+const SEGMENT_HEADER: usize = 40;
+
+fn corpus() -> Option<PathBuf> {
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus");
+    let path = PathBuf::from(std::env::var_os("JETCELL_CORPUS").unwrap_or_else(|| default.into()));
+    let found = path.join("manifest.json").exists().then_some(path);
+    if found.is_none() {
+        eprintln!("skipped: no corpus");
+    }
+    found
+}
+
+fn unpack(path: &Path) -> Vec<u8> {
+    zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
+}
+
+/// Payload bytes of the valid segments of a log file, in order; a shadow fails its own number and is left out.
+fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    let mut found = Vec::new();
+    for (index, segment) in log.chunks_exact(SEGMENT).enumerate().skip(1) {
+        let mut segment = segment.to_vec();
+        if segment.iter().all(|&byte| byte == 0) {
+            break;
+        }
+        if matches!(verify_segment(&mut segment, index as u32), SegmentVerdict::Good) {
+            found.push((index as u32, segment.split_off(SEGMENT_HEADER)));
+        }
+    }
+    found
+}
+
+/// The records as logged, long ones put together, each with the name of its place.
+fn records(name: &str, log: &[u8]) -> Vec<(String, LogRecord)> {
+    let mut found = Vec::new();
+    let mut pending: Option<(usize, Vec<u8>)> = None;
+    for (index, payload) in segments(log) {
+        let mut at = 0;
+        while at < payload.len() {
+            let place = format!("{name} segment {index} offset {}", at + SEGMENT_HEADER);
+            let (record, len) =
+                LogRecord::decode(&payload[at..]).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let bytes = &payload[at..at + len];
+            assert_eq!(record_len(bytes), Ok(len), "{place}");
+            assert_eq!(record.to_bytes(), bytes, "{place}: {record:?}");
+            at += len;
+            let whole = match record {
+                LogRecord::FragmentBegin(first) => {
+                    assert!(pending.is_none(), "{place}");
+                    pending = Some((first.total as usize, first.piece));
+                    None
+                }
+                LogRecord::Fragment(next) => {
+                    let (total, mut bytes) = pending.take().unwrap();
+                    bytes.extend_from_slice(&next.piece);
+                    assert!(bytes.len() <= total, "{place}");
+                    if bytes.len() < total {
+                        pending = Some((total, bytes));
+                        None
+                    } else {
+                        let (record, len) = LogRecord::decode(&bytes).unwrap();
+                        assert_eq!(len, total, "{place}");
+                        assert_eq!(record.to_bytes(), bytes, "{place}");
+                        Some(record)
+                    }
+                }
+                other => Some(other),
+            };
+            if let Some(record) = whole {
+                found.push((place, record));
+            }
+        }
+    }
+    assert!(pending.is_none(), "{name}");
+    found
+}
+
+fn page_change(record: &LogRecord) -> Option<&PageChange> {
+    Some(match record {
+        LogRecord::Insert(r) => &r.node.page,
+        LogRecord::FlagInsert(r) => &r.node.page,
+        LogRecord::FlagInsertAndReplaceData(r) => &r.node.page,
+        LogRecord::FlagDelete(r) => &r.node.page,
+        LogRecord::Delete(r) => &r.node.page,
+        LogRecord::Replace(r) | LogRecord::ReplaceD(r) => &r.node.page,
+        LogRecord::Undo(r) => &r.node.page,
+        LogRecord::Delta(r) => &r.node.page,
+        LogRecord::Delta64(r) => &r.node.page,
+        LogRecord::SetExternalHeader(r) => &r.node.page,
+        LogRecord::Scrub(r) => &r.node.page,
+        LogRecord::EmptyTree(r) => &r.node.page,
+        LogRecord::Split2(r) => &r.change,
+        LogRecord::Merge2(r) => &r.change,
+        LogRecord::PageMove(r) => &r.change,
+        LogRecord::CreateMultiExtentFdp(r) => &r.change,
+        LogRecord::CreateSingleExtentFdp(r) => &r.change,
+        LogRecord::ConvertFdp2(r) => &r.change,
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_record_of_every_real_log_survives() {
+    let Some(corpus) = corpus() else { return };
+    let sets: [&[&str]; 3] = [
+        &[
+            "srum-server2022/a/SRU00001.log",
+            "srum-server2022/b/SRUtmp.log",
+            "srum-server2022/b/SRU00003.log",
+            "srum-server2022/b/SRU00004.log",
+            "srum-server2022/b/SRU.log",
+        ],
+        &[
+            "srum-win11-dirty/SRU00059.log",
+            "srum-win11-dirty/SRU0005A.log",
+            "srum-win11-dirty/SRU0005B.log",
+            "srum-win11-dirty/SRU.log",
+        ],
+        &["srum-win11-dirty/SRUtmp.log"],
+    ];
+    for set in sets {
+        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut last_commit = 0;
+        let mut page_times: HashMap<u32, u64> = HashMap::new();
+        for name in set {
+            let log = unpack(&corpus.join("logsets").join(format!("{name}.zst")));
+            for (place, record) in records(name, &log) {
+                *kinds.entry(record.name()).or_default() += 1;
+                assert!(
+                    !matches!(record, LogRecord::Ignored(_) | LogRecord::Obsolete(_)),
+                    "{place}: {record:?}"
+                );
+                match &record {
+                    // Numbering starts anew with every start of the engine.
+                    LogRecord::Init2(_) => last_commit = 0,
+                    LogRecord::Commit0(commit) => {
+                        assert!(commit.commit0 > last_commit, "{place}: {commit:?} after {last_commit}");
+                        last_commit = commit.commit0;
+                    }
+                    _ => {}
+                }
+                let Some(change) = page_change(&record) else { continue };
+                assert!(change.page.get() < 1_000_000 && change.database.0 == 1, "{place}: {record:?}");
+                assert!(
+                    change.procid < 0x4000 && change.level < 8 && change.line < 2000,
+                    "{place}: {record:?}"
+                );
+                let invalid = change.before.0 >= u64::MAX - 1;
+                assert!(invalid || change.after > change.before, "{place}: {record:?}");
+                if let (false, Some(&known)) = (invalid, page_times.get(&change.page.get())) {
+                    assert!(change.before.0 >= known, "{place}: page had {known}, {record:?}");
+                }
+                page_times.insert(change.page.get(), change.after.0);
+            }
+        }
+        println!("{kinds:?}");
+    }
+}
