@@ -11,6 +11,8 @@ mod layout;
 pub mod log;
 pub mod page;
 pub mod space;
+pub mod attachment;
+pub mod checkpoint;
 pub mod types;
 
 pub use types::*;

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod corpus_tests;
 mod database;
+pub mod image;
 mod node;
 mod prefix;
 mod structure;

@@ -1,0 +1,201 @@
+//! The checkpoint file: two copies of one 4096-byte page that says where redo has to begin.
+//!
+//! ```text
+//!   0 checksum (4)   4 checkpoint of last full backup (8)   12 checkpoint (8)   20 log signature (28)
+//!  48 engine parameters (567)   615 full backup position (8), time (8)   631 incremental backup position, time
+//! 647 flags (1)   648 database consistency position (8)   656 zero (11)   667 file type (4)   671 zero (8)
+//! 679 attachment list (2048), meaningful with flag 1   2727 zero
+//! ```
+//!
+//! Invariants: a decoded page encodes to the same bytes. When it may be moved forward is the engine's business.
+
+use crate::LogPosition;
+use crate::attachment::{ATTACHMENT_LIST_LEN, Attachment, AttachmentError};
+use crate::checksum::header_checksum;
+use crate::layout::{Input, Layout, layout};
+use crate::log::parameters::EngineParameters;
+use crate::{LogTime, Signature};
+
+/// Length of one copy.
+pub const CHECKPOINT_LEN: usize = 4096;
+/// File type of a checkpoint, at byte 667 of every ESE header.
+pub const FILE_TYPE_CHECKPOINT: u32 = 4;
+/// Bytes of a copy that have a meaning, after the checksum.
+const FIELDS_LEN: usize = <Checkpoint as Layout>::FIXED;
+const _: () = assert!(4 + FIELDS_LEN == 2727);
+
+layout! {
+    /// The fields of a checkpoint page in file order, from byte 4.
+    #[doc(alias = "CHECKPOINT_FIXED")]
+    pub struct Checkpoint {
+        /// Checkpoint at the last full backup.
+        full_backup_checkpoint: LogPosition,
+        /// Redo begins here. ESE: `le_lgposCheckpoint`.
+        position: LogPosition,
+        /// Log stream it belongs to.
+        log_signature: Signature,
+        /// Settings of the engine.
+        parameters: EngineParameters,
+        /// Last full backup.
+        full_backup_position: LogPosition,
+        /// When that was.
+        full_backup_time: LogTime,
+        /// Last incremental backup.
+        incremental_backup_position: LogPosition,
+        /// When that was.
+        incremental_backup_time: LogTime,
+        /// Bit 0: the attachment list is there.
+        flags: u8,
+        /// Up to here the databases need no log.
+        consistency_position: LogPosition,
+        /// Zero.
+        reserved: [u8; 11],
+        /// [`FILE_TYPE_CHECKPOINT`].
+        file_type: u32,
+        /// Zero.
+        reserved_2: [u8; 8],
+        /// Attached databases, see [`Checkpoint::attachments`].
+        attachment_list: [u8; ATTACHMENT_LIST_LEN],
+    }
+}
+
+/// Why bytes are not a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckpointError {
+    /// Fewer bytes than a copy.
+    #[error("checkpoint needs {CHECKPOINT_LEN} bytes, only {available} are there")]
+    Truncated {
+        /// Length of the input.
+        available: usize,
+    },
+    /// Checksum mismatch.
+    #[error("checkpoint checksum {stored:08x}, should be {computed:08x}")]
+    BadChecksum {
+        /// In the page.
+        stored: u32,
+        /// Of the page.
+        computed: u32,
+    },
+    /// Another kind of ESE file.
+    #[error("not a checkpoint file (file type {file_type})")]
+    NotACheckpoint {
+        /// Bytes 667..671.
+        file_type: u32,
+    },
+}
+
+impl Checkpoint {
+    /// Flag: the attachment list is there. ESE: `fCheckpointAttachInfoPresent`.
+    pub const HAS_ATTACHMENTS: u8 = 1;
+
+    /// A checkpoint at `position`, without attachments.
+    pub fn new(position: LogPosition, log_signature: Signature) -> Checkpoint {
+        Checkpoint {
+            full_backup_checkpoint: LogPosition::MIN,
+            position,
+            log_signature,
+            parameters: EngineParameters::default(),
+            full_backup_position: LogPosition::MIN,
+            full_backup_time: LogTime::NONE,
+            incremental_backup_position: LogPosition::MIN,
+            incremental_backup_time: LogTime::NONE,
+            flags: 0,
+            consistency_position: position,
+            reserved: [0; 11],
+            file_type: FILE_TYPE_CHECKPOINT,
+            reserved_2: [0; 8],
+            attachment_list: [0; ATTACHMENT_LIST_LEN],
+        }
+    }
+
+    /// Reads one copy.
+    pub fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointError> {
+        let truncated = CheckpointError::Truncated { available: bytes.len() };
+        let page = bytes.get(..CHECKPOINT_LEN).ok_or(truncated)?;
+        let input = &mut Input::new(page);
+        let stored = u32::take(input).map_err(|_| truncated)?;
+        let computed = header_checksum(page);
+        if stored != computed {
+            return Err(CheckpointError::BadChecksum { stored, computed });
+        }
+        let checkpoint = Checkpoint::take(input).map_err(|_| truncated)?;
+        match checkpoint.file_type {
+            FILE_TYPE_CHECKPOINT => Ok(checkpoint),
+            file_type => Err(CheckpointError::NotACheckpoint { file_type }),
+        }
+    }
+
+    /// One copy, checksum included; the file holds two, written one after the other.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut page = Vec::with_capacity(CHECKPOINT_LEN);
+        0u32.put(&mut page);
+        self.put(&mut page);
+        page.resize(CHECKPOINT_LEN, 0);
+        let checksum = header_checksum(&page);
+        if let Some(first) = page.first_chunk_mut() {
+            *first = checksum.to_le_bytes();
+        }
+        page
+    }
+
+    /// Reads a checkpoint file: the first copy if it is whole, else the second.
+    pub fn decode_file(file: &[u8]) -> Result<Checkpoint, CheckpointError> {
+        Checkpoint::decode(file).or_else(|error| {
+            Checkpoint::decode(file.get(CHECKPOINT_LEN..).unwrap_or_default()).map_err(|_| error)
+        })
+    }
+
+    /// Attached databases; `None` when the writer left them out.
+    pub fn attachments(&self) -> Option<Result<Vec<Attachment>, AttachmentError>> {
+        (self.flags & Checkpoint::HAS_ATTACHMENTS != 0)
+            .then(|| Attachment::decode_list(&self.attachment_list))
+    }
+
+    /// Puts a list of attached databases in.
+    pub fn set_attachments(&mut self, entries: &[Attachment]) -> Result<(), AttachmentError> {
+        self.attachment_list.copy_from_slice(&Attachment::encode_list(entries)?);
+        self.flags |= Checkpoint::HAS_ATTACHMENTS;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stand_at_the_published_offsets() {
+        let expected = [
+            ("full_backup_checkpoint", 4),
+            ("position", 12),
+            ("log_signature", 20),
+            ("parameters", 48),
+            ("full_backup_position", 615),
+            ("full_backup_time", 623),
+            ("incremental_backup_position", 631),
+            ("incremental_backup_time", 639),
+            ("flags", 647),
+            ("consistency_position", 648),
+            ("reserved", 656),
+            ("file_type", 667),
+            ("reserved_2", 671),
+            ("attachment_list", 679),
+            ("end", 2727),
+        ];
+        let offsets: Vec<_> = Checkpoint::offsets().into_iter().map(|(name, at)| (name, at + 4)).collect();
+        assert_eq!(offsets, expected);
+    }
+
+    #[test]
+    fn the_second_copy_helps_when_the_first_is_torn() {
+        let page = Checkpoint::new(LogPosition::new(5, 6, 0), Signature::default()).encode();
+        let mut file = [page.clone(), page].concat();
+        assert_eq!(Checkpoint::decode_file(&file).unwrap().position, LogPosition::new(5, 6, 0));
+        file[700] ^= 1;
+        assert_eq!(Checkpoint::decode_file(&file).unwrap().position, LogPosition::new(5, 6, 0));
+        file[CHECKPOINT_LEN + 700] ^= 1;
+        assert!(matches!(Checkpoint::decode_file(&file), Err(CheckpointError::BadChecksum { .. })));
+        assert_eq!(Checkpoint::decode_file(&file[..100]), Err(CheckpointError::Truncated { available: 100 }));
+    }
+}

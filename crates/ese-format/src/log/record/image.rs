@@ -1,0 +1,208 @@
+//! Page images inside records: the free gap of a page is not worth logging.
+//!
+//! ```text
+//! page       header | nodes ... | gap           | tags
+//! dehydrated header | nodes ... | tags            with cbFree (bytes 28..30) smaller by what was left out
+//! ```
+//!
+//! Invariants: `rehydrate(dehydrate(page))` is `page` with a zeroed gap. Neither looks at nodes or checksums: an
+//! image keeps the checksum of the page it was taken from, which is not that of the dehydrated bytes.
+
+use std::ops::Range;
+
+use super::{BeforeImageFlags, Merge, PageMove, Split};
+use crate::PageSize;
+
+const FREE_AT: Range<usize> = 28..30;
+const NODES_END_AT: Range<usize> = 32..34;
+const TAG_COUNT_AT: Range<usize> = 34..36;
+const TAG_LEN: usize = 4;
+/// The top bits of the tag count are the number of reserved tags in newer formats.
+const TAG_COUNT_MASK: u16 = 0x0fff;
+
+/// Why an image is not that of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    /// Longer than a page, or too short for its header and tags.
+    #[error("page image of {len} bytes does not fit a {page} byte page")]
+    Length {
+        /// Of the image.
+        len: usize,
+        /// Of the page.
+        page: usize,
+    },
+    /// The compressed bytes are damaged.
+    #[error("compressed page image is damaged")]
+    Compression,
+}
+
+fn word(bytes: &[u8], at: Range<usize>) -> u16 {
+    bytes.get(at).and_then(|b| b.try_into().ok()).map_or(0, u16::from_le_bytes)
+}
+
+fn tags_len(page: &[u8]) -> usize {
+    usize::from(word(page, TAG_COUNT_AT) & TAG_COUNT_MASK) * TAG_LEN
+}
+
+/// Where the gap of a page is; `None` if the counters in its header are impossible. It starts at an even offset.
+pub fn gap(page: &[u8], size: PageSize) -> Option<Range<usize>> {
+    let start = (size.header_len() + usize::from(word(page, NODES_END_AT))).next_multiple_of(2);
+    let end = page.len().checked_sub(tags_len(page))?;
+    (page.len() == size.bytes() && start <= end).then_some(start..end)
+}
+
+/// The page without its gap; `None` if that would save less than a tenth, as ESE has it.
+pub fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
+    let gap = gap(page, size)?;
+    let free = usize::from(word(page, FREE_AT)).checked_sub(gap.len())?;
+    if gap.len() < size.bytes() / 10 {
+        return None;
+    }
+    let mut image = [page.get(..gap.start)?, page.get(gap.end..)?].concat();
+    image.get_mut(FREE_AT)?.copy_from_slice(&(free as u16).to_le_bytes());
+    Some(image)
+}
+
+/// The page of a dehydrated image, its gap zeroed.
+pub fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
+    let error = ImageError::Length { len: image.len(), page: size.bytes() };
+    let tags = tags_len(image);
+    let body = image.len().checked_sub(tags).filter(|&body| body >= size.header_len()).ok_or(error)?;
+    let grown = size.bytes().checked_sub(image.len()).ok_or(error)?;
+    let free = u16::try_from(usize::from(word(image, FREE_AT)) + grown).map_err(|_| error)?;
+    let (body, tags) = image.split_at_checked(body).ok_or(error)?;
+    let mut page = Vec::with_capacity(size.bytes());
+    page.extend_from_slice(body);
+    page.resize(body.len() + grown, 0);
+    page.extend_from_slice(tags);
+    page.get_mut(FREE_AT).ok_or(error)?.copy_from_slice(&free.to_le_bytes());
+    Ok(page)
+}
+
+/// The page of a before image. `decompress` gets the bytes of a compressed one.
+fn before_page(
+    flags: BeforeImageFlags,
+    image: &[u8],
+    size: PageSize,
+    decompress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+) -> Result<Option<Vec<u8>>, ImageError> {
+    if image.is_empty() {
+        return Ok(None);
+    }
+    let expanded = match flags.contains(BeforeImageFlags::XPRESS) {
+        true => decompress(image).ok_or(ImageError::Compression)?,
+        false => image.to_vec(),
+    };
+    if flags.contains(BeforeImageFlags::DEHYDRATED) {
+        return rehydrate(&expanded, size).map(Some);
+    }
+    match expanded.len() == size.bytes() {
+        true => Ok(Some(expanded)),
+        false => Err(ImageError::Length { len: expanded.len(), page: size.bytes() }),
+    }
+}
+
+impl Split {
+    /// The split page before; `None` if the record has no image. `decompress` gets the bytes of a compressed one.
+    pub fn before_page(
+        &self,
+        size: PageSize,
+        decompress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, ImageError> {
+        before_page(self.image_flags, &self.before_image, size, decompress)
+    }
+
+    /// Takes the split page before into the record, without its gap where that is worth it.
+    pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
+        (self.image_flags, self.before_image) = image_of(page, size);
+    }
+}
+
+impl Merge {
+    /// The merged page before; `None` if the record has no image. `decompress` gets the bytes of a compressed one.
+    pub fn before_page(
+        &self,
+        size: PageSize,
+        decompress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, ImageError> {
+        before_page(self.image_flags, &self.before_image, size, decompress)
+    }
+
+    /// Takes the merged page before into the record, without its gap where that is worth it.
+    pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
+        (self.image_flags, self.before_image) = image_of(page, size);
+    }
+}
+
+fn image_of(page: &[u8], size: PageSize) -> (BeforeImageFlags, Vec<u8>) {
+    match dehydrate(page, size) {
+        Some(image) => (BeforeImageFlags::DEHYDRATED, image),
+        None => (BeforeImageFlags::empty(), page.to_vec()),
+    }
+}
+
+impl PageMove {
+    /// The moved page, its gap zeroed.
+    pub fn page(&self, size: PageSize) -> Result<Vec<u8>, ImageError> {
+        let len = self.head.len().saturating_add(self.tail.len());
+        let gap = size.bytes().checked_sub(len).ok_or(ImageError::Length { len, page: size.bytes() })?;
+        let mut page = self.head.clone();
+        page.resize(page.len() + gap, 0);
+        page.extend_from_slice(&self.tail);
+        Ok(page)
+    }
+
+    /// Takes the moved page into the record, without its gap.
+    pub fn set_page(&mut self, page: &[u8], size: PageSize) {
+        let gap = gap(page, size).unwrap_or(page.len()..page.len());
+        self.head = page.get(..gap.start).unwrap_or_default().to_vec();
+        self.tail = page.get(gap.end..).unwrap_or_default().to_vec();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(size: PageSize, nodes: usize, tags: usize) -> Vec<u8> {
+        let mut page: Vec<u8> = (0..size.bytes()).map(|i| (i % 251) as u8 | 1).collect();
+        let gap = size.bytes() - size.header_len() - nodes - tags * 4;
+        page[28..30].copy_from_slice(&(gap as u16).to_le_bytes());
+        page[32..34].copy_from_slice(&(nodes as u16).to_le_bytes());
+        page[34..36].copy_from_slice(&(tags as u16).to_le_bytes());
+        page[size.header_len() + nodes..size.bytes() - tags * 4].fill(0);
+        page
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_out_comes_back(large: bool, nodes in 0usize..3000, tags in 1usize..200) {
+            let size = if large { PageSize::KIB_32 } else { PageSize::KIB_4 };
+            let page = page(size, nodes, tags);
+            match dehydrate(&page, size) {
+                Some(image) => {
+                    prop_assert_eq!(image.len(), (size.header_len() + nodes).next_multiple_of(2) + tags * 4);
+                    prop_assert_eq!(rehydrate(&image, size).unwrap(), page);
+                }
+                None => prop_assert!(size.bytes() - nodes - tags * 4 - size.header_len() < size.bytes() / 10 + 2),
+            }
+        }
+
+        #[test]
+        fn hostile_images_are_refused_not_followed(image in prop::collection::vec(any::<u8>(), 0..5000)) {
+            if let Ok(page) = rehydrate(&image, PageSize::KIB_4) {
+                prop_assert_eq!(page.len(), 4096);
+            }
+            let _ = gap(&image, PageSize::KIB_4);
+            let _ = dehydrate(&image, PageSize::KIB_4);
+        }
+    }
+
+    #[test]
+    fn a_full_page_is_kept_whole() {
+        assert_eq!(dehydrate(&page(PageSize::KIB_4, 3900, 10), PageSize::KIB_4), None);
+    }
+}
