@@ -181,12 +181,12 @@ impl<'a> PageMut<'a> {
         let page = self.as_page();
         let (tag_count, tag) = (page.tag_count(), page.first_node_tag() + index);
         let Some(victim) = page.tag(tag).filter(|_| tag < tag_count) else { return };
+        let Some(low) = self.body.len().checked_sub(TAG_LEN * tag_count) else { return };
         let free = page.free_bytes() + victim.len + TAG_LEN;
         if victim.end() == page.free_start() {
             self.set_free_start(victim.start);
         }
-        let body_len = self.body.len();
-        let (low, high) = (body_len - TAG_LEN * tag_count, body_len - TAG_LEN * (tag + 1));
+        let high = self.body.len() - TAG_LEN * (tag + 1);
         self.body.copy_within(low..high, low + TAG_LEN);
         self.set_tag_count(tag_count - 1);
         self.set_free(free);
@@ -208,7 +208,8 @@ impl<'a> PageMut<'a> {
         let free = page.free_bytes() + node_bytes;
         self.set_tag_count(reserved);
         self.set_free(free);
-        self.push_together(None);
+        // Lines that make no sense stay where they are.
+        let _ = self.push_together(None);
     }
 
     /// Replaces a node's data, keeping key and flags. No node at `index` is answered like a full page.
@@ -283,7 +284,7 @@ impl<'a> PageMut<'a> {
                 tag.start = to;
             } else {
                 // As the last line it can grow by the difference alone.
-                self.push_together(Some(number));
+                self.push_together(Some(number))?;
                 tag = self.as_page().tag(number).ok_or(PageFull)?;
                 if self.as_page().contiguous_free() < len - tag.len {
                     return Err(PageFull);
@@ -306,29 +307,31 @@ impl<'a> PageMut<'a> {
 
     fn make_contiguous(&mut self, len: usize, last: Option<usize>) -> Result<(), PageFull> {
         if self.as_page().contiguous_free() < len {
-            self.push_together(last);
+            self.push_together(last)?;
         }
         if self.as_page().contiguous_free() < len { Err(PageFull) } else { Ok(()) }
     }
 
-    /// Moves all lines to the start of the data area, in tag order, `last` behind the others. Leaves a page
-    /// whose lines overlap or stick out as it is.
-    fn push_together(&mut self, last: Option<usize>) {
+    /// Moves all lines to the start of the data area, in tag order, `last` behind the others. Refuses a page
+    /// whose lines overlap or stick out.
+    fn push_together(&mut self, last: Option<usize>) -> Result<(), PageFull> {
         let page = self.as_page();
-        let data_start = page.data_start();
-        let Some(old) = page.body.get(data_start..data_start + page.free_start()).map(<[u8]>::to_vec) else {
-            return;
-        };
-        let numbers = || (0..page.tag_count()).filter(|tag| Some(*tag) != last).chain(last);
-        let total: usize = numbers().filter_map(|tag| page.tag(tag)).map(|tag| tag.len).sum();
-        let inside = |tag: Tag| tag.len == 0 || tag.end() <= old.len();
-        if total > old.len() || !numbers().all(|tag| page.tag(tag).is_some_and(inside)) {
-            return;
+        let (data_start, end, tag_count) = (page.data_start(), page.free_start(), page.tag_count());
+        if end + TAG_LEN * tag_count > page.data_len() {
+            return Err(PageFull);
         }
-        let tag_count = page.tag_count();
+        let old = page.body.get(data_start..data_start + end).ok_or(PageFull)?.to_vec();
+        let mut total = 0;
+        for number in 0..tag_count {
+            let tag = page.tag(number).filter(|tag| tag.len == 0 || tag.end() <= end).ok_or(PageFull)?;
+            total += tag.len;
+        }
+        if total > end {
+            return Err(PageFull);
+        }
         let mut start = 0;
-        for number in (0..tag_count).filter(|tag| Some(*tag) != last).chain(last) {
-            let Some(tag) = self.as_page().tag(number) else { return };
+        for number in (0..tag_count).filter(|number| Some(*number) != last).chain(last) {
+            let tag = self.as_page().tag(number).ok_or(PageFull)?;
             let moved = Tag { start: if tag.len == 0 { 0 } else { start }, ..tag };
             if let Some(bytes) = old.get(tag.start..tag.end()) {
                 self.line_mut(moved).copy_from_slice(bytes);
@@ -337,6 +340,7 @@ impl<'a> PageMut<'a> {
             start += tag.len;
         }
         self.set_free_start(start);
+        Ok(())
     }
 
     fn max_line(&self) -> usize {

@@ -145,3 +145,6 @@ impl Tag {
         self.start + self.len
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,8 +59,7 @@ impl Node<'_> {
 fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
     for part in parts {
         let Some((head, rest)) = key.split_at_checked(part.len()) else {
-            // `key` ends inside this part. If it is a prefix of the part, only the part being empty too could
-            // make them equal, and then the split would have succeeded.
+            // `key` ends inside this part, so they cannot be equal.
             return part.cmp(&key);
         };
         match (*part).cmp(head) {
