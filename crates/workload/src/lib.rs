@@ -1,1 +1,33 @@
-//! (being written)
+//! The test cell: builds ESE databases, drives the mail load on them, measures, verifies and judges.
+//!
+//! [`Profile`] → [`Plan`] → [`fill`](fill::fill) → [`Drive`](drive::Drive) → [`judge`](verdict::judge) →
+//! [`RunResult`], each a plain value; [`run()`] goes through all of them. The engine is reached through the narrow
+//! traits of [`engine`].
+
+pub mod drive;
+pub mod engine;
+pub mod fill;
+pub mod generator;
+pub mod load;
+pub mod machine;
+pub mod measure;
+#[cfg(test)]
+mod model;
+pub mod plan;
+pub mod profile;
+pub mod result;
+mod run;
+pub mod sampler;
+pub mod units;
+pub mod verdict;
+pub mod watch;
+
+pub use plan::{DEFAULT_DIRECTORY, Plan, Refusal};
+pub use profile::{Mistake, Options, Profile};
+pub use result::{RunResult, Verdict};
+pub use run::{CouldNotRun, Finished, run};
+pub use sampler::Sample;
+pub use watch::{Observer, Phase, StopSignal, Unit};
+
+#[cfg(test)]
+mod run_tests;

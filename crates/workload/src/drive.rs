@@ -1,0 +1,151 @@
+//! Warm-up and measurement: the load starts once and runs through both; the measured window is what lies between
+//! two snapshots of the counters, so nothing is started or stopped inside it.
+
+use std::time::{Duration, Instant};
+
+use ese_engine::Error;
+
+use crate::engine::{CacheState, InstanceIo, Store};
+use crate::load::{Load, Tally};
+use crate::plan::Plan;
+use crate::profile::Profile;
+use crate::sampler::{Sample, SampleFile, Snapshot};
+use crate::watch::{Observer, Phase, StopSignal};
+
+/// Share of the cache that must be in use before measuring. Jetstress: `PreloadJetCache`.
+const WARM_PERCENT: u64 = 90;
+
+/// Warm-up ends when the cache has stopped growing for this long: it holds all there is to hold.
+const WARM_STANDSTILL: Duration = Duration::from_secs(10);
+
+/// How often stop requests and progress are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Length of the window.
+    pub seconds: f64,
+    /// Length of the warm-up.
+    pub warm_seconds: f64,
+    /// I/O in the window, per instance.
+    pub io: Vec<InstanceIo>,
+    /// Cache at its end; stalls are those of the window.
+    pub cache: CacheState,
+    /// The load's work in the window.
+    pub tally: Tally,
+    /// Intervals of the window.
+    pub samples: Vec<Sample>,
+    /// Whether it lasted as long as it should.
+    pub complete: bool,
+    /// What ended the load early.
+    pub failure: Option<Error>,
+}
+
+/// The moving parts of one measurement.
+pub struct Drive<'a> {
+    /// The open databases.
+    pub store: &'a dyn Store,
+    /// Their plan.
+    pub plan: &'a Plan,
+    /// What to run.
+    pub profile: &'a Profile,
+    /// Ends it early.
+    pub stop: &'a StopSignal,
+}
+
+impl Drive<'_> {
+    /// Warms the cache and measures. Samples go to `file` as they come.
+    pub fn run(&self, file: &mut SampleFile, observer: &mut dyn Observer) -> Result<Measured, Error> {
+        let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let (measured, failure) = load.run(|load| {
+            let warm_seconds = self.warm(load, observer);
+            Measured { warm_seconds, ..self.measure(load, file, observer) }
+        });
+        Ok(Measured { complete: measured.complete && failure.is_none(), failure, ..measured })
+    }
+
+    fn over(&self, load: &Load<'_>) -> bool {
+        self.stop.is_set() || load.failed()
+    }
+
+    fn warm(&self, load: &Load<'_>, observer: &mut dyn Observer) -> f64 {
+        let started = Instant::now();
+        let possible = self.plan.cache_bytes.min(self.plan.initial_bytes());
+        let bound = possible / 100 * WARM_PERCENT;
+        observer.begin(Phase::Warm, bound);
+        let (mut highest, mut grown) = (0, Instant::now());
+        while !self.over(load) {
+            let used = self.store.cache().used_bytes;
+            observer.advance(used.min(bound), "");
+            if used > highest {
+                (highest, grown) = (used, Instant::now());
+            }
+            if used >= bound || grown.elapsed() >= WARM_STANDSTILL {
+                observer.log(&format!(
+                    "Database Cache Size (Last: {used}, Lower Bound: {bound}, Upper Bound: none)"
+                ));
+                break;
+            }
+            std::thread::sleep(TICK);
+        }
+        started.elapsed().as_secs_f64()
+    }
+
+    fn measure(&self, load: &Load<'_>, file: &mut SampleFile, observer: &mut dyn Observer) -> Measured {
+        let duration = self.profile.duration.0;
+        observer.begin(Phase::Measure, duration.as_millis() as u64);
+        load.take_tally();
+        let started = Instant::now();
+        let snapshot = || Snapshot {
+            at: started.elapsed().as_secs_f64(),
+            io: self.store.io(),
+            cache: self.store.cache(),
+            operations: load.operations(),
+        };
+        let first = snapshot();
+        let mut last = first.clone();
+        let mut samples: Vec<Sample> = Vec::new();
+        let mut next = self.profile.sample_interval.0;
+        loop {
+            let elapsed = started.elapsed();
+            let over = elapsed >= duration || self.over(load);
+            if elapsed >= next || over {
+                let now = snapshot();
+                // A remainder much shorter than an interval would be mostly noise; it counts in the totals only.
+                if elapsed >= next || samples.is_empty() {
+                    let sample = Sample::between(&last, &now, first.at);
+                    if let Err(error) = file.add(&sample) {
+                        observer.log(&format!("samples.csv could not be written: {error}"));
+                    }
+                    samples.push(sample);
+                }
+                last = now;
+                next += self.profile.sample_interval.0;
+            }
+            if over {
+                break;
+            }
+            let note = samples.last().map(describe).unwrap_or_default();
+            observer.advance(elapsed.as_millis() as u64, &note);
+            std::thread::sleep(TICK.min(duration.saturating_sub(elapsed)).min(next.saturating_sub(elapsed)));
+        }
+        Measured {
+            seconds: last.at - first.at,
+            warm_seconds: 0.0,
+            io: first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect(),
+            cache: CacheState { stalls: last.cache.stalls.saturating_sub(first.cache.stalls), ..last.cache },
+            tally: load.take_tally(),
+            complete: started.elapsed() >= duration,
+            samples,
+            failure: None,
+        }
+    }
+}
+
+fn describe(sample: &Sample) -> String {
+    let reads: f64 = sample.instances.iter().map(|i| i.database_read.average_ms).fold(0.0, f64::max);
+    let logs: f64 = sample.instances.iter().map(|i| i.log_write.average_ms).fold(0.0, f64::max);
+    let (iops, operations) = (sample.iops(), sample.operations_per_second);
+    format!("{iops:.0} IOPS, read {reads:.2} ms, log write {logs:.2} ms, {operations:.0} operations/s")
+}

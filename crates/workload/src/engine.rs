@@ -1,0 +1,140 @@
+//! What the load needs of a storage engine, and nothing more. Production is [`crate::engine_ese`]; the unit
+//! tests of this crate use a small model in memory.
+//!
+//! Each database has `tables` tables of [`Row`]s with an ascending integer as primary key and a random,
+//! unordered secondary key, so that appends touch one end of the primary tree and any leaf of the other.
+
+use ese_engine::Error;
+
+use crate::measure::IoTotals;
+use crate::plan::{InstancePlan, Plan};
+use crate::result::Verification;
+
+/// Result of the calls of a session.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// One record of the load.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Row {
+    /// Primary key.
+    pub id: i64,
+    /// Secondary index key; random, so that index inserts go everywhere.
+    pub thread: [u8; 16],
+    /// Content that proves which record it belongs to; see [`crate::generator`].
+    pub short: Vec<u8>,
+    /// Long content; not every record has one.
+    pub long: Option<Vec<u8>>,
+}
+
+/// How a commit ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// Returns when the change is on disk.
+    Durable,
+    /// Returns at once; the change becomes durable soon.
+    Lazy,
+}
+
+/// What an existing database says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExistingDatabase {
+    /// Page size in bytes.
+    pub page_bytes: u32,
+    /// File length in bytes.
+    pub file_bytes: u64,
+}
+
+/// State of the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheState {
+    /// Bytes holding pages.
+    pub used_bytes: u64,
+    /// The limit.
+    pub limit_bytes: u64,
+    /// Times a session waited for a free page. Jetstress: `Database Page Fault Stalls`.
+    pub stalls: u64,
+}
+
+/// I/O of one instance since it was opened.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceIo {
+    /// Pages read because a session needs or will need them.
+    pub database_read: IoTotals,
+    /// Pages written.
+    pub database_write: IoTotals,
+    /// Log reads.
+    pub log_read: IoTotals,
+    /// Log records written.
+    pub log_write: IoTotals,
+    /// Log files prepared and headed, which is not part of the log write latency.
+    pub log_format: IoTotals,
+    /// Transfers of any kind that failed.
+    pub errors: u64,
+}
+
+impl InstanceIo {
+    /// What happened after the state `earlier`.
+    pub fn since(&self, earlier: &InstanceIo) -> InstanceIo {
+        InstanceIo {
+            database_read: self.database_read.since(&earlier.database_read),
+            database_write: self.database_write.since(&earlier.database_write),
+            log_read: self.log_read.since(&earlier.log_read),
+            log_write: self.log_write.since(&earlier.log_write),
+            log_format: self.log_format.since(&earlier.log_format),
+            errors: self.errors.saturating_sub(earlier.errors),
+        }
+    }
+}
+
+/// Opens databases.
+pub trait Engine: Send + Sync {
+    /// Looks at an existing database without changing anything. The error is one line for the user: the file is
+    /// not a database, of an unknown version, damaged, in use, or dirty while its logs are missing.
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, String>;
+
+    /// Reads every page and every log of the closed databases. `progress` gets bytes done and in all, and returns
+    /// `false` to give up, which gives `None`.
+    fn verify(&self, plan: &Plan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Option<Verification>;
+
+    /// Opens every instance of the plan and creates or attaches its database.
+    fn open(&self, plan: &Plan, create: bool) -> Result<Box<dyn Store>>;
+
+    /// Whether another process has the database or its logs open. Changes nothing.
+    fn in_use(&self, instance: &InstancePlan) -> bool;
+}
+
+/// The open databases of a run.
+pub trait Store: Send + Sync {
+    /// A session on database number `database` of the plan.
+    fn session(&self, database: usize) -> Result<Box<dyn Session>>;
+    /// I/O per instance, in the order of the plan.
+    fn io(&self) -> Vec<InstanceIo>;
+    /// Cache state.
+    fn cache(&self) -> CacheState;
+    /// Length of a database file in bytes.
+    fn database_bytes(&self, database: usize) -> u64;
+    /// Shuts every instance down cleanly; all of them are tried, the first error is returned. Sessions are gone.
+    fn shutdown(self: Box<Self>) -> Result<()>;
+}
+
+/// One session on one database; moves between threads but is used by one at a time.
+pub trait Session: Send {
+    /// Begins a transaction.
+    fn begin(&mut self) -> Result<()>;
+    /// Commits it.
+    fn commit(&mut self, commit: Commit) -> Result<()>;
+    /// Undoes it.
+    fn rollback(&mut self) -> Result<()>;
+    /// Adds a record.
+    fn insert(&mut self, table: u32, row: &Row) -> Result<()>;
+    /// Positions on the first record with a key of at least `id` and returns its key.
+    fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>>;
+    /// The record positioned on.
+    fn read(&mut self, table: u32) -> Result<Row>;
+    /// Replaces the columns, except the key, of the record positioned on.
+    fn replace(&mut self, table: u32, row: &Row) -> Result<()>;
+    /// Deletes the record positioned on.
+    fn delete(&mut self, table: u32) -> Result<()>;
+    /// The highest key of the table.
+    fn last(&mut self, table: u32) -> Result<Option<i64>>;
+}

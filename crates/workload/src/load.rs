@@ -1,0 +1,274 @@
+//! The load: N threads that dispatch batches to the databases in turn. A batch is 16 updates with the reads that
+//! belong to them by the mix; each update is a transaction of its own, so that the lazy share applies to each.
+//!
+//! Live keys are not remembered: a record is chosen by seeking to a random point of the key range, so memory does
+//! not grow with the database. Threads may meet on a record; the loser counts a conflict and goes on.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use ese_engine::Error;
+use parking_lot::Mutex;
+
+use crate::engine::{Commit, Result, Session, Store};
+use crate::generator::{Generator, Operation, OperationKind, Place, row, verify};
+use crate::measure::Latencies;
+use crate::profile::Profile;
+
+/// A batch ends here even when the mix has hardly any updates; a usual batch has about 25 operations.
+const LONGEST_BATCH: u32 = 8;
+
+/// How many wrong records are kept with their description; all are counted.
+const WRONG_RECORDS_KEPT: usize = 20;
+
+/// What the threads have done.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Latencies of the operations, commit included; indexed by [`OperationKind`].
+    pub operations: [Latencies; 4],
+    /// Completed operations; indexed by [`OperationKind`].
+    pub counts: [u64; 4],
+    /// Latencies of durable commits.
+    pub durable_commits: Latencies,
+    /// Batches per database.
+    pub batches: Vec<u64>,
+    /// Operations given up because another thread was first.
+    pub conflicts: u64,
+    /// Operations that found no record.
+    pub misses: u64,
+    /// Records that were not what was written.
+    pub wrong_records: u64,
+    /// The first of them.
+    pub wrong: Vec<String>,
+}
+
+impl Tally {
+    /// Operations of all kinds.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    fn add(&mut self, other: &Tally) {
+        for (mine, others) in self.operations.iter_mut().zip(&other.operations) {
+            mine.add(others);
+        }
+        for (mine, others) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += others;
+        }
+        self.durable_commits.add(&other.durable_commits);
+        self.batches.resize(self.batches.len().max(other.batches.len()), 0);
+        for (mine, others) in self.batches.iter_mut().zip(&other.batches) {
+            *mine += others;
+        }
+        self.conflicts += other.conflicts;
+        self.misses += other.misses;
+        self.wrong_records += other.wrong_records;
+        self.wrong.extend(other.wrong.iter().take(WRONG_RECORDS_KEPT - self.wrong.len()).cloned());
+    }
+}
+
+/// Load on open databases.
+pub struct Load<'a> {
+    store: &'a dyn Store,
+    profile: &'a Profile,
+    databases: usize,
+    next_ids: Vec<Vec<AtomicI64>>,
+    tallies: Vec<Mutex<Tally>>,
+    turn: AtomicUsize,
+    quit: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl<'a> Load<'a> {
+    /// Finds out where each table ends.
+    pub fn new(store: &'a dyn Store, databases: usize, profile: &'a Profile) -> Result<Load<'a>> {
+        let mut next_ids = Vec::new();
+        for database in 0..databases {
+            let mut session = store.session(database)?;
+            session.begin()?;
+            let ends = (0..profile.records.tables)
+                .map(|table| Ok(AtomicI64::new(session.last(table)?.unwrap_or(0) + 1)));
+            next_ids.push(ends.collect::<Result<Vec<_>>>()?);
+            session.commit(Commit::Lazy)?;
+        }
+        let tally = || Mutex::new(Tally { batches: vec![0; databases], ..Tally::default() });
+        Ok(Load {
+            store,
+            profile,
+            databases,
+            next_ids,
+            tallies: (0..profile.threads).map(|_| tally()).collect(),
+            turn: AtomicUsize::new(0),
+            quit: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        })
+    }
+
+    /// Runs the threads while `control` runs, then stops them. The error is the first that ended a thread.
+    pub fn run<R>(&self, control: impl FnOnce(&Load<'a>) -> R) -> (R, Option<Error>) {
+        let outcome = std::thread::scope(|scope| {
+            for thread in 0..self.profile.threads {
+                scope.spawn(move || {
+                    if let Err(error) = self.work(thread) {
+                        self.failure.lock().get_or_insert(error);
+                    }
+                });
+            }
+            let outcome = control(self);
+            self.quit.store(true, Relaxed);
+            outcome
+        });
+        (outcome, self.failure.lock().clone())
+    }
+
+    /// Whether a thread has ended with an error.
+    pub fn failed(&self) -> bool {
+        self.failure.lock().is_some()
+    }
+
+    /// Operations so far, without copying histograms.
+    pub fn operations(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.lock().total()).sum()
+    }
+
+    /// Takes what was done since the last call.
+    pub fn take_tally(&self) -> Tally {
+        let mut sum = Tally::default();
+        for tally in &self.tallies {
+            let fresh = Tally { batches: vec![0; self.databases], ..Tally::default() };
+            sum.add(&std::mem::replace(&mut *tally.lock(), fresh));
+        }
+        sum
+    }
+
+    fn work(&self, thread: usize) -> Result<()> {
+        let sessions: Result<Vec<_>> =
+            (0..self.databases).map(|database| self.store.session(database)).collect();
+        let mut worker = Worker {
+            load: self,
+            sessions: sessions?,
+            generator: Generator::new(self.profile, thread),
+            tally: &self.tallies[thread],
+        };
+        while !self.quit.load(Relaxed) {
+            let database = self.turn.fetch_add(1, Relaxed) % self.databases;
+            worker.batch(database)?;
+        }
+        Ok(())
+    }
+}
+
+struct Worker<'a> {
+    load: &'a Load<'a>,
+    sessions: Vec<Box<dyn Session>>,
+    generator: Generator,
+    tally: &'a Mutex<Tally>,
+}
+
+/// How an operation went that did not fail.
+enum Outcome {
+    Done,
+    Missed,
+    Wrong(String),
+}
+
+impl Worker<'_> {
+    fn batch(&mut self, database: usize) -> Result<()> {
+        let updates_wanted = self.load.profile.batch_updates;
+        let (mut updates, mut operations) = (0, 0);
+        while updates < updates_wanted && operations < updates_wanted * LONGEST_BATCH {
+            if self.load.quit.load(Relaxed) {
+                return Ok(());
+            }
+            let operation = self.generator.operation();
+            operations += 1;
+            updates += u32::from(operation.kind != OperationKind::Read);
+            self.operation(database, &operation)?;
+        }
+        self.tally.lock().batches[database] += 1;
+        Ok(())
+    }
+
+    fn operation(&mut self, database: usize, operation: &Operation) -> Result<()> {
+        let started = Instant::now();
+        let outcome = self.transaction(database, operation);
+        let us = started.elapsed().as_micros() as u64;
+        let mut tally = self.tally.lock();
+        match outcome {
+            Ok(Outcome::Done) => {
+                tally.operations[operation.kind as usize].record(us);
+                tally.counts[operation.kind as usize] += 1;
+            }
+            Ok(Outcome::Missed) => tally.misses += 1,
+            Ok(Outcome::Wrong(what)) => {
+                tally.wrong_records += 1;
+                if tally.wrong.len() < WRONG_RECORDS_KEPT {
+                    tally.wrong.push(what);
+                }
+            }
+            Err(error) if is_retryable(&error) => tally.conflicts += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self, database: usize, operation: &Operation) -> Result<Outcome> {
+        let session = &mut *self.sessions[database];
+        session.begin()?;
+        let place = Place { database: database as u32, table: operation.table };
+        let next_id = &self.load.next_ids[database][operation.table as usize];
+        let outcome = change(session, self.load.profile, place, operation, next_id);
+        let durable = operation.durable && operation.kind != OperationKind::Read;
+        match outcome {
+            Ok(outcome) => {
+                let started = Instant::now();
+                session.commit(if durable { Commit::Durable } else { Commit::Lazy })?;
+                if durable {
+                    self.tally.lock().durable_commits.record(started.elapsed().as_micros() as u64);
+                }
+                Ok(outcome)
+            }
+            Err(error) => match session.rollback() {
+                Err(second) if is_retryable(&error) => Err(second),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// Whether the next operation can go on as if nothing had happened.
+fn is_retryable(error: &Error) -> bool {
+    matches!(error, Error::WriteConflict | Error::RecordNotFound | Error::VersionStoreFull { .. })
+}
+
+fn change(
+    session: &mut dyn Session,
+    profile: &Profile,
+    place: Place,
+    operation: &Operation,
+    next_id: &AtomicI64,
+) -> Result<Outcome> {
+    let table = place.table;
+    if operation.kind == OperationKind::Insert {
+        let id = next_id.fetch_add(1, Relaxed);
+        session.insert(table, &row(&profile.records, place, id, operation))?;
+        return Ok(Outcome::Done);
+    }
+    let wanted = operation.id_below(next_id.load(Relaxed));
+    let found = match session.seek(table, wanted)? {
+        Some(id) => Some(id),
+        // Everything from here to the end is deleted; start over.
+        None => session.seek(table, 1)?,
+    };
+    let Some(id) = found else { return Ok(Outcome::Missed) };
+    match operation.kind {
+        OperationKind::Delete => session.delete(table)?,
+        OperationKind::Replace => session.replace(table, &row(&profile.records, place, id, operation))?,
+        OperationKind::Read | OperationKind::Insert => {
+            if let Err(wrong) = verify(place, &session.read(table)?) {
+                return Ok(Outcome::Wrong(wrong.to_string()));
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,213 @@
+//! What the run ran on: kernel, processor, memory, and for each directory its file system, mount options, device
+//! and scheduler, all from `/proc` and `/sys`. Anything that cannot be read is left out, never guessed.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name.
+    pub host: String,
+    /// Distribution, as it names itself.
+    pub operating_system: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor model.
+    pub processor: String,
+    /// Logical processors.
+    pub processors: usize,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Storage under each directory of the run.
+    pub storage: Vec<Storage>,
+}
+
+/// A directory and what is under it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Storage {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Where it is mounted from.
+    pub mount: Option<Mount>,
+    /// The block device, if it is one.
+    pub device: Option<Device>,
+}
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Mount point.
+    pub point: PathBuf,
+    /// Type, such as `ext4`.
+    pub file_system: String,
+    /// Source, such as `/dev/sda1`.
+    pub source: String,
+    /// Mount options, then the file system's own.
+    pub options: String,
+}
+
+/// A block device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Kernel name of the whole device.
+    pub name: String,
+    /// Model, if the device tells it.
+    pub model: Option<String>,
+    /// Spinning disk, as the kernel believes.
+    pub rotational: Option<bool>,
+    /// Active I/O scheduler.
+    pub scheduler: Option<String>,
+    /// Requests the block layer queues.
+    pub queue_requests: Option<u64>,
+    /// `write back` or `write through`.
+    pub write_cache: Option<String>,
+}
+
+fn line(path: impl AsRef<Path>) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_string()).filter(|text| !text.is_empty())
+}
+
+/// The value after `key` and its separator in a file of `key: value` or `key=value` lines.
+fn value(text: &str, key: &str) -> Option<String> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix([':', '=']))?;
+    Some(rest.trim().trim_matches('"').to_string())
+}
+
+impl Machine {
+    /// Looks at the machine and at the storage under `directories`.
+    pub fn examine<'a>(directories: impl Iterator<Item = &'a Path>) -> Machine {
+        let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let mut storage: Vec<Storage> = Vec::new();
+        for directory in directories {
+            if !storage.iter().any(|known| known.directory == directory) {
+                storage.push(Storage::under(directory));
+            }
+        }
+        Machine {
+            host: line("/proc/sys/kernel/hostname").unwrap_or_default(),
+            operating_system: value(&release, "PRETTY_NAME").unwrap_or_default(),
+            kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            processor: value(&processors, "model name").unwrap_or_default(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: kibibytes(&memory, "MemTotal").unwrap_or(0),
+            storage,
+        }
+    }
+}
+
+fn kibibytes(text: &str, key: &str) -> Option<u64> {
+    let number = value(text, key)?.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(number * 1024)
+}
+
+/// Highest resident memory of this process so far, in bytes.
+pub fn peak_resident_bytes() -> Option<u64> {
+    kibibytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
+}
+
+impl Storage {
+    fn under(directory: &Path) -> Storage {
+        let device = fs::metadata(directory).ok().and_then(|metadata| Device::numbered(metadata.dev()));
+        Storage { directory: directory.to_path_buf(), mount: Mount::of(directory), device }
+    }
+}
+
+impl Mount {
+    /// The mount that holds `path`.
+    pub fn of(path: &Path) -> Option<Mount> {
+        let path = path.canonicalize().ok()?;
+        let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        // Later lines hide earlier ones at the same point.
+        let mounts = table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(&mount.point));
+        mounts.max_by_key(|mount| mount.point.components().count())
+    }
+
+    /// `36 35 98:0 /root /point options shared:1 - ext4 /dev/sda1 own-options`
+    fn parse(line: &str) -> Option<Mount> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(4);
+        let (point, options) = (before.next()?, before.next()?);
+        let mut after = after.split(' ');
+        let (file_system, source) = (after.next()?, after.next()?);
+        let own = after.next().unwrap_or("");
+        Some(Mount {
+            point: PathBuf::from(unescape(point)),
+            file_system: file_system.into(),
+            source: unescape(source),
+            options: if own.is_empty() { options.into() } else { format!("{options},{own}") },
+        })
+    }
+}
+
+/// Spaces and the like stand in mountinfo as `\040`.
+fn unescape(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut out = parts.next().unwrap_or("").to_string();
+    for part in parts {
+        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(char::from(byte));
+                out.push_str(&part[3..]);
+            }
+            None => {
+                out.push('\\');
+                out.push_str(part);
+            }
+        }
+    }
+    out
+}
+
+impl Device {
+    fn numbered(device: u64) -> Option<Device> {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let node = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        // A partition is a directory inside its disk.
+        let disk = if node.join("partition").exists() { node.parent()?.to_path_buf() } else { node };
+        let queue = disk.join("queue");
+        let scheduler = line(queue.join("scheduler")).map(|all| {
+            let active = all.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            active.map_or(all.clone(), |(name, _)| name.to_string())
+        });
+        Some(Device {
+            name: disk.file_name()?.to_string_lossy().into_owned(),
+            model: line(disk.join("device/model")),
+            rotational: line(queue.join("rotational")).map(|flag| flag == "1"),
+            scheduler,
+            queue_requests: line(queue.join("nr_requests")).and_then(|text| text.parse().ok()),
+            write_cache: line(queue.join("write_cache")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_lines_are_understood() {
+        let mount = Mount::parse(
+            "36 35 98:0 /a /mnt/my\\040disk rw,noatime shared:1 - ext4 /dev/sda1 rw,data=ordered",
+        );
+        let mount = mount.unwrap();
+        assert_eq!(mount.point, Path::new("/mnt/my disk"));
+        assert_eq!((mount.file_system.as_str(), mount.source.as_str()), ("ext4", "/dev/sda1"));
+        assert_eq!(mount.options, "rw,noatime,rw,data=ordered");
+        assert!(Mount::parse("nonsense").is_none());
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_and_a_root() {
+        let machine = Machine::examine([Path::new("/"), Path::new("/")].into_iter());
+        assert!(!machine.kernel.is_empty() && machine.memory_bytes > 0 && machine.processors > 0);
+        assert_eq!(machine.storage.len(), 1);
+        assert_eq!(Mount::of(Path::new("/proc/self")).unwrap().file_system, "proc");
+        assert!(peak_resident_bytes().unwrap() > 0);
+    }
+}

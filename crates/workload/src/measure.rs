@@ -1,0 +1,186 @@
+//! Counts, bytes and latencies: accumulated once per operation and divided once at the end, so that busy and
+//! idle intervals are weighted as they should be.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Longest latency that is told apart, one hour in microseconds.
+const LONGEST_US: u64 = 3_600_000_000;
+
+/// A latency histogram in microseconds with three significant digits.
+#[derive(Clone, Debug)]
+pub struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies(Histogram::new_with_bounds(1, LONGEST_US, 3).expect("constant bounds are valid"))
+    }
+}
+
+impl Latencies {
+    /// Counts one operation.
+    pub fn record(&mut self, us: u64) {
+        self.0.saturating_record(us.max(1));
+    }
+
+    /// Counts `count` operations of about the same latency.
+    pub fn record_many(&mut self, us: u64, count: u64) {
+        self.0.saturating_record_n(us.max(1), count);
+    }
+
+    /// Adds the operations of `other`.
+    pub fn add(&mut self, other: &Latencies) {
+        self.0 += &other.0;
+    }
+
+    /// Removes the operations of `earlier`, which must be an earlier state of this histogram.
+    pub fn since(&self, earlier: &Latencies) -> Latencies {
+        let mut rest = self.0.clone();
+        if rest.subtract(&earlier.0).is_err() {
+            return self.clone();
+        }
+        Latencies(rest)
+    }
+
+    /// The figures of a report.
+    pub fn summary(&self) -> LatencySummary {
+        let at = |percentile| self.0.value_at_percentile(percentile);
+        if self.0.is_empty() {
+            return LatencySummary::default();
+        }
+        LatencySummary {
+            count: self.0.len(),
+            mean: self.0.mean(),
+            min: self.0.min(),
+            p50: at(50.0),
+            p90: at(90.0),
+            p95: at(95.0),
+            p99: at(99.0),
+            p99_9: at(99.9),
+            p99_99: at(99.99),
+            max: self.0.max(),
+        }
+    }
+}
+
+/// Latency percentiles in microseconds; all zero when nothing happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// Operations.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Fastest.
+    pub min: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p99_9: u64,
+    /// 99.99th percentile.
+    pub p99_99: u64,
+    /// Slowest.
+    pub max: u64,
+}
+
+/// Percentiles by kind of operation.
+pub type LatencyTable = BTreeMap<String, LatencySummary>;
+
+/// What one kind of I/O has amounted to.
+#[derive(Clone, Debug, Default)]
+pub struct IoTotals {
+    /// Transfers.
+    pub operations: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Sum of the latencies in microseconds.
+    pub latency_us: u64,
+    /// Their distribution.
+    pub latencies: Latencies,
+}
+
+impl IoTotals {
+    /// Counts one transfer.
+    pub fn record(&mut self, bytes: u64, us: u64) {
+        self.operations += 1;
+        self.bytes += bytes;
+        self.latency_us += us;
+        self.latencies.record(us);
+    }
+
+    /// Adds the transfers of `other`.
+    pub fn add(&mut self, other: &IoTotals) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.latency_us += other.latency_us;
+        self.latencies.add(&other.latencies);
+    }
+
+    /// What happened after the state `earlier`.
+    pub fn since(&self, earlier: &IoTotals) -> IoTotals {
+        IoTotals {
+            operations: self.operations.saturating_sub(earlier.operations),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            latency_us: self.latency_us.saturating_sub(earlier.latency_us),
+            latencies: self.latencies.since(&earlier.latencies),
+        }
+    }
+
+    /// Rates and averages over `seconds`, without the distribution.
+    pub fn rates(&self, seconds: f64) -> IoRates {
+        let each = |sum: u64| if self.operations == 0 { 0.0 } else { sum as f64 / self.operations as f64 };
+        IoRates {
+            per_second: if seconds > 0.0 { self.operations as f64 / seconds } else { 0.0 },
+            average_bytes: each(self.bytes),
+            average_ms: each(self.latency_us) / 1000.0,
+        }
+    }
+}
+
+/// A kind of I/O as Jetstress shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoRates {
+    /// Transfers per second.
+    pub per_second: f64,
+    /// Mean size.
+    pub average_bytes: f64,
+    /// Mean latency in milliseconds, weighted by transfers.
+    pub average_ms: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_divide_sums_once() {
+        let mut totals = IoTotals::default();
+        totals.record(32768, 10_000);
+        let start = totals.clone();
+        totals.record(32768, 2_000);
+        totals.record(65536, 4_000);
+        let rates = totals.since(&start).rates(2.0);
+        assert_eq!(rates, IoRates { per_second: 1.0, average_bytes: 49152.0, average_ms: 3.0 });
+        assert_eq!(totals.since(&start).latencies.summary().count, 2);
+        assert_eq!(IoTotals::default().rates(2.0), IoRates::default());
+    }
+
+    #[test]
+    fn percentiles_are_right_within_three_digits() {
+        let mut latencies = Latencies::default();
+        (1..=10_000).for_each(|us| latencies.record(us));
+        let summary = latencies.summary();
+        assert_eq!(summary.count, 10_000);
+        for (value, expected) in [(summary.p50, 5_000), (summary.p99, 9_900), (summary.p99_99, 9_999)] {
+            assert!(value.abs_diff(expected) <= expected / 500, "{value} {expected}");
+        }
+        assert_eq!(summary.min, 1);
+    }
+}

@@ -1,0 +1,305 @@
+//! The result of a run: one value that holds every number a report shows, stored as `result.json`.
+//!
+//! `schema_version` is raised when a field changes its meaning or goes away; new fields do not raise it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::measure::{IoRates, LatencyTable};
+use crate::plan::Plan;
+use crate::profile::Profile;
+use crate::watch::Phase;
+
+/// Version of the layout below.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Overall outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every rule held.
+    Pass,
+    /// A rule was broken.
+    Fail,
+    /// The run ended before it could be judged.
+    Incomplete,
+}
+
+/// One rule of the verdict.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// What it is about, with its unit.
+    pub name: String,
+    /// Whether the measured value must be at most or at least the limit.
+    pub bound: Bound,
+    /// The limit.
+    pub limit: f64,
+    /// What was measured: the worst of all instances.
+    pub measured: f64,
+    /// Whether it held.
+    pub passed: bool,
+    /// Where the measured value is from, and what to look at when the rule is broken.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// Direction of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Measured ≤ limit.
+    AtMost,
+    /// Measured ≥ limit.
+    AtLeast,
+}
+
+/// One instance with the rows of Jetstress's table "Transactional I/O Performance", under their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InstanceRow {
+    /// `Instance<pid>.<number>`.
+    #[serde(rename = "MSExchange Database ==> Instances")]
+    pub instance: String,
+    /// Database file.
+    pub database: PathBuf,
+    /// Log directory.
+    pub log_path: PathBuf,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Reads Average Latency (msec)")]
+    pub database_reads_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Writes Average Latency (msec)")]
+    pub database_writes_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Reads/sec")]
+    pub database_reads_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Writes/sec")]
+    pub database_writes_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Reads Average Bytes")]
+    pub database_reads_average_bytes: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Writes Average Bytes")]
+    pub database_writes_average_bytes: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Reads Average Latency (msec)")]
+    pub log_reads_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Writes Average Latency (msec)")]
+    pub log_writes_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Reads/sec")]
+    pub log_reads_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Writes/sec")]
+    pub log_writes_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Reads Average Bytes")]
+    pub log_reads_average_bytes: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Writes Average Bytes")]
+    pub log_writes_average_bytes: f64,
+    /// Highest average of any sample, database reads.
+    pub maximum_database_read_ms: f64,
+    /// Highest average of any sample, log writes.
+    pub maximum_log_write_ms: f64,
+}
+
+impl InstanceRow {
+    /// The twelve Jetstress rows with their names, in Jetstress's order.
+    pub fn jetstress_rows(&self) -> [(&'static str, f64); 12] {
+        [
+            ("I/O Database Reads Average Latency (msec)", self.database_reads_average_latency_ms),
+            ("I/O Database Writes Average Latency (msec)", self.database_writes_average_latency_ms),
+            ("I/O Database Reads/sec", self.database_reads_per_second),
+            ("I/O Database Writes/sec", self.database_writes_per_second),
+            ("I/O Database Reads Average Bytes", self.database_reads_average_bytes),
+            ("I/O Database Writes Average Bytes", self.database_writes_average_bytes),
+            ("I/O Log Reads Average Latency (msec)", self.log_reads_average_latency_ms),
+            ("I/O Log Writes Average Latency (msec)", self.log_writes_average_latency_ms),
+            ("I/O Log Reads/sec", self.log_reads_per_second),
+            ("I/O Log Writes/sec", self.log_writes_per_second),
+            ("I/O Log Reads Average Bytes", self.log_reads_average_bytes),
+            ("I/O Log Writes Average Bytes", self.log_writes_average_bytes),
+        ]
+    }
+
+    /// Fills the rows from rates.
+    pub fn with_rates(
+        mut self,
+        reads: IoRates,
+        writes: IoRates,
+        log_reads: IoRates,
+        log_writes: IoRates,
+    ) -> InstanceRow {
+        self.database_reads_average_latency_ms = reads.average_ms;
+        self.database_reads_per_second = reads.per_second;
+        self.database_reads_average_bytes = reads.average_bytes;
+        self.database_writes_average_latency_ms = writes.average_ms;
+        self.database_writes_per_second = writes.per_second;
+        self.database_writes_average_bytes = writes.average_bytes;
+        self.log_reads_average_latency_ms = log_reads.average_ms;
+        self.log_reads_per_second = log_reads.per_second;
+        self.log_reads_average_bytes = log_reads.average_bytes;
+        self.log_writes_average_latency_ms = log_writes.average_ms;
+        self.log_writes_per_second = log_writes.per_second;
+        self.log_writes_average_bytes = log_writes.average_bytes;
+        self
+    }
+
+    /// A row without figures.
+    pub fn named(instance: String, database: PathBuf, log_path: PathBuf) -> InstanceRow {
+        InstanceRow {
+            instance,
+            database,
+            log_path,
+            database_reads_average_latency_ms: 0.0,
+            database_writes_average_latency_ms: 0.0,
+            database_reads_per_second: 0.0,
+            database_writes_per_second: 0.0,
+            database_reads_average_bytes: 0.0,
+            database_writes_average_bytes: 0.0,
+            log_reads_average_latency_ms: 0.0,
+            log_writes_average_latency_ms: 0.0,
+            log_reads_per_second: 0.0,
+            log_writes_per_second: 0.0,
+            log_reads_average_bytes: 0.0,
+            log_writes_average_bytes: 0.0,
+            maximum_database_read_ms: 0.0,
+            maximum_log_write_ms: 0.0,
+        }
+    }
+}
+
+/// Work of the load in the measured window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Operations {
+    /// Completed operations by kind.
+    pub counts: BTreeMap<String, u64>,
+    /// Operations per second.
+    pub per_second: f64,
+    /// Batches dispatched to each database.
+    pub batches: Vec<u64>,
+    /// Operations given up because another thread had changed the record.
+    pub conflicts: u64,
+    /// Operations that found no record.
+    pub misses: u64,
+    /// Records that were not what was written.
+    pub wrong_records: u64,
+    /// The first of them.
+    pub wrong: Vec<String>,
+}
+
+/// What reading everything again has found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verification {
+    /// Databases and logs.
+    pub files: Vec<FileVerification>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// One verified file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FileVerification {
+    /// The file.
+    pub path: PathBuf,
+    /// Pages or log segments read.
+    pub blocks: u64,
+    /// Those that are damaged.
+    pub bad: u64,
+    /// Those with one wrong bit, which was corrected in memory.
+    pub repaired: u64,
+    /// What is wrong, one line each; only the first ones of many.
+    pub findings: Vec<String>,
+}
+
+/// How long a phase took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseTime {
+    /// The phase.
+    pub phase: Phase,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// Everything about a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Version of this program.
+    pub jetcell_version: String,
+    /// Overall outcome.
+    pub verdict: Verdict,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The rules behind it.
+    pub rules: Vec<Rule>,
+    /// Database reads and writes per second, all instances.
+    pub achieved_transactional_iops: f64,
+    /// Start of the run, RFC 3339.
+    pub started: String,
+    /// End of the run, RFC 3339.
+    pub ended: String,
+    /// Length of the measured window.
+    pub measured_seconds: f64,
+    /// Phases in order.
+    pub phases: Vec<PhaseTime>,
+    /// Bytes in all databases before the load.
+    pub initial_database_bytes: u64,
+    /// Bytes in all databases at the end.
+    pub final_database_bytes: u64,
+    /// Number of databases.
+    pub database_files: usize,
+    /// One row per instance.
+    pub instances: Vec<InstanceRow>,
+    /// Percentiles in microseconds per kind of I/O, all instances: `database_read`, `database_write`, `log_read`,
+    /// `log_write`, `log_format`.
+    pub latency: LatencyTable,
+    /// Percentiles in microseconds per kind of operation, and of durable commits.
+    pub operation_latency: LatencyTable,
+    /// Work of the load.
+    pub operations: Operations,
+    /// Cache in use at the end, in bytes.
+    pub cache_used_bytes: u64,
+    /// Waits for a free cache page in the window.
+    pub page_fault_stalls: u64,
+    /// Highest resident memory of the process, in bytes.
+    pub peak_resident_bytes: Option<u64>,
+    /// Failed transfers.
+    pub io_errors: u64,
+    /// `None` when the run ended before it.
+    pub verification: Option<Verification>,
+    /// Lines of the test log.
+    pub log: Vec<String>,
+    /// What was run.
+    pub configuration: Profile,
+    /// On which files.
+    pub plan: Plan,
+    /// On which machine.
+    pub machine: Machine,
+}
+
+impl RunResult {
+    /// The stored form.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("results have only string keys");
+        text.push('\n');
+        text
+    }
+
+    /// Writes the file whole or not at all.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let unfinished = path.with_extension("json.tmp");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(self.to_json().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)
+    }
+}

@@ -1,0 +1,359 @@
+//! A whole run, phase by phase: create, attach, warm, measure, shut down, verify, judge.
+
+use std::fmt;
+use std::time::Instant;
+
+use ese_engine::Error;
+use jiff::Zoned;
+
+use crate::drive::{Drive, Measured};
+use crate::engine::{Engine, InstanceIo, Store};
+use crate::fill::fill;
+use crate::generator::OperationKind;
+use crate::machine::{Machine, peak_resident_bytes};
+use crate::measure::{IoTotals, LatencyTable};
+use crate::plan::{Plan, Refusal};
+use crate::profile::{Profile, Source};
+use crate::result::{InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verification};
+use crate::sampler::{Sample, SampleFile};
+use crate::verdict::{Evidence, Judgement, judge};
+use crate::watch::{Observer, Phase, StopSignal};
+
+/// Why there is no result.
+#[derive(Debug, Clone)]
+pub enum CouldNotRun {
+    /// The plan was refused; nothing on disk has changed.
+    Refused(Refusal),
+    /// It began and could not go on.
+    Failed {
+        /// In which phase.
+        phase: Phase,
+        /// Why.
+        error: String,
+    },
+}
+
+impl fmt::Display for CouldNotRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CouldNotRun::Refused(refusal) => refusal.fmt(f),
+            CouldNotRun::Failed { phase, error } => write!(f, "{}: {error}", phase.title().to_lowercase()),
+        }
+    }
+}
+
+impl std::error::Error for CouldNotRun {}
+
+impl From<Refusal> for CouldNotRun {
+    fn from(refusal: Refusal) -> CouldNotRun {
+        CouldNotRun::Refused(refusal)
+    }
+}
+
+/// A finished run: its result and the samples behind it.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// What `result.json` holds.
+    pub result: RunResult,
+    /// What `samples.csv` holds.
+    pub samples: Vec<Sample>,
+}
+
+/// Passes everything on and keeps the log and the times.
+struct Recorder<'a> {
+    observer: &'a mut dyn Observer,
+    log: Vec<String>,
+    phases: Vec<PhaseTime>,
+    began: Instant,
+}
+
+impl Observer for Recorder<'_> {
+    fn begin(&mut self, phase: Phase, total: u64) {
+        self.close_phase();
+        self.began = Instant::now();
+        self.phases.push(PhaseTime { phase, seconds: 0.0 });
+        self.log(phase.title());
+        self.observer.begin(phase, total);
+    }
+    fn advance(&mut self, done: u64, note: &str) {
+        self.observer.advance(done, note);
+    }
+    fn log(&mut self, line: &str) {
+        self.log.push(format!("{} -- {line}", Zoned::now().strftime("%Y-%m-%d %H:%M:%S")));
+        self.observer.log(line);
+    }
+}
+
+impl Recorder<'_> {
+    fn close_phase(&mut self) {
+        if let Some(last) = self.phases.last_mut() {
+            last.seconds = self.began.elapsed().as_secs_f64();
+        }
+    }
+
+    fn failed(&self, error: impl fmt::Display) -> CouldNotRun {
+        let phase = self.phases.last().map_or(Phase::Attach, |last| last.phase);
+        CouldNotRun::Failed { phase, error: error.to_string() }
+    }
+}
+
+/// Runs a test. A stop request ends it early and cleanly, with an incomplete result.
+pub fn run(
+    profile: &Profile,
+    engine: &dyn Engine,
+    observer: &mut dyn Observer,
+    stop: &StopSignal,
+) -> Result<Finished, CouldNotRun> {
+    let started = Zoned::now();
+    let plan = Plan::make(profile, engine, &started.strftime("%Y-%m-%d_%H-%M-%S").to_string())?;
+    plan.prepare()?;
+    let mut watch = Recorder { observer, log: Vec::new(), phases: Vec::new(), began: Instant::now() };
+    let watch = &mut watch;
+    let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
+        .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
+
+    if profile.source != Source::Open {
+        create(profile, engine, &plan, watch, stop)?;
+    }
+    let mut loaded = Loaded { initial_bytes: plan.initial_bytes(), ..Loaded::default() };
+    if !stop.is_set() {
+        loaded = load(profile, engine, &plan, watch, stop, &mut samples)?;
+    }
+    let verification = if loaded.failure.is_none() { verify(engine, &plan, watch, stop) } else { None };
+    watch.close_phase();
+
+    let measured = &loaded.measured;
+    let instances: Vec<InstanceRow> =
+        (0..plan.instances.len()).map(|i| instance_row(&plan, measured, i)).collect();
+    let iops =
+        instances.iter().map(|row| row.database_reads_per_second + row.database_writes_per_second).sum();
+    let evidence = Evidence {
+        io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
+        failure: loaded.failure.as_ref().map(Error::to_string),
+        verification: verification.as_ref(),
+        cut_short: cut_short(stop, &loaded),
+    };
+    let mut judgement = judge(profile, &instances, iops, measured, &evidence);
+    if let (Some(error), None) = (&loaded.failure, judgement.rules.iter().find(|rule| !rule.passed)) {
+        judgement.reason = format!("the load ended with an error: {error}");
+    }
+    let Judgement { verdict, reason, rules } = judgement;
+    let directories = profile.dirs.iter().chain(&profile.log_dirs).map(|dir| dir.as_path());
+    let result = RunResult {
+        schema_version: SCHEMA_VERSION,
+        jetcell_version: env!("CARGO_PKG_VERSION").into(),
+        verdict,
+        reason,
+        rules,
+        achieved_transactional_iops: iops,
+        started: started.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        ended: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        measured_seconds: measured.seconds,
+        phases: watch.phases.clone(),
+        initial_database_bytes: loaded.initial_bytes,
+        final_database_bytes: plan
+            .instances
+            .iter()
+            .filter_map(|i| Some(i.database.metadata().ok()?.len()))
+            .sum(),
+        database_files: plan.instances.len(),
+        latency: io_latencies(&measured.io),
+        operation_latency: operation_latencies(measured),
+        operations: operations(measured),
+        cache_used_bytes: measured.cache.used_bytes,
+        page_fault_stalls: measured.cache.stalls,
+        peak_resident_bytes: peak_resident_bytes(),
+        io_errors: evidence.io_errors,
+        instances,
+        verification,
+        log: watch.log.clone(),
+        configuration: profile.clone(),
+        machine: Machine::examine(directories),
+        plan,
+    };
+    Ok(Finished { result, samples: loaded.measured.samples })
+}
+
+/// What attaching, driving and shutting down gave.
+#[derive(Default)]
+struct Loaded {
+    measured: Measured,
+    initial_bytes: u64,
+    io_errors: u64,
+    failure: Option<Error>,
+}
+
+fn create(
+    profile: &Profile,
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Result<(), CouldNotRun> {
+    let store = engine.open(plan, true).map_err(|error| watch.failed(error))?;
+    let filled = fill(&*store, plan, profile, stop, watch);
+    let closed = store.shutdown();
+    filled.and(closed).map_err(|error| watch.failed(error))
+}
+
+fn load(
+    profile: &Profile,
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+    samples: &mut SampleFile,
+) -> Result<Loaded, CouldNotRun> {
+    watch.begin(Phase::Attach, 1);
+    let store = engine.open(plan, false).map_err(|error| watch.failed(error))?;
+    let initial_bytes = database_bytes(&*store, plan);
+    announce(profile, plan, watch);
+    let driven = Drive { store: &*store, plan, profile, stop }.run(samples, watch);
+    let io_errors = store.io().iter().map(|io| io.errors).sum();
+    watch.begin(Phase::Shutdown, 1);
+    let closed = store.shutdown();
+    let measured = driven.map_err(|error| watch.failed(error))?;
+    for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
+        watch.log(&format!("{}: {batches} batches", instance.database.display()));
+    }
+    let failure = measured.failure.clone().or(closed.err());
+    if let Some(error) = &failure {
+        watch.log(&format!("The load ended with an error: {error}"));
+    }
+    Ok(Loaded { measured, initial_bytes, io_errors, failure })
+}
+
+fn database_bytes(store: &dyn Store, plan: &Plan) -> u64 {
+    (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum()
+}
+
+/// The settings, in the words of Jetstress's test log.
+fn announce(profile: &Profile, plan: &Plan, watch: &mut Recorder<'_>) {
+    let (mix, limits) = (&profile.mix, &profile.thresholds);
+    watch.log(&format!("Database cache settings: (maximum: {:.1} MB)", plan.cache_bytes as f64 / 1048576.0));
+    watch.log(&format!(
+        "Database read latency thresholds: (average: {} msec/read, maximum: {} msec/read)",
+        limits.average_database_read_ms, limits.maximum_database_read_ms
+    ));
+    watch.log(&format!(
+        "Log write latency thresholds: (average: {} msec/write, maximum: {} msec/write)",
+        limits.average_log_write_ms, limits.maximum_log_write_ms
+    ));
+    watch.log(&format!(
+        "Operation mix: Sessions {}, Inserts {}%, Deletes {}%, Replaces {}%, Reads {}%, Lazy Commits {}%",
+        profile.threads, mix.insert, mix.delete, mix.replace, mix.read, profile.lazy_percent
+    ));
+}
+
+fn verify(
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Option<Verification> {
+    if stop.is_set() {
+        return None;
+    }
+    let mut announced = false;
+    let started = Instant::now();
+    let verification = engine.verify(plan, &mut |done, total| {
+        if !std::mem::replace(&mut announced, true) {
+            watch.begin(Phase::Verify, total);
+        }
+        watch.advance(done, "");
+        !stop.is_set()
+    })?;
+    let verification = Verification { seconds: started.elapsed().as_secs_f64(), ..verification };
+    let sum = |count: fn(&crate::result::FileVerification) -> u64| {
+        verification.files.iter().map(count).sum::<u64>()
+    };
+    watch.log(&format!(
+        "{} pages and log segments verified: {} bad, {} with a corrected bit",
+        sum(|file| file.blocks),
+        sum(|file| file.bad),
+        sum(|file| file.repaired)
+    ));
+    Some(verification)
+}
+
+fn cut_short(stop: &StopSignal, loaded: &Loaded) -> Option<&'static str> {
+    if loaded.failure.is_some() {
+        Some("the load ended with an error")
+    } else if stop.is_set() && !loaded.measured.complete {
+        Some("stopped on request before the measured time was over")
+    } else if stop.is_set() {
+        Some("stopped on request before everything was verified")
+    } else if !loaded.measured.complete {
+        Some("the measured time was not completed")
+    } else {
+        None
+    }
+}
+
+/// Whether the storage is to blame, as opposed to a full volume or a limit.
+fn is_device_failure(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::ReadOnly(_) | Error::Io { .. })
+}
+
+fn instance_row(plan: &Plan, measured: &Measured, index: usize) -> InstanceRow {
+    let instance = &plan.instances[index];
+    let name = format!("Instance{}.{}", std::process::id(), instance.number);
+    let row = InstanceRow::named(name, instance.database.clone(), instance.log_dir.clone());
+    let Some(io) = measured.io.get(index) else { return row };
+    let highest = |value: fn(&crate::sampler::InstanceSample) -> f64| {
+        measured
+            .samples
+            .iter()
+            .filter_map(|sample| sample.instances.get(index))
+            .map(value)
+            .fold(0.0, f64::max)
+    };
+    let rates = |totals: &IoTotals| totals.rates(measured.seconds);
+    InstanceRow {
+        maximum_database_read_ms: highest(|sample| sample.database_read.average_ms),
+        maximum_log_write_ms: highest(|sample| sample.log_write.average_ms),
+        ..row.with_rates(
+            rates(&io.database_read),
+            rates(&io.database_write),
+            rates(&io.log_read),
+            rates(&io.log_write),
+        )
+    }
+}
+
+fn io_latencies(instances: &[InstanceIo]) -> LatencyTable {
+    let kinds: [(&str, fn(&InstanceIo) -> &IoTotals); 5] = [
+        ("database_read", |io| &io.database_read),
+        ("database_write", |io| &io.database_write),
+        ("log_read", |io| &io.log_read),
+        ("log_write", |io| &io.log_write),
+        ("log_format", |io| &io.log_format),
+    ];
+    let sum = |kind: fn(&InstanceIo) -> &IoTotals| {
+        let mut all = IoTotals::default();
+        instances.iter().for_each(|io| all.add(kind(io)));
+        all.latencies.summary()
+    };
+    kinds.into_iter().map(|(name, kind)| (name.to_string(), sum(kind))).collect()
+}
+
+fn operation_latencies(measured: &Measured) -> LatencyTable {
+    let kinds = OperationKind::ALL.into_iter().zip(&measured.tally.operations);
+    let mut table: LatencyTable = kinds.map(|(kind, all)| (kind.name().to_string(), all.summary())).collect();
+    table.insert("durable_commit".into(), measured.tally.durable_commits.summary());
+    table
+}
+
+fn operations(measured: &Measured) -> Operations {
+    let tally = &measured.tally;
+    let counts = OperationKind::ALL.into_iter().zip(tally.counts);
+    Operations {
+        counts: counts.map(|(kind, count)| (kind.name().to_string(), count)).collect(),
+        per_second: if measured.seconds > 0.0 { tally.total() as f64 / measured.seconds } else { 0.0 },
+        batches: tally.batches.clone(),
+        conflicts: tally.conflicts,
+        misses: tally.misses,
+        wrong_records: tally.wrong_records,
+        wrong: tally.wrong.clone(),
+    }
+}

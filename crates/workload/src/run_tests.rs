@@ -1,0 +1,167 @@
+//! Whole runs on the model engine: the phases, the files and the verdicts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::generator::{Place, verify};
+use crate::model::ModelEngine;
+use crate::profile::{Options, Profile};
+use crate::result::{RunResult, Verdict};
+use crate::run::{Finished, run};
+use crate::units::{ByteSize, TimeSpan};
+use crate::watch::{Observer, Phase, StopSignal};
+
+/// Remembers the phases and can stop the run in one of them.
+#[derive(Default)]
+struct Watcher {
+    phases: Vec<Phase>,
+    stop_in: Option<(Phase, StopSignal)>,
+}
+
+impl Observer for Watcher {
+    fn begin(&mut self, phase: Phase, _: u64) {
+        self.phases.push(phase);
+        if let Some((wanted, signal)) = &self.stop_in
+            && *wanted == phase
+        {
+            signal.stop();
+        }
+    }
+    fn advance(&mut self, _: u64, _: &str) {}
+    fn log(&mut self, _: &str) {}
+}
+
+fn profile(dir: &Path, databases: usize) -> Profile {
+    let options = Options {
+        dirs: vec![dir.to_path_buf()],
+        databases: Some(databases),
+        size: Some(ByteSize::mib(32)),
+        cache: Some(ByteSize::mib(8)),
+        duration: Some(TimeSpan(Duration::from_millis(500))),
+        sample_interval: Some(TimeSpan(Duration::from_millis(100))),
+        output: Some(dir.join("out")),
+        threads: Some(3),
+        ..Options::default()
+    };
+    options.resolve(1).unwrap()
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
+}
+
+fn complete(profile: &Profile, engine: &ModelEngine) -> (Finished, Vec<Phase>) {
+    let mut watcher = Watcher::default();
+    let finished = run(profile, engine, &mut watcher, &StopSignal::default()).unwrap();
+    (finished, watcher.phases)
+}
+
+#[test]
+fn a_run_goes_through_all_phases_and_passes() {
+    let dir = scratch();
+    let engine = ModelEngine::default();
+    let (finished, phases) = complete(&profile(dir.path(), 2), &engine);
+    use Phase::*;
+    assert_eq!(phases, [Create, Attach, Warm, Measure, Shutdown, Verify]);
+    let result = &finished.result;
+    assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
+    assert!((4..=5).contains(&finished.samples.len()), "{}", finished.samples.len());
+    assert!(result.operations.batches.iter().all(|batches| *batches > 0));
+    assert!(result.latency["database_read"].count > 0);
+
+    // Achieved IOPS is the sum over instances of transactional reads and writes.
+    let sum: f64 =
+        result.instances.iter().map(|i| i.database_reads_per_second + i.database_writes_per_second).sum();
+    assert_eq!(result.achieved_transactional_iops, sum);
+    assert_eq!(result.instances[0].database_reads_average_bytes, 32768.0);
+    assert_eq!(result.instances[0].database_reads_average_latency_ms, 1.0);
+
+    let csv = std::fs::read_to_string(dir.path().join("out/samples.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 2 * finished.samples.len());
+    let path = dir.path().join("result.json");
+    result.write(&path).unwrap();
+    let read: RunResult = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(read.verdict, result.verdict);
+    let json: serde_json::Value = serde_json::from_str(&result.to_json()).unwrap();
+    for key in
+        "schema_version verdict rules achieved_transactional_iops instances latency configuration machine"
+            .split(' ')
+    {
+        assert!(!json[key].is_null(), "{key}");
+    }
+    assert!(json["instances"][0]["I/O Database Reads/sec"].is_number());
+    assert_eq!(json["rules"][0]["passed"], true);
+}
+
+#[test]
+fn every_record_left_behind_verifies() {
+    let dir = scratch();
+    let engine = ModelEngine::default();
+    let profile = profile(dir.path(), 1);
+    let (finished, _) = complete(&profile, &engine);
+    let mut records = 0;
+    for table in 0..profile.records.tables {
+        for row in engine.rows(&finished.result.plan.instances[0].database, table as usize) {
+            verify(Place { database: 0, table }, &row).unwrap();
+            records += 1;
+        }
+    }
+    assert!(records > 10_000, "{records}");
+}
+
+#[test]
+fn damaged_records_fail_the_run() {
+    let dir = scratch();
+    let engine = ModelEngine::default();
+    let first = profile(dir.path(), 1);
+    let (finished, _) = complete(&first, &engine);
+    let database = &finished.result.plan.instances[0].database;
+    engine.damage(database);
+    std::fs::write(database, vec![0; 65536]).unwrap();
+    let again =
+        Profile { source: crate::profile::Source::Open, output: Some(dir.path().join("out2")), ..first };
+    let (finished, phases) = complete(&again, &engine);
+    assert_eq!(phases[0], Phase::Attach);
+    assert_eq!(finished.result.verdict, Verdict::Fail);
+    assert!(finished.result.reason.contains("wrong content"), "{}", finished.result.reason);
+    assert!(!finished.result.operations.wrong.is_empty());
+}
+
+#[test]
+fn a_bad_page_fails_the_run() {
+    let dir = scratch();
+    let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
+    let (finished, _) = complete(&profile(dir.path(), 1), &engine);
+    assert_eq!(finished.result.verdict, Verdict::Fail);
+}
+
+#[test]
+fn a_broken_disk_fails_the_run_and_still_reports() {
+    let dir = scratch();
+    let engine = ModelEngine { fail_after: Some(16_000), ..ModelEngine::default() };
+    let (finished, _) = complete(&profile(dir.path(), 1), &engine);
+    assert_eq!(finished.result.verdict, Verdict::Fail);
+    assert!(finished.result.reason.contains("write failed"), "{}", finished.result.reason);
+    assert!(finished.result.verification.is_none());
+}
+
+#[test]
+fn a_disk_that_breaks_while_filling_could_not_run() {
+    let dir = scratch();
+    let engine = ModelEngine { fail_after: Some(100), ..ModelEngine::default() };
+    let error =
+        run(&profile(dir.path(), 1), &engine, &mut Watcher::default(), &StopSignal::default()).unwrap_err();
+    assert!(error.to_string().starts_with("creating databases: instance is read-only"), "{error}");
+}
+
+#[test]
+fn a_stop_request_in_any_phase_still_gives_a_result() {
+    for phase in [Phase::Create, Phase::Warm, Phase::Measure, Phase::Verify] {
+        let dir = scratch();
+        let stop = StopSignal::default();
+        let mut watcher = Watcher { stop_in: Some((phase, stop.clone())), ..Watcher::default() };
+        let finished = run(&profile(dir.path(), 1), &ModelEngine::default(), &mut watcher, &stop).unwrap();
+        assert_eq!(finished.result.verdict, Verdict::Incomplete, "{phase:?}: {}", finished.result.reason);
+        assert!(finished.result.reason.starts_with("stopped on request"), "{}", finished.result.reason);
+    }
+}
