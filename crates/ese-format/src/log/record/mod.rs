@@ -7,6 +7,7 @@
 //! Invariants: `encode` writes what `decode` read, byte for byte, and `record_len` agrees with both. Types that
 //! no engine of the segment format (log version 8) writes any more are known by length only ([`Opaque`]).
 
+mod access;
 #[cfg(test)]
 mod corpus_tests;
 mod database;
@@ -14,6 +15,8 @@ pub mod image;
 mod node;
 mod prefix;
 mod structure;
+#[cfg(test)]
+mod tests;
 mod transaction;
 
 pub use database::*;

@@ -13,7 +13,8 @@ bitflags! {
     pub struct BeforeImageFlags: u32 {
         /// The free gap is left out, see [`image`](super::image). ESE: `fPreimageDehydrated`.
         const DEHYDRATED = 1;
-        /// Compressed with Xpress, after the gap was left out. ESE: `fPreimageXpress`.
+        /// Compressed after the gap was left out, in the form of compressed columns: scheme byte, length (2), bytes.
+        /// ESE: `fPreimageXpress`.
         const XPRESS = 2;
     }
 }

@@ -1,0 +1,99 @@
+//! What records of many types have in common, without matching on each.
+
+use super::{DatabaseIdInLog, LogRecord, NodeChange, PageChange};
+
+impl LogRecord {
+    /// The node a record changes, for records that begin with a [`NodeChange`].
+    pub fn node_change(&self) -> Option<&NodeChange> {
+        Some(match self {
+            LogRecord::Insert(record) => &record.node,
+            LogRecord::FlagInsert(record) => &record.node,
+            LogRecord::FlagInsertAndReplaceData(record) => &record.node,
+            LogRecord::FlagDelete(record) => &record.node,
+            LogRecord::Delete(record) => &record.node,
+            LogRecord::Replace(record) | LogRecord::ReplaceD(record) => &record.node,
+            LogRecord::UndoInfo(record) => &record.node,
+            LogRecord::Undo(record) => &record.node,
+            LogRecord::Delta(record) => &record.node,
+            LogRecord::Delta64(record) => &record.node,
+            LogRecord::SetExternalHeader(record) => &record.node,
+            LogRecord::Scrub(record) => &record.node,
+            LogRecord::EmptyTree(record) => &record.node,
+            _ => return None,
+        })
+    }
+
+    /// The page a record changes first. An [`UndoInfo`](super::UndoInfo) changes none, but names its page here.
+    pub fn page_change(&self) -> Option<&PageChange> {
+        if let Some(node) = self.node_change() {
+            return Some(&node.page);
+        }
+        Some(match self {
+            LogRecord::Split2(record) => &record.change,
+            LogRecord::Merge2(record) => &record.change,
+            LogRecord::PageMove(record) => &record.change,
+            LogRecord::CreateMultiExtentFdp(record) => &record.change,
+            LogRecord::CreateSingleExtentFdp(record) => &record.change,
+            LogRecord::ConvertFdp2(record) => &record.change,
+            _ => return None,
+        })
+    }
+
+    /// The session that logged it, where the type says. ESE: `procid`.
+    #[doc(alias = "procid")]
+    pub fn session(&self) -> Option<u16> {
+        if let Some(change) = self.page_change() {
+            return Some(change.procid);
+        }
+        Some(match self {
+            LogRecord::Begin(record) => record.procid,
+            LogRecord::Begin0(record) => record.procid,
+            LogRecord::Commit(record) => record.procid,
+            LogRecord::Commit0(record) => record.procid,
+            LogRecord::Rollback(record) => record.procid,
+            LogRecord::Refresh(record) => record.procid,
+            LogRecord::MacroBegin(record)
+            | LogRecord::MacroCommit(record)
+            | LogRecord::MacroAbort(record) => record.procid,
+            LogRecord::CommitCtx(record) => record.procid,
+            LogRecord::CreateDb(record) => record.procid,
+            LogRecord::CreateDbFinish(record) => record.procid,
+            LogRecord::AttachDb(record) => record.procid,
+            LogRecord::DetachDb(record) => record.procid,
+            LogRecord::NewPage(record) => record.procid,
+            LogRecord::RootPageMove(record) => record.procid,
+            _ => return None,
+        })
+    }
+
+    /// The database it is about, where the type says. ESE: `dbid`.
+    #[doc(alias = "dbid")]
+    pub fn database(&self) -> Option<DatabaseIdInLog> {
+        if let Some(change) = self.page_change() {
+            return Some(change.database);
+        }
+        Some(match self {
+            LogRecord::CreateDb(record) => record.database,
+            LogRecord::CreateDbFinish(record) => record.database,
+            LogRecord::AttachDb(record) => record.database,
+            LogRecord::DetachDb(record) => record.database,
+            LogRecord::SignalAttachDb(record) => record.database,
+            LogRecord::ReAttachDb(record) => record.database,
+            LogRecord::ExtendDb(record) => record.database,
+            LogRecord::ShrinkDb(record) | LogRecord::ShrinkDb2(record) => record.database,
+            LogRecord::ShrinkDb3(record) => record.shrink.database,
+            LogRecord::TrimDb(record) => record.database,
+            LogRecord::SetDbVersion(record) => record.database,
+            LogRecord::ScanCheck(record) => record.database,
+            LogRecord::ScanCheck2(record) => record.database,
+            LogRecord::PagePatchRequest(record) => record.database,
+            LogRecord::NewPage(record) => record.database,
+            LogRecord::RootPageMove(record) => record.database,
+            LogRecord::ExtentFreed(record) => record.database,
+            LogRecord::ExtentFreed2(record) => record.freed.database,
+            LogRecord::FreeFdp(record) => record.database,
+            LogRecord::MacroInfo2(record) => record.database,
+            _ => return None,
+        })
+    }
+}
