@@ -313,6 +313,34 @@ pub fn default_cache(databases: usize, total_bytes: u64) -> ByteSize {
 }
 
 impl Profile {
+    /// The configuration file that describes this run again, seed included.
+    pub fn to_toml(&self) -> String {
+        let options = Options {
+            dirs: self.dirs.clone(),
+            log_dirs: self.log_dirs.clone(),
+            databases: self.databases,
+            size: Some(self.size),
+            threads: Some(self.threads),
+            duration: Some(self.duration),
+            cache: self.cache,
+            page_size: self.page_size,
+            mix: Some(self.mix),
+            lazy_percent: Some(self.lazy_percent),
+            batch_updates: Some(self.batch_updates),
+            records: Some(self.records),
+            thresholds: Some(self.thresholds),
+            target_iops: self.target_iops,
+            margin: Some(self.margin),
+            seed: Some(self.seed),
+            sample_interval: Some(self.sample_interval),
+            circular_log: Some(self.circular_log),
+            open: (self.source == Source::Open).then_some(true),
+            force: (self.source == Source::Replace).then_some(true),
+            output: self.output.clone(),
+        };
+        toml::to_string(&options).expect("options have only string keys")
+    }
+
     fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut check = |good: bool, what: String| {
@@ -462,11 +490,12 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_survives_its_json_form() {
+    fn a_profile_survives_its_written_forms() {
         let profile =
             options("dirs=['d']\nduration='90s'\ntarget_iops=270.0\npage_size='8KiB'").resolve(3).unwrap();
         let json = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&json).unwrap(), profile);
+        assert_eq!(options(&profile.to_toml()).resolve(99).unwrap(), profile);
     }
 
     #[test]
