@@ -508,5 +508,4 @@ impl DatabaseHeader {
 
 #[cfg(test)]
 #[path = "header_tests.rs"]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests;

@@ -213,6 +213,19 @@ impl Layout for Signature {
     }
 }
 
+/// Large parts of small-on-average values live on the heap.
+impl<T: Layout> Layout for Box<T> {
+    const FIXED: usize = T::FIXED;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        T::put(self, out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, LayoutError> {
+        T::take(input).map(Box::new)
+    }
+}
+
 /// Bytes up to the end of what encloses them.
 impl Layout for Vec<u8> {
     const FIXED: usize = 0;

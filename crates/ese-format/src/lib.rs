@@ -4,15 +4,17 @@
 //! more than the input justifies. Layouts follow Microsoft's published engine source and were checked against
 //! real files; each type that encodes a layout draws it once.
 #![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod attachment;
+pub mod checkpoint;
 pub mod checksum;
 pub mod header;
 mod layout;
 pub mod log;
 pub mod page;
 pub mod space;
-pub mod attachment;
-pub mod checkpoint;
 pub mod types;
 
 pub use types::*;

@@ -12,7 +12,7 @@ layout! {
     #[doc(alias = "LRINIT2")]
     pub struct Init {
         /// Its settings.
-        parameters: EngineParameters,
+        parameters: Box<EngineParameters>,
         /// When.
         time: LogTime,
     }
