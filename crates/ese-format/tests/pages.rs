@@ -230,7 +230,7 @@ fn damaged_pages_do_no_harm() {
             let key = key.unwrap_or_default();
             page.used_space(0..count + 2);
             page.prefix_for(0..count);
-            (page.lower_bound(&key), page.lower_bound_key_data(&key), page.child_for(&key));
+            let _ = (page.lower_bound(&key), page.lower_bound_key_data(&key), page.child_for(&key));
             let mut page = PageMut::new(&mut bytes, database.size);
             let _ =
                 page.insert_node(random(count + 1), NodeFlags::VERSIONED, &key, &vec![7; random(len / 2)]);

@@ -162,10 +162,10 @@ proptest! {
             prop_assert_eq!(page.lower_bound(&probe), (index, keys.get(index) == Some(&probe)));
             let mut joined = probe.clone();
             joined.extend((index as u32 + 100).to_le_bytes());
-            let order = |i: usize| [&keys[i][..], &(i as u32 + 100).to_le_bytes()].concat().cmp(&joined);
-            for i in 0..keys.len() {
-                prop_assert_eq!(page.node(i).unwrap().cmp_key_data(&joined), order(i));
-                prop_assert_eq!(page.node(i).unwrap().cmp_key(&probe), keys[i].cmp(&probe));
+            for (i, (node, key)) in page.nodes().zip(&keys).enumerate() {
+                let key_data = [&key[..], &(i as u32 + 100).to_le_bytes()].concat();
+                prop_assert_eq!(node.cmp_key_data(&joined), key_data.cmp(&joined));
+                prop_assert_eq!(node.cmp_key(&probe), key.cmp(&probe));
             }
         }
         prop_assert_eq!(validate(&bytes, size), Ok(()));

@@ -60,14 +60,33 @@ fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
     for part in parts {
         let Some((head, rest)) = key.split_at_checked(part.len()) else {
             // `key` ends inside this part, so they cannot be equal.
-            return part.cmp(&key);
+            return cmp_bytes(part, key);
         };
-        match (*part).cmp(head) {
+        match cmp_bytes(part, head) {
             Ordering::Equal => key = rest,
             different => return different,
         }
     }
-    last.cmp(key)
+    cmp_bytes(last, key)
+}
+
+/// Slice order, in line where the first bytes decide: most keys are short, and in a search the call to the
+/// library's comparison would take half the time.
+#[inline]
+fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
+    let (mut rest_a, mut rest_b) = (a, b);
+    for _ in 0..4 {
+        let (Some((x, after_a)), Some((y, after_b))) =
+            (rest_a.split_first_chunk::<4>(), rest_b.split_first_chunk::<4>())
+        else {
+            return rest_a.iter().cmp(rest_b);
+        };
+        match u32::from_be_bytes(*x).cmp(&u32::from_be_bytes(*y)) {
+            Ordering::Equal => (rest_a, rest_b) = (after_a, after_b),
+            different => return different,
+        }
+    }
+    rest_a.cmp(rest_b)
 }
 
 /// Read view of a page. Cheap to make and to copy; trusts nothing.
