@@ -1,0 +1,172 @@
+//! What each log record does to the bytes of a page.
+//!
+//! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ
+//! from normal operation. They touch one page each, take everything else from the record, and set no dbtime.
+
+use ese_format::PageNumber;
+use ese_format::log::record::{Insert, Merge, Split};
+use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
+
+/// Values of `Split::split_type`.
+pub(crate) mod split_type {
+    /// The root's nodes move to a new child.
+    pub const VERTICAL: u8 = 0;
+    /// The upper nodes move to a new right neighbour.
+    pub const RIGHT: u8 = 1;
+    /// A new, empty right neighbour at the right edge of the tree.
+    pub const APPEND: u8 = 2;
+}
+
+/// Values of `Merge::merge_type`.
+pub(crate) mod merge_type {
+    /// The page held nothing that is still needed.
+    pub const EMPTY_PAGE: u8 = 1;
+    /// All its nodes move to the right neighbour.
+    pub const FULL_RIGHT: u8 = 2;
+}
+
+/// Why a record does not fit the page it names; the page is damaged or the record is not for it.
+pub(crate) type Applied = Result<(), &'static str>;
+
+
+const NO_ROOM: &str = "page has no room for the node in the log record";
+
+/// Inserts the node of an `Insert` record.
+pub(crate) fn insert(page: &mut PageMut<'_>, line: usize, record: &Insert, flags: NodeFlags) -> Applied {
+    page.insert_node(line, flags, &record.key(), &record.data).map_err(|_| NO_ROOM)
+}
+
+/// Puts new data into node `line` and sets its flags.
+pub(crate) fn replace(page: &mut PageMut<'_>, line: usize, data: &[u8], flags: NodeFlags) -> Applied {
+    page.replace_data(line, data).map_err(|_| NO_ROOM)?;
+    page.set_node_flags(line, flags);
+    Ok(())
+}
+
+/// Flags of a node that is kept, with and without some.
+pub(crate) fn flags_of(page: &PageMut<'_>, line: usize) -> NodeFlags {
+    page.as_page().node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
+}
+
+/// The page that is split: loses its upper nodes, all of them (vertical), or none (append).
+pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &Split) -> Applied {
+    match record.split_type {
+        split_type::VERTICAL => {
+            page.clear_nodes();
+            page.set_flags(PageFlags::from_bits_retain(record.split_flags));
+            let child = record.new_page.get().to_le_bytes();
+            page.insert_node(0, NodeFlags::empty(), &[], &child).map_err(|_| NO_ROOM)
+        }
+        split_type::APPEND => {
+            page.set_next(Some(record.new_page));
+            Ok(())
+        }
+        split_type::RIGHT => {
+            page.clear_nodes();
+            page.set_external_header(&record.new_prefix).map_err(|_| NO_ROOM)?;
+            page.copy_nodes_from(before, 0..usize::from(record.split_line)).map_err(|_| NO_ROOM)?;
+            if before.flags().contains(PageFlags::LEAF) {
+                page.set_next(Some(record.new_page));
+            }
+            Ok(())
+        }
+        _ => Err("unknown split type"),
+    }
+}
+
+/// The page that a split adds. `bytes` may hold anything.
+pub(crate) fn split_new<'a>(
+    bytes: &'a mut [u8],
+    before: &Page<'_>,
+    record: &Split,
+) -> Result<PageMut<'a>, &'static str> {
+    let flags = PageFlags::from_bits_retain(record.new_flags);
+    let mut page = PageMut::format(bytes, before.size(), record.new_page, record.tree, flags);
+    let prefix = usize::try_from(record.new_prefix_line).ok().and_then(|line| before.node(line));
+    if let Some(node) = prefix {
+        page.set_external_header(&node.key_to_vec()).map_err(|_| NO_ROOM)?;
+    }
+    let from = match record.split_type {
+        split_type::VERTICAL => 0,
+        split_type::APPEND => before.node_count(),
+        _ => usize::from(record.split_line),
+    };
+    page.copy_nodes_from(before, from..before.node_count()).map_err(|_| NO_ROOM)?;
+    if record.split_type != split_type::VERTICAL && flags.contains(PageFlags::LEAF) {
+        page.set_prev(Some(record.change.page));
+        page.set_next(record.right);
+    }
+    Ok(page)
+}
+
+/// The right neighbour of a split leaf.
+pub(crate) fn split_right(page: &mut PageMut<'_>, record: &Split) {
+    page.set_prev(Some(record.new_page));
+}
+
+/// The parent of a split page: the separator leads to the split page, the old entry to the new one.
+pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
+    let line = entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the split page")?;
+    page.replace_data(line, &record.new_page.get().to_le_bytes()).map_err(|_| NO_ROOM)?;
+    let child = record.change.page.get().to_le_bytes();
+    page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
+}
+
+/// The page that is merged away keeps its bytes and says that they mean nothing.
+pub(crate) fn merge_source(page: &mut PageMut<'_>) {
+    let flags = page.as_page().flags();
+    page.set_flags(flags | PageFlags::EMPTY);
+}
+
+/// The right neighbour of a merged page: takes its nodes (full merge) and its left link.
+pub(crate) fn merge_right(
+    page: &mut PageMut<'_>,
+    scratch: &mut [u8],
+    source: &Page<'_>,
+    record: &Merge,
+) -> Applied {
+    if source.flags().contains(PageFlags::LEAF) {
+        page.set_prev(record.left);
+    }
+    if record.merge_type != merge_type::FULL_RIGHT {
+        return Ok(());
+    }
+    let size = source.size();
+    scratch.copy_from_slice(page.as_page().bytes());
+    let old = Page::new(scratch, size);
+    page.clear_nodes();
+    page.copy_nodes_from(source, 0..source.node_count()).map_err(|_| NO_ROOM)?;
+    page.copy_nodes_from(&old, 0..old.node_count()).map_err(|_| NO_ROOM)
+}
+
+/// The left neighbour of a merged leaf.
+pub(crate) fn merge_left(page: &mut PageMut<'_>, record: &Merge) {
+    page.set_next(record.right);
+}
+
+/// The parent of a merged page: its entry goes; a last entry bequeaths its key to the one before.
+pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
+    let line = entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the merged page")?;
+    let last = line + 1 == page.as_page().node_count();
+    page.delete_node(line);
+    if !last || line == 0 {
+        return Ok(());
+    }
+    let view = page.as_page();
+    let heir = view.node(line - 1).ok_or("parent entry is unreadable")?;
+    let (child, flags) = (heir.data.to_vec(), heir.flags - NodeFlags::COMPRESSED);
+    page.delete_node(line - 1);
+    page.insert_node(line - 1, flags, &record.separator, &child).map_err(|_| NO_ROOM)
+}
+
+/// The entry of an internal page that leads to `child`.
+pub(crate) fn entry_of(page: &Page<'_>, child: PageNumber) -> Option<usize> {
+    (0..page.node_count()).find(|&line| page.node(line).and_then(|node| node.child()) == Some(child))
+}
+
+/// The root of a tree that lost all its pages.
+pub(crate) fn empty_root(page: &mut PageMut<'_>) {
+    page.clear_nodes();
+    let flags = page.as_page().flags() - PageFlags::PARENT_OF_LEAF;
+    page.set_flags(flags | PageFlags::LEAF);
+}

@@ -1,0 +1,74 @@
+//! Deferred undo information: the before-image of an uncommitted replace goes to the log only if its page must be
+//! written before the transaction ends. ESE: `LRUNDOINFO`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ese_format::log::record::{
+    DatabaseIdInLog, LogRecord, NodeChange, PageChange, PageChangeFlags, UndoInfo, operation,
+};
+use ese_format::{DbTime, LogPosition, PageNumber};
+
+use super::Tree;
+use crate::Result;
+use crate::cache::DeferredUndo;
+use crate::log::RecordBatch;
+use crate::versions::{Change, Version};
+
+/// Hangs on a dirty frame until the page is written or the change is settled.
+#[doc(alias = "LRUNDOINFO")]
+pub(crate) struct DeferredBeforeImage {
+    tree: Arc<Tree>,
+    version: Arc<Version>,
+    page: PageNumber,
+}
+
+impl DeferredBeforeImage {
+    pub fn new(tree: Arc<Tree>, version: Arc<Version>, page: PageNumber) -> DeferredBeforeImage {
+        DeferredBeforeImage { tree, version, page }
+    }
+}
+
+impl DeferredUndo for DeferredBeforeImage {
+    fn log(&self) -> Result<Option<LogPosition>> {
+        // Two pages may carry the same entry after a split: it is logged once.
+        let mut logged = self.version.undo_logged.lock();
+        if logged.is_some() || self.is_settled() {
+            return Ok(*logged);
+        }
+        let Change::Replace { before } = &self.version.change else { return Ok(None) };
+        let record = LogRecord::UndoInfo(UndoInfo {
+            node: NodeChange {
+                page: PageChange {
+                    procid: 0,
+                    database: DatabaseIdInLog(self.tree.db.log_id),
+                    page: self.page,
+                    after: DbTime(0),
+                    before: DbTime(0),
+                    begin0: self.version.transaction.snapshot as u32,
+                    level: self.version.level,
+                    line: 0,
+                    flags: self.tree.shape().record_flags() | PageChangeFlags::VERSIONED,
+                },
+                rceid: self.version.id,
+                root: Some(self.tree.root),
+                tree: self.tree.id,
+            },
+            key: self.version.bookmark[..self.version.key_len].to_vec(),
+            bookmark_data: self.version.bookmark[self.version.key_len..].to_vec(),
+            operation: operation::REPLACE,
+            max_size: before.len() as i16,
+            size_delta: 0,
+            before: before.to_vec(),
+        });
+        let mut batch = RecordBatch::new();
+        batch.push(&record.to_bytes());
+        let end = self.tree.db.core.log().append_privileged(&batch)?.end;
+        *logged = Some(end);
+        Ok(*logged)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.version.settled.load(Ordering::Acquire) || !self.version.transaction.is_running()
+    }
+}

@@ -1,0 +1,371 @@
+//! Versioned changes of single nodes: insert, flag-delete, replace, and taking them back.
+//!
+//! Order inside one change: everything that can fail is checked, the record goes to the log, then the page and
+//! the version store change, all under the leaf's write latch. So a failed call changed nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ese_format::DbTime;
+use ese_format::log::record::{
+    DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, LogRecord, NodeChange, PageChange,
+    PageChangeFlags, Replace, Undo, operation,
+};
+use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
+use parking_lot::Mutex;
+
+use super::apply;
+use super::before_image::DeferredBeforeImage;
+use super::descend::Target;
+use super::group::cut_key;
+use super::{Bookmark, Tree};
+use crate::cache::WriteLatch;
+use crate::log::RecordBatch;
+use crate::session::{ActiveTransaction, Done};
+use crate::versions::{Change, Transaction, Version, View};
+use crate::{Error, Result};
+
+impl Tree {
+    /// Reads one record; `read` gets its data.
+    pub fn get<T>(&self, view: &View, bookmark: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let leaf = self.leaf_for_read(Target::Key(bookmark))?;
+        let page = self.view(&leaf);
+        let (line, exact) = self.find(&page, bookmark);
+        let Some(node) = page.node(line).filter(|_| exact) else { return Ok(None) };
+        let deleted = node.flags.contains(NodeFlags::DELETED);
+        if !node.flags.contains(NodeFlags::VERSIONED) {
+            return Ok((!deleted).then(|| read(node.data)));
+        }
+        let state = self.db.core.versions.resolve(self.key(), bookmark, deleted, view);
+        Ok(state.exists.then(|| read(state.data(node.data))))
+    }
+
+    /// Inserts a record. Errors: duplicate key, write conflict, version store full, disk full; nothing changed.
+    pub fn insert(self: &Arc<Self>, session: &mut ActiveTransaction, key: &[u8], data: &[u8]) -> Result<()> {
+        self.check_version_room()?;
+        let bytes = self.bookmark_bytes(key, data);
+        loop {
+            let leaf = self.leaf_for_write(Target::Key(&bytes))?;
+            let page = self.view(&leaf);
+            let (line, exact) = self.find(&page, &bytes);
+            if exact {
+                let node = page.node(line).ok_or_else(|| self.damaged(leaf.key().page, "unreadable node"))?;
+                self.check_conflict(&bytes, session)?;
+                if !node.flags.contains(NodeFlags::DELETED) {
+                    return Err(Error::KeyDuplicate);
+                }
+                let growth = data.len().saturating_sub(node.data.len());
+                if self.has_room(&page, growth) {
+                    return self.revive(session, leaf, line, key, &bytes, data);
+                }
+                drop(leaf);
+                self.make_room(&bytes, growth)?;
+                continue;
+            }
+            if self.has_room(&page, insert_size(&page, key, data)) {
+                let (mut records, writer, level) = session.prologue()?;
+                let version = self.version(&bytes, key.len(), &writer, level, Change::Insert);
+                let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
+                let (prefix, suffix) = cut_key(&page, key);
+                let record = Insert { node, prefix, suffix, data: data.to_vec() };
+                records.push(LogRecord::Insert(record.clone()));
+                self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
+                    apply::insert(page, line, &record, NodeFlags::VERSIONED)
+                }, &[&version])?;
+                session.did(Done::Node(self.clone(), version));
+                return Ok(());
+            }
+            drop(leaf);
+            if self.split_and_insert(session, key, data, &bytes)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Flags a record deleted.
+    pub fn flag_delete(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark) -> Result<()> {
+        self.check_version_room()?;
+        let bytes = bookmark.bytes();
+        let (leaf, line) = self.node_to_change(session, bytes)?;
+        let page = self.view(&leaf);
+        let (mut records, writer, level) = session.prologue()?;
+        let version = self.version(bytes, bookmark.key_len(), &writer, level, Change::FlagDelete);
+        let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
+        records.push(LogRecord::FlagDelete(FlagDelete { node }));
+        self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
+            page.set_node_flags(line, NodeFlags::VERSIONED | NodeFlags::DELETED);
+            Ok(())
+        }, &[&version])?;
+        session.did(Done::Node(self.clone(), version));
+        Ok(())
+    }
+
+    /// Replaces the data of a record (unique trees only: elsewhere the data is part of the order).
+    pub fn replace(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark, data: &[u8]) -> Result<()> {
+        debug_assert!(self.is_unique());
+        self.check_version_room()?;
+        let bytes = bookmark.bytes();
+        loop {
+            let (leaf, line) = self.node_to_change(session, bytes)?;
+            let page = self.view(&leaf);
+            let old = page.node(line).map_or(&[][..], |node| node.data);
+            let growth = data.len().saturating_sub(old.len());
+            if !self.has_room(&page, growth) {
+                drop(leaf);
+                self.make_room(bytes, growth)?;
+                continue;
+            }
+            let (mut records, writer, level) = session.prologue()?;
+            let old_len = old.len() as u16;
+            let version =
+                self.version(bytes, bookmark.key_len(), &writer, level, Change::Replace { before: old.into() });
+            let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
+            let record = Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
+            records.push(LogRecord::Replace(record));
+            self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
+                apply::replace(page, line, data, NodeFlags::VERSIONED)
+            }, &[&version])?;
+            session.did(Done::Node(self.clone(), version));
+            return Ok(());
+        }
+    }
+
+    /// A node flagged deleted comes back with new data.
+    fn revive(
+        self: &Arc<Self>,
+        session: &mut ActiveTransaction,
+        leaf: WriteLatch,
+        line: usize,
+        key: &[u8],
+        bytes: &[u8],
+        data: &[u8],
+    ) -> Result<()> {
+        let page = self.view(&leaf);
+        let old: Vec<u8> = page.node(line).map_or(Vec::new(), |node| node.data.to_vec());
+        let (mut records, writer, level) = session.prologue()?;
+        let replaced = (old != data).then(|| {
+            self.version(bytes, key.len(), &writer, level, Change::Replace { before: old.into_boxed_slice() })
+        });
+        let version = self.version(bytes, key.len(), &writer, level, Change::Insert);
+        let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
+        let (key, data) = (key.to_vec(), data.to_vec());
+        records.push(match &replaced {
+            Some(replaced) => LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData {
+                node,
+                replace_rceid: replaced.id,
+                key,
+                data: data.clone(),
+            }),
+            None => LogRecord::FlagInsert(FlagInsert { node, key, data: data.clone() }),
+        });
+        let versions: Vec<&Arc<Version>> = replaced.iter().chain([&version]).collect();
+        self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
+            apply::replace(page, line, &data, NodeFlags::VERSIONED)
+        }, &versions)?;
+        for version in replaced.into_iter().chain([version]) {
+            session.did(Done::Node(self.clone(), version));
+        }
+        Ok(())
+    }
+
+    /// Takes one change back, for rollback. Works on a full disk as long as there are reserve logs.
+    pub(crate) fn undo(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        procid: u16,
+        writer: &Arc<Transaction>,
+        level: u8,
+    ) -> Result<()> {
+        let bytes = &version.bookmark;
+        loop {
+            let leaf = self.leaf_for_write(Target::Key(bytes))?;
+            let page = self.view(&leaf);
+            let (line, exact) = self.find(&page, bytes);
+            let Some(stored) = page.node(line).filter(|_| exact) else {
+                return Err(self.damaged(leaf.key().page, "the node of a change to undo is gone"));
+            };
+            let kept = stored.flags - NodeFlags::COMPRESSED;
+            let growth = match &version.change {
+                Change::Replace { before } => before.len().saturating_sub(stored.data.len()),
+                _ => 0,
+            };
+            if page.free_bytes() < growth {
+                drop(leaf);
+                self.make_room(bytes, growth)?;
+                continue;
+            }
+            let number = match version.change {
+                Change::Insert => operation::INSERT,
+                Change::FlagDelete => operation::FLAG_DELETE,
+                Change::Replace { .. } | Change::ReplaceUnknown => operation::REPLACE,
+            };
+            let mut node = self.node_change(procid, &page, leaf.key().page, line, version);
+            node.page.begin0 = writer.snapshot as u32;
+            node.page.level = level;
+            let record = Undo {
+                node,
+                key: version.bookmark[..version.key_len].to_vec(),
+                bookmark_data: version.bookmark[version.key_len..].to_vec(),
+                operation: number,
+                level,
+            };
+            let core = self.db.core.clone();
+            self.perform(leaf, vec![LogRecord::Undo(record)], node.page.after, core, true, |page| {
+                self.db.core.versions.remove(version);
+                undo_on_page(page, line, kept, &version.change)
+            }, &[])?;
+            return Ok(());
+        }
+    }
+
+    /// The leaf and line of a record this session may change.
+    fn node_to_change(&self, session: &ActiveTransaction, bytes: &[u8]) -> Result<(WriteLatch, usize)> {
+        let leaf = self.leaf_for_write(Target::Key(bytes))?;
+        let page = self.view(&leaf);
+        let (line, exact) = self.find(&page, bytes);
+        let Some(node) = page.node(line).filter(|_| exact) else { return Err(Error::RecordNotFound) };
+        if node.flags.contains(NodeFlags::VERSIONED) {
+            self.check_conflict(bytes, session)?;
+        }
+        if node.flags.contains(NodeFlags::DELETED) {
+            return Err(Error::RecordNotFound);
+        }
+        Ok((leaf, line))
+    }
+
+    fn check_conflict(&self, bytes: &[u8], session: &ActiveTransaction) -> Result<()> {
+        match self.db.core.versions.conflicts(self.key(), bytes, &session.view()) {
+            true => Err(Error::WriteConflict),
+            false => Ok(()),
+        }
+    }
+
+    fn check_version_room(&self) -> Result<()> {
+        let core = &self.db.core;
+        if core.versions.check_room().is_err() {
+            core.cleanup.step(core, usize::MAX)?;
+        }
+        core.versions.check_room()
+    }
+
+    /// Whether `need` bytes may be used: what undoing uncommitted changes could need stays free.
+    pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
+        let Some(left) = page.free_bytes().checked_sub(need) else { return false };
+        if self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE) || left > page.size().bytes() / 2 {
+            return true;
+        }
+        left >= self.reserved_for_undo(page)
+    }
+
+    fn reserved_for_undo(&self, page: &Page<'_>) -> usize {
+        let versions = &self.db.core.versions;
+        if versions.bytes() == 0 {
+            return 0;
+        }
+        let mut bookmark = None;
+        let mut reserved = 0;
+        for node in page.nodes().filter(|node| node.flags.contains(NodeFlags::VERSIONED)) {
+            self.bookmark_into(&node, &mut bookmark);
+            let bytes = bookmark.as_ref().map_or(&[][..], Bookmark::bytes);
+            reserved += versions.undo_growth(self.key(), bytes, node.data.len());
+        }
+        reserved
+    }
+
+    pub(crate) fn version(
+        &self,
+        bytes: &[u8],
+        key_len: usize,
+        writer: &Arc<Transaction>,
+        level: u8,
+        change: Change,
+    ) -> Arc<Version> {
+        Arc::new(Version {
+            tree: self.key(),
+            bookmark: bytes.into(),
+            key_len,
+            transaction: writer.clone(),
+            id: self.db.core.versions.next_id(),
+            level,
+            change,
+            settled: AtomicBool::new(false),
+            undo_logged: Mutex::new(None),
+        })
+    }
+
+    pub(crate) fn node_change(
+        &self,
+        procid: u16,
+        page: &Page<'_>,
+        number: ese_format::PageNumber,
+        line: usize,
+        version: &Version,
+    ) -> NodeChange {
+        let shape = self.shape();
+        NodeChange {
+            page: PageChange {
+                procid,
+                database: DatabaseIdInLog(self.db.log_id),
+                page: number,
+                after: self.db.next_time(),
+                before: page.db_time(),
+                begin0: version.transaction.snapshot as u32,
+                level: version.level,
+                line: line as u16,
+                flags: shape.record_flags() | PageChangeFlags::VERSIONED,
+            },
+            rceid: version.id,
+            root: Some(self.root),
+            tree: self.id,
+        }
+    }
+
+    /// Logs a change of one leaf and makes it.
+    #[allow(clippy::too_many_arguments, reason = "one place keeps the write-ahead order for all changes")]
+    fn perform(
+        self: &Arc<Self>,
+        mut leaf: WriteLatch,
+        records: Vec<LogRecord>,
+        after: DbTime,
+        core: Arc<crate::core::Core>,
+        privileged: bool,
+        change: impl FnOnce(&mut PageMut<'_>) -> apply::Applied,
+        versions: &[&Arc<Version>],
+    ) -> Result<()> {
+        let mut batch = RecordBatch::new();
+        records.iter().for_each(|record| batch.push(&record.to_bytes()));
+        let log = core.log();
+        leaf.mark_dirty(log.tip());
+        let appended = if privileged { log.append_privileged(&batch)? } else { log.append(&batch)? };
+        let mut page = PageMut::new(&mut leaf, self.db.page_size);
+        let applied = change(&mut page);
+        assert!(applied.is_ok(), "a logged change must fit the page it was checked against: {applied:?}");
+        page.set_db_time(after);
+        leaf.set_last(appended.end);
+        for version in versions {
+            core.versions.add((*version).clone());
+            if matches!(version.change, Change::Replace { .. }) {
+                leaf.defer_undo(Arc::new(DeferredBeforeImage::new(self.clone(), (*version).clone(), leaf.key().page)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The effect of taking back `change` on its node; also what redo of an Undo record does.
+pub(crate) fn undo_on_page(page: &mut PageMut<'_>, line: usize, kept: NodeFlags, change: &Change) -> apply::Applied {
+    match change {
+        Change::Insert => page.set_node_flags(line, kept | NodeFlags::DELETED),
+        Change::FlagDelete => page.set_node_flags(line, kept - NodeFlags::DELETED),
+        Change::Replace { before } => return apply::replace(page, line, before, kept),
+        Change::ReplaceUnknown => return Err("before-image of a replaced record is missing from the log"),
+    }
+    Ok(())
+}
+
+/// Bytes an insert needs on this page.
+pub(crate) fn insert_size(page: &Page<'_>, key: &[u8], data: &[u8]) -> usize {
+    let shared = shared_prefix_len(page.prefix(), key);
+    node_space(key.len() - shared, shared > 0, data.len())
+}
+

@@ -1,0 +1,257 @@
+//! Reading a tree in key order, both ways, through a snapshot.
+//!
+//! A cursor holds no latch between calls: it remembers the bookmark it stands on, and the pinned leaf with its
+//! database time as a short cut. When the leaf has changed since, it seeks the bookmark again.
+
+use std::sync::Arc;
+
+use ese_format::page::{NodeFlags, Page};
+use ese_format::{DbTime, PageNumber};
+
+use super::descend::Target;
+use super::{Bookmark, Tree};
+use crate::Result;
+use crate::cache::{PinnedPage, ReadLatch};
+use crate::versions::View;
+
+/// Where a seek may end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seek {
+    /// Only on the key itself.
+    Equal,
+    /// On the key or the next larger one.
+    GreaterOrEqual,
+    /// On the next larger key.
+    Greater,
+    /// On the key or the next smaller one.
+    LessOrEqual,
+    /// On the next smaller key.
+    Less,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Forward,
+    Backward,
+}
+
+struct Place {
+    leaf: PinnedPage,
+    time: DbTime,
+    index: usize,
+}
+
+/// A position in one tree.
+pub struct TreeCursor {
+    tree: Arc<Tree>,
+    bookmark: Option<Bookmark>,
+    data: Vec<u8>,
+    place: Option<Place>,
+}
+
+impl TreeCursor {
+    /// A cursor that stands nowhere.
+    pub fn new(tree: Arc<Tree>) -> TreeCursor {
+        TreeCursor { tree, bookmark: None, data: Vec::new(), place: None }
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// The record it stands on, if any.
+    pub fn bookmark(&self) -> Option<&Bookmark> {
+        self.bookmark.as_ref()
+    }
+
+    /// Data of the record it stands on, as the view of the last move saw it.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Leaves the cursor nowhere.
+    pub fn reset(&mut self) {
+        self.bookmark = None;
+        self.place = None;
+    }
+
+    /// Goes to a key, or (non-unique trees) the first or last record with that key prefix. False: nowhere now.
+    pub fn seek(&mut self, view: &View, key: &[u8], seek: Seek) -> Result<bool> {
+        let found = match seek {
+            Seek::Equal => self.from_bound(view, key, Way::Forward, true)? && self.key_is(key),
+            Seek::GreaterOrEqual => self.from_bound(view, key, Way::Forward, true)?,
+            Seek::Greater => {
+                let mut found = self.from_bound(view, key, Way::Forward, true)?;
+                while found && self.key_is(key) {
+                    found = self.next(view)?;
+                }
+                found
+            }
+            Seek::LessOrEqual => {
+                (self.from_bound(view, key, Way::Forward, true)? && self.key_is(key))
+                    || self.from_bound(view, key, Way::Backward, false)?
+            }
+            Seek::Less => self.from_bound(view, key, Way::Backward, false)?,
+        };
+        if !found {
+            self.reset();
+        }
+        Ok(found)
+    }
+
+    /// Goes to the first record.
+    pub fn first(&mut self, view: &View) -> Result<bool> {
+        let leaf = self.tree.leaf_for_read(Target::First)?;
+        self.scan(view, leaf, 0, Way::Forward)
+    }
+
+    /// Goes to the last record.
+    pub fn last(&mut self, view: &View) -> Result<bool> {
+        let leaf = self.tree.leaf_for_read(Target::Last)?;
+        let count = self.tree.view(&leaf).node_count();
+        self.scan(view, leaf, count, Way::Backward)
+    }
+
+    /// Goes to the next record in key order.
+    pub fn next(&mut self, view: &View) -> Result<bool> {
+        self.step(view, Way::Forward)
+    }
+
+    /// Goes to the previous record in key order.
+    pub fn previous(&mut self, view: &View) -> Result<bool> {
+        self.step(view, Way::Backward)
+    }
+
+    fn step(&mut self, view: &View, way: Way) -> Result<bool> {
+        let Some(bookmark) = &self.bookmark else { return Ok(false) };
+        if let Some(place) = &self.place {
+            let (leaf, index) = (place.leaf.read(), place.index);
+            if self.tree.view(&leaf).db_time() == place.time {
+                let from = if way == Way::Forward { index + 1 } else { index };
+                return self.scan(view, leaf, from, way);
+            }
+        }
+        let bytes = bookmark.bytes().to_vec();
+        self.from_bound(view, &bytes, way, false)
+    }
+
+    /// First record at or after `bytes` (after, unless `inclusive`), or last one before it.
+    fn from_bound(&mut self, view: &View, bytes: &[u8], way: Way, inclusive: bool) -> Result<bool> {
+        let leaf = self.tree.leaf_for_read(Target::Key(bytes))?;
+        let page = self.tree.view(&leaf);
+        let (bound, exact) = self.tree.find(&page, bytes);
+        let from = if way == Way::Forward && exact && !inclusive { bound + 1 } else { bound };
+        self.scan(view, leaf, from, way)
+    }
+
+    /// Walks from node `from` (backward: from the one before it) to the first record the view sees.
+    fn scan(&mut self, view: &View, mut leaf: ReadLatch, mut from: usize, way: Way) -> Result<bool> {
+        loop {
+            let page = self.tree.view(&leaf);
+            let mut index = from;
+            loop {
+                match way {
+                    Way::Forward if index >= page.node_count() => break,
+                    Way::Backward if index == 0 => break,
+                    Way::Backward => index -= 1,
+                    Way::Forward => {}
+                }
+                if self.take(view, &page, index) {
+                    let time = page.db_time();
+                    self.place = Some(Place { leaf: leaf.pinned().clone(), time, index });
+                    return Ok(true);
+                }
+                if way == Way::Forward {
+                    index += 1;
+                }
+            }
+            let current = leaf.key().page;
+            let neighbour = if way == Way::Forward { page.next() } else { page.prev() };
+            let Some(neighbour) = neighbour else {
+                self.reset();
+                return Ok(false);
+            };
+            // The edge of this leaf, to find the way again if the neighbour is not at hand.
+            let edge = match way {
+                Way::Forward => page.node_count().checked_sub(1),
+                Way::Backward => (page.node_count() > 0).then_some(0),
+            }
+            .and_then(|i| page.node(i))
+            .map(|node| self.tree.bookmark_of(&node).into_bytes());
+            match self.neighbour(leaf, current, neighbour, way)? {
+                Some(next) => {
+                    from = if way == Way::Forward { 0 } else { self.tree.view(&next).node_count() };
+                    leaf = next;
+                }
+                None => {
+                    let Some(edge) = edge else {
+                        return Err(self.tree.damaged(current, "leaf without nodes in the middle of a tree"));
+                    };
+                    leaf = self.tree.leaf_for_read(Target::Key(&edge))?;
+                    let (bound, exact) = self.tree.find(&self.tree.view(&leaf), &edge);
+                    from = if way == Way::Forward && exact { bound + 1 } else { bound };
+                }
+            }
+        }
+    }
+
+    /// The sibling, latched; `None` when the way to it must be found again.
+    fn neighbour(
+        &self,
+        leaf: ReadLatch,
+        current: PageNumber,
+        neighbour: PageNumber,
+        way: Way,
+    ) -> Result<Option<ReadLatch>> {
+        if way == Way::Forward {
+            // Left to right is the latch order, so the current leaf can stay latched meanwhile.
+            if let Some(pinned) = self.tree.db.resident(neighbour) {
+                let next = pinned.read();
+                return Ok(self.is_leaf(&next).then_some(next));
+            }
+            drop(leaf);
+            let kept = self.tree.pin(neighbour)?;
+            let next = kept.read();
+            let page = self.tree.view(&next);
+            return Ok((self.is_leaf(&next) && page.prev() == Some(current)).then_some(next));
+        }
+        drop(leaf);
+        let previous = self.tree.pin(neighbour)?.read();
+        let page = self.tree.view(&previous);
+        Ok((self.is_leaf(&previous) && page.next() == Some(current)).then_some(previous))
+    }
+
+    fn is_leaf(&self, latch: &ReadLatch) -> bool {
+        self.tree.is_live_leaf(&self.tree.view(latch))
+    }
+
+    /// Stands on node `index` if the view sees a record there.
+    fn take(&mut self, view: &View, page: &Page<'_>, index: usize) -> bool {
+        let Some(node) = page.node(index) else { return false };
+        let deleted = node.flags.contains(NodeFlags::DELETED);
+        if !node.flags.contains(NodeFlags::VERSIONED) {
+            if deleted {
+                return false;
+            }
+            self.tree.bookmark_into(&node, &mut self.bookmark);
+            self.data.clear();
+            self.data.extend_from_slice(node.data);
+            return true;
+        }
+        let bookmark = self.tree.bookmark_of(&node);
+        let versions = &self.tree.db.core.versions;
+        let state = versions.resolve(self.tree.key(), bookmark.bytes(), deleted, view);
+        if !state.exists {
+            return false;
+        }
+        self.data.clear();
+        self.data.extend_from_slice(state.data(node.data));
+        self.bookmark = Some(bookmark);
+        true
+    }
+
+    fn key_is(&self, key: &[u8]) -> bool {
+        self.bookmark.as_ref().is_some_and(|bookmark| bookmark.key() == key)
+    }
+}

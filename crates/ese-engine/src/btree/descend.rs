@@ -1,0 +1,130 @@
+//! From the root to a leaf.
+//!
+//! Invariant: a latch is never held across I/O. A child that is not in the cache is fetched without latches and
+//! the descent starts again; the pin keeps the page there meanwhile.
+
+use ese_format::PageNumber;
+use ese_format::page::{Page, PageFlags};
+
+use super::Tree;
+use crate::cache::{PinnedPage, ReadLatch, WriteLatch};
+use crate::{Error, Result};
+
+/// Deepest tree that is believed; a cycle in damaged pages ends here.
+pub(crate) const MAX_DEPTH: usize = 24;
+
+/// Which leaf to go to.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    /// The leaf whose range holds the key (key and data in non-unique trees).
+    Key(&'a [u8]),
+    /// The left-most leaf.
+    First,
+    /// The right-most leaf.
+    Last,
+}
+
+impl Tree {
+    /// A view of a latched page of this tree.
+    pub fn view<'a>(&self, bytes: &'a [u8]) -> Page<'a> {
+        Page::new(bytes, self.db.page_size)
+    }
+
+    /// The leaf for `target`, latched for reading.
+    pub fn leaf_for_read(&self, target: Target<'_>) -> Result<ReadLatch> {
+        let mut kept: Option<PinnedPage> = None;
+        'restart: loop {
+            let mut latch = self.pin(self.root)?.read();
+            for _ in 0..MAX_DEPTH {
+                let page = self.view(&latch);
+                if page.flags().contains(PageFlags::LEAF) {
+                    return Ok(latch);
+                }
+                let child = self.child(&page, target, latch.key().page)?;
+                match self.db.resident(child) {
+                    Some(pinned) => latch = pinned.read(),
+                    None => {
+                        drop(latch);
+                        kept = Some(self.pin(child)?);
+                        continue 'restart;
+                    }
+                }
+            }
+            drop(kept);
+            return Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"));
+        }
+    }
+
+    /// The leaf for `target`, latched for writing.
+    pub fn leaf_for_write(&self, target: Target<'_>) -> Result<WriteLatch> {
+        let mut kept: Option<PinnedPage> = None;
+        'restart: loop {
+            let root = self.pin(self.root)?;
+            let mut latch = root.read();
+            if self.view(&latch).flags().contains(PageFlags::LEAF) {
+                drop(latch);
+                let latch = root.write();
+                if self.view(&latch).flags().contains(PageFlags::LEAF) {
+                    return Ok(latch);
+                }
+                continue 'restart;
+            }
+            for _ in 0..MAX_DEPTH {
+                let page = self.view(&latch);
+                let above_leaves = page.flags().contains(PageFlags::PARENT_OF_LEAF);
+                let child = self.child(&page, target, latch.key().page)?;
+                let Some(pinned) = self.db.resident(child) else {
+                    drop(latch);
+                    kept = Some(self.pin(child)?);
+                    continue 'restart;
+                };
+                if above_leaves {
+                    let leaf = pinned.write();
+                    drop(latch);
+                    if !self.view(&leaf).flags().contains(PageFlags::LEAF) {
+                        return Err(self.damaged(child, "child of a parent-of-leaf page is not a leaf"));
+                    }
+                    return Ok(leaf);
+                }
+                latch = pinned.read();
+            }
+            drop(kept);
+            return Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"));
+        }
+    }
+
+    /// Page numbers from the root to the leaf for `target`. Stable only while the structure lock is held.
+    pub(crate) fn path(&self, target: Target<'_>) -> Result<Vec<PageNumber>> {
+        let mut path = vec![self.root];
+        loop {
+            let at = path[path.len() - 1];
+            let latch = self.pin(at)?.read();
+            let page = self.view(&latch);
+            if page.flags().contains(PageFlags::LEAF) {
+                return Ok(path);
+            }
+            if path.len() >= MAX_DEPTH {
+                return Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"));
+            }
+            path.push(self.child(&page, target, at)?);
+        }
+    }
+
+    /// Pins a page of this tree, reading it if necessary. No latch may be held.
+    pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
+        self.db.pin(page)
+    }
+
+    fn child(&self, page: &Page<'_>, target: Target<'_>, at: PageNumber) -> Result<PageNumber> {
+        let child = match target {
+            Target::Key(key) => page.child_for(key).map(|(_, child)| child),
+            Target::First => page.node(0).and_then(|node| node.child()),
+            Target::Last => page.node_count().checked_sub(1).and_then(|i| page.node(i)).and_then(|n| n.child()),
+        };
+        child.ok_or_else(|| self.damaged(at, "internal page has no child for a key in its range"))
+    }
+
+    pub(crate) fn damaged(&self, page: PageNumber, what: &str) -> Error {
+        Error::Corrupt { path: self.db.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
+    }
+}

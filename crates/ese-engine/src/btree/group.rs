@@ -1,0 +1,378 @@
+//! Changes of several pages that happen together or not at all. ESE: macro.
+//!
+//! A group latches each page it touches and keeps it latched until its records are in the log, in one piece
+//! between MacroBegin and MacroCommit. No page can be written before that, and recovery applies a macro only
+//! when it is complete, so a crash never shows half a group. A group that is dropped uncommitted puts back the
+//! bytes it found.
+//!
+//! Invariant: no I/O under the latches. A page that is not in the cache ends the attempt; [`run`] reads it
+//! without latches and tries again, keeping it pinned.
+
+use std::sync::Arc;
+
+use ese_format::log::record::{
+    DatabaseIdInLog, Delete, FlagDelete, Insert, LogRecord, Macro, NodeChange, PageChange,
+    PageChangeFlags, Replace, SetExternalHeader,
+};
+use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut};
+use ese_format::{DbTime, LogPosition, PageNumber};
+
+use super::{Tree, apply};
+use crate::cache::{PinnedPage, WriteLatch};
+use crate::database::Database;
+use crate::log::RecordBatch;
+use crate::{Error, Result};
+
+/// Why an attempt ended.
+pub(crate) enum Stop {
+    /// Read this page and try again.
+    Absent(PageNumber),
+    /// Give up.
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+/// Result inside a group.
+pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
+
+struct Latched {
+    page: PageNumber,
+    latch: WriteLatch,
+    /// Bytes before the first change, if there was one.
+    found: Option<Box<[u8]>>,
+}
+
+impl Latched {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.found.is_none() {
+            self.found = Some(self.latch.to_vec().into_boxed_slice());
+        }
+        &mut self.latch
+    }
+}
+
+/// A multi-page change being put together.
+pub(crate) struct AtomicGroup {
+    pub db: Arc<Database>,
+    procid: u16,
+    privileged: bool,
+    pages: Vec<Latched>,
+    records: Vec<LogRecord>,
+    on_commit: Vec<Box<dyn FnOnce()>>,
+    committed: bool,
+}
+
+/// Session number of changes that no session makes: splits, merges, space.
+pub(crate) const SYSTEM_PROCID: u16 = 0;
+
+/// Runs `work` as one group and commits it. `privileged` groups may use the reserve logs of a full disk.
+pub(crate) fn run<T>(
+    db: &Arc<Database>,
+    privileged: bool,
+    work: impl FnMut(&mut AtomicGroup) -> Attempt<T>,
+) -> Result<T> {
+    run_as(db, SYSTEM_PROCID, privileged, work)
+}
+
+/// Same, for a group that contains a change of a session's transaction.
+pub(crate) fn run_as<T>(
+    db: &Arc<Database>,
+    procid: u16,
+    privileged: bool,
+    mut work: impl FnMut(&mut AtomicGroup) -> Attempt<T>,
+) -> Result<T> {
+    let mut kept: Vec<PinnedPage> = Vec::new();
+    loop {
+        let mut group = AtomicGroup {
+            db: db.clone(),
+            procid,
+            privileged,
+            pages: Vec::new(),
+            records: Vec::new(),
+            on_commit: Vec::new(),
+            committed: false,
+        };
+        match work(&mut group) {
+            Ok(value) => {
+                group.commit()?;
+                return Ok(value);
+            }
+            Err(Stop::Absent(page)) => {
+                drop(group);
+                kept.push(db.pin(page)?);
+            }
+            Err(Stop::Failed(error)) => return Err(error),
+        }
+    }
+}
+
+impl AtomicGroup {
+    /// A page as it is now, latched for the rest of the group.
+    pub fn page(&mut self, page: PageNumber) -> Attempt<Page<'_>> {
+        let slot = self.slot(page)?;
+        Ok(Page::new(&self.pages[slot].latch, self.db.page_size))
+    }
+
+    /// Same, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
+    pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
+        let slot = self.slot(page)?;
+        Ok(PageMut::new(self.pages[slot].bytes_mut(), self.db.page_size))
+    }
+
+    /// The bytes of a page whose old content does not matter.
+    pub fn new_page(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
+        let slot = match self.pages.iter().position(|latched| latched.page == page) {
+            Some(slot) => slot,
+            None => {
+                let latch = self.db.pin_new(page)?.write();
+                self.add(page, latch)
+            }
+        };
+        Ok(self.pages[slot].bytes_mut())
+    }
+
+    /// A copy of the page's bytes.
+    pub fn copy_of(&mut self, page: PageNumber) -> Attempt<Vec<u8>> {
+        let slot = self.slot(page)?;
+        Ok(self.pages[slot].latch.to_vec())
+    }
+
+    /// Time of the page before the next change.
+    pub fn time_of(&mut self, page: PageNumber) -> Attempt<DbTime> {
+        Ok(self.page(page)?.db_time())
+    }
+
+    /// Stamps the pages of one record with its time.
+    pub fn stamp(&mut self, time: DbTime, pages: &[Option<PageNumber>]) -> Attempt<()> {
+        for page in pages.iter().flatten() {
+            self.page_mut(*page)?.set_db_time(time);
+        }
+        Ok(())
+    }
+
+    /// Runs `action` once the records are in the log, before the latches are released.
+    pub fn on_commit(&mut self, action: impl FnOnce() + 'static) {
+        self.on_commit.push(Box::new(action));
+    }
+
+    /// Lets before-images that wait for `from` to be written also wait for `to`, where the nodes go.
+    pub fn share_deferred_undo(&mut self, from: PageNumber, to: PageNumber) -> Attempt<()> {
+        let (from, to) = (self.slot(from)?, self.slot(to)?);
+        let waiting = self.pages[from].latch.deferred_undo().to_vec();
+        for undo in waiting {
+            self.pages[to].latch.defer_undo(undo);
+        }
+        Ok(())
+    }
+
+    /// Session number of the group.
+    pub fn procid(&self) -> u16 {
+        self.procid
+    }
+
+    /// Adds a record whose effect is already in the latched pages.
+    pub fn record(&mut self, record: LogRecord) {
+        self.records.push(record);
+    }
+
+    /// The common prefix of a record about `page`.
+    pub fn change(&mut self, page: PageNumber, after: DbTime, line: usize, flags: PageChangeFlags) -> Attempt<PageChange> {
+        Ok(PageChange {
+            procid: self.procid,
+            database: DatabaseIdInLog(self.db.log_id),
+            page,
+            after,
+            before: self.time_of(page)?,
+            begin0: 0,
+            level: 0,
+            line: line as u16,
+            flags,
+        })
+    }
+
+    fn node_change(&mut self, tree: &Shape, page: PageNumber, after: DbTime, line: usize) -> Attempt<NodeChange> {
+        let change = self.change(page, after, line, tree.record_flags())?;
+        Ok(NodeChange { page: change, rceid: 0, root: Some(tree.root), tree: tree.id })
+    }
+
+    /// Inserts an unversioned node.
+    pub fn insert(&mut self, tree: &Shape, page: PageNumber, line: usize, key: &[u8], data: &[u8]) -> Attempt<()> {
+        let time = self.db.next_time();
+        let node = self.node_change(tree, page, time, line)?;
+        let (prefix, suffix) = cut_key(&self.page(page)?, key);
+        let record = Insert { node, prefix, suffix, data: data.to_vec() };
+        let mut target = self.page_mut(page)?;
+        let applied = apply::insert(&mut target, line, &record, NodeFlags::empty());
+        target.set_db_time(time);
+        self.done(page, applied, LogRecord::Insert(record))
+    }
+
+    /// Removes a node.
+    pub fn delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
+        let time = self.db.next_time();
+        let node = self.node_change(tree, page, time, line)?;
+        let mut target = self.page_mut(page)?;
+        target.delete_node(line);
+        target.set_db_time(time);
+        self.done(page, Ok(()), LogRecord::Delete(Delete { node }))
+    }
+
+    /// Flags a node deleted, where removing it would leave a page empty.
+    pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
+        let time = self.db.next_time();
+        let node = self.node_change(tree, page, time, line)?;
+        let mut target = self.page_mut(page)?;
+        let flags = apply::flags_of(&target, line) | NodeFlags::DELETED;
+        target.set_node_flags(line, flags);
+        target.set_db_time(time);
+        self.done(page, Ok(()), LogRecord::FlagDelete(FlagDelete { node }))
+    }
+
+    /// Replaces the data of an unversioned node.
+    pub fn replace(&mut self, tree: &Shape, page: PageNumber, line: usize, data: &[u8]) -> Attempt<()> {
+        let time = self.db.next_time();
+        let node = self.node_change(tree, page, time, line)?;
+        let old_len = self.page(page)?.node(line).map_or(0, |node| node.data.len()) as u16;
+        let record = Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
+        let mut target = self.page_mut(page)?;
+        let flags = apply::flags_of(&target, line);
+        let applied = apply::replace(&mut target, line, data, flags);
+        target.set_db_time(time);
+        self.done(page, applied, LogRecord::Replace(record))
+    }
+
+    /// Sets the external header of a root page.
+    pub fn set_external_header(&mut self, tree: &Shape, page: PageNumber, header: &[u8]) -> Attempt<()> {
+        let time = self.db.next_time();
+        let node = self.node_change(tree, page, time, 0)?;
+        let mut target = self.page_mut(page)?;
+        let applied = target.set_external_header(header).map_err(|_| "page has no room for its external header");
+        target.set_db_time(time);
+        self.done(page, applied, LogRecord::SetExternalHeader(SetExternalHeader { node, data: header.to_vec() }))
+    }
+
+    /// Adds the record of an applied change, or fails when it did not fit.
+    pub fn done(&mut self, page: PageNumber, applied: apply::Applied, record: LogRecord) -> Attempt<()> {
+        match applied {
+            Ok(()) => {
+                self.records.push(record);
+                Ok(())
+            }
+            Err(what) => Err(Stop::Failed(Error::Corrupt {
+                path: self.db.path.clone(),
+                page: Some(page),
+                what: format!("page {page}: {what}"),
+            })),
+        }
+    }
+
+    fn slot(&mut self, page: PageNumber) -> Attempt<usize> {
+        if let Some(slot) = self.pages.iter().position(|latched| latched.page == page) {
+            return Ok(slot);
+        }
+        let pinned = self.db.resident(page).ok_or(Stop::Absent(page))?;
+        let latch = pinned.write();
+        Ok(self.add(page, latch))
+    }
+
+    fn add(&mut self, page: PageNumber, latch: WriteLatch) -> usize {
+        self.pages.push(Latched { page, latch, found: None });
+        self.pages.len() - 1
+    }
+
+    /// Appends the records; from then on the change has happened.
+    fn commit(&mut self) -> Result<LogPosition> {
+        if self.records.is_empty() {
+            self.committed = true;
+            return Ok(LogPosition::MIN);
+        }
+        let mut batch = RecordBatch::new();
+        let single = self.records.len() == 1;
+        let (procid, time) = (self.procid, self.db.db_time());
+        if !single {
+            batch.push(&LogRecord::MacroBegin(Macro { procid, db_time: time }).to_bytes());
+        }
+        for record in &self.records {
+            batch.push(&record.to_bytes());
+        }
+        if !single {
+            batch.push(&LogRecord::MacroCommit(Macro { procid, db_time: time }).to_bytes());
+        }
+        let log = self.db.core.log().clone();
+        let lower = log.tip();
+        for latched in self.pages.iter_mut().filter(|latched| latched.found.is_some()) {
+            latched.latch.mark_dirty(lower);
+        }
+        let appended = if self.privileged { log.append_privileged(&batch)? } else { log.append(&batch)? };
+        for latched in self.pages.iter_mut().filter(|latched| latched.found.is_some()) {
+            latched.latch.set_last(appended.end);
+        }
+        self.committed = true;
+        for action in self.on_commit.drain(..) {
+            action();
+        }
+        Ok(appended.end)
+    }
+}
+
+impl Drop for AtomicGroup {
+    fn drop(&mut self) {
+        if self.committed {
+            return;
+        }
+        for latched in &mut self.pages {
+            if let Some(found) = &latched.found {
+                latched.latch.copy_from_slice(found);
+            }
+        }
+    }
+}
+
+/// What names a tree, or one of its space trees, in pages and records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub root: PageNumber,
+    pub id: ese_format::TreeId,
+    /// Flags all its pages carry.
+    pub kind: PageFlags,
+}
+
+impl Shape {
+    pub fn is_unique(&self) -> bool {
+        !self.kind.contains(PageFlags::NON_UNIQUE) || self.kind.contains(PageFlags::SPACE)
+    }
+
+    pub fn record_flags(&self) -> PageChangeFlags {
+        let mut flags = PageChangeFlags::empty();
+        flags.set(PageChangeFlags::UNIQUE, self.is_unique());
+        flags.set(PageChangeFlags::SPACE, self.kind.contains(PageFlags::SPACE));
+        flags
+    }
+
+    /// Key of a node as the order of the tree sees it.
+    pub fn order_key(&self, node: &Node<'_>) -> Vec<u8> {
+        let mut key = node.key_to_vec();
+        if !self.is_unique() {
+            key.extend_from_slice(node.data);
+        }
+        key
+    }
+}
+
+impl Tree {
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { root: self.root, id: self.id, kind: self.kind }
+    }
+}
+
+/// Cuts a key where the page's shared prefix ends, as Insert records want it.
+pub(crate) fn cut_key(page: &Page<'_>, key: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let common = page.prefix().iter().zip(key).take_while(|(a, b)| a == b).count();
+    let cut = if common >= 3 { common } else { 0 };
+    (key[..cut].to_vec(), key[cut..].to_vec())
+}

@@ -1,0 +1,293 @@
+//! Physical removal of deleted nodes, and giving pages back when they become empty or nearly so.
+
+use std::sync::Arc;
+
+use ese_format::log::record::{
+    BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags, NodeChange,
+    PageChange, image,
+};
+use ese_format::page::{NodeFlags, Page, PageMut};
+use ese_format::space::Extent;
+use ese_format::{DbTime, PageNumber};
+
+use super::Tree;
+use super::apply::{self, merge_type};
+use super::descend::Target;
+use super::group::{self, AtomicGroup, Attempt, Stop};
+use super::split::capacity;
+use crate::log::RecordBatch;
+use crate::space::SpaceLock;
+use crate::versions::{CommitNumber, Version};
+use crate::Result;
+
+impl Tree {
+    /// Removes a node flagged deleted that no snapshot below `oldest` can see, and the version that says so.
+    pub(crate) fn remove_deleted(
+        self: &Arc<Self>,
+        bytes: &[u8],
+        version: Option<&Arc<Version>>,
+        oldest: CommitNumber,
+    ) -> Result<()> {
+        let versions = &self.db.core.versions;
+        let mut leaf = self.leaf_for_write(Target::Key(bytes))?;
+        let page = self.view(&leaf);
+        let (line, exact) = self.find(&page, bytes);
+        let newest = versions.newest(self.key(), bytes);
+        let superseded = newest.is_some_and(|newest| {
+            !version.is_some_and(|version| Arc::ptr_eq(version, &newest))
+                && newest.transaction.committed().is_none_or(|number| number >= oldest)
+        });
+        let dead = exact && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED));
+        if superseded || !dead {
+            if let Some(version) = version {
+                versions.remove(version);
+            }
+            return Ok(());
+        }
+        if page.node_count() == 1 && !page.is_root() {
+            drop(leaf);
+            self.remove_leaf(bytes, oldest)?;
+            if let Some(version) = version {
+                versions.remove(version);
+            }
+            return Ok(());
+        }
+        let after = self.db.next_time();
+        let change = PageChange {
+            procid: group::SYSTEM_PROCID,
+            database: DatabaseIdInLog(self.db.log_id),
+            page: leaf.key().page,
+            after,
+            before: page.db_time(),
+            begin0: 0,
+            level: 0,
+            line: line as u16,
+            flags: self.shape().record_flags(),
+        };
+        let node = NodeChange { page: change, rceid: 0, root: Some(self.root), tree: self.id };
+        let mut batch = RecordBatch::new();
+        batch.push(&LogRecord::Delete(Delete { node }).to_bytes());
+        let log = self.db.core.log();
+        leaf.mark_dirty(log.tip());
+        let appended = log.append_privileged(&batch)?;
+        let mut page = PageMut::new(&mut leaf, self.db.page_size);
+        page.delete_node(line);
+        page.set_db_time(after);
+        leaf.set_last(appended.end);
+        if let Some(version) = version {
+            versions.remove(version);
+        }
+        let page = self.view(&leaf);
+        let sparse = !page.is_root() && page.free_bytes() > capacity(&page) / 4 * 3;
+        drop(leaf);
+        if sparse {
+            self.merge_sparse(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the leaf of `bytes`, whose only node is a dead one, out of the tree.
+    fn remove_leaf(self: &Arc<Self>, bytes: &[u8], oldest: CommitNumber) -> Result<()> {
+        let _structure = self.structure.lock();
+        let space = SpaceLock::new(&self.db);
+        let trees = space.trees(self.root)?;
+        let path = self.path(Target::Key(bytes))?;
+        let Some((&leaf, parents)) = path.split_last() else { return Ok(()) };
+        let (left, right) = {
+            let latch = self.pin(leaf)?.read();
+            (self.view(&latch).prev(), self.view(&latch).next())
+        };
+        group::run(&self.db, true, |group| {
+            // The ancestors that lead nowhere else go together with the leaf.
+            let mut keeper = parents.len();
+            while keeper > 0 {
+                keeper -= 1;
+                if group.page(parents[keeper])?.node_count() > 1 {
+                    break;
+                }
+            }
+            let empties_tree = group.page(parents[keeper])?.node_count() <= 1;
+            for page in [left, Some(leaf), right].into_iter().flatten() {
+                group.page(page)?;
+            }
+            let page = group.page(leaf)?;
+            if page.node_count() != 1 || !self.is_dead(&page, bytes, oldest) {
+                return Ok(());
+            }
+            if empties_tree {
+                self.empty_tree(group, parents, leaf)?;
+            } else {
+                self.unlink(group, leaf, left, right, parents, keeper)?;
+            }
+            for &page in parents[keeper + 1..].iter().chain([&leaf]) {
+                space.free(group, &trees, Extent { last: page, count: 1 })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn is_dead(&self, page: &Page<'_>, bytes: &[u8], oldest: CommitNumber) -> bool {
+        let (line, exact) = self.find(page, bytes);
+        let newest = self.db.core.versions.newest(self.key(), bytes);
+        exact
+            && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED))
+            && newest.is_none_or(|version| version.transaction.committed().is_some_and(|number| number < oldest))
+    }
+
+    /// Removes an empty leaf and the ancestors below `parents[keeper]`, which lead only to it.
+    fn unlink(
+        &self,
+        group: &mut AtomicGroup,
+        leaf: PageNumber,
+        left: Option<PageNumber>,
+        right: Option<PageNumber>,
+        parents: &[PageNumber],
+        keeper: usize,
+    ) -> Attempt<()> {
+        let going = parents[keeper + 1..].iter().chain([&leaf]).copied();
+        for (depth, page) in going.enumerate() {
+            let parent = (depth == 0).then_some(parents[keeper]);
+            let (left, right) = if page == leaf { (left, right) } else { (None, None) };
+            self.merge(group, page, left, right, parent, merge_type::EMPTY_PAGE)?;
+        }
+        Ok(())
+    }
+
+    /// Everything below the root goes; the root becomes an empty leaf.
+    fn empty_tree(&self, group: &mut AtomicGroup, parents: &[PageNumber], leaf: PageNumber) -> Attempt<()> {
+        let time = self.db.next_time();
+        let change = group.change(self.root, time, 0, self.shape().record_flags())?;
+        let mut entries = Vec::new();
+        for &page in parents[1..].iter().chain([&leaf]) {
+            let view = group.page(page)?;
+            entries.push(EmptiedPage { before: view.db_time(), page: page.get(), flags: view.flags().bits() });
+        }
+        for entry in &entries {
+            let mut page = group.page_mut(PageNumber::fixed(entry.page))?;
+            apply::merge_source(&mut page);
+            page.set_db_time(time);
+        }
+        let mut root = group.page_mut(self.root)?;
+        apply::empty_root(&mut root);
+        root.set_db_time(time);
+        let node = NodeChange { page: change, rceid: 0, root: Some(self.root), tree: self.id };
+        group.record(LogRecord::EmptyTree(EmptyTree { node, pages: EmptyTree::encode_entries(&entries) }));
+        Ok(())
+    }
+
+    /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it, if they fit
+    /// together with room to spare.
+    fn merge_sparse(self: &Arc<Self>, bytes: &[u8]) -> Result<()> {
+        let _structure = self.structure.lock();
+        let space = SpaceLock::new(&self.db);
+        let trees = space.trees(self.root)?;
+        let path = self.path(Target::Key(bytes))?;
+        let [.., parent, leaf] = path[..] else { return Ok(()) };
+        // Neighbours under the same parent only, so that one separator changes.
+        let (before, after) = {
+            let latch = self.pin(parent)?.read();
+            let page = self.view(&latch);
+            let Some(line) = apply::entry_of(&page, leaf) else { return Ok(()) };
+            let child = |line: usize| page.node(line).and_then(|node| node.child());
+            (line.checked_sub(1).and_then(child), child(line + 1))
+        };
+        for (source, target) in [(Some(leaf), after), (before, Some(leaf))] {
+            let (Some(source), Some(target)) = (source, target) else { continue };
+            let left = {
+                let latch = self.pin(source)?.read();
+                self.view(&latch).prev()
+            };
+            let merged = group::run(&self.db, true, |group| {
+                group.page(parent)?;
+                for page in [left, Some(source), Some(target)].into_iter().flatten() {
+                    group.page(page)?;
+                }
+                let (from, to) = (group.copy_of(source)?, group.copy_of(target)?);
+                let (from, to) = (self.view(&from), self.view(&to));
+                let used = |page: &Page<'_>| capacity(page) - page.free_bytes().min(capacity(page));
+                // Recompressed nodes may grow; a quarter of the page is left as slack for that and for inserts.
+                let uncompressed: usize = from.nodes().map(|node| node.prefix.len()).sum();
+                if used(&from) + uncompressed + used(&to) > capacity(&to) / 4 * 3 || to.prev() != Some(source) {
+                    return Ok(false);
+                }
+                self.merge(group, source, left, Some(target), Some(parent), merge_type::FULL_RIGHT)?;
+                space.free(group, &trees, Extent { last: source, count: 1 })?;
+                Ok(true)
+            })?;
+            if merged {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(
+        &self,
+        group: &mut AtomicGroup,
+        source: PageNumber,
+        left: Option<PageNumber>,
+        right: Option<PageNumber>,
+        parent: Option<PageNumber>,
+        kind: u8,
+    ) -> Attempt<()> {
+        let time = self.db.next_time();
+        let before = group.copy_of(source)?;
+        let page = self.view(&before);
+        let time_of = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<DbTime> {
+            page.map_or(Ok(DbTime(0)), |page| group.time_of(page))
+        };
+        let mut flags = MergeFlags::empty();
+        flags.set(MergeFlags::EMPTY_PAGE, kind == merge_type::EMPTY_PAGE);
+        flags.set(MergeFlags::DELETE_NODE, parent.is_some());
+        // A last entry that goes leaves its key to the entry before it.
+        let mut separator = Vec::new();
+        if let Some(parent) = parent {
+            let entries = group.page(parent)?;
+            let line = apply::entry_of(&entries, source);
+            if let Some(node) = line.filter(|line| line + 1 == entries.node_count()).and_then(|line| entries.node(line)) {
+                separator = node.key_to_vec();
+                flags |= MergeFlags::KEY_CHANGE;
+            }
+        }
+        let moves = kind == merge_type::FULL_RIGHT;
+        let record = Merge {
+            change: group.change(source, time, 0, self.shape().record_flags())?,
+            right,
+            right_before: time_of(group, right)?,
+            left,
+            left_before: time_of(group, left)?,
+            parent,
+            parent_before: time_of(group, parent)?,
+            root: self.root,
+            tree: self.id,
+            moved: if moves { page.used_space(0..page.node_count()) as u16 } else { 0 },
+            moved_max: 0,
+            destination_uncommitted: 0,
+            merge_line: 0,
+            flags,
+            merge_type: kind,
+            separator,
+            image_flags: BeforeImageFlags::DEHYDRATED,
+            before_image: if moves { image::dehydrate(&before, self.db.page_size) } else { Vec::new() },
+        };
+        let failed = |what| Stop::Failed(self.damaged(source, what));
+        if let Some(right) = right {
+            let mut scratch = vec![0; before.len()];
+            apply::merge_right(&mut group.page_mut(right)?, &mut scratch, &page, &record).map_err(failed)?;
+            if moves {
+                group.share_deferred_undo(source, right)?;
+            }
+        }
+        if let Some(left) = left {
+            apply::merge_left(&mut group.page_mut(left)?, &record);
+        }
+        if let Some(parent) = parent {
+            apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
+        }
+        apply::merge_source(&mut group.page_mut(source)?);
+        group.stamp(time, &[Some(source), right, left, parent])?;
+        group.record(LogRecord::Merge2(record));
+        Ok(())
+    }
+}
+

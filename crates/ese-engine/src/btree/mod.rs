@@ -1,0 +1,19 @@
+//! B+-trees on pages: descent, ordered reading, changes of one leaf, splits and merges.
+//!
+//! Latch order: a page before its children, a leaf before its right sibling, tree pages before space-tree pages.
+//! Lock order: `Tree::structure`, then `Database::space`, then latches; no latch is held across I/O.
+
+pub(crate) mod apply;
+mod before_image;
+pub(crate) mod change;
+mod cursor;
+mod descend;
+pub(crate) mod group;
+mod merge;
+mod room;
+pub(crate) mod split;
+mod tree;
+
+pub use cursor::{Seek, TreeCursor};
+pub use descend::Target;
+pub use tree::{Bookmark, Tree};

@@ -1,0 +1,253 @@
+//! Making room: splits of leaves, internal pages and roots.
+//!
+//! A split is one atomic group, together with the insert it makes room for, because no page but a root may be
+//! left without nodes. Parents are split first, each in a group of its own: a tree with a split internal page
+//! is as good as before.
+
+use std::ops::Range;
+
+use ese_format::PageNumber;
+use ese_format::log::record::{LogRecord, Split};
+use ese_format::page::{Node, Page, PageFlags, node_space, shared_prefix_len};
+
+use super::apply::{self, split_type};
+use super::group::{AtomicGroup, Attempt, Shape, Stop};
+use crate::Error;
+
+/// A node that is to be inserted where the split happens.
+#[derive(Clone, Copy)]
+pub(crate) struct Incoming<'a> {
+    pub line: usize,
+    pub key: &'a [u8],
+    pub data: &'a [u8],
+}
+
+/// Where a page is cut, and where the incoming node goes.
+pub(crate) struct Cut {
+    /// First node that moves to the new page.
+    pub line: usize,
+    /// The incoming node goes to the new page.
+    pub incoming_right: bool,
+    /// Separator for the parent.
+    pub separator: Vec<u8>,
+    /// The page is right-most and the incoming node comes last: only the new page changes.
+    pub append: bool,
+}
+
+/// Bytes of nodes a page can hold: everything but its header and tag 0.
+pub(crate) fn capacity(page: &Page<'_>) -> usize {
+    page.size().bytes() - page.size().header_len() - 4
+}
+
+/// Line whose key is worth being the shared prefix of these nodes.
+fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
+    let middle = nodes.start + nodes.len() / 2;
+    if nodes.len() < 3 {
+        return None;
+    }
+    let (first, last) = (page.node(nodes.start)?.key_to_vec(), page.node(nodes.end - 1)?.key_to_vec());
+    let shared = shared_prefix_len(&first, &last);
+    let saved = nodes.len() * shared.saturating_sub(2);
+    (shared > 0 && saved > page.node(middle)?.key_len()).then_some(middle)
+}
+
+/// Bytes these nodes and a prefix occupy on a fresh page.
+fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
+    let node_size = |node: Node<'_>| {
+        let key = node.key_to_vec();
+        let shared = shared_prefix_len(prefix, &key);
+        node_space(key.len() - shared, shared > 0, node.data.len())
+    };
+    prefix.len() + nodes.filter_map(|line| page.node(line)).map(node_size).sum::<usize>()
+}
+
+fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
+    line.and_then(|line| page.node(line)).map_or(Vec::new(), |node| node.key_to_vec())
+}
+
+/// Chooses where to cut a page: near the middle by bytes, such that the incoming node fits on its side.
+/// `None` when no cut does, which the limits on record and key sizes exclude.
+pub(crate) fn choose_cut(shape: &Shape, page: &Page<'_>, incoming: Option<Incoming<'_>>) -> Option<Cut> {
+    let count = page.node_count();
+    let new_size = incoming.map_or(0, |new| node_space(new.key.len(), false, new.data.len()));
+    if let Some(new) = incoming
+        && new.line == count
+        && page.next().is_none()
+        && page.is_leaf()
+    {
+        let separator = separator_at(shape, page, count, incoming, true)?;
+        return Some(Cut { line: count, incoming_right: true, separator, append: true });
+    }
+    // A cut before virtual item k: items are the nodes with the incoming one in its place.
+    let items = count + usize::from(incoming.is_some());
+    let size_of = |item: usize| match incoming {
+        Some(new) if item == new.line => new_size,
+        Some(new) if item > new.line => page.node_size(item - 1),
+        _ => page.node_size(item),
+    };
+    let total: usize = (0..items).map(size_of).sum();
+    let mut candidates: Vec<(usize, usize)> = Vec::with_capacity(items);
+    let mut left = 0;
+    for k in 1..items {
+        left += size_of(k - 1);
+        candidates.push((left.abs_diff(total - left), k));
+    }
+    candidates.sort_unstable();
+    let room = capacity(page);
+    for (_, k) in candidates {
+        let right = incoming.is_some_and(|new| new.line >= k);
+        let line = if incoming.is_some() && !right { k - 1 } else { k };
+        if page.flags().contains(PageFlags::LEAF) || (line > 0 && line < count) {
+            let sizes = [0..line, line..count].map(|half| {
+                packed_size(page, half.clone(), &prefix_of(page, prefix_line(page, half)))
+            });
+            let need = if right { [0, new_size] } else { [new_size, 0] };
+            if sizes[0] + need[0] <= room && sizes[1] + need[1] <= room {
+                let separator = separator_at(shape, page, line, incoming, right)?;
+                return Some(Cut { line, incoming_right: right, separator, append: false });
+            }
+        }
+    }
+    None
+}
+
+/// The parent's key between the nodes before `line` and those from it on, the incoming node included.
+fn separator_at(
+    shape: &Shape,
+    page: &Page<'_>,
+    line: usize,
+    incoming: Option<Incoming<'_>>,
+    incoming_right: bool,
+) -> Option<Vec<u8>> {
+    let last_left = line.checked_sub(1).and_then(|line| page.node(line)).map(|node| shape.order_key(&node));
+    if !page.is_leaf() {
+        return last_left;
+    }
+    let first_right = page.node(line).map(|node| shape.order_key(&node));
+    let new = incoming.map(|new| if shape.is_unique() { new.key.to_vec() } else { [new.key, new.data].concat() });
+    let (left, right) = match new {
+        Some(new) if incoming_right => {
+            let right = first_right.map_or_else(|| new.clone(), |old| old.min(new.clone()));
+            (last_left?, right)
+        }
+        Some(new) => (last_left.map_or_else(|| new.clone(), |old| old.max(new.clone())), first_right?),
+        None => (last_left?, first_right?),
+    };
+    let common = left.iter().zip(&right).take_while(|(a, b)| a == b).count();
+    right.get(..common + 1).map(<[u8]>::to_vec)
+}
+
+/// Moves all nodes of a root to a new child, so that the root can take separators.
+pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
+    let before = group.copy_of(shape.root)?;
+    let size = group.db.page_size;
+    let page = Page::new(&before, size);
+    let child_flags = page.flags() - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
+    let mut root_flags = page.flags() - PageFlags::LEAF - PageFlags::PARENT_OF_LEAF;
+    root_flags.set(PageFlags::PARENT_OF_LEAF, page.is_leaf());
+    let count = page.node_count();
+    let cut = Cut { line: 0, incoming_right: false, separator: Vec::new(), append: false };
+    let prefix = prefix_line(&page, 0..count);
+    let target = Target { page: shape.root, new, parent: None, right: None };
+    finish(group, shape, &before, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix])
+}
+
+/// Splits a page below the root. The parent must have room for the separator.
+pub(crate) fn split_page(
+    group: &mut AtomicGroup,
+    shape: &Shape,
+    parent: PageNumber,
+    page_number: PageNumber,
+    new: PageNumber,
+    cut: &Cut,
+) -> Attempt<()> {
+    let before = group.copy_of(page_number)?;
+    let page = Page::new(&before, group.db.page_size);
+    let flags = page.flags() - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
+    let right = if page.is_leaf() { page.next() } else { None };
+    let count = page.node_count();
+    let prefixes = [prefix_line(&page, 0..cut.line), prefix_line(&page, cut.line..count)];
+    let kind = if cut.append { split_type::APPEND } else { split_type::RIGHT };
+    let target = Target { page: page_number, new, parent: Some(parent), right };
+    finish(group, shape, &before, kind, cut, &target, [page.flags(), flags], prefixes)
+}
+
+struct Target {
+    page: PageNumber,
+    new: PageNumber,
+    parent: Option<PageNumber>,
+    right: Option<PageNumber>,
+}
+
+#[allow(clippy::too_many_arguments, reason = "the fields of one log record, filled in one place")]
+fn finish(
+    group: &mut AtomicGroup,
+    shape: &Shape,
+    before: &[u8],
+    kind: u8,
+    cut: &Cut,
+    target: &Target,
+    [split_flags, new_flags]: [PageFlags; 2],
+    [split_prefix, new_prefix]: [Option<usize>; 2],
+) -> Attempt<()> {
+    let size = group.db.page_size;
+    let page = Page::new(before, size);
+    let time = group.db.next_time();
+    let time_before = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<_> {
+        page.map_or(Ok(ese_format::DbTime(0)), |page| group.time_of(page))
+    };
+    // An append leaves the split page as it is, so its image is not needed to fill the new one.
+    let image = if kind == split_type::APPEND { Vec::new() } else { dehydrated(before, size) };
+    let line_prefix = |line: Option<usize>| line.map_or(-1, |line| line as i32);
+    let record = Split {
+        change: group.change(target.page, time, cut.line, shape.record_flags())?,
+        new_page: target.new,
+        right: target.right,
+        right_before: time_before(group, target.right)?,
+        parent: target.parent,
+        parent_before: time_before(group, target.parent)?,
+        root: shape.root,
+        tree: shape.id,
+        split_type: kind,
+        operation: 0,
+        operation_line: 0,
+        split_line: cut.line as u16,
+        line_count: page.node_count() as u16,
+        new_flags: new_flags.bits(),
+        split_flags: split_flags.bits(),
+        split_uncommitted: 0,
+        new_uncommitted: 0,
+        split_prefix_line: line_prefix(split_prefix),
+        new_prefix_line: line_prefix(new_prefix),
+        parent_key: cut.separator.clone(),
+        old_prefix: page.prefix().to_vec(),
+        new_prefix: prefix_of(&page, split_prefix),
+        image_flags: ese_format::log::record::BeforeImageFlags::DEHYDRATED,
+        before_image: image,
+    };
+    let misfit = |what| {
+        Stop::Failed(Error::Corrupt { path: group_path(shape), page: Some(target.page), what: format!("split: {what}") })
+    };
+    let new = group.new_page(target.new)?;
+    let mut new = apply::split_new(new, &page, &record).map_err(misfit)?;
+    new.set_db_time(time);
+    apply::split_source(&mut group.page_mut(target.page)?, &page, &record).map_err(misfit)?;
+    if let Some(right) = target.right {
+        apply::split_right(&mut group.page_mut(right)?, &record);
+    }
+    if let Some(parent) = target.parent {
+        apply::split_parent(&mut group.page_mut(parent)?, &record).map_err(misfit)?;
+    }
+    group.share_deferred_undo(target.page, target.new)?;
+    group.stamp(time, &[Some(target.page), target.right, target.parent])?;
+    group.record(LogRecord::Split2(record));
+    Ok(())
+}
+
+fn group_path(shape: &Shape) -> std::path::PathBuf {
+    format!("tree {} at page {}", shape.id.0, shape.root).into()
+}
+
+fn dehydrated(page: &[u8], size: ese_format::PageSize) -> Vec<u8> {
+    ese_format::log::record::image::dehydrate(page, size)
+}

@@ -1,0 +1,107 @@
+//! One B+-tree: its root, its kind, its order, and the bookmark that names a node in it.
+
+use std::borrow::Cow;
+
+use ese_format::page::{Node, Page, PageFlags};
+use ese_format::{PageNumber, TreeId};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+use crate::cache::FileId;
+use crate::database::Database;
+
+/// A B+-tree of one database. ESE: `FCB` with its `pgnoFDP`.
+///
+/// Invariant: pages are added to and removed from the tree, and sibling links and internal pages change, only
+/// while `structure` is held; leaves change under their own latch.
+#[doc(alias = "FCB")]
+#[doc(alias = "pgnoFDP")]
+pub struct Tree {
+    /// Its database.
+    pub db: Arc<Database>,
+    /// Root page, which never moves.
+    pub root: PageNumber,
+    /// Object id on all its pages.
+    pub id: TreeId,
+    /// Flags every page of the tree carries: kind, uniqueness, record format.
+    pub kind: PageFlags,
+    pub(crate) structure: Mutex<()>,
+}
+
+/// Name of a node: its key, with the data appended in non-unique trees. ESE: bookmark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bookmark {
+    bytes: Vec<u8>,
+    key_len: usize,
+}
+
+impl Bookmark {
+    /// Key, and data in non-unique trees, as one ordered byte string.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The key alone.
+    pub fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_len]
+    }
+
+    /// Length of the key.
+    pub fn key_len(&self) -> usize {
+        self.key_len
+    }
+
+    /// Gives up the bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+impl Tree {
+    pub(crate) fn new(db: Arc<Database>, root: PageNumber, id: TreeId, kind: PageFlags) -> Tree {
+        Tree { db, root, id, kind, structure: Mutex::new(()) }
+    }
+
+    /// Keys occur once. Otherwise nodes are ordered and told apart by key and data.
+    pub fn is_unique(&self) -> bool {
+        !self.kind.contains(PageFlags::NON_UNIQUE)
+    }
+
+    /// How the version store names this tree.
+    pub fn key(&self) -> (FileId, PageNumber) {
+        (self.db.file_id, self.root)
+    }
+
+    /// First node not smaller than `bytes` (a bookmark), and whether it is that very one.
+    pub fn find(&self, page: &Page<'_>, bytes: &[u8]) -> (usize, bool) {
+        if self.is_unique() { page.lower_bound(bytes) } else { page.lower_bound_key_data(bytes) }
+    }
+
+    /// The bytes that order and name a node with this key and data.
+    pub(crate) fn bookmark_bytes<'a>(&self, key: &'a [u8], data: &[u8]) -> Cow<'a, [u8]> {
+        if self.is_unique() { Cow::Borrowed(key) } else { Cow::Owned([key, data].concat()) }
+    }
+
+    /// The bookmark of a node.
+    pub fn bookmark_of(&self, node: &Node<'_>) -> Bookmark {
+        let mut bookmark = None;
+        self.bookmark_into(node, &mut bookmark);
+        bookmark.unwrap_or(Bookmark { bytes: Vec::new(), key_len: 0 })
+    }
+
+    /// Same, reusing the allocation of an older bookmark.
+    pub(crate) fn bookmark_into(&self, node: &Node<'_>, bookmark: &mut Option<Bookmark>) {
+        let bookmark = bookmark.get_or_insert_with(|| Bookmark { bytes: Vec::new(), key_len: 0 });
+        bookmark.bytes.clear();
+        node.append_key(&mut bookmark.bytes);
+        bookmark.key_len = bookmark.bytes.len();
+        if !self.is_unique() {
+            bookmark.bytes.extend_from_slice(node.data);
+        }
+    }
+
+    /// Whether the page is a leaf that belongs to the tree now (a freed page may still be in a reader's hand).
+    pub(crate) fn is_live_leaf(&self, page: &Page<'_>) -> bool {
+        page.flags().contains(PageFlags::LEAF) && !page.flags().contains(PageFlags::EMPTY) && page.tree() == self.id
+    }
+}

@@ -1,0 +1,152 @@
+//! Attached files and the books kept across all frames.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use vfs::File;
+
+use super::copies::Copies;
+use super::counters::Tallies;
+use super::ledger::Ledger;
+use super::threads::Wake;
+use super::{FileId, WriteAhead};
+use crate::{Error, Result};
+
+/// An attached file.
+pub(super) struct Attached {
+    pub id: FileId,
+    pub file: Arc<dyn File>,
+    pub wal: Arc<dyn WriteAhead>,
+    pub ledger: Mutex<Ledger>,
+    /// Serialises syncs, so that the ledger knows what the last one covered.
+    pub sync: Mutex<()>,
+    /// Transfers whose completion is still to come.
+    pub in_flight: InFlight,
+}
+
+/// What frames share; holds no frame, so that frames may hold it.
+pub(super) struct Books {
+    pub tallies: Tallies,
+    pub copies: Copies,
+    pub wake: Wake,
+    /// Pages that differ from the disk.
+    pub dirty: AtomicUsize,
+    /// Frames that have memory.
+    pub filled: AtomicUsize,
+    /// Eviction writes in flight, in pages; they will soon be available.
+    pub cleaning: AtomicUsize,
+    free: Mutex<Vec<u32>>,
+    free_count: AtomicUsize,
+    files: RwLock<Vec<Option<Arc<Attached>>>>,
+    failed: OnceLock<String>,
+}
+
+impl Books {
+    pub fn new(copies: Copies) -> Books {
+        Books {
+            tallies: Tallies::default(),
+            copies,
+            wake: Wake::default(),
+            dirty: AtomicUsize::new(0),
+            filled: AtomicUsize::new(0),
+            cleaning: AtomicUsize::new(0),
+            free: Mutex::default(),
+            free_count: AtomicUsize::new(0),
+            files: RwLock::default(),
+            failed: OnceLock::new(),
+        }
+    }
+
+    pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
+        let mut files = self.files.write();
+        let place = files.iter().position(Option::is_none).unwrap_or(files.len());
+        assert!(place <= usize::from(u16::MAX), "more files attached than file ids exist");
+        let id = FileId(place as u16);
+        let attached = Arc::new(Attached {
+            id,
+            file,
+            wal,
+            ledger: Mutex::default(),
+            sync: Mutex::default(),
+            in_flight: InFlight::default(),
+        });
+        if place == files.len() {
+            files.push(None);
+        }
+        files[place] = Some(attached);
+        id
+    }
+
+    pub fn remove_file(&self, id: FileId) {
+        if let Some(place) = self.files.write().get_mut(usize::from(id.0)) {
+            *place = None;
+        }
+    }
+
+    pub fn find_file(&self, id: FileId) -> Option<Arc<Attached>> {
+        self.files.read().get(usize::from(id.0)).and_then(Clone::clone)
+    }
+
+    pub fn file(&self, id: FileId) -> Result<Arc<Attached>> {
+        self.find_file(id).ok_or_else(|| Error::Usage(format!("file {} is not attached", id.0)))
+    }
+
+    /// From now on nothing is written any more: what the device holds is uncertain, recovery sorts it out.
+    pub fn fail(&self, what: String) {
+        let _ = self.failed.set(what);
+    }
+
+    pub fn check(&self) -> Result<()> {
+        self.failed.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
+    }
+
+    pub fn put_free(&self, frame: u32) {
+        let mut free = self.free.lock();
+        free.push(frame);
+        self.free_count.store(free.len(), Ordering::Release);
+    }
+
+    pub fn take_free(&self) -> Option<u32> {
+        if self.free_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut free = self.free.lock();
+        let frame = free.pop();
+        self.free_count.store(free.len(), Ordering::Release);
+        frame
+    }
+
+    pub fn free_count(&self) -> usize {
+        self.free_count.load(Ordering::Acquire)
+    }
+}
+
+/// Counts transfers, and lets one wait until all have ended.
+#[derive(Default)]
+pub(super) struct InFlight {
+    count: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl InFlight {
+    pub fn begin(&self, count: usize) {
+        *self.count.lock() += count;
+    }
+
+    pub fn end(&self, count: usize) {
+        let mut now = self.count.lock();
+        *now -= count;
+        if *now == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    /// Must not be called with a latch held.
+    pub fn wait(&self) {
+        let mut now = self.count.lock();
+        while *now > 0 {
+            self.ended.wait(&mut now);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Handles to pages: pins keep them resident, latches protect their bytes.
+//!
+//! Invariants: a latch owns a pin and gives up the latch first. Latches are for memory work only; a thread that
+//! holds one must not fetch, flush or wait.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ese_format::LogPosition;
+use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
+
+use super::frame::{Body, Frame};
+use super::{DeferredUndo, PageKey};
+
+/// A page that stays in memory while this exists.
+pub struct PinnedPage {
+    frame: Arc<Frame>,
+}
+
+impl PinnedPage {
+    /// Takes over a pin that was counted already.
+    pub(super) fn adopt(frame: Arc<Frame>) -> PinnedPage {
+        PinnedPage { frame }
+    }
+
+    pub(super) fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// Which page it is.
+    pub fn key(&self) -> PageKey {
+        self.frame.key()
+    }
+
+    /// Waits for the shared latch. A thread must not ask for it twice: a writer may be waiting in between.
+    pub fn read(&self) -> ReadLatch {
+        ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self.clone() }
+    }
+
+    /// Waits for the exclusive latch.
+    pub fn write(&self) -> WriteLatch {
+        WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self.clone() }
+    }
+
+    /// The shared latch, if it is free.
+    pub fn try_read(&self) -> Option<ReadLatch> {
+        Some(ReadLatch { body: RwLock::try_read_arc(&self.frame.body)?, page: self.clone() })
+    }
+
+    /// The exclusive latch, if it is free.
+    pub fn try_write(&self) -> Option<WriteLatch> {
+        Some(WriteLatch { body: RwLock::try_write_arc(&self.frame.body)?, page: self.clone() })
+    }
+
+    /// Whether the page differs from the disk.
+    pub fn is_dirty(&self) -> bool {
+        self.frame.is_dirty()
+    }
+}
+
+impl Clone for PinnedPage {
+    fn clone(&self) -> PinnedPage {
+        self.frame.pin();
+        PinnedPage { frame: self.frame.clone() }
+    }
+}
+
+impl Drop for PinnedPage {
+    fn drop(&mut self) {
+        self.frame.unpin();
+    }
+}
+
+impl std::fmt::Debug for PinnedPage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PinnedPage({:?})", self.key())
+    }
+}
+
+/// Shared access to a page's bytes.
+pub struct ReadLatch {
+    body: ArcRwLockReadGuard<RawRwLock, Body>,
+    page: PinnedPage,
+}
+
+impl ReadLatch {
+    /// Which page it is.
+    pub fn key(&self) -> PageKey {
+        self.page.key()
+    }
+
+    /// The pin, to keep the page after the latch.
+    pub fn page(&self) -> &PinnedPage {
+        &self.page
+    }
+
+    /// Changes of the page whose before-images are not logged yet.
+    pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
+        &self.body.undo
+    }
+}
+
+impl Deref for ReadLatch {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.body.bytes
+    }
+}
+
+/// Exclusive access to a page's bytes.
+///
+/// Order for a change: read the log's tip, [`mark_dirty`](WriteLatch::mark_dirty) with it, append the records,
+/// [`set_last`](WriteLatch::set_last), and only then release the latch.
+pub struct WriteLatch {
+    body: ArcRwLockWriteGuard<RawRwLock, Body>,
+    page: PinnedPage,
+}
+
+impl WriteLatch {
+    /// Which page it is.
+    pub fn key(&self) -> PageKey {
+        self.page.key()
+    }
+
+    /// The pin, to keep the page after the latch.
+    pub fn page(&self) -> &PinnedPage {
+        &self.page
+    }
+
+    /// Marks the page as differing from the disk since `first`, a position not after the first record that
+    /// describes the change. Works even after the cache failed, see [`super::Cache::check_writable`].
+    #[doc(alias = "OB0")]
+    pub fn mark_dirty(&mut self, first: LogPosition) {
+        self.page.frame.mark_dirty(first);
+    }
+
+    /// The page may be written once the log is durable up to `end`. Never goes back.
+    pub fn set_last(&mut self, end: LogPosition) {
+        self.page.frame.set_last(end);
+    }
+
+    /// The page may be written once this before-image is logged.
+    pub fn defer_undo(&mut self, undo: Arc<dyn DeferredUndo>) {
+        // A page that is never written would collect the history of its transactions.
+        if self.body.undo.len() >= 16 {
+            self.body.undo.retain(|undo| !undo.is_settled());
+        }
+        self.body.undo.push(undo);
+        self.page.frame.has_undo.store(true, Ordering::Release);
+    }
+
+    /// Changes of the page whose before-images are not logged yet.
+    pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
+        &self.body.undo
+    }
+
+    /// Takes the deferred undo off the page: to log it, or to move it with its node to another page.
+    pub fn take_deferred_undo(&mut self) -> Vec<Arc<dyn DeferredUndo>> {
+        self.page.frame.has_undo.store(false, Ordering::Release);
+        std::mem::take(&mut self.body.undo)
+    }
+}
+
+impl Deref for WriteLatch {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.body.bytes
+    }
+}
+
+impl DerefMut for WriteLatch {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.body.bytes
+    }
+}

@@ -1,0 +1,122 @@
+//! Which pages of a file the disk does not have yet, and since which log position.
+//!
+//! ```text
+//!  changed ──> dirty (by first position) ──write completes──> unsynced ──sync starts──> syncing ──ends──> durable
+//!                 ^──────── changed while being written ───────┘
+//! ```
+//!
+//! Invariant: the log from `oldest()` on suffices to redo every change that is not durable in the file. A completed
+//! write alone does not move it: until a sync the device may still lose the page.
+
+use std::collections::BTreeSet;
+
+use ese_format::{LogPosition, PageNumber};
+
+/// Dirty pages of one file.
+#[derive(Default)]
+pub(super) struct Ledger {
+    dirty: BTreeSet<(LogPosition, PageNumber)>,
+    unsynced: Option<LogPosition>,
+    syncing: Option<LogPosition>,
+}
+
+impl Ledger {
+    /// A clean page was changed.
+    pub fn dirtied(&mut self, page: PageNumber, first: LogPosition) {
+        self.dirty.insert((first, page));
+    }
+
+    /// A write with all changes from `first` up to some point completed; later changes began at `again`.
+    pub fn written(&mut self, page: PageNumber, first: LogPosition, again: Option<LogPosition>) {
+        self.dirty.remove(&(first, page));
+        self.unsynced = earlier(self.unsynced, Some(first));
+        if let Some(again) = again {
+            self.dirty.insert((again, page));
+        }
+    }
+
+    /// An earlier first position of a dirty page became known.
+    pub fn predated(&mut self, page: PageNumber, first: LogPosition, earlier: LogPosition) {
+        self.dirty.remove(&(first, page));
+        self.dirty.insert((earlier, page));
+    }
+
+    /// A dirty page is given up.
+    pub fn forgotten(&mut self, page: PageNumber, first: LogPosition) {
+        self.dirty.remove(&(first, page));
+    }
+
+    pub fn sync_starts(&mut self) {
+        self.syncing = earlier(self.syncing, self.unsynced.take());
+    }
+
+    /// Only after success; a failed sync leaves everything undecided.
+    pub fn sync_ended(&mut self) {
+        self.syncing = None;
+    }
+
+    pub fn oldest(&self) -> Option<LogPosition> {
+        earlier(self.oldest_dirty(), earlier(self.unsynced, self.syncing))
+    }
+
+    pub fn oldest_dirty(&self) -> Option<LogPosition> {
+        self.dirty.first().map(|(first, _)| *first)
+    }
+
+    pub fn newest_dirty(&self) -> Option<LogPosition> {
+        self.dirty.last().map(|(first, _)| *first)
+    }
+
+    pub fn dirty_count(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Dirty pages first changed before `position`, oldest first.
+    pub fn below(&self, position: LogPosition) -> impl Iterator<Item = PageNumber> {
+        self.dirty.iter().take_while(move |(first, _)| *first < position).map(|(_, page)| *page)
+    }
+}
+
+fn earlier(a: Option<LogPosition>, b: Option<LogPosition>) -> Option<LogPosition> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: PageNumber = PageNumber::fixed(7);
+
+    fn at(n: u16) -> LogPosition {
+        LogPosition::new(1, n, 0)
+    }
+
+    #[test]
+    fn a_written_page_holds_the_checkpoint_back_until_a_sync_that_started_later_ends() {
+        let mut ledger = Ledger::default();
+        ledger.dirtied(P, at(3));
+        ledger.sync_starts();
+        ledger.written(P, at(3), None);
+        ledger.sync_ended();
+        assert_eq!((ledger.oldest(), ledger.oldest_dirty()), (Some(at(3)), None));
+        ledger.sync_starts();
+        assert_eq!(ledger.oldest(), Some(at(3)));
+        ledger.sync_ended();
+        assert_eq!(ledger.oldest(), None);
+    }
+
+    #[test]
+    fn a_page_changed_while_being_written_stays_with_its_later_position() {
+        let mut ledger = Ledger::default();
+        ledger.dirtied(P, at(3));
+        ledger.written(P, at(3), Some(at(5)));
+        ledger.sync_starts();
+        ledger.sync_ended();
+        assert_eq!(ledger.oldest(), Some(at(5)));
+        assert_eq!(ledger.below(at(5)).count(), 0);
+        assert_eq!(ledger.below(at(6)).collect::<Vec<_>>(), [P]);
+    }
+}

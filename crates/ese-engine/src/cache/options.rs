@@ -1,0 +1,91 @@
+//! What a cache is made of.
+
+use std::sync::Arc;
+
+use ese_format::PageSize;
+use vfs::Clock;
+
+/// How to make a cache; [`CacheOptions::new`] has defaults for all but the essentials.
+#[derive(Clone)]
+pub struct CacheOptions {
+    /// Memory for pages and for copies of pages being written; at least 16 pages are used. ESE: `JET_paramCacheSizeMax`.
+    #[doc(alias = "JET_paramCacheSizeMax")]
+    pub bytes: usize,
+    /// The one page size of all files.
+    pub page_size: PageSize,
+    /// Times pauses between retries.
+    pub clock: Arc<dyn Clock>,
+    /// Cleaning starts when fewer frames than this share of all are available (parts per 1000).
+    /// ESE: `JET_paramStartFlushThreshold`.
+    #[doc(alias = "JET_paramStartFlushThreshold")]
+    pub start_cleaning_permille: u32,
+    /// Cleaning stops when this share of all frames is available. ESE: `JET_paramStopFlushThreshold`.
+    #[doc(alias = "JET_paramStopFlushThreshold")]
+    pub stop_cleaning_permille: u32,
+    /// Evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
+    #[doc(alias = "JET_paramLRUKHistoryMax")]
+    pub history_pages: usize,
+    /// Largest transfer made of adjacent pages. ESE: `JET_paramMaxCoalesceWriteSize`.
+    #[doc(alias = "JET_paramMaxCoalesceWriteSize")]
+    pub coalesce_bytes: usize,
+    /// Seed of the sampling that picks victims.
+    pub seed: u64,
+}
+
+impl CacheOptions {
+    /// Defaults: cleaning between 1 % and 2 % of the frames, a history of 100 000 pages, transfers up to 512 KiB.
+    pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
+        CacheOptions {
+            bytes,
+            page_size,
+            clock,
+            start_cleaning_permille: 10,
+            stop_cleaning_permille: 20,
+            history_pages: 100_000,
+            coalesce_bytes: 512 * 1024,
+            seed: 0,
+        }
+    }
+}
+
+/// [`CacheOptions`] worked out in pages.
+pub(super) struct Limits {
+    /// Frames that may exist.
+    pub frames: usize,
+    /// Pages of copies that may exist.
+    pub copies: usize,
+    /// Fewer available frames start cleaning.
+    pub start: usize,
+    /// As many available frames end it.
+    pub stop: usize,
+    /// Pages in one transfer.
+    pub run: usize,
+    /// Remembered evicted pages.
+    pub history: usize,
+}
+
+/// Copies need no more than this: it keeps the deepest device queue busy.
+const MAX_COPY_BYTES: usize = 8 << 20;
+/// A split holds a handful of pages, and several sessions run at once.
+const MIN_PAGES: usize = 16;
+
+impl Limits {
+    pub fn new(options: &CacheOptions) -> Limits {
+        let page = options.page_size.bytes();
+        let pages = (options.bytes / page).max(MIN_PAGES);
+        let copies = (pages / 16).clamp(1, MAX_COPY_BYTES / page);
+        let frames = (pages - copies).min(u32::MAX as usize);
+        let share = |permille: u32| frames * permille.min(500) as usize / 1000;
+        // Small caches need a few frames at once, whatever their share.
+        let floor = (frames / 16).clamp(1, 8);
+        let start = share(options.start_cleaning_permille).max(floor);
+        Limits {
+            frames,
+            copies,
+            start,
+            stop: share(options.stop_cleaning_permille).max(start + floor),
+            run: (options.coalesce_bytes / page).clamp(1, copies),
+            history: options.history_pages.min(2 * frames).max(64),
+        }
+    }
+}

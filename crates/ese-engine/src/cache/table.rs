@@ -1,0 +1,170 @@
+//! Which frame holds which page, and when evicted pages were last used.
+//!
+//! Invariants: a key is in at most one frame; pinning an unpinned frame, and taking one out, happen under the lock
+//! of its shard. The history is a fixed array in which a newer page displaces an older one.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::frame::{Frame, State};
+use super::{FileId, PageKey, PinnedPage};
+
+const SHARDS: usize = 64;
+
+/// The map from pages to frames.
+pub(super) struct Table {
+    shards: Box<[Shard]>,
+}
+
+/// Aligned to cache lines, since neighbours are used by other threads.
+#[repr(align(128))]
+struct Shard {
+    slots: RwLock<Slots>,
+    requests: AtomicU64,
+    hits: AtomicU64,
+}
+
+struct Slots {
+    frames: HashMap<u64, Arc<Frame>, BuildHasherDefault<KeyHasher>>,
+    /// Evicted pages and their last use; key 0 is an empty place.
+    history: Box<[(u64, u64)]>,
+}
+
+impl Table {
+    pub fn new(history: usize) -> Table {
+        let places = history.div_ceil(SHARDS);
+        let shard = || Shard {
+            slots: RwLock::new(Slots { frames: HashMap::default(), history: vec![(0, 0); places].into() }),
+            requests: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+        };
+        Table { shards: (0..SHARDS).map(|_| shard()).collect() }
+    }
+
+    fn shard(&self, key: PageKey) -> &Shard {
+        &self.shards[(mix(key.to_u64()) >> 32) as usize % SHARDS]
+    }
+
+    /// Pins a page that has a frame, whatever the frame's state.
+    pub fn pin(&self, key: PageKey) -> Option<PinnedPage> {
+        let slots = self.shard(key).slots.read();
+        let frame = slots.frames.get(&key.to_u64())?;
+        frame.pin();
+        Some(PinnedPage::adopt(frame.clone()))
+    }
+
+    /// Counts a request.
+    pub fn count(&self, key: PageKey, hit: bool) {
+        let shard = self.shard(key);
+        shard.requests.fetch_add(1, Ordering::Relaxed);
+        shard.hits.fetch_add(u64::from(hit), Ordering::Relaxed);
+    }
+
+    /// Requests and hits so far.
+    pub fn counts(&self) -> (u64, u64) {
+        let sum = |pick: fn(&Shard) -> &AtomicU64| self.shards.iter().map(|s| pick(s).load(Ordering::Relaxed)).sum();
+        (sum(|s| &s.requests), sum(|s| &s.hits))
+    }
+
+    /// Enters an assigned frame; `now` is its first use, `None` for pages wanted only once. `false` if the page
+    /// has a frame already.
+    pub fn enter(&self, frame: &Arc<Frame>, now: Option<u64>) -> bool {
+        let key = frame.key();
+        let mut slots = self.shard(key).slots.write();
+        let word = key.to_u64();
+        if slots.frames.contains_key(&word) {
+            return false;
+        }
+        let place = slots.place(word);
+        let remembered = slots.history.get_mut(place).filter(|entry| entry.0 == word);
+        let remembered = remembered.map(|entry| std::mem::take(entry).1);
+        match now {
+            Some(now) => frame.references.start(now, remembered),
+            None => frame.references.start(0, None),
+        }
+        slots.frames.insert(word, frame.clone());
+        true
+    }
+
+    /// Takes out the frame of a clean, unpinned page, which then belongs to the caller, and remembers its use.
+    pub fn evict(&self, frame: &Frame) -> bool {
+        let key = frame.key();
+        let word = key.to_u64();
+        let mut slots = self.shard(key).slots.write();
+        let is_there = slots.frames.get(&word).is_some_and(|there| there.index == frame.index);
+        if !is_there || frame.pins() > 0 || frame.is_dirty() || !frame.state().is_evictable() {
+            return false;
+        }
+        slots.frames.remove(&word);
+        let place = slots.place(word);
+        if let Some(entry) = slots.history.get_mut(place) {
+            *entry = (word, frame.references.last());
+        }
+        frame.set_state(State::Free);
+        true
+    }
+
+    /// Lets the only holder of a page that was created but never changed read it from the disk.
+    pub fn reload_fresh(&self, page: &PinnedPage) -> bool {
+        let _slots = self.shard(page.key()).slots.write();
+        page.frame().pins() == 1 && page.frame().turn(State::Fresh, State::Loading)
+    }
+
+    /// The state of a page that the caller has pinned, as of a moment at which nobody reloads it.
+    pub fn settled_state(&self, page: &PinnedPage) -> State {
+        let _slots = self.shard(page.key()).slots.read();
+        page.frame().state()
+    }
+
+    /// Takes out all pages of a file; pinned ones are freed by their last pin.
+    pub fn remove_file(&self, file: FileId) {
+        for shard in &self.shards {
+            let mut slots = shard.slots.write();
+            let mut gone: Vec<_> = slots.frames.values().filter(|f| f.key().file == file).cloned().collect();
+            gone.sort_by_key(|frame| frame.index);
+            for frame in gone {
+                slots.frames.remove(&frame.key().to_u64());
+                frame.forget_changes();
+                frame.pin();
+                frame.set_state(State::Retired);
+                frame.unpin();
+            }
+            slots.history.iter_mut().filter(|e| PageKey::from_u64(e.0).file == file).for_each(|e| *e = (0, 0));
+        }
+    }
+}
+
+impl Slots {
+    fn place(&self, word: u64) -> usize {
+        (mix(word) & 0xffff_ffff) as usize % self.history.len().max(1)
+    }
+}
+
+/// Spreads neighbouring pages over shards and buckets, the same way in every run.
+pub(super) fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// Hashes one `u64` with [`mix`].
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = mix(self.0 ^ word);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

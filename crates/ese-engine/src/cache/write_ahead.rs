@@ -1,0 +1,26 @@
+//! What the cache asks of the log, so that no page reaches the disk before the log that explains it.
+
+use ese_format::LogPosition;
+
+use crate::Result;
+
+/// The log, as far as the cache knows it. Called without latches and locks of the cache, except `durable`.
+pub trait WriteAhead: Send + Sync {
+    /// Everything before this position survives a crash. Never goes back; must not block.
+    fn durable(&self) -> LogPosition;
+    /// Blocks until everything before `upto` is durable.
+    fn flush(&self, upto: LogPosition) -> Result<()>;
+    /// Asks for the same without waiting.
+    fn request(&self, upto: LogPosition);
+}
+
+/// A change whose before-image is not in the log yet. It hangs on the page, because only writing the page before
+/// the transaction ends makes it necessary to log it. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
+#[doc(alias = "lrtypUndoInfo")]
+pub trait DeferredUndo: Send + Sync {
+    /// Logs the before-image if the change is still uncommitted; returns the log position that must be durable
+    /// before the page is written. Called without latches; may be called again after a failure elsewhere.
+    fn log(&self) -> Result<Option<LogPosition>>;
+    /// Nothing will ever have to be logged: committed, rolled back, or logged and durable with the page.
+    fn is_settled(&self) -> bool;
+}

@@ -1,0 +1,121 @@
+//! Removing history that nobody can see any more: versions, and nodes flagged deleted.
+//!
+//! Invariant: a transaction with deletions holds the checkpoint back until its nodes are gone, so recovery always
+//! meets the FlagDelete record of a node that is still there and can remove it; a clean database has none.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ese_format::LogPosition;
+use parking_lot::Mutex;
+
+use crate::Result;
+use crate::core::Core;
+use crate::session::Done;
+use crate::versions::{Change, CommitNumber};
+
+/// Work of one transaction that ended.
+pub(crate) struct Settled {
+    /// Its history is invisible once the oldest snapshot is above this.
+    number: CommitNumber,
+    /// Where its last record ends.
+    end: LogPosition,
+    hold: Option<LogPosition>,
+    done: Vec<Done>,
+    has_deleted_nodes: bool,
+}
+
+impl Settled {
+    pub fn new(number: CommitNumber, end: LogPosition, hold: Option<LogPosition>, done: Vec<Done>) -> Settled {
+        // Inserts are in the list of a rollback only: they are nodes flagged deleted now.
+        let rolled_back = |change: &Change| matches!(change, Change::Insert | Change::FlagDelete);
+        let has_deleted_nodes =
+            done.iter().any(|done| matches!(done, Done::Node(_, version) if rolled_back(&version.change) && (version.change == Change::FlagDelete || version.transaction.committed().is_none())));
+        Settled { number, end, hold, done, has_deleted_nodes }
+    }
+}
+
+/// Ended transactions in the order they ended. ESE: version cleanup (`RCEClean`).
+#[doc(alias = "RCEClean")]
+#[derive(Default)]
+pub struct CleanupQueue {
+    waiting: Mutex<VecDeque<Settled>>,
+    /// One cleaner at a time keeps the order.
+    cleaning: Mutex<()>,
+}
+
+impl CleanupQueue {
+    pub(crate) fn push(&self, settled: Settled) {
+        self.waiting.lock().push_back(settled);
+    }
+
+    /// Transactions waiting.
+    pub fn len(&self) -> usize {
+        self.waiting.lock().len()
+    }
+
+    /// Nothing to clean.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Cleans at most `limit` transactions whose history nobody can see; returns how many. Each keeps its place
+    /// until it is done, so an error loses nothing.
+    pub(crate) fn step(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
+        let Some(_one) = self.cleaning.try_lock() else { return Ok(0) };
+        for cleaned in 0..limit {
+            let oldest = core.transactions.oldest_snapshot();
+            let Some(mut settled) = self.take_front(oldest) else { return Ok(cleaned) };
+            while let Some(done) = settled.done.pop() {
+                if let Err(error) = clean(core, &done, oldest) {
+                    settled.done.push(done);
+                    self.waiting.lock().push_front(settled);
+                    return Err(error);
+                }
+            }
+            self.finish(core, settled);
+        }
+        Ok(limit)
+    }
+
+    fn take_front(&self, oldest: CommitNumber) -> Option<Settled> {
+        let mut waiting = self.waiting.lock();
+        waiting.front().is_some_and(|settled| settled.number < oldest).then(|| waiting.pop_front()).flatten()
+    }
+
+    /// The hold ends when the commit record is durable; if it is not yet, an empty entry keeps it.
+    fn finish(&self, core: &Core, settled: Settled) {
+        let Some(hold) = settled.hold else { return };
+        if core.log().durable() >= settled.end {
+            core.transactions.release_checkpoint(hold);
+        } else {
+            self.waiting.lock().push_back(Settled { hold: Some(hold), done: Vec::new(), has_deleted_nodes: false, ..settled });
+        }
+    }
+
+    /// Releases the checkpoint holds of transactions that are durable and left no node to remove, even when a
+    /// long snapshot still needs their versions.
+    pub(crate) fn release_durable(&self, core: &Core) {
+        let durable = core.log().durable();
+        let mut waiting = self.waiting.lock();
+        for settled in waiting.iter_mut().filter(|settled| !settled.has_deleted_nodes && settled.end <= durable) {
+            if let Some(hold) = settled.hold.take() {
+                core.transactions.release_checkpoint(hold);
+            }
+        }
+    }
+}
+
+fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber) -> Result<()> {
+    let Done::Node(tree, version) = done else { return Ok(()) };
+    match version.change {
+        Change::FlagDelete => tree.remove_deleted(&version.bookmark, Some(version), oldest),
+        Change::Insert if version.transaction.committed().is_none() => {
+            tree.remove_deleted(&version.bookmark, None, oldest)
+        }
+        _ => {
+            core.versions.remove(version);
+            Ok(())
+        }
+    }
+}

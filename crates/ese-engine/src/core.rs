@@ -1,0 +1,94 @@
+//! What all databases and sessions of an instance share: cache, log, versions, transactions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use ese_format::LogPosition;
+use parking_lot::{Mutex, RwLock};
+use vfs::Vfs;
+
+use crate::Result;
+use crate::cache::{Cache, FileId, WriteAhead};
+use crate::database::Database;
+use crate::log::LogStream;
+use crate::versions::{TransactionTable, VersionStore};
+
+use crate::cleanup::CleanupQueue;
+
+/// Shared state of one instance. ESE: `INST`.
+#[doc(alias = "INST")]
+pub struct Core {
+    /// The world of files.
+    pub vfs: Arc<dyn Vfs>,
+    /// Page cache; may be shared with other instances.
+    pub cache: Arc<Cache>,
+    /// Versions of changed nodes.
+    pub versions: VersionStore,
+    /// Running transactions.
+    pub transactions: TransactionTable,
+    /// Committed work whose history is to be removed.
+    pub cleanup: CleanupQueue,
+    log: OnceLock<Arc<LogStream>>,
+    databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
+    /// Serialises checkpoints.
+    pub(crate) checkpoint: Mutex<LogPosition>,
+}
+
+impl Core {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, cache: Arc<Cache>, version_store_bytes: usize) -> Arc<Core> {
+        Arc::new(Core {
+            vfs,
+            cache,
+            versions: VersionStore::new(version_store_bytes),
+            transactions: TransactionTable::default(),
+            cleanup: CleanupQueue::default(),
+            log: OnceLock::new(),
+            databases: RwLock::default(),
+            checkpoint: Mutex::new(LogPosition::MIN),
+        })
+    }
+
+    /// The log. Only redo runs before it is opened, and redo writes no records.
+    pub fn log(&self) -> &Arc<LogStream> {
+        self.log.get().expect("the log is open before any session exists")
+    }
+
+    pub(crate) fn open_log(&self, log: Arc<LogStream>) {
+        assert!(self.log.set(log).is_ok(), "the log is opened once");
+    }
+
+    /// Attached databases, by file id.
+    pub fn databases(&self) -> Vec<Arc<Database>> {
+        self.databases.read().values().cloned().collect()
+    }
+
+    /// One attached database.
+    pub fn database(&self, file: FileId) -> Option<Arc<Database>> {
+        self.databases.read().get(&file).cloned()
+    }
+
+    pub(crate) fn add_database(&self, database: Arc<Database>) {
+        self.databases.write().insert(database.file_id, database);
+    }
+
+    pub(crate) fn remove_database(&self, file: FileId) {
+        self.databases.write().remove(&file);
+    }
+}
+
+impl WriteAhead for Core {
+    fn durable(&self) -> LogPosition {
+        // Redo applies only what was read from the log, so everything it does is durable there already.
+        self.log.get().map_or(LogPosition::MAX, |log| log.durable())
+    }
+
+    fn flush(&self, upto: LogPosition) -> Result<()> {
+        self.log.get().map_or(Ok(()), |log| log.flush(upto))
+    }
+
+    fn request(&self, upto: LogPosition) {
+        if let Some(log) = self.log.get() {
+            log.request(upto);
+        }
+    }
+}

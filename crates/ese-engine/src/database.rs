@@ -1,0 +1,210 @@
+//! One attached database: its file, header, counters, and the trees that are open in it.
+//!
+//! Invariants: the header on disk is never ahead of the log nor behind what recovery needs: its generation
+//! marks are raised before a generation is used and lowered only after the pages below the new minimum are
+//! durable. Both copies are written one after the other with a sync between, so one is always whole.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::page::PageFlags;
+use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
+use parking_lot::Mutex;
+use vfs::{DirectoryLock, File, IoReason};
+
+use crate::btree::Tree;
+use crate::cache::{FileId, PageKey, PinnedPage};
+use crate::core::Core;
+use crate::{Error, Result};
+
+/// A database in use. ESE: `FMP`.
+#[doc(alias = "FMP")]
+pub struct Database {
+    /// The instance it belongs to.
+    pub core: Arc<Core>,
+    /// Its file in the cache.
+    pub file_id: FileId,
+    /// Its number in log records. ESE: `dbid`.
+    pub log_id: u8,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Page size of all its pages.
+    pub page_size: PageSize,
+    /// Pages by which the file grows.
+    pub extension_pages: u32,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) header: Mutex<DatabaseHeader>,
+    /// Serialises changes of space trees. Taken after `Tree::structure`.
+    pub(crate) space: Mutex<()>,
+    db_time: AtomicU64,
+    last_tree: AtomicU32,
+    trees: Mutex<HashMap<PageNumber, Arc<Tree>>>,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl Database {
+    /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
+    pub(crate) fn open(
+        core: &Arc<Core>,
+        path: &Path,
+        file: Arc<dyn File>,
+        lock: Box<dyn DirectoryLock>,
+        header: DatabaseHeader,
+        log_id: u8,
+        extension_pages: u32,
+    ) -> Arc<Database> {
+        let file_id = core.cache.attach(file.clone(), core.clone());
+        let database = Arc::new(Database {
+            core: core.clone(),
+            file_id,
+            log_id,
+            path: path.to_path_buf(),
+            page_size: header.page_size,
+            extension_pages: extension_pages.max(16),
+            file,
+            db_time: AtomicU64::new(header.db_time.0),
+            last_tree: AtomicU32::new(header.last_tree.0),
+            header: Mutex::new(header),
+            space: Mutex::new(()),
+            trees: Mutex::default(),
+            _lock: lock,
+        });
+        core.add_database(database.clone());
+        database
+    }
+
+    /// The next database time.
+    pub(crate) fn next_time(&self) -> DbTime {
+        DbTime(self.db_time.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Times up to this one were used (recovery).
+    pub(crate) fn time_used(&self, time: DbTime) {
+        self.db_time.fetch_max(time.0, Ordering::AcqRel);
+    }
+
+    /// The highest time handed out.
+    pub fn db_time(&self) -> DbTime {
+        DbTime(self.db_time.load(Ordering::Acquire))
+    }
+
+    /// A new tree id.
+    pub(crate) fn next_tree_id(&self) -> TreeId {
+        TreeId(self.last_tree.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Ids up to this one are in use (recovery).
+    pub(crate) fn tree_id_used(&self, id: TreeId) {
+        self.last_tree.fetch_max(id.0, Ordering::AcqRel);
+    }
+
+    /// The tree with this root; the same object for everybody, so that its structure lock is one.
+    pub fn tree(self: &Arc<Self>, root: PageNumber, id: TreeId, kind: PageFlags) -> Arc<Tree> {
+        let mut trees = self.trees.lock();
+        let known = trees.get(&root).filter(|tree| tree.id == id).cloned();
+        known.unwrap_or_else(|| {
+            let tree = Arc::new(Tree::new(self.clone(), root, id, kind));
+            trees.insert(root, tree.clone());
+            tree
+        })
+    }
+
+    /// An open tree by its root.
+    pub(crate) fn open_tree(&self, root: PageNumber) -> Option<Arc<Tree>> {
+        self.trees.lock().get(&root).cloned()
+    }
+
+    pub(crate) fn forget_tree(&self, root: PageNumber) {
+        self.trees.lock().remove(&root);
+    }
+
+    /// Drops the references from trees back to the database, so that it can be freed.
+    pub(crate) fn forget_trees(&self) {
+        self.trees.lock().clear();
+    }
+
+    pub(crate) fn page_key(&self, page: PageNumber) -> PageKey {
+        PageKey { file: self.file_id, page }
+    }
+
+    /// Pins a page, reading it if it is not in the cache. No latch may be held.
+    pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
+        self.core.cache.fetch(self.page_key(page))
+    }
+
+    /// Pins a page only if that needs no I/O.
+    pub(crate) fn resident(&self, page: PageNumber) -> Option<PinnedPage> {
+        self.core.cache.resident(self.page_key(page))
+    }
+
+    /// Pins a page that is about to be formatted; whatever the file holds there is not read.
+    pub(crate) fn pin_new(&self, page: PageNumber) -> Result<PinnedPage> {
+        self.core.cache.create(self.page_key(page))
+    }
+
+    /// Pages in the file now.
+    pub(crate) fn file_pages(&self) -> Result<u32> {
+        let bytes = self.file.len().map_err(|e| Error::io(&self.path, &e))?;
+        Ok((bytes / self.page_size.bytes() as u64).saturating_sub(2).min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// Makes the file hold pages up to `last`.
+    pub(crate) fn grow_file(&self, last: PageNumber) -> Result<()> {
+        if self.file_pages()? >= last.get() {
+            return Ok(());
+        }
+        let len = self.page_size.offset_of(last) + self.page_size.bytes() as u64;
+        self.file.grow(len).map_err(|e| Error::io(&self.path, &e))
+    }
+
+    /// Changes the header and makes it durable.
+    pub(crate) fn update_header(&self, change: impl FnOnce(&mut DatabaseHeader)) -> Result<()> {
+        let mut header = self.header.lock();
+        change(&mut header);
+        header.db_time = header.db_time.max(self.db_time());
+        header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
+        write_header(&*self.file, &header)
+    }
+
+    /// Before a generation is used: what it will hold must be replayed for the file to be consistent.
+    pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
+        self.update_header(|header| {
+            if header.state == DatabaseState::DirtyShutdown {
+                header.gen_max_required = generation;
+                header.gen_max_committed = generation;
+                header.gen_max_committed_time = created;
+            }
+        })
+    }
+
+    /// After all pages with changes below `checkpoint` are durable.
+    pub(crate) fn advance_checkpoint(&self, checkpoint: LogPosition) -> Result<()> {
+        let needed = {
+            let header = self.header.lock();
+            header.state == DatabaseState::DirtyShutdown && header.gen_min_required < checkpoint.generation
+        };
+        if !needed {
+            return Ok(());
+        }
+        self.update_header(|header| {
+            header.gen_min_required = checkpoint.generation;
+            header.gen_min_consistent = checkpoint.generation;
+        })
+    }
+}
+
+/// Writes both header copies, syncing after each, so that a crash leaves at least one whole.
+pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
+    let mut page = vfs::IoBuffer::zeroed(header.page_size.bytes());
+    page.copy_from_slice(&header.encode());
+    let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: header: {e}", file.path().display()));
+    for copy in 0..2 {
+        let offset = copy * page.len() as u64;
+        file.write_at(offset, &page, IoReason::DatabaseHeader).map_err(failed)?;
+        file.sync(IoReason::DatabaseHeader).map_err(failed)?;
+    }
+    Ok(())
+}

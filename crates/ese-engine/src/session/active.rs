@@ -1,0 +1,257 @@
+//! The transaction of one session: levels, what it changed, and what it has told the log so far.
+//!
+//! Invariants: Begin records are logged with the first change, so a transaction that only reads leaves no trace;
+//! from before that until its commit record is durable and its deletions are cleaned up, the checkpoint stays at
+//! or before the Begin record.
+
+use std::sync::Arc;
+
+use ese_format::log::record::{Begin, Begin0, BeginLevels, Commit, Commit0, LogRecord, Rollback};
+use ese_format::{LogPosition, PageNumber};
+
+use crate::btree::Tree;
+use crate::cleanup::Settled;
+use crate::core::Core;
+use crate::database::Database;
+use crate::log::RecordBatch;
+use crate::space::SpaceLock;
+use crate::versions::{Change, Transaction, Version, View};
+use crate::{Error, Result};
+
+/// Deepest nesting. ESE: `levelMax`.
+pub const MAX_LEVEL: u8 = 7;
+
+/// Something a transaction did that rollback takes back.
+pub(crate) enum Done {
+    /// A node changed.
+    Node(Arc<Tree>, Arc<Version>),
+    /// A tree was created.
+    Tree(Arc<Database>, PageNumber),
+}
+
+struct Running {
+    transaction: Arc<Transaction>,
+    level: u8,
+    logged_level: u8,
+    hold: Option<LogPosition>,
+    done: Vec<Done>,
+    savepoints: Vec<usize>,
+}
+
+/// A session's transaction state. ESE: `PIB`.
+#[doc(alias = "PIB")]
+pub struct ActiveTransaction {
+    pub(crate) core: Arc<Core>,
+    procid: u16,
+    running: Option<Running>,
+}
+
+impl ActiveTransaction {
+    pub(crate) fn new(core: Arc<Core>, procid: u16) -> ActiveTransaction {
+        ActiveTransaction { core, procid, running: None }
+    }
+
+    /// Continues a transaction that a crash cut off, so that recovery can roll it back.
+    pub(crate) fn resumed(
+        core: Arc<Core>,
+        procid: u16,
+        transaction: Arc<Transaction>,
+        hold: LogPosition,
+        done: Vec<Done>,
+    ) -> ActiveTransaction {
+        let running =
+            Running { transaction, level: 1, logged_level: 1, hold: Some(hold), done, savepoints: vec![0] };
+        ActiveTransaction { core, procid, running: Some(running) }
+    }
+
+    /// Session number in log records.
+    pub fn procid(&self) -> u16 {
+        self.procid
+    }
+
+    /// Nesting depth; 0 outside a transaction.
+    pub fn level(&self) -> u8 {
+        self.running.as_ref().map_or(0, |running| running.level)
+    }
+
+    /// What the session may see now.
+    pub fn view(&self) -> View {
+        match &self.running {
+            Some(running) => View {
+                own: Some(running.transaction.clone()),
+                snapshot: running.transaction.snapshot,
+            },
+            None => View { own: None, snapshot: self.core.transactions.now() },
+        }
+    }
+
+    /// Begins a transaction, or a nested one that can be rolled back on its own.
+    pub fn begin(&mut self) -> Result<()> {
+        match &mut self.running {
+            None => {
+                let transaction = self.core.transactions.begin();
+                self.running = Some(Running {
+                    transaction,
+                    level: 1,
+                    logged_level: 0,
+                    hold: None,
+                    done: Vec::new(),
+                    savepoints: vec![0],
+                });
+            }
+            Some(running) if running.level < MAX_LEVEL => {
+                running.level += 1;
+                running.savepoints.push(running.done.len());
+            }
+            Some(_) => return Err(Error::Usage(format!("transactions nest at most {MAX_LEVEL} deep"))),
+        }
+        Ok(())
+    }
+
+    /// Commits the innermost level. At the outermost, everything becomes visible; the result is where the commit
+    /// record ends, the commit id: the commit is durable once the log is durable up to there. `None` when there
+    /// was nothing to log.
+    pub fn commit(&mut self) -> Result<Option<LogPosition>> {
+        let procid = self.procid;
+        let running = self.running.as_mut().ok_or_else(no_transaction)?;
+        if running.level > 1 {
+            if running.logged_level == running.level {
+                let record = LogRecord::Commit(Commit { procid, level: running.level - 1 });
+                append(&self.core, &[record])?;
+                running.logged_level -= 1;
+            }
+            running.level -= 1;
+            running.savepoints.pop();
+            return Ok(None);
+        }
+        let mut end = None;
+        if running.logged_level > 0 {
+            let core = &self.core;
+            let (number, position) = core.transactions.commit(&running.transaction, |number| {
+                append(core, &[LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number as u32 })])
+            })?;
+            end = Some(position);
+            let done = std::mem::take(&mut running.done);
+            core.cleanup.push(Settled::new(number, position, running.hold.take(), done));
+        }
+        core_end(&self.core, running);
+        self.running = None;
+        Ok(end)
+    }
+
+    /// Takes back everything since the innermost begin. If this fails (log down) the instance is unusable and
+    /// recovery will do it.
+    pub fn rollback(&mut self) -> Result<()> {
+        let running = self.running.as_mut().ok_or_else(no_transaction)?;
+        let savepoint = running.savepoints.last().copied().unwrap_or(0);
+        let mut revived = Vec::new();
+        while running.done.len() > savepoint {
+            let Some(done) = running.done.pop() else { break };
+            if let Err(error) = undo(&done, self.procid, &running.transaction, running.level) {
+                running.done.push(done);
+                return Err(error);
+            }
+            if let Done::Node(_, version) = &done
+                && version.change == Change::Insert
+            {
+                revived.push(done);
+            }
+        }
+        let mut end = LogPosition::MIN;
+        if running.logged_level == running.level {
+            end = append(&self.core, &[LogRecord::Rollback(Rollback { procid: self.procid, levels: 1 })])?;
+            running.logged_level -= 1;
+        }
+        let outermost = running.level == 1;
+        // Undone inserts leave nodes flagged deleted; they go as soon as no snapshot needs what was before.
+        let hold = if outermost { running.hold.take() } else { None };
+        let own_hold = match (hold, running.hold) {
+            (None, Some(position)) if !revived.is_empty() => {
+                self.core.transactions.hold_checkpoint(position);
+                Some(position)
+            }
+            (hold, _) => hold,
+        };
+        let now = self.core.transactions.now();
+        self.core.cleanup.push(Settled::new(now, end, own_hold, revived));
+        if outermost {
+            running.transaction.set_rolled_back();
+            core_end(&self.core, running);
+            self.running = None;
+        } else {
+            running.level -= 1;
+            running.savepoints.pop();
+        }
+        Ok(())
+    }
+
+    /// The records that must come before the transaction's next change, and the identity the change carries.
+    pub(crate) fn prologue(&mut self) -> Result<(Vec<LogRecord>, Arc<Transaction>, u8)> {
+        let procid = self.procid;
+        let core = self.core.clone();
+        let running = self.running.as_mut().ok_or_else(no_transaction)?;
+        let mut records = Vec::new();
+        if running.logged_level == 0 {
+            if running.hold.is_none() {
+                let hold = core.log().tip();
+                core.transactions.hold_checkpoint(hold);
+                running.hold = Some(hold);
+            }
+            let begin0 = running.transaction.snapshot as u32;
+            records.push(LogRecord::Begin0(Begin0 { procid, levels: BeginLevels::new(0, running.level), begin0 }));
+        } else if running.logged_level < running.level {
+            let levels = BeginLevels::new(running.logged_level, running.level - running.logged_level);
+            records.push(LogRecord::Begin(Begin { procid, levels }));
+        }
+        Ok((records, running.transaction.clone(), running.level))
+    }
+
+    /// The change, and the prologue before it, are in the log.
+    pub(crate) fn did(&mut self, done: Done) {
+        if let Some(running) = &mut self.running {
+            running.logged_level = running.level;
+            running.done.push(done);
+        }
+    }
+}
+
+fn undo(done: &Done, procid: u16, transaction: &Arc<Transaction>, level: u8) -> Result<()> {
+    match done {
+        Done::Node(tree, version) => tree.undo(version, procid, transaction, level),
+        Done::Tree(db, root) => {
+            db.forget_tree(*root);
+            SpaceLock::new(db).free_tree(*root)
+        }
+    }
+}
+
+fn core_end(core: &Core, running: &mut Running) {
+    if let Some(hold) = running.hold.take() {
+        core.transactions.release_checkpoint(hold);
+    }
+    core.transactions.end(&running.transaction);
+}
+
+/// Ends of transactions may use the reserve logs of a full disk.
+fn append(core: &Core, records: &[LogRecord]) -> Result<LogPosition> {
+    let mut batch = RecordBatch::new();
+    records.iter().for_each(|record| batch.push(&record.to_bytes()));
+    Ok(core.log().append_privileged(&batch)?.end)
+}
+
+fn no_transaction() -> Error {
+    Error::Usage("no transaction has begun".to_string())
+}
+
+impl Drop for ActiveTransaction {
+    fn drop(&mut self) {
+        while self.running.is_some() {
+            if self.rollback().is_err() {
+                // The log is down; recovery rolls back what is left.
+                if let Some(running) = self.running.take() {
+                    self.core.transactions.end(&running.transaction);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Taking and giving back pages, and growing a tree from its parent up to the file itself.
+
+use std::sync::Arc;
+
+use ese_format::PageNumber;
+use ese_format::log::record::{DatabaseIdInLog, ExtendDb, LogRecord};
+use ese_format::page::{Page, PageFlags};
+use ese_format::space::{Extent, SpaceHeader};
+use parking_lot::MutexGuard;
+
+use super::extents::{self, Found};
+use crate::btree::group::{self, AtomicGroup, Attempt, Shape, Stop};
+use crate::database::Database;
+use crate::{Error, Result};
+
+/// A tree and its two space trees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpaceTrees {
+    pub owner: Shape,
+    pub owned: Shape,
+    pub available: Shape,
+    pub parent: Option<PageNumber>,
+    pub primary_pages: u32,
+}
+
+/// The right to change space trees of a database.
+pub(crate) struct SpaceLock<'a> {
+    pub(super) db: &'a Arc<Database>,
+    _guard: MutexGuard<'a, ()>,
+}
+
+/// Largest extent a tree asks its parent for beyond what it needs, in pages.
+const LARGEST_EXTENT: u32 = 256;
+/// Smallest extent a tree asks for.
+const SMALLEST_EXTENT: u32 = 4;
+
+impl<'a> SpaceLock<'a> {
+    pub fn new(db: &'a Arc<Database>) -> SpaceLock<'a> {
+        SpaceLock { db, _guard: db.space.lock() }
+    }
+
+    /// The space trees of the tree with this root, created if it had none. No latch may be held.
+    pub fn trees(&self, root: PageNumber) -> Result<SpaceTrees> {
+        let (owner, header) = self.header(root)?;
+        if let (Some(owned), Some(available)) = (header.owned_root(), header.available_root()) {
+            return Ok(SpaceTrees {
+                owner,
+                owned: extents::shape(&owner, owned),
+                available: extents::shape(&owner, available),
+                parent: header.parent,
+                primary_pages: header.primary_pages,
+            });
+        }
+        self.convert(owner, header)?;
+        self.trees(root)
+    }
+
+    pub(super) fn header(&self, root: PageNumber) -> Result<(Shape, SpaceHeader)> {
+        let latch = self.db.pin(root)?.read();
+        let page = Page::new(&latch, self.db.page_size);
+        let header = SpaceHeader::decode(page.external_header()).map_err(|e| Error::Corrupt {
+            path: self.db.path.clone(),
+            page: Some(root),
+            what: format!("page {root}: {e}"),
+        })?;
+        let kind = page.flags()
+            & (PageFlags::INDEX | PageFlags::LONG_VALUE | PageFlags::NON_UNIQUE | PageFlags::NEW_RECORD);
+        Ok((Shape { root, id: page.tree(), kind }, header))
+    }
+
+    /// Space trees with at least `pages` available pages, so that taking them needs no growth. No latch held.
+    pub fn prepare(&self, root: PageNumber, pages: u32) -> Result<SpaceTrees> {
+        let trees = self.trees(root)?;
+        let mut available = 0;
+        group::run(self.db, false, |group| {
+            available = 0;
+            extents::find(group, &trees.available, PageNumber::fixed(1), |extent| {
+                available += extent.count;
+                available >= pages
+            })
+        })?;
+        if available < pages {
+            self.grow(&trees, pages - available)?;
+        }
+        Ok(trees)
+    }
+
+    /// Takes the lowest available page. Call [`SpaceLock::prepare`] first.
+    pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> Attempt<PageNumber> {
+        take_first(group, trees, 1)?
+            .map(|extent| extent.last)
+            .ok_or_else(|| Stop::Failed(Error::Corrupt {
+                path: self.db.path.clone(),
+                page: Some(trees.available.root),
+                what: "available-extent tree lost pages it had".to_string(),
+            }))
+    }
+
+    /// Makes an extent of the tree available.
+    pub fn free(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<()> {
+        let mut extent = extent;
+        let behind = extents::find(group, &trees.available, extent.last.plus(1), |_| true)?;
+        if let Some(behind) = behind.filter(|behind| behind.extent.first() == extent.last.plus(1)) {
+            let before = self.before(group, trees, extent)?;
+            let mut count = behind.extent.count + extent.count;
+            if let Some(before) = before {
+                count += before.extent.count;
+                extents::remove(group, &trees.available, &before)?;
+            }
+            // Removing may have moved the node within its leaf.
+            let behind = extents::ending_at(group, &trees.available, behind.extent.last)?.unwrap_or(behind);
+            return extents::resize(group, &trees.available, &behind, count);
+        }
+        if let Some(before) = self.before(group, trees, extent)? {
+            extent.count += before.extent.count;
+            extents::remove(group, &trees.available, &before)?;
+        }
+        let mut spare = |group: &mut AtomicGroup| self.take_page(group, trees);
+        extents::insert(group, &trees.available, extent, &mut spare)
+    }
+
+    fn before(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<Option<Found>> {
+        match PageNumber::new(extent.first().get() - 1) {
+            Some(last) => extents::ending_at(group, &trees.available, last),
+            None => Ok(None),
+        }
+    }
+
+    /// Adds at least `need` available pages to the tree.
+    fn grow(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
+        let Some(parent) = trees.parent else { return self.grow_file(trees, need) };
+        let owned = self.owned_pages(trees)?;
+        let wanted = (owned / 8).clamp(SMALLEST_EXTENT, LARGEST_EXTENT).max(need);
+        self.with_extent(parent, need, wanted, |lock, group, extent| {
+            let extent = lock.own(group, trees, extent)?;
+            lock.free(group, trees, extent)
+        })
+    }
+
+    /// Takes an extent of `need..=wanted` pages out of a parent tree and uses it in the same group.
+    pub(super) fn with_extent<T>(
+        &self,
+        parent: PageNumber,
+        need: u32,
+        wanted: u32,
+        mut work: impl FnMut(&Self, &mut AtomicGroup, Extent) -> Attempt<T>,
+    ) -> Result<T> {
+        let parent = self.trees(parent)?;
+        loop {
+            let mut done = None;
+            group::run(self.db, false, |group| {
+                done = None;
+                let first = PageNumber::fixed(1);
+                let mut count = wanted;
+                let mut found = extents::find(group, &parent.available, first, |extent| extent.count >= wanted)?;
+                if found.is_none() {
+                    let mut largest = 0;
+                    extents::find(group, &parent.available, first, |extent| {
+                        largest = largest.max(extent.count);
+                        false
+                    })?;
+                    // A parent that has most of what is wanted is not grown for the rest.
+                    if largest >= need.max(wanted / 2) {
+                        count = largest;
+                        found = extents::find(group, &parent.available, first, |e| e.count >= largest)?;
+                    }
+                }
+                let Some(found) = found else { return Ok(()) };
+                let extent = take_from(group, &parent, &found, count)?;
+                done = Some(work(self, group, extent)?);
+                Ok(())
+            })?;
+            match done {
+                Some(value) => return Ok(value),
+                None => self.grow(&parent, wanted)?,
+            }
+        }
+    }
+
+    /// Enters an extent into the owned extents, joined to a neighbour. Returns the part that is left after the
+    /// owned-extent tree took pages to split, which come from the extent itself.
+    pub(super) fn own(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<Extent> {
+        let mut merged = extent;
+        let behind = extents::find(group, &trees.owned, extent.last.plus(1), |_| true)?;
+        if let Some(behind) = behind.filter(|behind| behind.extent.first() == extent.last.plus(1)) {
+            extents::resize(group, &trees.owned, &behind, behind.extent.count + extent.count)?;
+            return Ok(extent);
+        }
+        let last_before = PageNumber::new(extent.first().get() - 1);
+        let before = last_before.map(|last| extents::ending_at(group, &trees.owned, last)).transpose()?.flatten();
+        if let Some(before) = before {
+            merged.count += before.extent.count;
+            extents::remove(group, &trees.owned, &before)?;
+        }
+        let mut left = extent;
+        let mut spare = |_: &mut AtomicGroup| {
+            let page = left.first();
+            left.count -= 1;
+            if left.count == 0 { Err(Stop::Failed(Error::Usage("extent too small".into()))) } else { Ok(page) }
+        };
+        extents::insert(group, &trees.owned, merged, &mut spare)?;
+        Ok(left)
+    }
+
+    pub(super) fn owned_pages(&self, trees: &SpaceTrees) -> Result<u32> {
+        let mut owned = 0u32;
+        group::run(self.db, false, |group| {
+            owned = 0;
+            extents::find(group, &trees.owned, PageNumber::fixed(1), |extent| {
+                owned = owned.saturating_add(extent.count);
+                false
+            })
+        })?;
+        Ok(owned)
+    }
+
+    /// The extents a tree owns, in order.
+    pub(super) fn owned_extents(&self, trees: &SpaceTrees) -> Result<Vec<Extent>> {
+        let mut all = Vec::new();
+        group::run(self.db, false, |group| {
+            all.clear();
+            extents::find(group, &trees.owned, PageNumber::fixed(1), |extent| {
+                all.push(*extent);
+                false
+            })
+        })?;
+        Ok(all)
+    }
+
+    /// Extends the file; the new pages become available to the system root.
+    fn grow_file(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
+        let owned = self.owned_extents(trees)?.last().map_or(0, |extent| extent.last.get());
+        let step = self.db.extension_pages;
+        let count = need.max(step).div_ceil(step).saturating_mul(step);
+        let last = owned.checked_add(count).and_then(PageNumber::new).ok_or_else(|| {
+            Error::Usage(format!("{}: database has reached its largest size", self.db.path.display()))
+        })?;
+        self.db.grow_file(last)?;
+        group::run(self.db, false, |group| {
+            let database = DatabaseIdInLog(self.db.log_id);
+            group.record(LogRecord::ExtendDb(ExtendDb { database, last }));
+            let extent = self.own(group, trees, Extent { last, count })?;
+            self.free(group, trees, extent)
+        })
+    }
+}
+
+fn take_from(group: &mut AtomicGroup, trees: &SpaceTrees, found: &Found, count: u32) -> Attempt<Extent> {
+    let first = found.extent.first();
+    if found.extent.count <= count {
+        extents::remove(group, &trees.available, found)?;
+        return Ok(found.extent);
+    }
+    extents::resize(group, &trees.available, found, found.extent.count - count)?;
+    Ok(Extent::starting_at(first, count))
+}
+
+fn take_first(group: &mut AtomicGroup, trees: &SpaceTrees, count: u32) -> Attempt<Option<Extent>> {
+    match extents::find(group, &trees.available, PageNumber::fixed(1), |extent| extent.count >= count)? {
+        Some(found) => take_from(group, trees, &found, count).map(Some),
+        None => Ok(None),
+    }
+}

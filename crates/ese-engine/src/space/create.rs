@@ -1,0 +1,171 @@
+//! New trees, trees that outgrow their first extent, and trees that give everything back.
+
+use ese_format::log::record::{ConvertFdp, CreateMultiExtentFdp, LogRecord, PageChangeFlags};
+use ese_format::page::{NodeFlags, PageFlags, PageMut};
+use ese_format::space::{Extent, SpaceHeader, SplitReserve};
+use ese_format::{PageNumber, PageSize, TreeId};
+
+use super::allocate::SpaceLock;
+use crate::Result;
+use crate::btree::group::{self, AtomicGroup, Attempt, Shape};
+
+impl SpaceLock<'_> {
+    /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`. `with` adds
+    /// to the same group.
+    pub fn create_tree(
+        &self,
+        parent: PageNumber,
+        id: TreeId,
+        kind: PageFlags,
+        pages: u32,
+        mut with: impl FnMut(&mut AtomicGroup, PageNumber) -> Attempt<()>,
+    ) -> Result<PageNumber> {
+        let pages = pages.max(3);
+        self.with_extent(parent, pages, pages, |lock, group, extent| {
+            let root = extent.first();
+            let time = lock.db.next_time();
+            group.new_page(root)?;
+            let record = CreateMultiExtentFdp {
+                change: group.change(root, time, 0, PageChangeFlags::empty())?,
+                tree: id,
+                owned_root: root.plus(1),
+                available_root: root.plus(2),
+                parent_root: Some(parent),
+                primary_pages: extent.count as i32,
+                page_flags: kind.bits(),
+            };
+            for page in [root, root.plus(1), root.plus(2)] {
+                let size = lock.db.page_size;
+                let mut page = create_root_pages(group.new_page(page)?, size, page, &record);
+                page.set_db_time(time);
+            }
+            group.record(LogRecord::CreateMultiExtentFdp(record));
+            with(group, root)?;
+            Ok(root)
+        })
+    }
+
+    /// Gives all pages of a tree back to its parent. Nobody may use the tree any more.
+    pub fn free_tree(&self, root: PageNumber) -> Result<()> {
+        let trees = self.trees(root)?;
+        let Some(parent) = trees.parent else { return Ok(()) };
+        let parent = self.trees(parent)?;
+        let extents = self.owned_extents(&trees)?;
+        group::run(self.db, true, |group| {
+            for extent in &extents {
+                self.free(group, &parent, *extent)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives space trees to a tree that so far lives in one extent.
+    pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
+        let parent = header.parent.unwrap_or(PageNumber::fixed(1));
+        self.with_extent(parent, 2, 4, |lock, group, extent| {
+            let time = lock.db.next_time();
+            let record = ConvertFdp {
+                change: group.change(owner.root, time, 0, PageChangeFlags::empty())?,
+                tree: owner.id,
+                owned_root: extent.first(),
+                available_root: extent.first().plus(1),
+                parent_root: header.parent,
+                secondary_first: extent.first(),
+                primary_pages: header.primary_pages as i32,
+                secondary_pages: extent.count as i32,
+                available_bits: header.available_bitmap().unwrap_or(0),
+                page_flags: owner.kind.bits(),
+            };
+            let size = lock.db.page_size;
+            for page in [record.owned_root, record.available_root] {
+                let mut page = convert_root_pages(group.new_page(page)?, size, page, &record);
+                page.set_db_time(time);
+            }
+            let mut root = group.page_mut(owner.root)?;
+            let converted = SpaceHeader {
+                multiple: true,
+                owned_root_or_bitmap: record.owned_root.get(),
+                ..header
+            };
+            let mut external = root.as_page().external_header().to_vec();
+            converted.update(&mut external);
+            let applied = root.set_external_header(&external).map_err(|_| "root has no room for its space header");
+            root.set_db_time(time);
+            group.done(owner.root, applied, LogRecord::ConvertFdp2(record))
+        })
+    }
+}
+
+fn empty_space_root(bytes: &mut [u8], size: PageSize, page: PageNumber, id: TreeId, kind: PageFlags) -> PageMut<'_> {
+    let flags = kind | PageFlags::ROOT | PageFlags::LEAF | PageFlags::SPACE;
+    let mut root = PageMut::format(bytes, size, page, id, flags);
+    let placed = root.set_external_header(&SplitReserve::default().encode());
+    debug_assert!(placed.is_ok(), "an empty page has room for 16 bytes");
+    root
+}
+
+fn put_extents(root: &mut PageMut<'_>, mut extents: Vec<Extent>) {
+    extents.retain(|extent| extent.count > 0);
+    extents.sort_by_key(|extent| extent.last);
+    for (line, extent) in extents.iter().enumerate() {
+        let placed = root.insert_node(line, NodeFlags::empty(), &extent.key(), &extent.data());
+        debug_assert!(placed.is_ok(), "an empty page has room for a few extents");
+    }
+}
+
+/// The page of a new tree that has this number: its root, or the root of one of its space trees.
+pub(crate) fn create_root_pages<'a>(
+    bytes: &'a mut [u8],
+    size: PageSize,
+    page: PageNumber,
+    record: &CreateMultiExtentFdp,
+) -> PageMut<'a> {
+    let kind = PageFlags::from_bits_retain(record.page_flags);
+    let count = record.primary_pages.max(3) as u32;
+    let last = record.change.page.plus(count - 1);
+    if page == record.change.page {
+        let flags = kind | PageFlags::ROOT | PageFlags::LEAF;
+        let mut root = PageMut::format(bytes, size, page, record.tree, flags);
+        let non_unique = kind.contains(PageFlags::NON_UNIQUE);
+        let header = SpaceHeader::multiple(count, record.parent_root, non_unique, record.owned_root);
+        let placed = root.set_external_header(&header.encode());
+        debug_assert!(placed.is_ok(), "an empty page has room for 16 bytes");
+        return root;
+    }
+    let mut root = empty_space_root(bytes, size, page, record.tree, kind);
+    let available = if page == record.available_root { count - 3 } else { count };
+    put_extents(&mut root, vec![Extent { last, count: available }]);
+    root
+}
+
+/// The page of a converted tree's new extent that has this number: the root of one of its space trees.
+pub(crate) fn convert_root_pages<'a>(
+    bytes: &'a mut [u8],
+    size: PageSize,
+    page: PageNumber,
+    record: &ConvertFdp,
+) -> PageMut<'a> {
+    let kind = PageFlags::from_bits_retain(record.page_flags);
+    let mut root = empty_space_root(bytes, size, page, record.tree, kind);
+    let tree_root = record.change.page;
+    let (primary, secondary) = (record.primary_pages.max(1) as u32, record.secondary_pages.max(2) as u32);
+    let extents = if page == record.owned_root {
+        vec![Extent::starting_at(tree_root, primary), Extent::starting_at(record.secondary_first, secondary)]
+    } else {
+        let mut free: Vec<Extent> = Vec::new();
+        for offset in 1..primary {
+            // Pages beyond the bitmap have never been used.
+            let is_free = offset > 32 || record.available_bits >> (offset - 1) & 1 == 1;
+            let page = tree_root.plus(offset);
+            match free.last_mut() {
+                Some(run) if is_free && run.last.plus(1) == page => *run = Extent { last: page, count: run.count + 1 },
+                _ if is_free => free.push(Extent { last: page, count: 1 }),
+                _ => {}
+            }
+        }
+        free.push(Extent { last: record.secondary_first.plus(secondary - 1), count: secondary - 2 });
+        free
+    };
+    put_extents(&mut root, extents);
+    root
+}

@@ -1,0 +1,162 @@
+//! One space tree: find, add and remove extents.
+
+use ese_format::PageNumber;
+use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
+use ese_format::space::Extent;
+
+use crate::Error;
+use crate::btree::group::{AtomicGroup, Attempt, Shape, Stop};
+use crate::btree::split::{self, Incoming};
+
+/// Where an extent stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub page: PageNumber,
+    pub line: usize,
+    pub extent: Extent,
+}
+
+fn damaged(group: &AtomicGroup, page: PageNumber, what: &str) -> Stop {
+    Stop::Failed(Error::Corrupt {
+        path: group.db.path.clone(),
+        page: Some(page),
+        what: format!("page {page}: space tree: {what}"),
+    })
+}
+
+/// Root to leaf for the extent key.
+fn path(group: &mut AtomicGroup, tree: &Shape, key: &[u8]) -> Attempt<Vec<PageNumber>> {
+    let mut path = vec![tree.root];
+    loop {
+        let at = path[path.len() - 1];
+        let page = group.page(at)?;
+        if page.is_leaf() {
+            return Ok(path);
+        }
+        let child = page.child_for(key).map(|(_, child)| child);
+        let child = child.filter(|_| path.len() < 12).ok_or_else(|| damaged(group, at, "no child for an extent"))?;
+        path.push(child);
+    }
+}
+
+fn extent_at(page: &Page<'_>, line: usize) -> Option<Extent> {
+    let node = page.node(line).filter(|node| !node.flags.contains(NodeFlags::DELETED))?;
+    Extent::decode(&node.key_to_vec(), node.data).ok().map(|(extent, _)| extent)
+}
+
+/// First extent at or after `key` that `wanted` accepts.
+pub(crate) fn find(
+    group: &mut AtomicGroup,
+    tree: &Shape,
+    key: PageNumber,
+    mut wanted: impl FnMut(&Extent) -> bool,
+) -> Attempt<Option<Found>> {
+    let key = key.get().to_be_bytes();
+    let mut at = path(group, tree, &key)?.pop().unwrap_or(tree.root);
+    let mut from = group.page(at)?.lower_bound(&key).0;
+    loop {
+        let page = group.page(at)?;
+        for line in from..page.node_count() {
+            if let Some(extent) = extent_at(&page, line)
+                && wanted(&extent)
+            {
+                return Ok(Some(Found { page: at, line, extent }));
+            }
+        }
+        match page.next() {
+            Some(next) => (at, from) = (next, 0),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// The extent that ends at `last`, if it is in the tree.
+pub(crate) fn ending_at(group: &mut AtomicGroup, tree: &Shape, last: PageNumber) -> Attempt<Option<Found>> {
+    let leaf = path(group, tree, &last.get().to_be_bytes())?.pop().unwrap_or(tree.root);
+    let page = group.page(leaf)?;
+    let (line, exact) = page.lower_bound(&last.get().to_be_bytes());
+    Ok(extent_at(&page, line).filter(|_| exact).map(|extent| Found { page: leaf, line, extent }))
+}
+
+/// Removes an extent; the leaf keeps a deleted node rather than becoming empty.
+pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> Attempt<()> {
+    let page = group.page(found.page)?;
+    if page.node_count() > 1 || page.is_root() {
+        group.delete(tree, found.page, found.line)
+    } else {
+        group.flag_delete(tree, found.page, found.line)
+    }
+}
+
+/// Sets the size of an extent; its last page stays.
+pub(crate) fn resize(group: &mut AtomicGroup, tree: &Shape, found: &Found, count: u32) -> Attempt<()> {
+    let extent = Extent { last: found.extent.last, count };
+    group.replace(tree, found.page, found.line, &extent.data())
+}
+
+/// Adds an extent. Pages for splitting the space tree come from `spare`.
+pub(crate) fn insert(
+    group: &mut AtomicGroup,
+    tree: &Shape,
+    extent: Extent,
+    spare: &mut dyn FnMut(&mut AtomicGroup) -> Attempt<PageNumber>,
+) -> Attempt<()> {
+    let (key, data) = (extent.key(), extent.data());
+    loop {
+        let path = path(group, tree, &key)?;
+        let leaf = path[path.len() - 1];
+        let page = group.page(leaf)?;
+        let (line, exact) = page.lower_bound(&key);
+        if exact {
+            // A placeholder for the same page: it goes, which may leave the leaf empty for a moment.
+            if extent_at(&page, line).is_some() {
+                return Err(damaged(group, leaf, "extent is there already"));
+            }
+            group.delete(tree, leaf, line)?;
+            return group.insert(tree, leaf, line, &key, &data);
+        }
+        if page.free_bytes() >= node_space(key.len(), false, data.len()) {
+            return group.insert(tree, leaf, line, &key, &data);
+        }
+        let incoming = Incoming { line, key: &key, data: &data };
+        if make_room(group, tree, &path, path.len() - 1, Some(incoming), spare)? {
+            return Ok(());
+        }
+    }
+}
+
+/// One step towards room on `path[level]`: splits it, or the lowest ancestor that must be split first. True when
+/// the incoming node is in place.
+fn make_room(
+    group: &mut AtomicGroup,
+    tree: &Shape,
+    path: &[PageNumber],
+    level: usize,
+    incoming: Option<Incoming<'_>>,
+    spare: &mut dyn FnMut(&mut AtomicGroup) -> Attempt<PageNumber>,
+) -> Attempt<bool> {
+    let new = spare(group)?;
+    let at = path[level];
+    if level == 0 {
+        split::split_root(group, tree, new)?;
+        return Ok(false);
+    }
+    // Taking the spare page may have changed this very leaf; the cut is made for what is there now.
+    let page = group.page(at)?;
+    let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });
+    let cut = split::choose_cut(tree, &page, incoming).ok_or_else(|| damaged(group, at, "page cannot be split"))?;
+    let parent = path[level - 1];
+    if group.page(parent)?.free_bytes() < node_space(cut.separator.len(), false, 4) {
+        return make_room(group, tree, path, level - 1, None, &mut |_| Ok(new));
+    }
+    split::split_page(group, tree, parent, at, new, &cut)?;
+    let Some(incoming) = incoming else { return Ok(false) };
+    let (page, line) = if cut.incoming_right { (new, incoming.line - cut.line) } else { (at, incoming.line) };
+    group.insert(tree, page, line, incoming.key, incoming.data)?;
+    Ok(true)
+}
+
+/// A space tree of the tree with this root.
+pub(crate) fn shape(owner: &Shape, root: PageNumber) -> Shape {
+    Shape { root, id: owner.id, kind: owner.kind | PageFlags::SPACE }
+}

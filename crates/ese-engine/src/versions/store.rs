@@ -1,0 +1,284 @@
+//! The version store: for each changed node the chain of its states, newest last.
+//!
+//! Invariants: a chain is only changed under the write latch of the node's page, so a reader holding the page
+//! latch sees node and chain agree; bytes never exceed the limit; versions leave the chain when their
+//! transaction is undone or when no snapshot needs the state before them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use ese_format::{LogPosition, PageNumber};
+use parking_lot::Mutex;
+
+use super::{Transaction, View};
+use crate::cache::FileId;
+use crate::{Error, Result};
+
+/// What a change did to its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The record came into being (also by re-using a node flagged deleted).
+    Insert,
+    /// The record was flagged deleted.
+    FlagDelete,
+    /// The data was replaced; `before` is what it was.
+    Replace {
+        /// Data before the change.
+        before: Box<[u8]>,
+    },
+    /// Recovery only: a replace whose before-image has not been met in the log yet.
+    ReplaceUnknown,
+}
+
+/// One change of one node by one transaction. ESE: `RCE`.
+#[doc(alias = "RCE")]
+#[derive(Debug)]
+pub struct Version {
+    /// Tree, by its database and root page.
+    pub tree: (FileId, PageNumber),
+    /// Key, with the data appended in non-unique trees.
+    pub bookmark: Box<[u8]>,
+    /// How many bytes of the bookmark are the key.
+    pub key_len: usize,
+    /// Who did it.
+    pub transaction: Arc<Transaction>,
+    /// Ties log records about this change together. ESE: `rceid`.
+    pub id: u32,
+    /// Transaction level at which it was done.
+    pub level: u8,
+    /// What it did.
+    pub change: Change,
+    /// Set when undone or when its transaction committed: the before-image need not be logged any more.
+    pub settled: AtomicBool,
+    /// Where the deferred before-image was logged, if it was.
+    pub undo_logged: Mutex<Option<LogPosition>>,
+}
+
+impl Version {
+    fn bytes(&self) -> usize {
+        let before = if let Change::Replace { before } = &self.change { before.len() } else { 0 };
+        std::mem::size_of::<Version>() + 64 + self.bookmark.len() + before
+    }
+
+    fn is_for(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> bool {
+        self.tree == tree && *self.bookmark == *bookmark
+    }
+}
+
+/// The state of a node as one reader sees it.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// Whether the record exists for the reader.
+    pub exists: bool,
+    /// When set, the data is this version's before-image and not what stands in the page.
+    pub before: Option<Arc<Version>>,
+}
+
+impl Resolved {
+    /// The data to show, given what stands in the page.
+    pub fn data<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
+        match self.before.as_deref().map(|version| &version.change) {
+            Some(Change::Replace { before }) => before,
+            _ => stored,
+        }
+    }
+}
+
+const SHARDS: usize = 64;
+type Chains = HashMap<u64, Vec<Arc<Version>>, BuildHasherDefault<DefaultHasher>>;
+
+/// All versions of an instance.
+pub struct VersionStore {
+    shards: Vec<Mutex<Chains>>,
+    bytes: AtomicUsize,
+    count: AtomicUsize,
+    limit: usize,
+    next_id: AtomicU32,
+}
+
+impl VersionStore {
+    /// A store that holds at most `limit` bytes.
+    pub fn new(limit: usize) -> VersionStore {
+        VersionStore {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            bytes: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
+            limit,
+            next_id: AtomicU32::new(1),
+        }
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A number for the next change.
+    pub fn next_id(&self) -> u32 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Numbers up to `id` were used before a crash.
+    pub fn ids_used(&self, id: u32) {
+        self.next_id.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Fails when another change would exceed the limit. Undo needs no room, so rollback always works.
+    pub fn check_room(&self) -> Result<()> {
+        if self.bytes() >= self.limit {
+            return Err(Error::VersionStoreFull { limit_bytes: self.limit });
+        }
+        Ok(())
+    }
+
+    /// Adds a change as the newest of its node. The caller holds the page's write latch.
+    pub fn add(&self, version: Arc<Version>) {
+        self.bytes.fetch_add(version.bytes(), Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let hash = hash_of(version.tree, &version.bookmark);
+        self.shard(hash).lock().entry(hash).or_default().push(version);
+    }
+
+    /// Removes a change that was undone or is history. The caller holds the page's write latch when it was undone.
+    pub fn remove(&self, version: &Arc<Version>) {
+        version.settled.store(true, Ordering::Release);
+        let hash = hash_of(version.tree, &version.bookmark);
+        let mut shard = self.shard(hash).lock();
+        let Some(chain) = shard.get_mut(&hash) else { return };
+        if let Some(at) = chain.iter().position(|other| Arc::ptr_eq(other, version)) {
+            chain.remove(at);
+            self.bytes.fetch_sub(version.bytes(), Ordering::Relaxed);
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        if chain.is_empty() {
+            shard.remove(&hash);
+        }
+    }
+
+    /// The newest change of a node that is still remembered.
+    pub fn newest(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> Option<Arc<Version>> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let hash = hash_of(tree, bookmark);
+        let shard = self.shard(hash).lock();
+        shard.get(&hash)?.iter().rev().find(|version| version.is_for(tree, bookmark)).cloned()
+    }
+
+    /// The node's state for `view`, starting from what stands in the page.
+    pub fn resolve(
+        &self,
+        tree: (FileId, PageNumber),
+        bookmark: &[u8],
+        deleted: bool,
+        view: &View,
+    ) -> Resolved {
+        let mut state = Resolved { exists: !deleted, before: None };
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return state;
+        }
+        let hash = hash_of(tree, bookmark);
+        let shard = self.shard(hash).lock();
+        let Some(chain) = shard.get(&hash) else { return state };
+        for version in chain.iter().rev().filter(|version| version.is_for(tree, bookmark)) {
+            if view.sees(&version.transaction) {
+                break;
+            }
+            match version.change {
+                Change::Insert => state.exists = false,
+                Change::FlagDelete => state.exists = true,
+                Change::Replace { .. } | Change::ReplaceUnknown => state.before = Some(version.clone()),
+            }
+        }
+        state
+    }
+
+    /// Whether `view` must not change the node, because someone it cannot see changed it first.
+    pub fn conflicts(&self, tree: (FileId, PageNumber), bookmark: &[u8], view: &View) -> bool {
+        self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
+    }
+
+    /// Bytes that must stay free in the node's page so that undoing uncommitted replaces always fits.
+    pub fn undo_growth(&self, tree: (FileId, PageNumber), bookmark: &[u8], stored_len: usize) -> usize {
+        let hash = hash_of(tree, bookmark);
+        let shard = self.shard(hash).lock();
+        let Some(chain) = shard.get(&hash) else { return 0 };
+        let longest = chain
+            .iter()
+            .filter(|version| version.is_for(tree, bookmark) && version.transaction.is_running())
+            .map(|version| if let Change::Replace { before } = &version.change { before.len() } else { 0 })
+            .max();
+        longest.unwrap_or(0).saturating_sub(stored_len)
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<Chains> {
+        &self.shards[(hash >> 58) as usize % SHARDS]
+    }
+}
+
+fn hash_of(tree: (FileId, PageNumber), bookmark: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (tree.0.0, tree.1).hash(&mut hasher);
+    hasher.write(bookmark);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TREE: (FileId, PageNumber) = (FileId(0), PageNumber::fixed(31));
+
+    fn change(store: &VersionStore, transaction: &Arc<Transaction>, key: &[u8], change: Change) -> Arc<Version> {
+        let version = Arc::new(Version {
+            tree: TREE,
+            bookmark: key.into(),
+            key_len: key.len(),
+            transaction: transaction.clone(),
+            id: store.next_id(),
+            level: 1,
+            change,
+            settled: AtomicBool::new(false),
+            undo_logged: Mutex::new(None),
+        });
+        store.add(version.clone());
+        version
+    }
+
+    #[test]
+    fn older_snapshots_see_older_states() {
+        let (table, store) = (super::super::TransactionTable::default(), VersionStore::new(1 << 20));
+        let first = table.begin();
+        let before = table.begin();
+        change(&store, &first, b"k", Change::Insert);
+        table.commit::<(), ()>(&first, |_| Ok(())).unwrap();
+        let middle = table.begin();
+        let second = table.begin();
+        change(&store, &second, b"k", Change::Replace { before: b"one"[..].into() });
+        change(&store, &second, b"k", Change::FlagDelete);
+        let view = |t: &Arc<Transaction>| View { own: Some(t.clone()), snapshot: t.snapshot };
+        assert!(!store.resolve(TREE, b"k", true, &view(&before)).exists);
+        let seen = store.resolve(TREE, b"k", true, &view(&middle));
+        assert!(seen.exists);
+        assert_eq!(seen.data(b"two"), b"one");
+        assert!(!store.resolve(TREE, b"k", true, &view(&second)).exists);
+        assert!(store.conflicts(TREE, b"k", &view(&middle)) && !store.conflicts(TREE, b"k", &view(&second)));
+        assert_eq!(store.undo_growth(TREE, b"k", 1), 2);
+    }
+
+    #[test]
+    fn the_limit_holds_and_removal_gives_room_back() {
+        let (table, store) = (super::super::TransactionTable::default(), VersionStore::new(4096));
+        let t = table.begin();
+        let mut all = Vec::new();
+        while store.check_room().is_ok() {
+            all.push(change(&store, &t, &all.len().to_be_bytes(), Change::Insert));
+        }
+        assert!(all.len() > 5);
+        all.iter().for_each(|version| store.remove(version));
+        assert_eq!(store.bytes(), 0);
+        assert!(store.newest(TREE, &0usize.to_be_bytes()).is_none());
+    }
+}
