@@ -1,4 +1,5 @@
 //! Development only: simulated worlds, the corpus of real files, independent readers, fuzz entry points.
 
 pub mod corpus;
+pub mod fuzz;
 pub mod readers;

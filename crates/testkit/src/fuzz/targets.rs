@@ -1,0 +1,138 @@
+//! The targets and the properties they assert.
+
+use ese_format::checkpoint::Checkpoint;
+use ese_format::checksum::{
+    PageVerdict, SegmentVerdict, header_checksum, seal_page, verify_page, verify_segment,
+};
+use ese_format::header::DatabaseHeader;
+use ese_format::log::record::{LogRecord, record_len};
+use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, validate};
+use ese_format::space::{Extent, SpaceHeader, SplitReserve};
+use ese_format::{PageNumber, PageSize};
+
+/// The page size an input of this length stands for: the largest it fills, or 4 KiB.
+fn page_size(len: usize) -> PageSize {
+    let sizes = [PageSize::KIB_32, PageSize::KIB_16, PageSize::KIB_8];
+    sizes.into_iter().find(|size| len >= size.bytes()).unwrap_or(PageSize::KIB_4)
+}
+
+/// A database page: any bytes can be looked at; a valid page stays valid whatever is done to it.
+pub fn page(data: &[u8]) {
+    let size = page_size(data.len());
+    let mut bytes = data.to_vec();
+    bytes.resize(size.bytes(), 0);
+    let number = PageNumber::fixed(7);
+    let verdict = verify_page(&mut bytes, size, number);
+    if matches!(verdict, PageVerdict::Repaired { .. }) {
+        assert_eq!(verify_page(&mut bytes, size, number), PageVerdict::Good, "repaired, but not good");
+    }
+    // Lines of a page that was given back or never filled are stale, and validation leaves them alone.
+    let stale = PageFlags::EMPTY | PageFlags::PRE_INIT;
+    let view = Page::new(&bytes, size);
+    let in_use = !view.flags().intersects(stale) && view.db_time().0 < u64::MAX - 3;
+    let valid = in_use && validate(&bytes, size).is_ok();
+    look(&Page::new(&bytes, size), valid);
+    // Editing must not panic even on pages that are not valid.
+    edit(&mut bytes, size, valid);
+    seal_page(&mut bytes, size, number);
+    assert_eq!(verify_page(&mut bytes, size, number), PageVerdict::Good, "sealed, but not good");
+}
+
+fn look(page: &Page<'_>, valid: bool) {
+    let count = page.node_count();
+    let decoded = page.nodes().take(count).count();
+    if valid {
+        assert_eq!(decoded, count, "a valid page has a node that cannot be decoded");
+    }
+    for node in page.nodes() {
+        let key = node.key_to_vec();
+        assert_eq!(node.cmp_key(&key), std::cmp::Ordering::Equal);
+        assert!(page.lower_bound(&key).0 <= count);
+        let key_data = [key.as_slice(), node.data].concat();
+        assert_eq!(node.cmp_key_data(&key_data), std::cmp::Ordering::Equal);
+        let _ = (page.lower_bound_key_data(&key_data), page.child_for(&key), node.child());
+        let _ = Extent::decode(&key, node.data);
+    }
+    let _ = SpaceHeader::decode(page.external_header());
+    let _ = SplitReserve::decode(page.external_header());
+    let _ = (page.prefix(), page.contiguous_free(), page.used_space(0..count), page.prefix_for(0..count));
+}
+
+fn edit(bytes: &mut [u8], size: PageSize, valid: bool) {
+    let check = |bytes: &[u8], what: &str| {
+        // A leaf whose last node goes may be empty; everything else has to stay as good as it was.
+        if valid {
+            assert_eq!(validate(bytes, size), Ok(()), "{what} broke a valid page");
+        }
+    };
+    let mut page = PageMut::new(bytes, size);
+    // Room held back for rollbacks is for whoever edits to respect.
+    page.set_uncommitted_free(0);
+    let count = page.as_page().node_count();
+    let last_key = count.checked_sub(1).and_then(|last| Some(page.as_page().node(last)?.key_to_vec()));
+    let leaf = page.as_page().is_leaf();
+    if leaf {
+        let key = [last_key.unwrap_or_default().as_slice(), b"more"].concat();
+        let _ = page.insert_node(count, NodeFlags::VERSIONED, &key, b"data of the new node");
+        check(bytes, "insert");
+        let mut page = PageMut::new(bytes, size);
+        let _ = page.replace_data(0, &[0x55; 300]);
+        check(bytes, "a growing replace");
+        let mut page = PageMut::new(bytes, size);
+        let _ = page.replace_data(count, b"x");
+        check(bytes, "a shrinking replace");
+    }
+    let mut page = PageMut::new(bytes, size);
+    page.delete_node(count / 2);
+    if leaf {
+        check(bytes, "delete");
+    }
+}
+
+/// A database header or a checkpoint page: what decodes survives encoding.
+pub fn header(data: &[u8]) {
+    // Mutants come here with a wrong checksum; with a right one they get further.
+    let mut sealed = data.to_vec();
+    if let Some(page) = sealed.get_mut(..4096) {
+        let checksum = header_checksum(page);
+        page[..4].copy_from_slice(&checksum.to_le_bytes());
+    }
+    let data = sealed.as_slice();
+    let _ = DatabaseHeader::read_from_start(data);
+    if let Ok(header) = DatabaseHeader::decode(data) {
+        let len = header.page_size.bytes();
+        let mut encoded = header.encode();
+        // A stored page size of 0 means 4096 and is written as such.
+        let stored_zero = data[236..240] == [0; 4];
+        if stored_zero {
+            encoded[..4].copy_from_slice(&data[..4]);
+            encoded[236..240].fill(0);
+        }
+        assert!(encoded == data[..len], "a header changed by decoding and encoding");
+    }
+    if let Ok(checkpoint) = Checkpoint::decode(data) {
+        let _ = checkpoint.attachments();
+        // What follows the known fields is not kept.
+        assert_eq!(Checkpoint::decode(&checkpoint.encode()), Ok(checkpoint), "a checkpoint changed");
+    }
+}
+
+/// A log segment: its checksum, and the records in it, each encoding to the bytes it came from.
+pub fn log_segment(data: &[u8]) {
+    let mut segment = data.to_vec();
+    segment.resize(4096, 0);
+    if verify_segment(&mut segment, 1) == SegmentVerdict::Repaired {
+        assert_eq!(verify_segment(&mut segment, 1), SegmentVerdict::Good, "repaired, but not good");
+    }
+    let mut rest = &segment[40..];
+    while !rest.is_empty() {
+        let len = record_len(rest);
+        let Ok((record, used)) = LogRecord::decode(rest) else { break };
+        assert!(used > 0 && used <= rest.len(), "a record of {used} bytes among {}", rest.len());
+        assert_eq!(len.ok(), Some(used), "record_len and decode disagree");
+        assert!(record.to_bytes() == rest[..used], "{} changed by decoding and encoding", record.name());
+        rest = &rest[used..];
+    }
+}
+
+pub fn record(_data: &[u8]) {}
