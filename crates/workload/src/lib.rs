@@ -6,6 +6,7 @@
 
 pub mod drive;
 pub mod engine;
+pub mod existing;
 pub mod fill;
 pub mod generator;
 pub mod load;
@@ -20,6 +21,7 @@ mod run;
 pub mod sampler;
 pub mod units;
 pub mod verdict;
+mod volume;
 pub mod watch;
 
 pub use plan::{DEFAULT_DIRECTORY, Plan, Refusal};

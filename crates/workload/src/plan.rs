@@ -7,33 +7,25 @@
 //! OUTPUT/result.json, samples.csv, report.html
 //! ```
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
-use crate::machine::Mount;
 use crate::profile::{Profile, Source, default_cache};
-use crate::units::{ByteSize, human_bytes};
+use crate::units::ByteSize;
+use crate::volume;
 
 /// The directory used when none is given; the only one that a run creates.
 pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
 
 /// Base name of every log stream; each has a directory of its own.
 pub const LOG_BASE_NAME: &str = "E00";
-
-/// Growth that must fit beside the initial databases, in percent. Jetstress: `DatabaseSpaceReserved`.
-const GROWTH_RESERVE_PERCENT: u64 = 25;
-
-/// What a circular log stream may occupy: checkpoint depth, reserve logs and slack.
-const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
 
 /// One database with its log stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +73,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-fn refuse<T>(what: impl Into<String>) -> Result<T, Refusal> {
+pub(crate) fn refuse<T>(what: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal(what.into()))
 }
 
@@ -90,7 +82,7 @@ impl Plan {
     pub fn make(profile: &Profile, engine: &dyn Engine, stamp: &str) -> Result<Plan, Refusal> {
         let mut create = Vec::new();
         for dir in profile.dirs.iter().chain(&profile.log_dirs) {
-            check_directory(dir, &mut create)?;
+            volume::check_directory(dir, &mut create)?;
         }
         let output =
             profile.output.clone().unwrap_or_else(|| profile.dirs[0].join(format!("Performance_{stamp}")));
@@ -118,7 +110,7 @@ impl Plan {
                 create.push(instance.log_dir.clone());
             }
         }
-        check_space(profile, &instances, &remove)?;
+        volume::check_space(profile, &instances, &remove)?;
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
         Ok(Plan {
             page_bytes: page_bytes.unwrap_or(32768),
@@ -174,55 +166,6 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
             }
             Ok(there)
         }
-    }
-}
-
-fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
-    let shown = dir.display();
-    let probe = match fs::metadata(dir) {
-        Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
-        Ok(_) => return refuse(format!("{shown} is not a directory: give the directory for the files")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && dir == Path::new(DEFAULT_DIRECTORY) => {
-            if !create.iter().any(|other| other == dir) {
-                create.push(dir.to_path_buf());
-            }
-            PathBuf::from(".")
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return refuse(format!(
-                "{shown} does not exist: create it (mkdir -p {shown}) or give another directory"
-            ));
-        }
-        Err(error) => return refuse(format!("{shown} cannot be used: {error}")),
-    };
-    if let Some(mount) = Mount::of(&probe)
-        && ["tmpfs", "ramfs"].contains(&mount.file_system.as_str())
-    {
-        let kind = mount.file_system;
-        return refuse(format!(
-            "{shown} is on {kind}, which is memory and not storage: give a directory on a disk"
-        ));
-    }
-    probe_direct_io(&probe).or_else(|error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => refuse(format!(
-            "{shown}: its file system has no direct I/O (O_DIRECT): give a directory on another one"
-        )),
-        _ => refuse(format!(
-            "{shown} is not writable ({error}): change its permissions or give another directory"
-        )),
-    })
-}
-
-/// Opens a file without a name, which leaves no trace, not even in the directory's times.
-fn probe_direct_io(dir: &Path) -> io::Result<()> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
-        Ok(_) => Ok(()),
-        // The file system knows no nameless files, so only permissions can be asked for.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
-            Ok(rustix::fs::accessat(CWD, dir, Access::WRITE_OK, AtFlags::empty())?)
-        }
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -307,59 +250,10 @@ fn adopt(
     Ok(())
 }
 
-fn check_space(profile: &Profile, instances: &[InstancePlan], remove: &[PathBuf]) -> Result<(), Refusal> {
-    struct Volume {
-        shown: PathBuf,
-        needed: u64,
-        free: u64,
-    }
-    let mut volumes: BTreeMap<u64, Volume> = BTreeMap::new();
-    let mut need = |path: &Path, bytes: u64| -> Result<(), Refusal> {
-        let cannot =
-            |error: io::Error| Refusal(format!("{}: free space is unknown: {error}", path.display()));
-        let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-        let device = fs::metadata(there).map_err(cannot)?.dev();
-        let volume = match volumes.entry(device) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                let stat = rustix::fs::statvfs(there).map_err(|errno| cannot(errno.into()))?;
-                let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-                entry.insert(Volume { shown: there.to_path_buf(), needed: 0, free })
-            }
-        };
-        volume.needed = volume.needed.saturating_add(bytes);
-        Ok(())
-    };
-    for instance in instances {
-        let growth = instance.initial_bytes / 100 * GROWTH_RESERVE_PERCENT;
-        let created = if profile.source == Source::Open { 0 } else { instance.initial_bytes };
-        let directory = instance.database.parent().unwrap_or(Path::new("."));
-        need(directory, created.saturating_add(growth))?;
-        // Without circular logging everything that is written to a database stays in its log as well.
-        let logs = if profile.circular_log { 0 } else { created.saturating_add(growth) };
-        need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES))?;
-    }
-    for file in remove {
-        if let Ok(metadata) = file.metadata()
-            && let Some(volume) = volumes.get_mut(&metadata.dev())
-        {
-            volume.free += metadata.blocks() * 512;
-        }
-    }
-    for volume in volumes.values().filter(|volume| volume.needed > volume.free) {
-        return refuse(format!(
-            "{}: the run needs {} and {} is free: choose a smaller --size, fewer --databases or another directory",
-            volume.shown.display(),
-            human_bytes(volume.needed),
-            human_bytes(volume.free)
-        ));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Mount;
     use crate::model::ModelEngine;
     use crate::profile::Options;
 
@@ -442,7 +336,7 @@ mod tests {
         assert!(world.refusal(world.options()).contains("add --open to use the databases, or --force"));
 
         let forced = world.plan(Options { force: Some(true), ..world.options() }).unwrap();
-        assert_eq!(forced.remove, [database.clone()]);
+        assert_eq!(forced.remove, std::slice::from_ref(&database));
         assert!(database.exists());
         forced.prepare().unwrap();
         assert!(!database.exists());

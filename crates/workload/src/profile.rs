@@ -302,7 +302,7 @@ impl Options {
 
 /// 15 s as Jetstress samples, less in short runs so that there are always about 60 samples.
 fn default_interval(duration: Duration) -> TimeSpan {
-    TimeSpan((duration / 60).clamp(Duration::from_secs(1), Duration::from_secs(15)))
+    TimeSpan((duration / 60).clamp(Duration::from_secs(1), Duration::from_secs(15)).min(duration))
 }
 
 /// Jetstress gives each database at most 256 MiB of cache so that nearly every access misses. Databases of a
@@ -414,8 +414,9 @@ impl Profile {
         }
         check((0.0..1.0).contains(&self.margin), format!("margin {} must be from 0 to below 1", self.margin));
         check(
-            !self.sample_interval.0.is_zero() && self.sample_interval.0 <= self.duration.0,
-            format!("sample_interval {} must be more than 0 and at most the duration", self.sample_interval),
+            self.duration.0.is_zero()
+                || (Duration::from_millis(1)..=self.duration.0).contains(&self.sample_interval.0),
+            format!("sample_interval {} must be from 1ms to the duration", self.sample_interval),
         );
         found
     }

@@ -322,14 +322,15 @@ fn instance_row(plan: &Plan, measured: &Measured, index: usize) -> InstanceRow {
 }
 
 fn io_latencies(instances: &[InstanceIo]) -> LatencyTable {
-    let kinds: [(&str, fn(&InstanceIo) -> &IoTotals); 5] = [
+    type Kind = fn(&InstanceIo) -> &IoTotals;
+    let kinds: [(&str, Kind); 5] = [
         ("database_read", |io| &io.database_read),
         ("database_write", |io| &io.database_write),
         ("log_read", |io| &io.log_read),
         ("log_write", |io| &io.log_write),
         ("log_format", |io| &io.log_format),
     ];
-    let sum = |kind: fn(&InstanceIo) -> &IoTotals| {
+    let sum = |kind: Kind| {
         let mut all = IoTotals::default();
         instances.iter().for_each(|io| all.add(kind(io)));
         all.latencies.summary()

@@ -50,7 +50,8 @@ pub fn judge(
     let mut speed = Vec::new();
     if measured.seconds > 0.0 {
         let limits = &profile.thresholds;
-        let latencies: [(&str, f64, fn(&InstanceRow) -> f64); 4] = [
+        type Value = fn(&InstanceRow) -> f64;
+        let latencies: [(&str, f64, Value); 4] = [
             ("Average database read latency (msec)", limits.average_database_read_ms, |row| {
                 row.database_reads_average_latency_ms
             }),
