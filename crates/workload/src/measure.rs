@@ -15,19 +15,22 @@ pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        Latencies(Histogram::new_with_bounds(1, LONGEST_US, 3).expect("constant bounds are valid"))
+        let mut histogram = Histogram::new(3).expect("three digits are supported");
+        // It grows to the latencies that occur, so that many histograms stay small.
+        histogram.auto(true);
+        Latencies(histogram)
     }
 }
 
 impl Latencies {
     /// Counts one operation.
     pub fn record(&mut self, us: u64) {
-        self.0.saturating_record(us.max(1));
+        self.0.saturating_record(us.clamp(1, LONGEST_US));
     }
 
     /// Counts `count` operations of about the same latency.
     pub fn record_many(&mut self, us: u64, count: u64) {
-        self.0.saturating_record_n(us.max(1), count);
+        self.0.saturating_record_n(us.clamp(1, LONGEST_US), count);
     }
 
     /// Adds the operations of `other`.
@@ -182,5 +185,7 @@ mod tests {
             assert!(value.abs_diff(expected) <= expected / 500, "{value} {expected}");
         }
         assert_eq!(summary.min, 1);
+        latencies.record(u64::MAX);
+        assert!(latencies.summary().max.abs_diff(LONGEST_US) < LONGEST_US / 500);
     }
 }
