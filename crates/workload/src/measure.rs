@@ -25,12 +25,12 @@ impl Default for Latencies {
 impl Latencies {
     /// Counts one operation.
     pub fn record(&mut self, us: u64) {
-        self.0.saturating_record(us.clamp(1, LONGEST_US));
+        self.record_many(us, 1);
     }
 
     /// Counts `count` operations of about the same latency.
     pub fn record_many(&mut self, us: u64, count: u64) {
-        self.0.saturating_record_n(us.clamp(1, LONGEST_US), count);
+        self.0.record_n(us.clamp(1, LONGEST_US), count).expect("the histogram grows");
     }
 
     /// Adds the operations of `other`.
