@@ -59,7 +59,8 @@ impl Copies {
         }
         let mut surplus = Vec::new();
         while state.reserved + state.idle > self.limit {
-            let Some((&size, buffers)) = state.buffers.iter_mut().rev().find(|(_, list)| !list.is_empty()) else {
+            let Some((&size, buffers)) = state.buffers.iter_mut().rev().find(|(_, list)| !list.is_empty())
+            else {
                 break;
             };
             surplus.extend(buffers.pop());

@@ -24,6 +24,10 @@ impl PinnedPage {
         PinnedPage { frame }
     }
 
+    pub(super) fn shared_frame(&self) -> &Arc<Frame> {
+        &self.frame
+    }
+
     pub(super) fn frame(&self) -> &Frame {
         &self.frame
     }

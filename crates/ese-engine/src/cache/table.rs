@@ -66,7 +66,9 @@ impl Table {
 
     /// Requests and hits so far.
     pub fn counts(&self) -> (u64, u64) {
-        let sum = |pick: fn(&Shard) -> &AtomicU64| self.shards.iter().map(|s| pick(s).load(Ordering::Relaxed)).sum();
+        let sum = |pick: fn(&Shard) -> &AtomicU64| {
+            self.shards.iter().map(|s| pick(s).load(Ordering::Relaxed)).sum()
+        };
         (sum(|s| &s.requests), sum(|s| &s.hits))
     }
 
@@ -133,7 +135,11 @@ impl Table {
                 frame.set_state(State::Retired);
                 frame.unpin();
             }
-            slots.history.iter_mut().filter(|e| PageKey::from_u64(e.0).file == file).for_each(|e| *e = (0, 0));
+            slots
+                .history
+                .iter_mut()
+                .filter(|e| PageKey::from_u64(e.0).file == file)
+                .for_each(|e| *e = (0, 0));
         }
     }
 }

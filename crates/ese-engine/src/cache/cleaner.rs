@@ -1,0 +1,145 @@
+//! When dirty pages are written: to make frames available, to move the checkpoint, to flush a file.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ese_format::LogPosition;
+use vfs::IoReason;
+
+use super::files::{Attached, InFlight};
+use super::frame::Frame;
+use super::write_back::{Ahead, Why};
+use super::{Cache, FileId, PageKey, PinnedPage};
+use crate::{Error, Result};
+
+/// Victims written at once by a session that found no clean page.
+const FOREGROUND_WRITES: usize = 16;
+/// Frames made available by one step.
+const STEP: usize = 128;
+/// Dirty victims worth a batch of their own.
+const WORTH_WRITING: usize = 16;
+/// Pages that one round of a flush takes on.
+const FLUSH_ROUND: usize = 1024;
+/// How often, and for how long, a session waits for others to unpin a page.
+const ROOM_ATTEMPTS: usize = 20_000;
+const PAUSE: Duration = Duration::from_micros(200);
+
+impl Cache {
+    /// One bounded piece of work on the pool of available frames: evicts clean pages and starts writing dirty ones
+    /// until the stop threshold is in sight. Returns how many pages it evicted or started to write; 0 means that
+    /// there is nothing to do now.
+    pub fn clean_step(&self) -> Result<usize> {
+        let low = self.available() < self.limits.start;
+        if !low && !self.refilling.load(Ordering::Relaxed) && self.wanted.lock().len() < WORTH_WRITING {
+            return Ok(0);
+        }
+        let mut done = 0;
+        while self.available() < self.limits.stop && done < STEP {
+            let Some(victim) = self.evict_clean() else { break };
+            self.books.put_free(victim.index);
+            done += 1;
+        }
+        let coming = self.available() + self.books.cleaning.load(Ordering::Relaxed);
+        let missing = self.limits.stop.saturating_sub(coming);
+        let wanted = self.wanted.lock().len();
+        if missing > 0 || wanted >= WORTH_WRITING {
+            let victims = self.dirty_victims(missing.max(wanted).min(STEP));
+            done += self.write_pages(victims, Why::Eviction, Ahead::FlushLog, &Arc::default())?;
+        }
+        self.refilling.store(self.available() < self.limits.stop, Ordering::Relaxed);
+        Ok(done)
+    }
+
+    /// Starts writing the oldest dirty pages of the file that were first changed before `position`, at most
+    /// `max_pages`; returns how many were started. Pages in use, and those already being written, are passed over.
+    /// Once the writes have ended, [`Cache::sync_file`] makes [`Cache::oldest_dirty`] advance.
+    pub fn write_below(&self, file: FileId, position: LogPosition, max_pages: usize) -> Result<usize> {
+        let attached = self.books.file(file)?;
+        let pages = self.oldest_pages(&attached, position, max_pages);
+        if pages.is_empty() {
+            return Ok(0);
+        }
+        self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())
+    }
+
+    /// Waits until no transfer of the file is under way. Must not be called with a latch held.
+    pub fn wait_for_writes(&self, file: FileId) -> Result<()> {
+        self.books.file(file)?.in_flight.wait();
+        self.books.check()
+    }
+
+    /// Writes all pages of the file that were dirty when the call began, and syncs. After success the file holds
+    /// every change that was finished then. Must not be called with a latch held.
+    pub fn flush_file(&self, file: FileId) -> Result<()> {
+        let attached = self.books.file(file)?;
+        let newest = attached.ledger.lock().newest_dirty();
+        if let Some(newest) = newest {
+            let end = LogPosition::from_u64(newest.to_u64().saturating_add(1));
+            while attached.ledger.lock().oldest_dirty().is_some_and(|first| first < end) {
+                self.books.check()?;
+                let pages = self.oldest_pages(&attached, end, FLUSH_ROUND);
+                let ended = Arc::default();
+                if self.write_pages(pages, Why::Flush, Ahead::FlushLog, &ended)? > 0 {
+                    ended.wait();
+                } else {
+                    attached.in_flight.wait();
+                    self.clock.sleep(PAUSE);
+                }
+            }
+        }
+        self.sync_file(file)
+    }
+
+    /// Makes all completed writes of the file durable; only now they stop counting for [`Cache::oldest_dirty`].
+    /// A failure is final: the device may have dropped the pages, so nothing is written any more.
+    pub fn sync_file(&self, file: FileId) -> Result<()> {
+        let attached = self.books.file(file)?;
+        self.books.check()?;
+        let _turn = attached.sync.lock();
+        attached.ledger.lock().sync_starts();
+        match attached.file.sync(IoReason::CheckpointWrite) {
+            Ok(()) => {
+                attached.ledger.lock().sync_ended();
+                self.books.check()
+            }
+            Err(error) => {
+                self.books.fail(Error::io(attached.file.path(), &error).to_string());
+                self.books.check()
+            }
+        }
+    }
+
+    fn oldest_pages(&self, attached: &Attached, position: LogPosition, count: usize) -> Vec<PinnedPage> {
+        let numbers: Vec<_> = attached.ledger.lock().below(position).take(count).collect();
+        let pin = |page| self.table.pin(PageKey { file: attached.id, page });
+        numbers.into_iter().filter_map(pin).collect()
+    }
+
+    /// A frame when none is available: evicts a clean page, or writes dirty ones and waits for them. Pages that the
+    /// log covers already are preferred.
+    pub(super) fn make_room(&self) -> Result<Arc<Frame>> {
+        for _ in 0..ROOM_ATTEMPTS {
+            if let Some(frame) = self.evict_clean().or_else(|| self.take_available()) {
+                return Ok(frame);
+            }
+            self.books.check()?;
+            let ended: Arc<InFlight> = Arc::default();
+            let mut started = 0;
+            for ahead in [Ahead::Skip, Ahead::FlushLog] {
+                if started == 0 {
+                    let victims = self.dirty_victims(FOREGROUND_WRITES);
+                    started = self.write_pages(victims, Why::Eviction, ahead, &ended)?;
+                }
+            }
+            ended.wait();
+            if started == 0 {
+                self.clock.sleep(PAUSE);
+            }
+        }
+        Err(Error::Usage(format!(
+            "cache of {} pages is too small: all of them are in use",
+            self.limits.frames
+        )))
+    }
+}

@@ -1,0 +1,160 @@
+//! The cache itself: what it is made of, attaching and detaching files, counters.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use ese_format::{LogPosition, PageSize};
+use parking_lot::Mutex;
+use vfs::{Clock, File};
+
+use super::copies::Copies;
+use super::files::Books;
+use super::frame::Frame;
+use super::options::Limits;
+use super::table::Table;
+use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
+use crate::{Error, Result};
+
+/// Pages of all attached databases in a fixed amount of memory. See the module for its invariants.
+pub struct Cache {
+    pub(super) page_size: PageSize,
+    pub(super) limits: Limits,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) books: Arc<Books>,
+    pub(super) table: Table,
+    pub(super) frames: Box<[OnceLock<Arc<Frame>>]>,
+    /// How many of `frames` were ever used.
+    pub(super) used_frames: AtomicUsize,
+    /// The cache's time: pages read so far. Independent of clocks, and it stands still when nothing is evicted.
+    pub(super) now: AtomicU64,
+    pub(super) samples: AtomicU64,
+    pub(super) sweep_hand: AtomicUsize,
+    /// Dirty frames that would have been the best victims.
+    pub(super) wanted: Mutex<Vec<u32>>,
+    pub(super) refilling: AtomicBool,
+    pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
+    max_bytes: usize,
+}
+
+impl Cache {
+    /// An empty cache. Memory is taken when pages come in.
+    pub fn new(options: CacheOptions) -> Arc<Cache> {
+        let limits = Limits::new(&options);
+        let page_bytes = options.page_size.bytes();
+        Arc::new(Cache {
+            page_size: options.page_size,
+            clock: options.clock,
+            books: Arc::new(Books::new(Copies::new(page_bytes, limits.copies))),
+            table: Table::new(limits.history),
+            frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
+            used_frames: AtomicUsize::new(0),
+            now: AtomicU64::new(1),
+            samples: AtomicU64::new(options.seed),
+            sweep_hand: AtomicUsize::new(0),
+            wanted: Mutex::default(),
+            refilling: AtomicBool::new(false),
+            cleaner: Mutex::default(),
+            max_bytes: (limits.frames + limits.copies) * page_bytes,
+            limits,
+        })
+    }
+
+    /// The page size of all files.
+    pub fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// Takes a file into use. Its pages are written under the rules of `wal`.
+    pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
+        self.books.attach(file, wal)
+    }
+
+    /// Ends the use of a file whose changes were flushed; refuses while there are dirty pages, unless the cache
+    /// failed and they are lost anyway. Pins that still exist keep memory, but no page.
+    pub fn detach(&self, file: FileId) -> Result<()> {
+        let attached = self.books.file(file)?;
+        attached.in_flight.wait();
+        let dirty = attached.ledger.lock().dirty_count();
+        if dirty > 0 && self.books.check().is_ok() {
+            return Err(Error::Usage(format!("file {} has {dirty} dirty pages", file.0)));
+        }
+        self.discard(file)
+    }
+
+    /// Ends the use of a file and forgets its changes, as a crash would.
+    pub fn discard(&self, file: FileId) -> Result<()> {
+        let attached = self.books.file(file)?;
+        attached.in_flight.wait();
+        self.table.remove_file(file);
+        self.books.remove_file(file);
+        Ok(())
+    }
+
+    /// Where redo of `file` would have to start: the earliest first position of its pages that are dirty, being
+    /// written, or written and not yet covered by [`Cache::sync_file`]. `None` when all is durable.
+    ///
+    /// Before a checkpoint advances, call `sync_file`, otherwise completed writes still count.
+    #[doc(alias = "OB0")]
+    pub fn oldest_dirty(&self, file: FileId) -> Option<LogPosition> {
+        self.books.find_file(file)?.ledger.lock().oldest()
+    }
+
+    /// Dirty pages of the file, those in flight included.
+    pub fn dirty_pages(&self, file: FileId) -> usize {
+        self.books.find_file(file).map_or(0, |attached| attached.ledger.lock().dirty_count())
+    }
+
+    /// [`Error::ReadOnly`] once a write or sync of any file failed. Callers ask before changing pages: marking a
+    /// page dirty cannot fail, but the change would never reach the disk.
+    pub fn check_writable(&self) -> Result<()> {
+        self.books.check()
+    }
+
+    /// Refuses further changes, for a failure found elsewhere (log, header). The first reason stays.
+    pub fn fail(&self, what: impl Into<String>) {
+        self.books.fail(what.into());
+    }
+
+    /// Frames that can be used without evicting anything.
+    pub(super) fn available(&self) -> usize {
+        self.books.free_count() + self.limits.frames
+            - self.used_frames.load(Ordering::Relaxed).min(self.limits.frames)
+    }
+
+    pub(super) fn used_frames(&self) -> usize {
+        self.used_frames.load(Ordering::Acquire).min(self.limits.frames)
+    }
+
+    /// All counters, read one by one while the cache goes on.
+    pub fn counters(&self) -> CacheCounters {
+        let tallies = &self.books.tallies;
+        let (requests, hits) = self.table.counts();
+        let used = self.used_frames();
+        let dirty = self.books.dirty.load(Ordering::Relaxed);
+        let resident = self.books.filled.load(Ordering::Relaxed) + self.books.copies.held();
+        CacheCounters {
+            requests,
+            hits,
+            faults: tallies.faults.get(),
+            prereads: tallies.prereads.get(),
+            preread_stalls: tallies.preread_stalls.get(),
+            prereads_unused: tallies.prereads_unused.get(),
+            fault_stalls: tallies.fault_stalls.get(),
+            evictions: tallies.evictions.get(),
+            written_checkpoint: tallies.written_checkpoint.get(),
+            written_eviction: tallies.written_eviction.get(),
+            written_flush: tallies.written_flush.get(),
+            coalesced_written: tallies.coalesced_written.get(),
+            coalesced_read: tallies.coalesced_read.get(),
+            bits_repaired: tallies.bits_repaired.get(),
+            read_retries: tallies.read_retries.get(),
+            frames: self.limits.frames as u64,
+            available: self.available() as u64,
+            dirty: dirty as u64,
+            clean: used.saturating_sub(self.books.free_count() + dirty) as u64,
+            resident_bytes: (resident * self.page_size.bytes()) as u64,
+            max_bytes: self.max_bytes as u64,
+        }
+    }
+}

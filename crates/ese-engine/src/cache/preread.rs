@@ -1,0 +1,112 @@
+//! Reading ahead: many pages with one call, adjacent ones with one transfer.
+//!
+//! A hint: pages for which no frame is at hand are left out, failures show when the page is fetched.
+
+use std::io;
+use std::sync::Arc;
+
+use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use super::files::{Attached, Books};
+use super::frame::State;
+use super::{Cache, PageKey, PinnedPage};
+
+impl Cache {
+    /// Starts reading the pages that are not in memory and returns. Checksums are verified when a page is fetched.
+    pub fn preread(&self, keys: &[PageKey]) {
+        let mut keys = keys.to_vec();
+        keys.sort_unstable();
+        keys.dedup();
+        // A quarter of the cache at once: the rest may be what the caller is working with.
+        let limit = (self.limits.frames / 4).max(1);
+        let mut pages = Vec::new();
+        for key in keys {
+            if pages.len() == limit || self.books.find_file(key.file).is_none() {
+                break;
+            }
+            if self.table.pin(key).is_some() {
+                continue;
+            }
+            let Some(frame) = self.take_available() else { break };
+            frame.assign(key, State::Loading);
+            let page = PinnedPage::adopt(frame);
+            if self.enter_ahead(&page) {
+                pages.push(page);
+            }
+        }
+        self.books.tallies.prereads.add(pages.len());
+        let mut pages = pages.into_iter().peekable();
+        while let Some(first) = pages.peek().map(PinnedPage::key) {
+            let mut of_file = Vec::new();
+            while let Some(page) = pages.next_if(|page| page.key().file == first.file) {
+                of_file.push(page);
+            }
+            match self.books.find_file(first.file) {
+                Some(attached) => self.submit_reads(&attached, of_file),
+                None => of_file.iter().for_each(|page| page.frame().set_state(State::Unread)),
+            }
+        }
+    }
+
+    fn submit_reads(&self, attached: &Arc<Attached>, pages: Vec<PinnedPage>) {
+        let mut transfers = Vec::new();
+        let mut pages = pages.into_iter().peekable();
+        while let Some(first) = pages.next() {
+            let mut run = vec![first];
+            while run.len() < self.limits.run
+                && let Some(next) =
+                    pages.next_if(|next| run[run.len() - 1].key().page.plus(1) == next.key().page)
+            {
+                run.push(next);
+            }
+            let room = if run.len() > 1 { self.books.copies.try_reserve(run.len()) } else { 0 };
+            if room == run.len() {
+                self.books.tallies.coalesced_read.add(room - 1);
+                transfers.push(self.run_read(attached, run, room));
+            } else {
+                self.books.copies.cancel(room);
+                transfers.extend(run.into_iter().map(|page| self.page_read(attached, page)));
+            }
+        }
+        attached.in_flight.begin(transfers.len());
+        attached.file.submit(transfers);
+    }
+
+    /// Straight into the frame.
+    fn page_read(&self, attached: &Arc<Attached>, page: PinnedPage) -> Transfer {
+        let offset = self.page_size.offset_of(page.key().page);
+        let buffer = page.frame().take_bytes(self.page_size.bytes());
+        let attached = attached.clone();
+        let done = move |result: io::Result<()>, buffer| {
+            page.frame().put_bytes(buffer);
+            arrived(&page, &result);
+            drop(page);
+            attached.in_flight.end(1);
+        };
+        Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done: Box::new(done) }
+    }
+
+    /// Several adjacent pages by way of a copy.
+    fn run_read(&self, attached: &Arc<Attached>, run: Vec<PinnedPage>, room: usize) -> Transfer {
+        let offset = run.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
+        let buffer = self.books.copies.take(room);
+        let page_bytes = self.page_size.bytes();
+        let (books, attached): (Arc<Books>, _) = (self.books.clone(), attached.clone());
+        let done = move |result: io::Result<()>, buffer: IoBuffer| {
+            for (page, copy) in run.iter().zip(buffer.chunks_exact(page_bytes)) {
+                let mut bytes = page.frame().take_bytes(page_bytes);
+                bytes.copy_from_slice(copy);
+                page.frame().put_bytes(bytes);
+                arrived(page, &result);
+            }
+            drop(run);
+            books.copies.give(buffer);
+            attached.in_flight.end(1);
+        };
+        Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done: Box::new(done) }
+    }
+}
+
+fn arrived(page: &PinnedPage, result: &io::Result<()>) {
+    page.frame().set_state(if result.is_ok() { State::Unverified } else { State::Unread });
+}

@@ -1,0 +1,283 @@
+//! Writing dirty pages: undo and log first, then copies, in runs of adjacent pages.
+//!
+//! ```text
+//!  claim ─> log deferred undo ─> flush the log once ─> per chunk: latch, copy, unlatch ─> seal ─> submit ─> completion
+//!    └──────── a page that is latched, or changed beyond the durable log meanwhile, is left for another time
+//! ```
+//!
+//! Invariants: a claimed page has no other writer; latches are only tried here, never waited for, and no call
+//! below this module waits for anything while one is held.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ese_format::LogPosition;
+use ese_format::checksum::seal_page;
+use ese_format::page::PageFlags;
+use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use super::files::{Attached, Books, InFlight};
+use super::{Cache, PinnedPage, ReadLatch};
+use crate::{Error, Result};
+
+/// Where the flags stand in a page.
+const FLAGS: std::ops::Range<usize> = 36..40;
+
+/// Why pages are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    Checkpoint,
+    Eviction,
+    Flush,
+}
+
+/// What to do about pages that are ahead of the durable log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// Make the log durable, which may take a while.
+    FlushLog,
+    /// Ask for it and leave them out.
+    Skip,
+}
+
+/// A page with this thread as its writer, until the copy is made.
+struct Claim {
+    page: PinnedPage,
+    handed_over: bool,
+}
+
+impl Claim {
+    fn new(page: PinnedPage) -> Option<Claim> {
+        page.frame().claim().then_some(Claim { page, handed_over: false })
+    }
+
+    /// From now on the completion of the write ends the claim.
+    fn hand_over(mut self) -> PinnedPage {
+        self.handed_over = true;
+        self.page.clone()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.handed_over {
+            self.page.frame().unclaim();
+        }
+    }
+}
+
+impl Cache {
+    /// Starts writing those of `pages` that can be written now. `ended` counts the pages started, until their
+    /// writes have completed.
+    pub(super) fn write_pages(
+        &self,
+        mut pages: Vec<PinnedPage>,
+        why: Why,
+        ahead: Ahead,
+        ended: &Arc<InFlight>,
+    ) -> Result<usize> {
+        self.books.check()?;
+        pages.sort_by_key(PinnedPage::key);
+        let mut started = 0;
+        for of_file in pages.chunk_by(|a, b| a.key().file == b.key().file) {
+            let Some(attached) = of_file.first().and_then(|page| self.books.find_file(page.key().file))
+            else {
+                continue;
+            };
+            let mut claims: Vec<Claim> = of_file.iter().filter_map(|page| Claim::new(page.clone())).collect();
+            self.satisfy_log(&attached, &mut claims, ahead)?;
+            let mut claims = claims.into_iter().peekable();
+            while claims.peek().is_some() {
+                let room = self.books.copies.reserve(claims.len());
+                let chunk = claims.by_ref().take(room).collect();
+                started += self.write_chunk(&attached, chunk, room, why, ended);
+            }
+        }
+        Ok(started)
+    }
+
+    /// Logs deferred undo and makes the log durable as far as the pages need it; drops those that must wait.
+    fn satisfy_log(&self, attached: &Attached, claims: &mut Vec<Claim>, ahead: Ahead) -> Result<()> {
+        let mut needed = LogPosition::MIN;
+        let mut ready = Vec::with_capacity(claims.len());
+        for claim in claims.drain(..) {
+            if log_undo(&claim.page)? {
+                needed = needed.max(claim.page.frame().last());
+                ready.push(claim);
+            }
+        }
+        let durable = attached.wal.durable();
+        if needed > durable {
+            match ahead {
+                Ahead::FlushLog => attached.wal.flush(needed)?,
+                Ahead::Skip => {
+                    attached.wal.request(needed);
+                    ready.retain(|claim| claim.page.frame().last() <= durable);
+                }
+            }
+        }
+        *claims = ready;
+        Ok(())
+    }
+
+    /// Copies and submits the pages of one file, as many as `room` at most; returns how many could be written.
+    fn write_chunk(
+        &self,
+        attached: &Arc<Attached>,
+        claims: Vec<Claim>,
+        room: usize,
+        why: Why,
+        ended: &Arc<InFlight>,
+    ) -> usize {
+        let durable = attached.wal.durable();
+        let latched: Vec<(Claim, ReadLatch)> = claims
+            .into_iter()
+            .filter_map(|claim| {
+                let latch = claim.page.try_read()?;
+                let undo_done = latch.deferred_undo().iter().all(|undo| undo.is_settled());
+                (undo_done && claim.page.frame().last() <= durable).then_some((claim, latch))
+            })
+            .collect();
+        let count = latched.len();
+        let mut runs: Vec<Run> = Vec::new();
+        let page_bytes = self.page_size.bytes();
+        let mut rest = latched.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            let mut run = vec![first];
+            while run.len() < self.limits.run
+                && let Some(next) =
+                    rest.next_if(|(claim, _)| follows(&run[run.len() - 1].0.page, &claim.page))
+            {
+                run.push(next);
+            }
+            let mut buffer = self.books.copies.take(run.len());
+            let pages = run
+                .into_iter()
+                .zip(buffer.chunks_exact_mut(page_bytes))
+                .map(|((claim, latch), copy)| {
+                    copy.copy_from_slice(&latch);
+                    claim.page.frame().copied();
+                    claim.hand_over()
+                })
+                .collect();
+            runs.push(Run { pages, buffer });
+        }
+        self.books.copies.cancel(room - count);
+        if count == 0 {
+            return 0;
+        }
+        // No latch is held from here on.
+        for run in &mut runs {
+            for (page, copy) in run.pages.iter().zip(run.buffer.chunks_exact_mut(page_bytes)) {
+                cycle_flush_type(page, copy);
+                debug_assert_eq!(
+                    ese_format::page::validate(copy, self.page_size),
+                    Ok(()),
+                    "{page:?} is malformed"
+                );
+                seal_page(copy, self.page_size, page.key().page);
+            }
+        }
+        self.count(why, count, runs.len());
+        ended.begin(count);
+        attached.in_flight.begin(runs.len());
+        let transfers = runs.into_iter().map(|run| self.transfer(run, attached, why, ended)).collect();
+        attached.file.submit(transfers);
+        count
+    }
+
+    fn count(&self, why: Why, pages: usize, runs: usize) {
+        let tallies = &self.books.tallies;
+        match why {
+            Why::Checkpoint => tallies.written_checkpoint.add(pages),
+            Why::Flush => tallies.written_flush.add(pages),
+            Why::Eviction => {
+                tallies.written_eviction.add(pages);
+                self.books.cleaning.fetch_add(pages, Ordering::Relaxed);
+            }
+        }
+        tallies.coalesced_written.add(pages - runs);
+    }
+
+    fn transfer(&self, run: Run, attached: &Arc<Attached>, why: Why, ended: &Arc<InFlight>) -> Transfer {
+        let Run { pages, buffer } = run;
+        let offset = pages.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
+        let (books, attached, ended) = (self.books.clone(), attached.clone(), ended.clone());
+        let done = move |result, buffer| completed(&books, &attached, pages, why, &ended, result, buffer);
+        let reason = if why == Why::Eviction { IoReason::EvictionWrite } else { IoReason::CheckpointWrite };
+        Transfer { kind: TransferKind::Write, offset, buffer, reason, done: Box::new(done) }
+    }
+}
+
+/// Adjacent pages on their way out.
+struct Run {
+    pages: Vec<PinnedPage>,
+    buffer: IoBuffer,
+}
+
+fn follows(page: &PinnedPage, next: &PinnedPage) -> bool {
+    page.key().page.plus(1) == next.key().page
+}
+
+/// Logs the before-images that hang on a page, without a latch. `false`: the page is in use, try later.
+fn log_undo(page: &PinnedPage) -> Result<bool> {
+    if !page.frame().has_undo.load(Ordering::Acquire) {
+        return Ok(true);
+    }
+    let Some(mut latch) = page.try_write() else { return Ok(false) };
+    let undo = latch.take_deferred_undo();
+    drop(latch);
+    // Nobody can write the page meanwhile, because it is claimed.
+    for (index, change) in undo.iter().enumerate().filter(|(_, change)| !change.is_settled()) {
+        match change.log() {
+            Ok(Some(position)) => page.frame().set_last(position),
+            Ok(None) => {}
+            Err(error) => {
+                let mut latch = page.write();
+                undo[index..].iter().for_each(|undo| latch.defer_undo(undo.clone()));
+                return Err(error);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Each write of a page carries another flush type, so that a lost write can be told from a completed one.
+fn cycle_flush_type(page: &PinnedPage, copy: &mut [u8]) {
+    let Some(flags) = copy.get_mut(FLAGS).and_then(|bytes| bytes.first_chunk_mut::<4>()) else { return };
+    let mut current = PageFlags::from_bits_retain(u32::from_le_bytes(*flags));
+    let on_disk = page.frame().flush_type.load(Ordering::Relaxed);
+    if on_disk != 0 {
+        current.remove(PageFlags::FLUSH_TYPE);
+        current |= PageFlags::from_bits_retain(u32::from(on_disk) << 15);
+    }
+    let next = current.with_next_flush_type();
+    page.frame().flush_type.store((next.bits() >> 15 & 3) as u8, Ordering::Relaxed);
+    *flags = next.bits().to_le_bytes();
+}
+
+fn completed(
+    books: &Books,
+    attached: &Attached,
+    pages: Vec<PinnedPage>,
+    why: Why,
+    ended: &InFlight,
+    result: io::Result<()>,
+    buffer: IoBuffer,
+) {
+    if let Err(error) = &result {
+        books.fail(Error::io(attached.file.path(), error).to_string());
+    }
+    let count = pages.len();
+    for page in pages {
+        page.frame().written(result.is_ok());
+    }
+    books.copies.give(buffer);
+    if why == Why::Eviction {
+        books.cleaning.fetch_sub(count, Ordering::Relaxed);
+        books.wake.ring();
+    }
+    attached.in_flight.end(1);
+    ended.end(count);
+}
