@@ -92,7 +92,7 @@ impl Recorder<'_> {
     }
 
     fn failed(&self, error: impl fmt::Display) -> CouldNotRun {
-        let phase = self.phases.last().map_or(Phase::Attach, |last| last.phase);
+        let phase = self.phases.last().map_or(Phase::Create, |last| last.phase);
         CouldNotRun::Failed { phase, error: error.to_string() }
     }
 }
