@@ -27,10 +27,14 @@ pub(crate) struct Settled {
 
 impl Settled {
     pub fn new(number: CommitNumber, end: LogPosition, hold: Option<LogPosition>, done: Vec<Done>) -> Settled {
-        // Inserts are in the list of a rollback only: they are nodes flagged deleted now.
-        let rolled_back = |change: &Change| matches!(change, Change::Insert | Change::FlagDelete);
-        let has_deleted_nodes =
-            done.iter().any(|done| matches!(done, Done::Node(_, version) if rolled_back(&version.change) && (version.change == Change::FlagDelete || version.transaction.committed().is_none())));
+        let has_deleted_nodes = done.iter().any(|done| match done {
+            // An insert that was rolled back is a node flagged deleted now.
+            Done::Node(_, version) => {
+                version.change == Change::FlagDelete
+                    || version.change == Change::Insert && version.transaction.committed().is_none()
+            }
+            Done::Tree(..) => false,
+        });
         Settled { number, end, hold, done, has_deleted_nodes }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ese_format::header::{DatabaseHeader, DatabaseState};
-use ese_format::page::PageFlags;
+use ese_format::page::{Page, PageFlags};
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
 use parking_lot::Mutex;
 use vfs::{DirectoryLock, File, IoReason};
@@ -19,6 +19,12 @@ use crate::btree::Tree;
 use crate::cache::{FileId, PageKey, PinnedPage};
 use crate::core::Core;
 use crate::{Error, Result};
+
+/// Page flags that all pages of a tree share.
+pub(crate) const TREE_KIND: PageFlags = PageFlags::INDEX
+    .union(PageFlags::LONG_VALUE)
+    .union(PageFlags::NON_UNIQUE)
+    .union(PageFlags::NEW_RECORD);
 
 /// A database in use. ESE: `FMP`.
 #[doc(alias = "FMP")]
@@ -110,6 +116,19 @@ impl Database {
             trees.insert(root, tree.clone());
             tree
         })
+    }
+
+    /// The tree with this root, by what the root page says it is.
+    pub(crate) fn tree_at(self: &Arc<Self>, root: PageNumber) -> Result<Arc<Tree>> {
+        if let Some(tree) = self.open_tree(root) {
+            return Ok(tree);
+        }
+        let (id, kind) = {
+            let latch = self.pin(root)?.read();
+            let page = Page::new(&latch, self.page_size);
+            (page.tree(), page.flags() & TREE_KIND)
+        };
+        Ok(self.tree(root, id, kind))
     }
 
     /// An open tree by its root.

@@ -3,7 +3,7 @@
 //! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ
 //! from normal operation. They touch one page each, take everything else from the record, and set no dbtime.
 
-use ese_format::PageNumber;
+use ese_format::{PageNumber, PageSize};
 use ese_format::log::record::{Insert, Merge, Split};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 
@@ -54,11 +54,11 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &S
         split_type::VERTICAL => {
             page.clear_nodes();
             page.set_flags(PageFlags::from_bits_retain(record.split_flags));
-            let child = record.new_page.get().to_le_bytes();
+            let child = child_bytes(record)?;
             page.insert_node(0, NodeFlags::empty(), &[], &child).map_err(|_| NO_ROOM)
         }
         split_type::APPEND => {
-            page.set_next(Some(record.new_page));
+            page.set_next(record.new_page);
             Ok(())
         }
         split_type::RIGHT => {
@@ -66,7 +66,7 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &S
             page.set_external_header(&record.new_prefix).map_err(|_| NO_ROOM)?;
             page.copy_nodes_from(before, 0..usize::from(record.split_line)).map_err(|_| NO_ROOM)?;
             if before.flags().contains(PageFlags::LEAF) {
-                page.set_next(Some(record.new_page));
+                page.set_next(record.new_page);
             }
             Ok(())
         }
@@ -77,11 +77,13 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &S
 /// The page that a split adds. `bytes` may hold anything.
 pub(crate) fn split_new<'a>(
     bytes: &'a mut [u8],
+    size: PageSize,
     before: &Page<'_>,
     record: &Split,
 ) -> Result<PageMut<'a>, &'static str> {
+    let new_page = record.new_page.ok_or("split record without a new page")?;
     let flags = PageFlags::from_bits_retain(record.new_flags);
-    let mut page = PageMut::format(bytes, before.size(), record.new_page, record.tree, flags);
+    let mut page = PageMut::format(bytes, size, new_page, record.tree, flags);
     let prefix = usize::try_from(record.new_prefix_line).ok().and_then(|line| before.node(line));
     if let Some(node) = prefix {
         page.set_external_header(&node.key_to_vec()).map_err(|_| NO_ROOM)?;
@@ -101,13 +103,13 @@ pub(crate) fn split_new<'a>(
 
 /// The right neighbour of a split leaf.
 pub(crate) fn split_right(page: &mut PageMut<'_>, record: &Split) {
-    page.set_prev(Some(record.new_page));
+    page.set_prev(record.new_page);
 }
 
 /// The parent of a split page: the separator leads to the split page, the old entry to the new one.
 pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     let line = entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the split page")?;
-    page.replace_data(line, &record.new_page.get().to_le_bytes()).map_err(|_| NO_ROOM)?;
+    page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)?;
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
 }
@@ -120,20 +122,19 @@ pub(crate) fn merge_source(page: &mut PageMut<'_>) {
 
 /// The right neighbour of a merged page: takes its nodes (full merge) and its left link.
 pub(crate) fn merge_right(
-    page: &mut PageMut<'_>,
-    scratch: &mut [u8],
+    bytes: &mut [u8],
+    size: PageSize,
     source: &Page<'_>,
     record: &Merge,
 ) -> Applied {
-    if source.flags().contains(PageFlags::LEAF) {
-        page.set_prev(record.left);
-    }
+    let mut page = PageMut::new(bytes, size);
+    page.set_prev(record.left);
     if record.merge_type != merge_type::FULL_RIGHT {
         return Ok(());
     }
-    let size = source.size();
-    scratch.copy_from_slice(page.as_page().bytes());
-    let old = Page::new(scratch, size);
+    let old = bytes.to_vec();
+    let old = Page::new(&old, size);
+    let mut page = PageMut::new(bytes, size);
     page.clear_nodes();
     page.copy_nodes_from(source, 0..source.node_count()).map_err(|_| NO_ROOM)?;
     page.copy_nodes_from(&old, 0..old.node_count()).map_err(|_| NO_ROOM)
@@ -157,6 +158,10 @@ pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
     let (child, flags) = (heir.data.to_vec(), heir.flags - NodeFlags::COMPRESSED);
     page.delete_node(line - 1);
     page.insert_node(line - 1, flags, &record.separator, &child).map_err(|_| NO_ROOM)
+}
+
+fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {
+    record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record without a new page")
 }
 
 /// The entry of an internal page that leads to `child`.

@@ -1,5 +1,5 @@
-//! Deferred undo information: the before-image of an uncommitted replace goes to the log only if its page must be
-//! written before the transaction ends. ESE: `LRUNDOINFO`.
+//! Deferred undo information: the before-image of an uncommitted replace, and the key of a deleted node, go to the
+//! log only if their page must be written before the transaction ends (the node is removed). ESE: `LRUNDOINFO`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,11 @@ impl DeferredUndo for DeferredBeforeImage {
         if logged.is_some() || self.is_settled() {
             return Ok(*logged);
         }
-        let Change::Replace { before } = &self.version.change else { return Ok(None) };
+        let (operation, before) = match &self.version.change {
+            Change::Replace { before } => (operation::REPLACE, &before[..]),
+            Change::FlagDelete => (operation::FLAG_DELETE, &[][..]),
+            Change::Insert | Change::ReplaceUnknown => return Ok(None),
+        };
         let record = LogRecord::UndoInfo(UndoInfo {
             node: NodeChange {
                 page: PageChange {
@@ -56,7 +60,7 @@ impl DeferredUndo for DeferredBeforeImage {
             },
             key: self.version.bookmark[..self.version.key_len].to_vec(),
             bookmark_data: self.version.bookmark[self.version.key_len..].to_vec(),
-            operation: operation::REPLACE,
+            operation,
             max_size: before.len() as i16,
             size_delta: 0,
             before: before.to_vec(),
@@ -69,6 +73,8 @@ impl DeferredUndo for DeferredBeforeImage {
     }
 
     fn is_settled(&self) -> bool {
-        self.version.settled.load(Ordering::Acquire) || !self.version.transaction.is_running()
+        // A deletion is settled when its node is gone: until then recovery must be able to find the node.
+        let needed = self.version.transaction.is_running() || self.version.change == Change::FlagDelete;
+        self.version.settled.load(Ordering::Acquire) || !needed
     }
 }

@@ -251,7 +251,7 @@ impl Tree {
     /// Whether `need` bytes may be used: what undoing uncommitted changes could need stays free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
         let Some(left) = page.free_bytes().checked_sub(need) else { return false };
-        if self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE) || left > page.size().bytes() / 2 {
+        if self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE) || left > self.db.page_size.bytes() / 2 {
             return true;
         }
         left >= self.reserved_for_undo(page)
@@ -344,8 +344,9 @@ impl Tree {
         leaf.set_last(appended.end);
         for version in versions {
             core.versions.add((*version).clone());
-            if matches!(version.change, Change::Replace { .. }) {
-                leaf.defer_undo(Arc::new(DeferredBeforeImage::new(self.clone(), (*version).clone(), leaf.key().page)));
+            if matches!(version.change, Change::Replace { .. } | Change::FlagDelete) {
+                let page = leaf.key().page;
+                leaf.defer_undo(Arc::new(DeferredBeforeImage::new(self.clone(), (*version).clone(), page)));
             }
         }
         Ok(())

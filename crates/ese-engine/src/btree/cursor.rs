@@ -159,7 +159,7 @@ impl TreeCursor {
                 }
                 if self.take(view, &page, index) {
                     let time = page.db_time();
-                    self.place = Some(Place { leaf: leaf.pinned().clone(), time, index });
+                    self.place = Some(Place { leaf: leaf.page().clone(), time, index });
                     return Ok(true);
                 }
                 if way == Way::Forward {

@@ -124,6 +124,12 @@ impl AtomicGroup {
         Ok(PageMut::new(self.pages[slot].bytes_mut(), self.db.page_size))
     }
 
+    /// The bytes of a page, for changing them.
+    pub fn bytes_mut(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
+        let slot = self.slot(page)?;
+        Ok(self.pages[slot].bytes_mut())
+    }
+
     /// The bytes of a page whose old content does not matter.
     pub fn new_page(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
         let slot = match self.pages.iter().position(|latched| latched.page == page) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ese_format::log::record::{
     BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags, NodeChange,
-    PageChange, image,
+    PageChange,
 };
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::Extent;
@@ -78,7 +78,7 @@ impl Tree {
             versions.remove(version);
         }
         let page = self.view(&leaf);
-        let sparse = !page.is_root() && page.free_bytes() > capacity(&page) / 4 * 3;
+        let sparse = !page.is_root() && page.free_bytes() > capacity(self.db.page_size) / 4 * 3;
         drop(leaf);
         if sparse {
             self.merge_sparse(bytes)?;
@@ -204,10 +204,11 @@ impl Tree {
                 }
                 let (from, to) = (group.copy_of(source)?, group.copy_of(target)?);
                 let (from, to) = (self.view(&from), self.view(&to));
-                let used = |page: &Page<'_>| capacity(page) - page.free_bytes().min(capacity(page));
+                let room = capacity(self.db.page_size);
+                let used = |page: &Page<'_>| room - page.free_bytes().min(room);
                 // Recompressed nodes may grow; a quarter of the page is left as slack for that and for inserts.
                 let uncompressed: usize = from.nodes().map(|node| node.prefix.len()).sum();
-                if used(&from) + uncompressed + used(&to) > capacity(&to) / 4 * 3 || to.prev() != Some(source) {
+                if used(&from) + uncompressed + used(&to) > room / 4 * 3 || to.prev() != Some(source) {
                     return Ok(false);
                 }
                 self.merge(group, source, left, Some(target), Some(parent), merge_type::FULL_RIGHT)?;
@@ -250,7 +251,7 @@ impl Tree {
             }
         }
         let moves = kind == merge_type::FULL_RIGHT;
-        let record = Merge {
+        let mut record = Merge {
             change: group.change(source, time, 0, self.shape().record_flags())?,
             right,
             right_before: time_of(group, right)?,
@@ -267,13 +268,16 @@ impl Tree {
             flags,
             merge_type: kind,
             separator,
-            image_flags: BeforeImageFlags::DEHYDRATED,
-            before_image: if moves { image::dehydrate(&before, self.db.page_size) } else { Vec::new() },
+            image_flags: BeforeImageFlags::empty(),
+            before_image: Vec::new(),
         };
+        if moves {
+            record.set_before_page(&before, self.db.page_size);
+        }
         let failed = |what| Stop::Failed(self.damaged(source, what));
         if let Some(right) = right {
-            let mut scratch = vec![0; before.len()];
-            apply::merge_right(&mut group.page_mut(right)?, &mut scratch, &page, &record).map_err(failed)?;
+            let size = self.db.page_size;
+            apply::merge_right(group.bytes_mut(right)?, size, &page, &record).map_err(failed)?;
             if moves {
                 group.share_deferred_undo(source, right)?;
             }

@@ -56,7 +56,7 @@ impl Tree {
                     return Ok(Step::Ready);
                 }
                 let incoming = Incoming { line, key, data };
-                let cut = split::choose_cut(&self.shape(), &page, Some(incoming)).ok_or_else(|| too_large(data))?;
+                let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, Some(incoming)).ok_or_else(|| too_large(data))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {
                     return Ok(Step::Split(path.len() - 2));
@@ -109,7 +109,7 @@ impl Tree {
                 if self.has_room(&page, need) {
                     return Ok(Step::Ready);
                 }
-                let cut = split::choose_cut(&self.shape(), &page, None);
+                let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, None);
                 // A page that cannot be cut holds one node: what undo reserved is its own, so it may grow.
                 let Some(cut) = cut else {
                     return if page.free_bytes() >= need { Ok(Step::Ready) } else { Err(too_large(bytes)) };
@@ -165,7 +165,7 @@ impl Tree {
             };
             group.page(parent)?;
             let page = group.page(path[level])?;
-            let cut = split::choose_cut(&self.shape(), &page, None).ok_or_else(|| too_large(&[]))?;
+            let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, None).ok_or_else(|| too_large(&[]))?;
             if !self.parent_fits(group, parent, cut.separator.len())? {
                 return Ok(Step::Split(level - 1));
             }

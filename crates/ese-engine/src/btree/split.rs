@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use ese_format::PageNumber;
-use ese_format::log::record::{LogRecord, Split};
+use ese_format::{PageNumber, PageSize};
+use ese_format::log::record::{BeforeImageFlags, LogRecord, Split};
 use ese_format::page::{Node, Page, PageFlags, node_space, shared_prefix_len};
 
 use super::apply::{self, split_type};
@@ -35,8 +35,8 @@ pub(crate) struct Cut {
 }
 
 /// Bytes of nodes a page can hold: everything but its header and tag 0.
-pub(crate) fn capacity(page: &Page<'_>) -> usize {
-    page.size().bytes() - page.size().header_len() - 4
+pub(crate) fn capacity(size: PageSize) -> usize {
+    size.bytes() - size.header_len() - 4
 }
 
 /// Line whose key is worth being the shared prefix of these nodes.
@@ -67,7 +67,12 @@ fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
 
 /// Chooses where to cut a page: near the middle by bytes, such that the incoming node fits on its side.
 /// `None` when no cut does, which the limits on record and key sizes exclude.
-pub(crate) fn choose_cut(shape: &Shape, page: &Page<'_>, incoming: Option<Incoming<'_>>) -> Option<Cut> {
+pub(crate) fn choose_cut(
+    shape: &Shape,
+    page: &Page<'_>,
+    size: PageSize,
+    incoming: Option<Incoming<'_>>,
+) -> Option<Cut> {
     let count = page.node_count();
     let new_size = incoming.map_or(0, |new| node_space(new.key.len(), false, new.data.len()));
     if let Some(new) = incoming
@@ -93,7 +98,7 @@ pub(crate) fn choose_cut(shape: &Shape, page: &Page<'_>, incoming: Option<Incomi
         candidates.push((left.abs_diff(total - left), k));
     }
     candidates.sort_unstable();
-    let room = capacity(page);
+    let room = capacity(size);
     for (_, k) in candidates {
         let right = incoming.is_some_and(|new| new.line >= k);
         let line = if incoming.is_some() && !right { k - 1 } else { k };
@@ -196,12 +201,10 @@ fn finish(
     let time_before = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<_> {
         page.map_or(Ok(ese_format::DbTime(0)), |page| group.time_of(page))
     };
-    // An append leaves the split page as it is, so its image is not needed to fill the new one.
-    let image = if kind == split_type::APPEND { Vec::new() } else { dehydrated(before, size) };
     let line_prefix = |line: Option<usize>| line.map_or(-1, |line| line as i32);
-    let record = Split {
+    let mut record = Split {
         change: group.change(target.page, time, cut.line, shape.record_flags())?,
-        new_page: target.new,
+        new_page: Some(target.new),
         right: target.right,
         right_before: time_before(group, target.right)?,
         parent: target.parent,
@@ -222,14 +225,19 @@ fn finish(
         parent_key: cut.separator.clone(),
         old_prefix: page.prefix().to_vec(),
         new_prefix: prefix_of(&page, split_prefix),
-        image_flags: ese_format::log::record::BeforeImageFlags::DEHYDRATED,
-        before_image: image,
+        image_flags: BeforeImageFlags::empty(),
+        before_image: Vec::new(),
     };
+    // An append leaves the split page as it is, so its image is not needed to fill the new one.
+    if kind != split_type::APPEND {
+        record.set_before_page(before, size);
+    }
+    let path = group.db.path.clone();
     let misfit = |what| {
-        Stop::Failed(Error::Corrupt { path: group_path(shape), page: Some(target.page), what: format!("split: {what}") })
+        Stop::Failed(Error::Corrupt { path: path.clone(), page: Some(target.page), what: format!("split: {what}") })
     };
     let new = group.new_page(target.new)?;
-    let mut new = apply::split_new(new, &page, &record).map_err(misfit)?;
+    let mut new = apply::split_new(new, size, &page, &record).map_err(misfit)?;
     new.set_db_time(time);
     apply::split_source(&mut group.page_mut(target.page)?, &page, &record).map_err(misfit)?;
     if let Some(right) = target.right {
@@ -242,12 +250,4 @@ fn finish(
     group.stamp(time, &[Some(target.page), target.right, target.parent])?;
     group.record(LogRecord::Split2(record));
     Ok(())
-}
-
-fn group_path(shape: &Shape) -> std::path::PathBuf {
-    format!("tree {} at page {}", shape.id.0, shape.root).into()
-}
-
-fn dehydrated(page: &[u8], size: ese_format::PageSize) -> Vec<u8> {
-    ese_format::log::record::image::dehydrate(page, size)
 }

@@ -107,7 +107,7 @@ impl Cache {
         bytes.fill(0);
         frame.put_bytes(bytes);
         frame.read_ahead.store(false, Ordering::Relaxed);
-        frame.set_state(State::Fresh);
+        frame.turn(State::Loading, State::Fresh);
         page
     }
 
@@ -200,7 +200,7 @@ impl Cache {
             self.read_page(&attached, page.key(), &mut bytes, want)
         });
         frame.put_bytes(bytes);
-        frame.set_state(*outcome.as_ref().unwrap_or(&State::Unread));
+        frame.turn(State::Loading, *outcome.as_ref().unwrap_or(&State::Unread));
         outcome.map(|_| page)
     }
 
@@ -244,7 +244,7 @@ impl Cache {
         let mut bytes = frame.take_bytes(self.page_size.bytes());
         let good = self.verify(frame.key(), &mut bytes).is_ok();
         frame.put_bytes(bytes);
-        frame.set_state(if good { State::Ready } else { State::Unread });
+        frame.turn(State::Loading, if good { State::Ready } else { State::Unread });
         good
     }
 

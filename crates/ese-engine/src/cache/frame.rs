@@ -17,7 +17,7 @@ use ese_format::LogPosition;
 use parking_lot::{Condvar, Mutex, RwLock};
 use vfs::IoBuffer;
 
-use super::files::Books;
+use super::files::{Attached, Books};
 use super::{DeferredUndo, PageKey};
 
 /// Where a frame is in its life.
@@ -61,6 +61,8 @@ pub(super) struct Frame {
     pub read_ahead: AtomicBool,
     /// Whether the body may hold deferred undo.
     pub has_undo: AtomicBool,
+    /// Undo that was taken off the page to be logged, which then failed. Belongs to the page's writer.
+    pub owed_undo: Mutex<Vec<Arc<dyn DeferredUndo>>>,
     /// Flush type on disk, 0 = as the bytes say.
     pub flush_type: AtomicU8,
     key: AtomicU64,
@@ -104,6 +106,7 @@ impl Frame {
             references: References::default(),
             read_ahead: AtomicBool::new(false),
             has_undo: AtomicBool::new(false),
+            owed_undo: Mutex::default(),
             flush_type: AtomicU8::new(0),
             key: AtomicU64::new(0),
             pins: AtomicU32::new(0),
@@ -122,6 +125,7 @@ impl Frame {
         self.read_ahead.store(false, Ordering::Relaxed);
         self.has_undo.store(false, Ordering::Relaxed);
         self.body.write().undo.clear();
+        self.owed_undo.lock().clear();
         *self.change.lock() = Change::default();
         self.pins.store(1, Ordering::Relaxed);
         self.set_state(state);
@@ -198,24 +202,29 @@ impl Frame {
     /// The caller holds the write latch.
     pub fn mark_dirty(&self, first: LogPosition) {
         self.turn(State::Fresh, State::Ready);
-        let key = self.key();
-        let Some(attached) = self.books.find_file(key.file).filter(|_| self.state() != State::Retired) else {
-            return;
-        };
+        let page = self.key().page;
         let mut change = self.change.lock();
         change.generation += 1;
         if !change.dirty {
+            // A page whose file is gone has nowhere to be written.
+            let Some(attached) = self.attached() else { return };
             change.dirty = true;
             change.first = first;
             self.dirty.store(true, Ordering::Release);
             self.books.dirty.fetch_add(1, Ordering::Relaxed);
-            attached.ledger.lock().dirtied(key.page, first);
+            attached.ledger.lock().dirtied(page, first);
         } else if change.copied.is_some() {
             change.again = Some(change.again.map_or(first, |again| again.min(first)));
-        } else if first < change.first {
-            attached.ledger.lock().predated(key.page, change.first, first);
+        } else if first < change.first
+            && let Some(attached) = self.attached()
+        {
+            attached.ledger.lock().predated(page, change.first, first);
             change.first = first;
         }
+    }
+
+    fn attached(&self) -> Option<Arc<Attached>> {
+        self.books.find_file(self.key().file).filter(|_| self.state() != State::Retired)
     }
 
     pub fn set_last(&self, end: LogPosition) {
@@ -242,26 +251,29 @@ impl Frame {
     }
 
     /// The writer copied the page, under its read latch.
-    pub fn copied(&self) {
+    pub fn copied(&self, attached: &Attached) {
         let mut change = self.change.lock();
         change.copied = Some(change.generation);
+        attached.ledger.lock().write_starts(self.key().page, change.first);
     }
 
     /// The write of the copy ended; the page may be clean now.
-    pub fn written(&self, success: bool) {
+    pub fn written(&self, attached: &Attached, success: bool) {
         let mut change = self.change.lock();
         change.claimed = false;
         let copied = change.copied.take();
         let again = change.again.take();
+        if !change.dirty {
+            return; // Forgotten meanwhile.
+        }
+        let page = self.key().page;
         if !success {
+            attached.ledger.lock().write_failed(page, change.first);
             return;
         }
-        let key = self.key();
         let clean = copied == Some(change.generation);
         let next = if clean { None } else { Some(again.unwrap_or(change.first)) };
-        if let Some(attached) = self.books.find_file(key.file) {
-            attached.ledger.lock().written(key.page, change.first, next);
-        }
+        attached.ledger.lock().written(page, change.first, next);
         match next {
             None => self.became_clean(&mut change),
             Some(next) => change.first = next,
@@ -269,13 +281,10 @@ impl Frame {
     }
 
     /// Forgets changes: the page leaves the cache with its file.
-    pub fn forget_changes(&self) {
+    pub fn forget_changes(&self, attached: &Attached) {
         let mut change = self.change.lock();
         if change.dirty {
-            let key = self.key();
-            if let Some(attached) = self.books.find_file(key.file) {
-                attached.ledger.lock().forgotten(key.page, change.first);
-            }
+            attached.ledger.lock().forgotten(self.key().page, change.first);
             self.became_clean(&mut change);
         }
     }

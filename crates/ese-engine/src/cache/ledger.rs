@@ -16,6 +16,8 @@ use ese_format::{LogPosition, PageNumber};
 #[derive(Default)]
 pub(super) struct Ledger {
     dirty: BTreeSet<(LogPosition, PageNumber)>,
+    /// Dirty pages with a write in flight.
+    writing: BTreeSet<(LogPosition, PageNumber)>,
     unsynced: Option<LogPosition>,
     syncing: Option<LogPosition>,
 }
@@ -26,9 +28,19 @@ impl Ledger {
         self.dirty.insert((first, page));
     }
 
+    pub fn write_starts(&mut self, page: PageNumber, first: LogPosition) {
+        self.dirty.remove(&(first, page));
+        self.writing.insert((first, page));
+    }
+
+    pub fn write_failed(&mut self, page: PageNumber, first: LogPosition) {
+        self.writing.remove(&(first, page));
+        self.dirty.insert((first, page));
+    }
+
     /// A write with all changes from `first` up to some point completed; later changes began at `again`.
     pub fn written(&mut self, page: PageNumber, first: LogPosition, again: Option<LogPosition>) {
-        self.dirty.remove(&(first, page));
+        self.writing.remove(&(first, page));
         self.unsynced = earlier(self.unsynced, Some(first));
         if let Some(again) = again {
             self.dirty.insert((again, page));
@@ -44,6 +56,7 @@ impl Ledger {
     /// A dirty page is given up.
     pub fn forgotten(&mut self, page: PageNumber, first: LogPosition) {
         self.dirty.remove(&(first, page));
+        self.writing.remove(&(first, page));
     }
 
     pub fn sync_starts(&mut self) {
@@ -59,19 +72,22 @@ impl Ledger {
         earlier(self.oldest_dirty(), earlier(self.unsynced, self.syncing))
     }
 
+    /// Not counting pages that are written but not synced.
     pub fn oldest_dirty(&self) -> Option<LogPosition> {
-        self.dirty.first().map(|(first, _)| *first)
+        let first = |pages: &BTreeSet<_>| pages.first().map(|(first, _)| *first);
+        earlier(first(&self.dirty), first(&self.writing))
     }
 
     pub fn newest_dirty(&self) -> Option<LogPosition> {
-        self.dirty.last().map(|(first, _)| *first)
+        let last = |pages: &BTreeSet<_>| pages.last().map(|(first, _)| *first);
+        last(&self.dirty).max(last(&self.writing))
     }
 
     pub fn dirty_count(&self) -> usize {
-        self.dirty.len()
+        self.dirty.len() + self.writing.len()
     }
 
-    /// Dirty pages first changed before `position`, oldest first.
+    /// Dirty pages first changed before `position` with no write in flight, oldest first.
     pub fn below(&self, position: LogPosition) -> impl Iterator<Item = PageNumber> {
         self.dirty.iter().take_while(move |(first, _)| *first < position).map(|(_, page)| *page)
     }
@@ -99,6 +115,8 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.dirtied(P, at(3));
         ledger.sync_starts();
+        ledger.write_starts(P, at(3));
+        assert_eq!((ledger.oldest(), ledger.below(at(9)).count()), (Some(at(3)), 0));
         ledger.written(P, at(3), None);
         ledger.sync_ended();
         assert_eq!((ledger.oldest(), ledger.oldest_dirty()), (Some(at(3)), None));
@@ -112,6 +130,7 @@ mod tests {
     fn a_page_changed_while_being_written_stays_with_its_later_position() {
         let mut ledger = Ledger::default();
         ledger.dirtied(P, at(3));
+        ledger.write_starts(P, at(3));
         ledger.written(P, at(3), Some(at(5)));
         ledger.sync_starts();
         ledger.sync_ended();

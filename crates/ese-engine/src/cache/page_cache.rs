@@ -86,7 +86,9 @@ impl Cache {
     pub fn discard(&self, file: FileId) -> Result<()> {
         let attached = self.books.file(file)?;
         attached.in_flight.wait();
-        self.table.remove_file(file);
+        self.table.remove_file(&attached);
+        // A writer may have begun in between.
+        attached.in_flight.wait();
         self.books.remove_file(file);
         Ok(())
     }

@@ -43,7 +43,7 @@ impl Cache {
             }
             match self.books.find_file(first.file) {
                 Some(attached) => self.submit_reads(&attached, of_file),
-                None => of_file.iter().for_each(|page| page.frame().set_state(State::Unread)),
+                None => of_file.iter().for_each(|page| arrived(page, &Err(io::ErrorKind::NotFound.into()))),
             }
         }
     }
@@ -108,5 +108,5 @@ impl Cache {
 }
 
 fn arrived(page: &PinnedPage, result: &io::Result<()>) {
-    page.frame().set_state(if result.is_ok() { State::Unverified } else { State::Unread });
+    page.frame().turn(State::Loading, if result.is_ok() { State::Unverified } else { State::Unread });
 }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
+use super::files::Attached;
 use super::frame::{Frame, State};
-use super::{FileId, PageKey, PinnedPage};
+use super::{PageKey, PinnedPage};
 
 const SHARDS: usize = 64;
 
@@ -123,14 +124,14 @@ impl Table {
     }
 
     /// Takes out all pages of a file; pinned ones are freed by their last pin.
-    pub fn remove_file(&self, file: FileId) {
+    pub fn remove_file(&self, attached: &Attached) {
         for shard in &self.shards {
             let mut slots = shard.slots.write();
-            let mut gone: Vec<_> = slots.frames.values().filter(|f| f.key().file == file).cloned().collect();
+            let mut gone: Vec<_> = slots.frames.values().filter(|f| f.key().file == attached.id).cloned().collect();
             gone.sort_by_key(|frame| frame.index);
             for frame in gone {
                 slots.frames.remove(&frame.key().to_u64());
-                frame.forget_changes();
+                frame.forget_changes(attached);
                 frame.pin();
                 frame.set_state(State::Retired);
                 frame.unpin();
@@ -138,7 +139,7 @@ impl Table {
             slots
                 .history
                 .iter_mut()
-                .filter(|e| PageKey::from_u64(e.0).file == file)
+                .filter(|e| PageKey::from_u64(e.0).file == attached.id)
                 .for_each(|e| *e = (0, 0));
         }
     }

@@ -157,7 +157,7 @@ impl Cache {
                 .zip(buffer.chunks_exact_mut(page_bytes))
                 .map(|((claim, latch), copy)| {
                     copy.copy_from_slice(&latch);
-                    claim.page.frame().copied();
+                    claim.page.frame().copied(attached);
                     claim.hand_over()
                 })
                 .collect();
@@ -226,19 +226,20 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
         return Ok(true);
     }
     let Some(mut latch) = page.try_write() else { return Ok(false) };
-    let undo = latch.take_deferred_undo();
+    // Nobody else writes the page meanwhile, because it is claimed.
+    let mut owed = page.frame().owed_undo.lock();
+    owed.extend(latch.take_deferred_undo());
     drop(latch);
-    // Nobody can write the page meanwhile, because it is claimed.
-    for (index, change) in undo.iter().enumerate().filter(|(_, change)| !change.is_settled()) {
-        match change.log() {
-            Ok(Some(position)) => page.frame().set_last(position),
-            Ok(None) => {}
+    while let Some(change) = owed.last() {
+        let outcome = if change.is_settled() { Ok(None) } else { change.log() };
+        match outcome {
+            Ok(position) => position.into_iter().for_each(|position| page.frame().set_last(position)),
             Err(error) => {
-                let mut latch = page.write();
-                undo[index..].iter().for_each(|undo| latch.defer_undo(undo.clone()));
+                page.frame().has_undo.store(true, Ordering::Release);
                 return Err(error);
             }
         }
+        owed.pop();
     }
     Ok(true)
 }
@@ -271,7 +272,7 @@ fn completed(
     }
     let count = pages.len();
     for page in pages {
-        page.frame().written(result.is_ok());
+        page.frame().written(attached, result.is_ok());
     }
     books.copies.give(buffer);
     if why == Why::Eviction {

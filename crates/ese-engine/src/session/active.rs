@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use ese_format::log::record::{Begin, Begin0, BeginLevels, Commit, Commit0, LogRecord, Rollback};
+use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
 
 use crate::btree::Tree;
@@ -183,6 +184,24 @@ impl ActiveTransaction {
             running.savepoints.pop();
         }
         Ok(())
+    }
+
+    /// Creates an empty tree inside the one at `parent`; rollback gives its pages back. ESE: creating an `FDP`.
+    pub(crate) fn create_tree(
+        &mut self,
+        db: &Arc<Database>,
+        parent: PageNumber,
+        kind: PageFlags,
+        pages: u32,
+    ) -> Result<Arc<Tree>> {
+        let (prologue, ..) = self.prologue()?;
+        let id = db.next_tree_id();
+        let kind = kind | PageFlags::NEW_RECORD;
+        let root = SpaceLock::new(db).create_tree(self.procid, parent, id, kind, pages, |group| {
+            prologue.iter().for_each(|record| group.record(record.clone()));
+        })?;
+        self.did(Done::Tree(db.clone(), root));
+        Ok(db.tree(root, id, kind))
     }
 
     /// The records that must come before the transaction's next change, and the identity the change carries.

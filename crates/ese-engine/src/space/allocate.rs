@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, ExtendDb, LogRecord};
-use ese_format::page::{Page, PageFlags};
+use ese_format::page::Page;
 use ese_format::space::{Extent, SpaceHeader};
 use parking_lot::MutexGuard;
 
 use super::extents::{self, Found};
 use crate::btree::group::{self, AtomicGroup, Attempt, Shape, Stop};
-use crate::database::Database;
+use crate::database::{Database, TREE_KIND};
 use crate::{Error, Result};
 
 /// A tree and its two space trees.
@@ -63,9 +63,7 @@ impl<'a> SpaceLock<'a> {
             page: Some(root),
             what: format!("page {root}: {e}"),
         })?;
-        let kind = page.flags()
-            & (PageFlags::INDEX | PageFlags::LONG_VALUE | PageFlags::NON_UNIQUE | PageFlags::NEW_RECORD);
-        Ok((Shape { root, id: page.tree(), kind }, header))
+        Ok((Shape { root, id: page.tree(), kind: page.flags() & TREE_KIND }, header))
     }
 
     /// Space trees with at least `pages` available pages, so that taking them needs no growth. No latch held.
@@ -131,7 +129,7 @@ impl<'a> SpaceLock<'a> {
         let Some(parent) = trees.parent else { return self.grow_file(trees, need) };
         let owned = self.owned_pages(trees)?;
         let wanted = (owned / 8).clamp(SMALLEST_EXTENT, LARGEST_EXTENT).max(need);
-        self.with_extent(parent, need, wanted, |lock, group, extent| {
+        self.with_extent(group::SYSTEM_PROCID, parent, need, wanted, |lock, group, extent| {
             let extent = lock.own(group, trees, extent)?;
             lock.free(group, trees, extent)
         })
@@ -140,6 +138,7 @@ impl<'a> SpaceLock<'a> {
     /// Takes an extent of `need..=wanted` pages out of a parent tree and uses it in the same group.
     pub(super) fn with_extent<T>(
         &self,
+        procid: u16,
         parent: PageNumber,
         need: u32,
         wanted: u32,
@@ -148,7 +147,7 @@ impl<'a> SpaceLock<'a> {
         let parent = self.trees(parent)?;
         loop {
             let mut done = None;
-            group::run(self.db, false, |group| {
+            group::run_as(self.db, procid, false, |group| {
                 done = None;
                 let first = PageNumber::fixed(1);
                 let mut count = wanted;

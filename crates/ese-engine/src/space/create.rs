@@ -7,22 +7,24 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 use super::allocate::SpaceLock;
 use crate::Result;
-use crate::btree::group::{self, AtomicGroup, Attempt, Shape};
+use crate::btree::group::{self, AtomicGroup, Shape};
 
 impl SpaceLock<'_> {
-    /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`. `with` adds
-    /// to the same group.
+    /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`, in a group of
+    /// the session `procid`. `before` puts records in front.
     pub fn create_tree(
         &self,
+        procid: u16,
         parent: PageNumber,
         id: TreeId,
         kind: PageFlags,
         pages: u32,
-        mut with: impl FnMut(&mut AtomicGroup, PageNumber) -> Attempt<()>,
+        before: impl Fn(&mut AtomicGroup),
     ) -> Result<PageNumber> {
         let pages = pages.max(3);
-        self.with_extent(parent, pages, pages, |lock, group, extent| {
+        self.with_extent(procid, parent, pages, pages, |lock, group, extent| {
             let root = extent.first();
+            before(group);
             let time = lock.db.next_time();
             group.new_page(root)?;
             let record = CreateMultiExtentFdp {
@@ -40,7 +42,6 @@ impl SpaceLock<'_> {
                 page.set_db_time(time);
             }
             group.record(LogRecord::CreateMultiExtentFdp(record));
-            with(group, root)?;
             Ok(root)
         })
     }
@@ -62,7 +63,7 @@ impl SpaceLock<'_> {
     /// Gives space trees to a tree that so far lives in one extent.
     pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
         let parent = header.parent.unwrap_or(PageNumber::fixed(1));
-        self.with_extent(parent, 2, 4, |lock, group, extent| {
+        self.with_extent(group::SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
             let time = lock.db.next_time();
             let record = ConvertFdp {
                 change: group.change(owner.root, time, 0, PageChangeFlags::empty())?,

@@ -142,9 +142,10 @@ fn make_room(
         return Ok(false);
     }
     // Taking the spare page may have changed this very leaf; the cut is made for what is there now.
+    let size = group.db.page_size;
     let page = group.page(at)?;
     let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });
-    let cut = split::choose_cut(tree, &page, incoming).ok_or_else(|| damaged(group, at, "page cannot be split"))?;
+    let cut = split::choose_cut(tree, &page, size, incoming).ok_or_else(|| damaged(group, at, "page cannot be split"))?;
     let parent = path[level - 1];
     if group.page(parent)?.free_bytes() < node_space(cut.separator.len(), false, 4) {
         return make_room(group, tree, path, level - 1, None, &mut |_| Ok(new));

@@ -10,5 +10,5 @@ mod allocate;
 mod create;
 mod extents;
 
-pub(crate) use allocate::SpaceLock;
+pub(crate) use allocate::{SpaceLock, SpaceTrees};
 pub(crate) use create::{create_root_pages, convert_root_pages};

@@ -1,0 +1,184 @@
+//! Protection against torn pages: each page image goes to a side file, durably, before it goes to its place.
+//!
+//! ESE trusts the device to write a page as a whole; a power cut in the middle of a 32 KiB write can then cost a
+//! page that redo cannot rebuild. With this protection a page that is found torn after a crash is put back from
+//! the side file before redo starts. It costs a second, sequential write of every page.
+//!
+//! ```text
+//! <database>.jdw, a ring of batches that starts over at 0 when the next one does not fit:
+//!   0     8        36     40            4096         4096 + page size
+//!   | magic | signDb | count | pgno ...  | image 0    | image 1 ...
+//! ```
+//!
+//! Invariants: the images of a batch are durable before any of its pages is written in place; a batch is only
+//! overwritten after the pages it holds were written in place and the database file was synced. Images carry
+//! their own checksums, so a torn or stale batch does no harm: of several good images of a page the one with the
+//! highest dbtime counts, and only if the page in the database is damaged.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::header::DatabaseHeader;
+use ese_format::page::Page;
+use ese_format::{PageNumber, PageSize, Signature};
+use parking_lot::{Condvar, Mutex};
+use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::{Error, Result};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
+const DESCRIPTOR: usize = 4096;
+/// Page numbers that fit a descriptor.
+const MAX_BATCH: usize = (DESCRIPTOR - 40) / 4;
+/// Bytes of the ring.
+const RING: u64 = 8 << 20;
+
+/// The side file of one database.
+pub(crate) struct DoubleWrite {
+    database: Arc<dyn File>,
+    file: Arc<dyn File>,
+    signature: Signature,
+    page_size: PageSize,
+    state: Mutex<State>,
+    released: Condvar,
+}
+
+struct State {
+    next: u64,
+    busy: bool,
+}
+
+/// Held until the pages of a batch are in place; the next batch waits for it.
+pub struct Protection(Arc<DoubleWrite>);
+
+impl Drop for Protection {
+    fn drop(&mut self) {
+        self.0.state.lock().busy = false;
+        self.0.released.notify_one();
+    }
+}
+
+/// Path of the side file.
+pub(crate) fn path_of(database: &Path) -> PathBuf {
+    database.with_extension("jdw")
+}
+
+impl DoubleWrite {
+    /// Opens or creates the side file. Call [`restore`] before.
+    pub fn open(vfs: &dyn Vfs, path: &Path, database: Arc<dyn File>, header: &DatabaseHeader) -> Result<Arc<DoubleWrite>> {
+        let side = path_of(path);
+        let failed = |e: std::io::Error| Error::io(&side, &e);
+        let file = if vfs.exists(&side) {
+            vfs.open(&side, OpenMode::Write).map_err(failed)?
+        } else {
+            let file = vfs.open(&side, OpenMode::CreateNew).map_err(failed)?;
+            vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+            file
+        };
+        if file.len().map_err(failed)? < RING {
+            file.grow(RING).map_err(failed)?;
+            file.sync(IoReason::Other).map_err(failed)?;
+        }
+        Ok(Arc::new(DoubleWrite {
+            database,
+            file,
+            signature: header.signature,
+            page_size: header.page_size,
+            state: Mutex::new(State { next: 0, busy: false }),
+            released: Condvar::new(),
+        }))
+    }
+
+    /// Largest number of pages in one batch.
+    pub fn batch_limit(&self) -> usize {
+        MAX_BATCH.min((RING as usize - DESCRIPTOR) / self.page_size.bytes())
+    }
+
+    /// Makes sealed page images durable in the side file. Write the pages in place, then drop the result.
+    pub fn protect(self: &Arc<Self>, pages: &[(PageNumber, &[u8])]) -> Result<Protection> {
+        let mut state = self.state.lock();
+        while state.busy {
+            self.released.wait(&mut state);
+        }
+        let size = self.page_size.bytes();
+        let len = DESCRIPTOR + pages.len() * size;
+        let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.file.path().display()));
+        if state.next + len as u64 > RING {
+            self.database.sync(IoReason::EvictionWrite).map_err(failed)?;
+            state.next = 0;
+        }
+        let mut batch = IoBuffer::zeroed(len);
+        batch[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        batch[8..36].copy_from_slice(&self.signature.to_bytes());
+        batch[36..40].copy_from_slice(&(pages.len() as u32).to_le_bytes());
+        for (i, (page, image)) in pages.iter().enumerate() {
+            batch[40 + 4 * i..44 + 4 * i].copy_from_slice(&page.get().to_le_bytes());
+            let at = DESCRIPTOR + i * size;
+            batch[at..at + size].copy_from_slice(image);
+        }
+        self.file.write_at(state.next, &batch, IoReason::EvictionWrite).map_err(failed)?;
+        self.file.sync(IoReason::EvictionWrite).map_err(failed)?;
+        state.next += len as u64;
+        state.busy = true;
+        Ok(Protection(self.clone()))
+    }
+}
+
+/// Puts torn pages of a database back from its side file. Returns how many. Runs before redo, on a dirty database.
+pub(crate) fn restore(vfs: &dyn Vfs, path: &Path, database: &dyn File, header: &DatabaseHeader) -> Result<usize> {
+    let side = path_of(path);
+    if !vfs.exists(&side) {
+        return Ok(0);
+    }
+    let failed = |e: std::io::Error| Error::io(&side, &e);
+    let file = vfs.open(&side, OpenMode::Read).map_err(failed)?;
+    let len = file.len().map_err(failed)? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
+    let size = header.page_size.bytes();
+    let mut newest: std::collections::BTreeMap<PageNumber, (u64, u64)> = std::collections::BTreeMap::new();
+    let mut descriptor = IoBuffer::zeroed(DESCRIPTOR);
+    let mut image = IoBuffer::zeroed(size);
+    // Batches of the current and of the previous round overlap at any block, so every block may start one.
+    let mut at = 0;
+    while at + DESCRIPTOR as u64 <= len {
+        file.read_at(at, &mut descriptor, IoReason::DatabaseRead).map_err(failed)?;
+        let block = at;
+        at += DESCRIPTOR as u64;
+        if descriptor[..8] != MAGIC.to_le_bytes() || descriptor[8..36] != header.signature.to_bytes() {
+            continue;
+        }
+        let word = |i: usize| u32::from_le_bytes(descriptor[i..i + 4].try_into().unwrap_or_default());
+        let count = (word(36) as usize).min(MAX_BATCH);
+        for i in 0..count {
+            let image_at = block + DESCRIPTOR as u64 + (i * size) as u64;
+            let Some(page) = PageNumber::new(word(40 + 4 * i)).filter(|_| image_at + size as u64 <= len) else { break };
+            file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
+            if verify_page(&mut image, header.page_size, page) == PageVerdict::Good {
+                let time = Page::new(&image, header.page_size).db_time().0;
+                let entry = newest.entry(page).or_insert((time, image_at));
+                *entry = (*entry).max((time, image_at));
+            }
+        }
+    }
+    let broken = |e: std::io::Error| Error::io(path, &e);
+    let database_len = database.len().map_err(broken)?;
+    let mut stored = IoBuffer::zeroed(size);
+    let mut restored = 0;
+    for (page, (_, image_at)) in newest {
+        let offset = header.page_size.offset_of(page);
+        if offset + size as u64 > database_len {
+            continue;
+        }
+        database.read_at(offset, &mut stored, IoReason::DatabaseRead).map_err(broken)?;
+        if matches!(verify_page(&mut stored, header.page_size, page), PageVerdict::Good | PageVerdict::Zero) {
+            continue;
+        }
+        file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
+        database.write_at(offset, &image, IoReason::EvictionWrite).map_err(broken)?;
+        restored += 1;
+    }
+    if restored > 0 {
+        database.sync(IoReason::EvictionWrite).map_err(broken)?;
+    }
+    Ok(restored)
+}

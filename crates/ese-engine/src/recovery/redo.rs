@@ -1,0 +1,643 @@
+//! Redo: bringing pages to where the log ends, and collecting what unfinished transactions did.
+//!
+//! A record applies to a page exactly when the page's dbtime is the record's time before; a page at or past the
+//! time after has the change already; anything else is damage and ends recovery. Pages that a record formats
+//! from nothing are formatted whenever they are older. Records between MacroBegin and MacroCommit wait for the
+//! commit; a macro that the log cuts off never happened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ese_format::log::record::{
+    Insert, LogRecord, Merge, NodeChange, PageChange, PageChangeFlags, Replace, Split, Undo, UndoInfo, operation,
+};
+use ese_format::page::{NodeFlags, Page, PageMut};
+use ese_format::space::SpaceHeader;
+use ese_format::{DbTime, LogPosition, PageNumber};
+use parking_lot::Mutex;
+
+use crate::btree::apply::{self, Applied};
+use crate::btree::change::undo_on_page;
+use crate::cache::PinnedPage;
+use crate::cleanup::Settled;
+use crate::core::Core;
+use crate::database::Database;
+use crate::session::{ActiveTransaction, Done};
+use crate::space::{convert_root_pages, create_root_pages};
+use crate::versions::{Change, Transaction, Version};
+use crate::{Error, Result};
+
+/// A change as redo remembers it, until its transaction ends.
+struct Remembered {
+    database: u8,
+    root: PageNumber,
+    id: u32,
+    key: Vec<u8>,
+    key_len: usize,
+    level: u8,
+    change: Change,
+    undone: bool,
+}
+
+enum Act {
+    Node(Remembered),
+    Tree { database: u8, root: PageNumber },
+}
+
+struct Unfinished {
+    transaction: Arc<Transaction>,
+    begun: LogPosition,
+    level: u8,
+    acts: Vec<Act>,
+}
+
+/// Redo in progress.
+pub(crate) struct Redo {
+    core: Arc<Core>,
+    transactions: BTreeMap<u16, Unfinished>,
+    macros: BTreeMap<u16, Vec<(LogPosition, LogPosition, LogRecord)>>,
+    /// Committed deletions whose key is not known yet, by version id.
+    lost: BTreeMap<u32, (Remembered, Arc<Transaction>)>,
+    newest_number: u64,
+    newest_id: u32,
+    /// Records looked at, and page changes that had to be made.
+    pub records: u64,
+    pub applied: u64,
+}
+
+/// What is left to do after redo.
+pub(crate) struct Leftovers {
+    pub unfinished: Vec<ActiveTransaction>,
+    pub next_number: u64,
+    pub newest_id: u32,
+}
+
+impl Redo {
+    pub fn new(core: Arc<Core>) -> Redo {
+        Redo {
+            core,
+            transactions: BTreeMap::new(),
+            macros: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            newest_number: 0,
+            newest_id: 0,
+            records: 0,
+            applied: 0,
+        }
+    }
+
+    /// Takes the next record. Attach, detach and create records are the caller's.
+    pub fn record(&mut self, start: LogPosition, end: LogPosition, record: LogRecord) -> Result<()> {
+        self.records += 1;
+        match &record {
+            LogRecord::MacroBegin(begin) => {
+                self.macros.insert(begin.procid, Vec::new());
+                return Ok(());
+            }
+            LogRecord::MacroAbort(abort) => {
+                self.macros.remove(&abort.procid);
+                return Ok(());
+            }
+            LogRecord::MacroCommit(commit) => {
+                for (start, end, record) in self.macros.remove(&commit.procid).unwrap_or_default() {
+                    self.apply(start, end, &record)?;
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let Some(procid) = procid_of(&record)
+            && let Some(waiting) = self.macros.get_mut(&procid)
+        {
+            waiting.push((start, end, record));
+            return Ok(());
+        }
+        self.apply(start, end, &record)
+    }
+
+    fn apply(&mut self, start: LogPosition, end: LogPosition, record: &LogRecord) -> Result<()> {
+        let at = At { start, end };
+        match record {
+            LogRecord::Begin0(begin) => {
+                self.newest_number = self.newest_number.max(u64::from(begin.begin0));
+                self.transactions.insert(begin.procid, Unfinished {
+                    transaction: Transaction::new(u64::from(begin.begin0)),
+                    begun: start,
+                    level: begin.levels.count().max(1),
+                    acts: Vec::new(),
+                });
+                Ok(())
+            }
+            LogRecord::Begin(begin) => {
+                if let Some(open) = self.transactions.get_mut(&begin.procid) {
+                    open.level = begin.levels.from() + begin.levels.count();
+                }
+                Ok(())
+            }
+            LogRecord::Commit(commit) => {
+                if let Some(open) = self.transactions.get_mut(&commit.procid) {
+                    open.level = commit.level;
+                }
+                Ok(())
+            }
+            LogRecord::Commit0(commit) => {
+                self.newest_number = self.newest_number.max(u64::from(commit.commit0));
+                let Some(open) = self.transactions.remove(&commit.procid) else { return Ok(()) };
+                open.transaction.set_committed(u64::from(commit.commit0));
+                self.settle(open, end)
+            }
+            LogRecord::Rollback(rollback) => {
+                let Some(open) = self.transactions.get_mut(&rollback.procid) else { return Ok(()) };
+                open.level = open.level.saturating_sub(rollback.levels);
+                if open.level > 0 {
+                    return Ok(());
+                }
+                let Some(open) = self.transactions.remove(&rollback.procid) else { return Ok(()) };
+                open.transaction.set_rolled_back();
+                self.settle(open, end)
+            }
+            LogRecord::Insert(insert) => self.insert(at, insert),
+            LogRecord::FlagInsert(revive) => {
+                let (node, data) = (revive.node, &revive.data);
+                let applied = self.node(at, &node, |page, line| apply::replace(page, line, data, kept(page, line, &node)))?;
+                self.remember(&node, &revive.key, &[], Change::Insert, applied)
+            }
+            LogRecord::FlagInsertAndReplaceData(revive) => {
+                let (node, data) = (revive.node, &revive.data);
+                let mut old = None;
+                self.node(at, &node, |page, line| {
+                    old = page.as_page().node(line).map(|node| node.data.to_vec());
+                    apply::replace(page, line, data, kept(page, line, &node))
+                })?;
+                let replaced = NodeChange { rceid: revive.replace_rceid, ..node };
+                self.remember(&replaced, &revive.key, &[], replaced_from(old), true)?;
+                self.remember(&node, &revive.key, &[], Change::Insert, true)
+            }
+            LogRecord::FlagDelete(delete) => {
+                let node = delete.node;
+                let mut bookmark = None;
+                let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
+                self.node(at, &node, |page, line| {
+                    let flags = kept(page, line, &node) | NodeFlags::DELETED;
+                    bookmark = bookmark_at(&page.as_page(), line, unique);
+                    page.set_node_flags(line, flags);
+                    Ok(())
+                })?;
+                // The record names only the line. If the page has moved on, an UndoInfo record brings the key.
+                self.remember_bookmark(&node, bookmark, Change::FlagDelete)
+            }
+            LogRecord::Replace(replace) => self.replace(at, replace),
+            LogRecord::Delete(delete) => self
+                .node(at, &delete.node, |page, line| {
+                    page.delete_node(line);
+                    Ok(())
+                })
+                .map(|_| ()),
+            LogRecord::UndoInfo(info) => self.undo_info(info),
+            LogRecord::Undo(undo) => self.undo(at, undo),
+            LogRecord::SetExternalHeader(set) => self
+                .node(at, &set.node, |page, _| {
+                    page.set_external_header(&set.data).map_err(|_| "external header does not fit")
+                })
+                .map(|_| ()),
+            LogRecord::Split2(split) => self.split(at, split),
+            LogRecord::Merge2(merge) => self.merge(at, merge),
+            LogRecord::EmptyTree(empty) => {
+                let change = empty.node.page;
+                for entry in empty.entries() {
+                    let Some(page) = PageNumber::new(entry.page) else { continue };
+                    self.page(at, change.database.0, page, entry.before, change.after, |page| {
+                        apply::merge_source(page);
+                        Ok(())
+                    })?;
+                }
+                self.change(at, &change, |page| {
+                    apply::empty_root(page);
+                    Ok(())
+                })
+                .map(|_| ())
+            }
+            LogRecord::CreateMultiExtentFdp(create) => {
+                let change = create.change;
+                for page in [change.page, create.owned_root, create.available_root] {
+                    self.format(at, change.database.0, page, change.after, |bytes, size| {
+                        Ok(create_root_pages(bytes, size, page, create))
+                    })?;
+                }
+                self.database(change.database.0)?.tree_id_used(create.tree);
+                if let Some(open) = self.transactions.get_mut(&change.procid) {
+                    open.acts.push(Act::Tree { database: change.database.0, root: change.page });
+                }
+                Ok(())
+            }
+            LogRecord::ConvertFdp2(convert) => {
+                let change = convert.change;
+                for page in [convert.owned_root, convert.available_root] {
+                    self.format(at, change.database.0, page, change.after, |bytes, size| {
+                        Ok(convert_root_pages(bytes, size, page, convert))
+                    })?;
+                }
+                self.change(at, &change, |page| {
+                    let mut external = page.as_page().external_header().to_vec();
+                    let header = SpaceHeader::decode(&external).map_err(|_| "root has no space header")?;
+                    let header =
+                        SpaceHeader { multiple: true, owned_root_or_bitmap: convert.owned_root.get(), ..header };
+                    header.update(&mut external);
+                    page.set_external_header(&external).map_err(|_| "external header does not fit")
+                })
+                .map(|_| ())
+            }
+            LogRecord::ExtendDb(extend) => self.database(extend.database.0)?.grow_file(extend.last),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert(&mut self, at: At, insert: &Insert) -> Result<()> {
+        let node = insert.node;
+        let versioned = node.page.flags.contains(PageChangeFlags::VERSIONED);
+        let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
+        let applied = self.node(at, &node, |page, line| apply::insert(page, line, insert, flags))?;
+        let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
+        let data: &[u8] = if unique { &[] } else { &insert.data };
+        self.remember(&node, &insert.key(), data, Change::Insert, applied)
+    }
+
+    fn replace(&mut self, at: At, replace: &Replace) -> Result<()> {
+        let node = replace.node;
+        let mut found = None;
+        self.node(at, &node, |page, line| {
+            let view = page.as_page();
+            found = view.node(line).map(|node| (node.key_to_vec(), node.data.to_vec()));
+            let flags = kept(page, line, &node);
+            apply::replace(page, line, &replace.data, flags)
+        })?;
+        match found {
+            Some((key, old)) => self.remember(&node, &key, &[], Change::Replace { before: old.into() }, true),
+            None => self.remember_bookmark(&node, None, Change::ReplaceUnknown),
+        }
+    }
+
+    fn undo_info(&mut self, info: &UndoInfo) -> Result<()> {
+        let id = info.node.rceid;
+        let bookmark = [&info.key[..], &info.bookmark_data].concat();
+        if let Some((mut act, transaction)) = self.lost.remove(&id) {
+            (act.key, act.key_len) = (bookmark, info.key.len());
+            let done = vec![self.done(act, &transaction)?];
+            self.core.cleanup.push(Settled::new(0, LogPosition::MIN, None, done));
+            return Ok(());
+        }
+        for open in self.transactions.values_mut() {
+            for act in &mut open.acts {
+                if let Act::Node(remembered) = act
+                    && remembered.id == id
+                {
+                    if remembered.change == Change::ReplaceUnknown {
+                        remembered.change = Change::Replace { before: info.before.clone().into() };
+                    }
+                    (remembered.key, remembered.key_len) = (bookmark.clone(), info.key.len());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self, at: At, undo: &Undo) -> Result<()> {
+        let node = undo.node;
+        let mut change = None;
+        if let Some(open) = self.transactions.get_mut(&node.page.procid) {
+            for act in open.acts.iter_mut().rev() {
+                if let Act::Node(remembered) = act
+                    && remembered.id == node.rceid
+                    && !remembered.undone
+                {
+                    remembered.undone = true;
+                    remembered.key = [&undo.key[..], &undo.bookmark_data].concat();
+                    remembered.key_len = undo.key.len();
+                    change = Some(remembered.change.clone());
+                    break;
+                }
+            }
+        }
+        let change = change.unwrap_or(match undo.operation {
+            operation::INSERT => Change::Insert,
+            operation::FLAG_DELETE => Change::FlagDelete,
+            _ => Change::ReplaceUnknown,
+        });
+        self.node(at, &node, |page, line| {
+            let flags = apply::flags_of(page, line);
+            undo_on_page(page, line, flags, &change)
+        })
+        .map(|_| ())
+    }
+
+    fn split(&mut self, at: At, split: &Split) -> Result<()> {
+        let change = split.change;
+        let database = self.database(change.database.0)?;
+        let size = database.page_size;
+        let image = split
+            .before_page(size, |_| None)
+            .map_err(|e| self.misfit(&database, change.page, &format!("split record: {e}")))?
+            .unwrap_or_else(|| vec![0; size.bytes()]);
+        let before = Page::new(&image, size);
+        let new_page = split.new_page.ok_or_else(|| self.misfit(&database, change.page, "split without new page"))?;
+        self.format(at, change.database.0, new_page, change.after, |bytes, size| {
+            apply::split_new(bytes, size, &before, split)
+        })?;
+        self.change(at, &change, |page| apply::split_source(page, &before, split))?;
+        if let Some(right) = split.right {
+            self.page(at, change.database.0, right, split.right_before, change.after, |page| {
+                apply::split_right(page, split);
+                Ok(())
+            })?;
+        }
+        if let Some(parent) = split.parent {
+            self.page(at, change.database.0, parent, split.parent_before, change.after, |page| {
+                apply::split_parent(page, split)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, at: At, merge: &Merge) -> Result<()> {
+        let change = merge.change;
+        let database = self.database(change.database.0)?;
+        let size = database.page_size;
+        let source = merge
+            .before_page(size, |_| None)
+            .map_err(|e| self.misfit(&database, change.page, &format!("merge record: {e}")))?
+            .unwrap_or_else(|| vec![0; size.bytes()]);
+        let source = Page::new(&source, size);
+        if let Some(right) = merge.right {
+            self.bytes(at, change.database.0, right, merge.right_before, change.after, |bytes| {
+                apply::merge_right(bytes, size, &source, merge)
+            })?;
+        }
+        if let Some(left) = merge.left {
+            self.page(at, change.database.0, left, merge.left_before, change.after, |page| {
+                apply::merge_left(page, merge);
+                Ok(())
+            })?;
+        }
+        if let Some(parent) = merge.parent {
+            self.page(at, change.database.0, parent, merge.parent_before, change.after, |page| {
+                apply::merge_parent(page, merge)
+            })?;
+        }
+        self.change(at, &change, |page| {
+            apply::merge_source(page);
+            Ok(())
+        })
+        .map(|_| ())
+    }
+
+    /// Applies a node change if the page still needs it.
+    fn node(&mut self, at: At, node: &NodeChange, change: impl FnOnce(&mut PageMut<'_>, usize) -> Applied) -> Result<bool> {
+        self.newest_id = self.newest_id.max(node.rceid);
+        self.change(at, &node.page, |page| change(page, usize::from(node.page.line)))
+    }
+
+    fn change(&mut self, at: At, change: &PageChange, apply: impl FnOnce(&mut PageMut<'_>) -> Applied) -> Result<bool> {
+        self.page(at, change.database.0, change.page, change.before, change.after, apply)
+    }
+
+    fn page(
+        &mut self,
+        at: At,
+        database: u8,
+        number: PageNumber,
+        before: DbTime,
+        after: DbTime,
+        apply: impl FnOnce(&mut PageMut<'_>) -> Applied,
+    ) -> Result<bool> {
+        let size = self.database(database)?.page_size;
+        self.bytes(at, database, number, before, after, |bytes| apply(&mut PageMut::new(bytes, size)))
+    }
+
+    fn bytes(
+        &mut self,
+        at: At,
+        database: u8,
+        number: PageNumber,
+        before: DbTime,
+        after: DbTime,
+        apply: impl FnOnce(&mut [u8]) -> Applied,
+    ) -> Result<bool> {
+        let database = self.database(database)?;
+        database.time_used(after);
+        let mut latch = database.pin(number)?.write();
+        let time = Page::new(&latch, database.page_size).db_time();
+        if time >= after {
+            return Ok(false);
+        }
+        if time != before {
+            let age = if time < before { "older" } else { "newer" };
+            let what = format!(
+                "dbtime {} is {age} than the log expects ({} before the change at {:?}): a write was lost or the \
+                 file is from another moment than the log",
+                time.0, before.0, at.start
+            );
+            return Err(self.misfit(&database, number, &what));
+        }
+        let applied = apply(&mut latch);
+        if let Err(what) = applied {
+            return Err(self.misfit(&database, number, &format!("{what} (log record at {:?})", at.start)));
+        }
+        PageMut::new(&mut latch, database.page_size).set_db_time(after);
+        latch.mark_dirty(at.start);
+        latch.set_last(at.end);
+        self.applied += 1;
+        Ok(true)
+    }
+
+    /// Formats a page unless it is newer already. What an older page holds, or whether it can be read, is no matter.
+    fn format(
+        &mut self,
+        at: At,
+        database: u8,
+        number: PageNumber,
+        after: DbTime,
+        build: impl for<'b> FnOnce(&'b mut [u8], ese_format::PageSize) -> std::result::Result<PageMut<'b>, &'static str>,
+    ) -> Result<bool> {
+        let database = self.database(database)?;
+        database.time_used(after);
+        let size = database.page_size;
+        database.grow_file(number)?;
+        let pinned: PinnedPage = match database.pin(number) {
+            Ok(pinned) => {
+                if Page::new(&pinned.read(), size).db_time() >= after {
+                    return Ok(false);
+                }
+                pinned
+            }
+            Err(Error::Corrupt { .. }) => database.pin_new(number)?,
+            Err(error) => return Err(error),
+        };
+        let mut latch = pinned.write();
+        match build(&mut latch, size) {
+            Ok(mut page) => page.set_db_time(after),
+            Err(what) => return Err(self.misfit(&database, number, what)),
+        }
+        latch.mark_dirty(at.start);
+        latch.set_last(at.end);
+        self.applied += 1;
+        Ok(true)
+    }
+
+    fn database(&self, log_id: u8) -> Result<Arc<Database>> {
+        self.core.databases().into_iter().find(|database| database.log_id == log_id).ok_or_else(|| Error::Corrupt {
+            path: "log".into(),
+            page: None,
+            what: format!("log names database {log_id}, which is not attached"),
+        })
+    }
+
+    fn misfit(&self, database: &Database, page: PageNumber, what: &str) -> Error {
+        Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
+    }
+
+    fn remember(&mut self, node: &NodeChange, key: &[u8], data: &[u8], change: Change, _applied: bool) -> Result<()> {
+        self.remember_bookmark(node, Some(([key, data].concat(), key.len())), change)
+    }
+
+    /// Remembers a versioned change of an open transaction. A change of a page that has moved on may lack its
+    /// bookmark, which an Undo or UndoInfo record brings if it is ever needed.
+    fn remember_bookmark(&mut self, node: &NodeChange, bookmark: Option<(Vec<u8>, usize)>, change: Change) -> Result<()> {
+        if !node.page.flags.contains(PageChangeFlags::VERSIONED) {
+            return Ok(());
+        }
+        let (Some(root), Some(open)) = (node.root, self.transactions.get_mut(&node.page.procid)) else { return Ok(()) };
+        let (key, key_len) = bookmark.unwrap_or_default();
+        open.acts.push(Act::Node(Remembered {
+            database: node.page.database.0,
+            root,
+            id: node.rceid,
+            key,
+            key_len,
+            level: node.page.level,
+            change,
+            undone: false,
+        }));
+        Ok(())
+    }
+
+    /// A transaction ended: its deletions are left for cleanup.
+    fn settle(&mut self, open: Unfinished, end: LogPosition) -> Result<()> {
+        let committed = open.transaction.committed().is_some();
+        let mut done = Vec::new();
+        for act in open.acts {
+            let Act::Node(act) = act else { continue };
+            let dead = match act.change {
+                Change::FlagDelete => committed && !act.undone,
+                Change::Insert => act.undone,
+                _ => false,
+            };
+            if dead && act.key.is_empty() {
+                // The page has moved on. If the node is still on it, its before-image record comes later.
+                self.lost.insert(act.id, (act, open.transaction.clone()));
+            } else if dead {
+                done.push(self.done(act, &open.transaction)?);
+            }
+        }
+        if !done.is_empty() {
+            self.core.cleanup.push(Settled::new(0, end, None, done));
+        }
+        Ok(())
+    }
+
+    fn done(&self, act: Remembered, transaction: &Arc<Transaction>) -> Result<Done> {
+        let database = self.database(act.database)?;
+        let tree = database.tree_at(act.root)?;
+        let version = Arc::new(Version {
+            tree: tree.key(),
+            bookmark: act.key.into(),
+            key_len: act.key_len,
+            transaction: transaction.clone(),
+            id: act.id,
+            level: act.level,
+            change: act.change,
+            settled: AtomicBool::new(false),
+            undo_logged: Mutex::new(None),
+        });
+        Ok(Done::Node(tree, version))
+    }
+
+    /// Ends redo: what unfinished transactions did, ready to be rolled back.
+    pub fn finish(mut self) -> Result<Leftovers> {
+        let mut unfinished = Vec::new();
+        for (procid, open) in std::mem::take(&mut self.transactions) {
+            let mut done = Vec::new();
+            for act in open.acts {
+                match act {
+                    Act::Node(act) if act.undone && act.change == Change::Insert => {
+                        let done = vec![self.done(act, &open.transaction)?];
+                        self.core.cleanup.push(Settled::new(0, LogPosition::MIN, None, done));
+                    }
+                    Act::Node(act) if act.undone => {}
+                    Act::Node(act) => done.push(self.done(act, &open.transaction)?),
+                    Act::Tree { database, root } => done.push(Done::Tree(self.database(database)?, root)),
+                }
+            }
+            self.core.transactions.hold_checkpoint(open.begun);
+            unfinished.push(ActiveTransaction::resumed(
+                self.core.clone(),
+                procid,
+                open.transaction,
+                open.begun,
+                done,
+            ));
+        }
+        Ok(Leftovers { unfinished, next_number: self.newest_number + 1, newest_id: self.newest_id })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct At {
+    start: LogPosition,
+    end: LogPosition,
+}
+
+/// Flags for a node that stays, after a versioned or unversioned change.
+fn kept(page: &PageMut<'_>, line: usize, node: &NodeChange) -> NodeFlags {
+    if node.page.flags.contains(PageChangeFlags::VERSIONED) {
+        NodeFlags::VERSIONED
+    } else {
+        apply::flags_of(page, line)
+    }
+}
+
+fn replaced_from(old: Option<Vec<u8>>) -> Change {
+    old.map_or(Change::ReplaceUnknown, |before| Change::Replace { before: before.into() })
+}
+
+fn bookmark_at(page: &Page<'_>, line: usize, unique: bool) -> Option<(Vec<u8>, usize)> {
+    let node = page.node(line)?;
+    let mut key = node.key_to_vec();
+    let key_len = key.len();
+    if !unique {
+        key.extend_from_slice(node.data);
+    }
+    Some((key, key_len))
+}
+
+/// The session a record belongs to, if macros can hold it back.
+fn procid_of(record: &LogRecord) -> Option<u16> {
+    Some(match record {
+        LogRecord::Begin(r) => r.procid,
+        LogRecord::Begin0(r) => r.procid,
+        LogRecord::Insert(r) => r.node.page.procid,
+        LogRecord::FlagInsert(r) => r.node.page.procid,
+        LogRecord::FlagInsertAndReplaceData(r) => r.node.page.procid,
+        LogRecord::FlagDelete(r) => r.node.page.procid,
+        LogRecord::Replace(r) => r.node.page.procid,
+        LogRecord::Delete(r) => r.node.page.procid,
+        LogRecord::SetExternalHeader(r) => r.node.page.procid,
+        LogRecord::Split2(r) => r.change.procid,
+        LogRecord::Merge2(r) => r.change.procid,
+        LogRecord::EmptyTree(r) => r.node.page.procid,
+        LogRecord::CreateMultiExtentFdp(r) => r.change.procid,
+        LogRecord::ConvertFdp2(r) => r.change.procid,
+        _ => return None,
+    })
+}
+
