@@ -8,12 +8,17 @@
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod attachment;
+pub mod catalog;
 pub mod checkpoint;
 pub mod checksum;
+pub mod compression;
 pub mod header;
+pub mod key;
 mod layout;
 pub mod log;
+pub mod long_value;
 pub mod page;
+pub mod record;
 pub mod space;
 pub mod types;
 

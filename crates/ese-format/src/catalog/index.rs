@@ -1,0 +1,236 @@
+//! Description of an index.
+//!
+//! ```text
+//!  key segments (KeyFldIDs)   { u8 flags, u8 0, u16 column } per segment      0x40 descending
+//!  conditions                 same                                            0x20 the column must be null
+//!  files before update 7      i16 column per segment, negative = descending
+//! ```
+
+use crate::key::{DEFAULT_KEY_MOST, KeyLimits};
+use crate::record::ColumnId;
+use crate::{PageNumber, TreeId};
+
+bitflags::bitflags! {
+    /// Flags of an index. ESE: `IDBFLAG` (low half) and `IDXFLAG` (high half).
+    #[doc(alias = "IDBFLAG")]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct IndexFlags: u32 {
+        /// No two records have the same key.
+        const UNIQUE = 0x1;
+        /// Records whose columns are all null have an entry.
+        const ALLOW_ALL_NULLS = 0x2;
+        /// Records whose first column is null have one.
+        const ALLOW_FIRST_NULL = 0x4;
+        /// Records with some null column have one.
+        const ALLOW_SOME_NULLS = 0x8;
+        /// Records with a null column are refused.
+        const NO_NULL_SEGMENT = 0x10;
+        /// The order of the table itself.
+        const PRIMARY = 0x20;
+        /// The index has a locale.
+        const LOCALE_SET = 0x40;
+        /// A column has several values.
+        const MULTI_VALUED = 0x80;
+        /// Index of a template table.
+        const TEMPLATE = 0x100;
+        /// Inherited from a template table.
+        const DERIVED = 0x200;
+        /// A column is Unicode text, so that keys depend on a version of Windows' sort tables.
+        const LOCALIZED_TEXT = 0x400;
+        /// Nulls sort behind all values.
+        const NULLS_HIGH = 0x800;
+        /// Old repair of Unicode keys.
+        const UNICODE_FIXUP = 0x1000;
+        /// Every combination of values has an entry.
+        const CROSS_PRODUCT = 0x2000;
+        /// Keys that do not fit are refused rather than cut.
+        const DISALLOW_TRUNCATION = 0x4000;
+        /// The n-th values of all columns together have an entry.
+        const NESTED_TABLE = 0x8000;
+        /// Segments take four bytes; always set in modern files.
+        const EXTENDED_SEGMENTS = 0x1_0000;
+        /// GUIDs sort as .NET sorts them.
+        const DOT_NET_GUID = 0x2_0000;
+        /// Filled after its creation.
+        const DEFERRED_POPULATE = 0x4_0000;
+        /// Others are kept.
+        const _ = !0;
+    }
+}
+
+impl IndexFlags {
+    /// Flags of an ordinary primary index.
+    pub const DEFAULT_PRIMARY: IndexFlags = IndexFlags::from_bits_retain(0x1_002f);
+    /// Flags of an ordinary secondary index: duplicates and nulls allowed.
+    pub const DEFAULT_SECONDARY: IndexFlags = IndexFlags::from_bits_retain(0x1_000e);
+}
+
+/// One column of an index key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeySegment {
+    /// The column.
+    pub column: ColumnId,
+    /// Larger values first?
+    pub descending: bool,
+}
+
+/// A condition on records that have an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Condition {
+    /// The column looked at.
+    pub column: ColumnId,
+    /// Must it be null, or must it not?
+    pub must_be_null: bool,
+}
+
+/// Language settings of an index; they matter to Unicode text alone but are always there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexLocale {
+    /// Windows language id of old files; 0 when there is a name.
+    pub lcid: u32,
+    /// Locale name, such as "en-US".
+    pub name: Option<String>,
+    /// Flags of the Windows function that makes keys of text. ESE: `LCMapFlags`.
+    #[doc(alias = "LCMapFlags")]
+    pub map_flags: Option<u32>,
+    /// Version of the sort tables.
+    pub version: Option<Vec<u8>>,
+    /// Identity of the sort tables.
+    pub sort_id: Option<Vec<u8>>,
+}
+
+impl Default for IndexLocale {
+    /// What ESE gives an index without wishes: "en-US", case, kana type and width ignored.
+    fn default() -> IndexLocale {
+        let name = Some("en-US".to_owned());
+        IndexLocale { lcid: 0, name, map_flags: Some(0x3_0401), version: None, sort_id: None }
+    }
+}
+
+/// An index of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Index {
+    /// Name.
+    pub name: String,
+    /// Its tree; the table's own for the primary index.
+    pub tree: TreeId,
+    /// Root of the tree.
+    pub root: PageNumber,
+    /// Flags.
+    pub flags: IndexFlags,
+    /// Key columns in order.
+    pub segments: Vec<KeySegment>,
+    /// Which records have entries.
+    pub conditions: Vec<Condition>,
+    /// Longest key, where it is not 255.
+    #[doc(alias = "KeyMost")]
+    pub key_most: Option<u16>,
+    /// Longest segment of a text or binary column.
+    #[doc(alias = "VarSegMac")]
+    pub segment_limit: Option<u16>,
+    /// How full pages are made, in percent.
+    pub density: u32,
+    /// Language.
+    pub locale: IndexLocale,
+    /// Tuple indexes: five numbers, kept as stored.
+    pub tuple_limits: Option<Vec<u8>>,
+    /// Growth hints, kept as stored.
+    pub space_hints: Option<Vec<u8>>,
+}
+
+impl Index {
+    /// An index with default locale, density 80 and no conditions.
+    pub fn new(name: &str, tree: TreeId, root: PageNumber, flags: IndexFlags, columns: &[u16]) -> Index {
+        let segment = |id: &u16| KeySegment { column: ColumnId(*id), descending: false };
+        Index {
+            name: name.to_owned(),
+            tree,
+            root,
+            flags,
+            segments: columns.iter().map(segment).collect(),
+            conditions: Vec::new(),
+            key_most: None,
+            segment_limit: None,
+            density: 80,
+            locale: IndexLocale::default(),
+            tuple_limits: None,
+            space_hints: None,
+        }
+    }
+
+    /// Is it the order of the table itself?
+    pub fn is_primary(&self) -> bool {
+        self.flags.contains(IndexFlags::PRIMARY)
+    }
+
+    /// Is there at most one record per key?
+    pub fn is_unique(&self) -> bool {
+        self.flags.intersects(IndexFlags::UNIQUE | IndexFlags::PRIMARY)
+    }
+
+    /// Limits of its keys.
+    pub fn key_limits(&self) -> KeyLimits {
+        KeyLimits {
+            key: self.key_most.map_or(DEFAULT_KEY_MOST, usize::from),
+            segment: self.segment_limit.map(usize::from).filter(|limit| *limit > 0),
+        }
+    }
+}
+
+const DESCENDING: u8 = 0x40;
+const MUST_BE_NULL: u8 = 0x20;
+
+/// Flags and column of each segment; `None` if the bytes are no whole number of segments.
+fn decode(bytes: &[u8], flags: IndexFlags) -> Option<Vec<(u8, ColumnId)>> {
+    if flags.contains(IndexFlags::EXTENDED_SEGMENTS) {
+        let (segments, []) = bytes.as_chunks::<4>() else { return None };
+        let segment = |&[flags, _, low, high]: &[u8; 4]| (flags, ColumnId(u16::from_le_bytes([low, high])));
+        return Some(segments.iter().map(segment).collect());
+    }
+    let (segments, []) = bytes.as_chunks::<2>() else { return None };
+    let segment = |bytes: &[u8; 2]| {
+        let id = i16::from_le_bytes(*bytes);
+        (if id < 0 { DESCENDING } else { 0 }, ColumnId(id.unsigned_abs()))
+    };
+    Some(segments.iter().map(segment).collect())
+}
+
+fn encode(segments: impl Iterator<Item = (u8, ColumnId)>) -> Vec<u8> {
+    segments
+        .flat_map(|(flags, column)| {
+            let [low, high] = column.0.to_le_bytes();
+            [flags, 0, low, high]
+        })
+        .collect()
+}
+
+impl KeySegment {
+    pub(super) fn decode_all(bytes: &[u8], flags: IndexFlags) -> Option<Vec<KeySegment>> {
+        let segments = decode(bytes, flags)?.into_iter();
+        Some(
+            segments
+                .map(|(flags, column)| KeySegment { column, descending: flags & DESCENDING != 0 })
+                .collect(),
+        )
+    }
+
+    pub(super) fn encode_all(segments: &[KeySegment]) -> Vec<u8> {
+        encode(
+            segments.iter().map(|segment| (if segment.descending { DESCENDING } else { 0 }, segment.column)),
+        )
+    }
+}
+
+impl Condition {
+    pub(super) fn decode_all(bytes: &[u8], flags: IndexFlags) -> Option<Vec<Condition>> {
+        let all = decode(bytes, flags)?.into_iter();
+        Some(
+            all.map(|(flags, column)| Condition { column, must_be_null: flags & MUST_BE_NULL != 0 })
+                .collect(),
+        )
+    }
+
+    pub(super) fn encode_all(conditions: &[Condition]) -> Vec<u8> {
+        encode(conditions.iter().map(|one| (if one.must_be_null { MUST_BE_NULL } else { 0 }, one.column)))
+    }
+}

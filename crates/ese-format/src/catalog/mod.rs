@@ -1,0 +1,36 @@
+//! The catalog: the table MSysObjects, whose rows describe every table, column, index and long-value tree, itself
+//! included.
+//!
+//! ```text
+//!  row kind          Id                ColtypOrPgnoFDP   SpaceUsage   Flags    PagesOrLocale
+//!  1 table           tree id           root page         density      table    initial pages
+//!  2 column          column number     type code         max length   column   code page
+//!  3 index           tree id           root page         density      index    LCID
+//!  4 long values     tree id           root page         density      0        initial pages
+//! ```
+//!
+//! Rows are ordinary records ([`crate::record`]) of a schema that never changes but only grows, in the order
+//! (table, kind, id). A primary index has the tree of its table. Shadow copy: MSysObjectsShadow, same rows.
+//!
+//! [`CatalogRow`] is one row; [`assemble`] turns rows into [`TableSchema`]s and [`TableSchema::rows`] back. Two more
+//! system tables have rows here: MSysObjids ([`TreeOwner`]) and MSysLocales ([`LocaleRow`]).
+
+mod index;
+mod locales;
+mod row;
+mod system;
+mod table;
+mod tree_owner;
+
+#[cfg(test)]
+mod tests;
+
+pub use index::{Condition, Index, IndexFlags, IndexLocale, KeySegment};
+pub use locales::LocaleRow;
+pub use row::{CatalogError, CatalogRow, RowKind, extra};
+pub use system::{
+    CATALOG, CATALOG_SHADOW, FIRST_USER_TREE, NAME_INDEX, ROOT_OBJECTS_INDEX, catalog_columns,
+    locales_columns, objids_columns, system_tables,
+};
+pub use table::{TableFlags, TableSchema, assemble};
+pub use tree_owner::TreeOwner;

@@ -1,0 +1,276 @@
+//! One row of the catalog.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use super::system::catalog_columns;
+use crate::compression;
+use crate::record::{CodePage, Column, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
+use crate::{PageSize, TreeId};
+
+/// What a row describes. ESE: `SYSOBJ`.
+#[doc(alias = "SYSOBJ")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RowKind {
+    /// A table.
+    Table = 1,
+    /// A column of it.
+    Column = 2,
+    /// An index of it.
+    Index = 3,
+    /// Its long-value tree.
+    LongValues = 4,
+    /// A callback.
+    Callback = 5,
+}
+
+impl RowKind {
+    /// The kind with this on-disk code.
+    pub const fn from_code(code: i16) -> Option<RowKind> {
+        Some(match code {
+            1 => RowKind::Table,
+            2 => RowKind::Column,
+            3 => RowKind::Index,
+            4 => RowKind::LongValues,
+            5 => RowKind::Callback,
+            _ => return None,
+        })
+    }
+
+    /// The on-disk code.
+    pub const fn code(self) -> i16 {
+        self as i16
+    }
+}
+
+/// Numbers of the catalog columns that many rows do not have; keys of [`CatalogRow::extra`].
+pub mod extra {
+    use crate::record::ColumnId;
+
+    /// Template table, or name of a callback.
+    pub const TEMPLATE_TABLE: ColumnId = ColumnId(130);
+    /// Raw default of a column.
+    pub const DEFAULT_VALUE: ColumnId = ColumnId(131);
+    /// Segments of an index.
+    pub const KEY_SEGMENTS: ColumnId = ColumnId(132);
+    /// `u16`: longest segment of text and binary in an index.
+    pub const SEGMENT_LIMIT: ColumnId = ColumnId(133);
+    /// Conditions of an index.
+    pub const CONDITIONS: ColumnId = ColumnId(134);
+    /// Five `u32` of a tuple index.
+    pub const TUPLE_LIMITS: ColumnId = ColumnId(135);
+    /// Version of the sort tables.
+    pub const SORT_VERSION: ColumnId = ColumnId(136);
+    /// Identity of the sort tables.
+    pub const SORT_ID: ColumnId = ColumnId(137);
+    /// `u32`: length from which long values are separated.
+    pub const SEPARATE_LONG_VALUES: ColumnId = ColumnId(258);
+    /// Growth hints.
+    pub const SPACE_HINTS: ColumnId = ColumnId(259);
+    /// Growth hints of a long-value tree not yet made.
+    pub const LONG_VALUE_SPACE_HINTS: ColumnId = ColumnId(260);
+    /// Locale name in UTF-16.
+    pub const LOCALE_NAME: ColumnId = ColumnId(261);
+}
+
+/// Why a record is no catalog row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CatalogError {
+    /// Not even a record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A column that every row has is null.
+    #[error("a catalog row lacks column {0}")]
+    Missing(ColumnId),
+    /// A kind of object from another version.
+    #[error("a catalog row describes an object of unknown kind {0}")]
+    UnknownKind(i16),
+}
+
+/// A row of MSysObjects, with the columns' names made plain.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CatalogRow {
+    /// Table the row belongs to. ESE: `ObjidTable`.
+    pub table: TreeId,
+    /// What it describes. ESE: `Type`.
+    pub kind: RowKind,
+    /// Tree id, or column number. ESE: `Id`.
+    pub id: u32,
+    /// Root page, or type code of a column. ESE: `ColtypOrPgnoFDP`.
+    pub root_or_type: u32,
+    /// Density in percent, or longest value of a column. ESE: `SpaceUsage`.
+    pub space: u32,
+    /// Flags by kind. ESE: `Flags`.
+    pub flags: u32,
+    /// Initial pages, code page of a column, LCID of an index. ESE: `PagesOrLocale`.
+    pub pages_or_locale: u32,
+    /// Set on table rows. ESE: `RootFlag`.
+    pub root_flag: Option<bool>,
+    /// Place of a fixed column. ESE: `RecordOffset`.
+    pub record_offset: Option<u16>,
+    /// Text normalisation of an index. ESE: `LCMapFlags`.
+    pub map_flags: Option<u32>,
+    /// Longest key of an index, unless 255. ESE: `KeyMost`.
+    pub key_most: Option<u16>,
+    /// Chunk size of a table's long values, unless the usual. ESE: `LVChunkMax`.
+    pub chunk_size: Option<u32>,
+    /// When the root page was last set, raw; newest databases only. ESE: `PgnoFDPLastSetTime`.
+    pub root_set: Option<[u8; 8]>,
+    /// Name of the object. ESE: `Name`.
+    pub name: String,
+    /// Raw values of the other columns, by number: see [`extra`].
+    pub extra: BTreeMap<ColumnId, Vec<u8>>,
+}
+
+impl CatalogRow {
+    /// A row without optional columns.
+    pub fn new(table: TreeId, kind: RowKind, id: u32, root_or_type: u32, name: &str) -> CatalogRow {
+        CatalogRow {
+            table,
+            kind,
+            id,
+            root_or_type,
+            space: 0,
+            flags: 0,
+            pages_or_locale: 0,
+            root_flag: (kind == RowKind::Table).then_some(true),
+            record_offset: None,
+            map_flags: None,
+            key_most: None,
+            chunk_size: None,
+            root_set: None,
+            name: name.to_owned(),
+            extra: BTreeMap::new(),
+        }
+    }
+
+    /// Decodes the data of a leaf node of the catalog.
+    pub fn decode(bytes: &[u8], size: PageSize) -> Result<CatalogRow, CatalogError> {
+        let row = Columns { record: Record::new(bytes, size) };
+        let kind = i16::from_le_bytes(row.required(2)?);
+        let name = row.bytes(128)?.ok_or(CatalogError::Missing(ColumnId(128)))?;
+        let mut extra = BTreeMap::new();
+        for column in catalog_columns().iter().filter(|column| column.id > NAME) {
+            if let Some(bytes) = row.value(column)? {
+                extra.insert(column.id, bytes);
+            }
+        }
+        Ok(CatalogRow {
+            table: TreeId(u32::from_le_bytes(row.required(1)?)),
+            kind: RowKind::from_code(kind).ok_or(CatalogError::UnknownKind(kind))?,
+            id: u32::from_le_bytes(row.required(3)?),
+            root_or_type: u32::from_le_bytes(row.required(4)?),
+            space: u32::from_le_bytes(row.required(5)?),
+            flags: u32::from_le_bytes(row.required(6)?),
+            pages_or_locale: u32::from_le_bytes(row.required(7)?),
+            root_flag: row.array(8)?.map(|[byte]| byte != 0),
+            record_offset: row.array(9)?.map(u16::from_le_bytes),
+            map_flags: row.array(10)?.map(u32::from_le_bytes),
+            key_most: row.array(11)?.map(u16::from_le_bytes),
+            chunk_size: row.array(12)?.map(u32::from_le_bytes),
+            root_set: row.array(13)?,
+            name: CodePage::WESTERN.decode(&name).unwrap_or_default(),
+            extra,
+        })
+    }
+
+    /// The record to store.
+    pub fn encode(&self, size: PageSize) -> Result<Vec<u8>, RecordError> {
+        let mut record = RecordBuilder::new(catalog_columns(), size);
+        let mut set = |id: u16, bytes: &[u8]| record.set(ColumnId(id), Some(bytes));
+        set(1, &self.table.0.to_le_bytes())?;
+        set(2, &self.kind.code().to_le_bytes())?;
+        set(3, &self.id.to_le_bytes())?;
+        set(4, &self.root_or_type.to_le_bytes())?;
+        set(5, &self.space.to_le_bytes())?;
+        set(6, &self.flags.to_le_bytes())?;
+        set(7, &self.pages_or_locale.to_le_bytes())?;
+        self.root_flag.map_or(Ok(()), |flag| set(8, &[if flag { 0xff } else { 0 }]))?;
+        self.record_offset.map_or(Ok(()), |offset| set(9, &offset.to_le_bytes()))?;
+        self.map_flags.map_or(Ok(()), |flags| set(10, &flags.to_le_bytes()))?;
+        self.key_most.map_or(Ok(()), |most| set(11, &most.to_le_bytes()))?;
+        self.chunk_size.map_or(Ok(()), |size| set(12, &size.to_le_bytes()))?;
+        self.root_set.map_or(Ok(()), |time| set(13, &time))?;
+        set(NAME.0, &self.name_bytes())?;
+        for (id, bytes) in &self.extra {
+            record.set(*id, Some(bytes))?;
+        }
+        record.build()
+    }
+
+    /// Key of the row in the catalog (index Id), also its bookmark in the other indexes.
+    pub fn key(&self) -> Vec<u8> {
+        [&self.owner_key()[..], &long(self.id)].concat()
+    }
+
+    /// Key of the row in the index Name.
+    pub fn name_key(&self) -> Vec<u8> {
+        [&self.owner_key()[..], &text(&self.name_bytes())].concat()
+    }
+
+    /// Key of the row in the index RootObjects, which holds tables only.
+    pub fn root_objects_key(&self) -> Option<Vec<u8>> {
+        let flag = if self.root_flag? { 0xff } else { 0 };
+        Some([&[0x7f, flag][..], &text(&self.name_bytes())].concat())
+    }
+
+    /// Start of the keys of all rows of a table.
+    pub fn table_prefix(table: TreeId) -> Vec<u8> {
+        long(table.0).to_vec()
+    }
+
+    fn owner_key(&self) -> Vec<u8> {
+        let kind = (self.kind.code() as u16 ^ 0x8000).to_be_bytes();
+        [&long(self.table.0)[..], &[0x7f], &kind].concat()
+    }
+
+    fn name_bytes(&self) -> Vec<u8> {
+        let byte =
+            |c: char| CodePage::WESTERN.encode(c.encode_utf8(&mut [0; 4])).unwrap_or_else(|_| vec![b'?']);
+        self.name.chars().flat_map(byte).collect()
+    }
+}
+
+const NAME: ColumnId = ColumnId(128);
+
+/// Segment of a 32-bit column.
+pub(super) fn long(value: u32) -> [u8; 5] {
+    let [a, b, c, d] = (value ^ 0x8000_0000).to_be_bytes();
+    [0x7f, a, b, c, d]
+}
+
+/// Segment of a name; names are short enough never to be cut.
+fn text(name: &[u8]) -> Vec<u8> {
+    [&[0x7f][..], &name.to_ascii_uppercase(), &[0]].concat()
+}
+
+/// A record seen through the catalog's fixed schema.
+struct Columns<'a> {
+    record: Record<'a>,
+}
+
+impl Columns<'_> {
+    fn bytes(&self, id: u16) -> Result<Option<Vec<u8>>, CatalogError> {
+        match catalog_columns().iter().find(|column| column.id == ColumnId(id)) {
+            Some(column) => self.value(column),
+            None => Ok(None),
+        }
+    }
+
+    fn value(&self, column: &Column) -> Result<Option<Vec<u8>>, CatalogError> {
+        Ok(match self.record.get(column)? {
+            ColumnValue::Bytes(bytes) => Some(bytes.to_vec()),
+            ColumnValue::Compressed(bytes) => compression::decompress(bytes, compression::MAX_INTRINSIC).ok(),
+            _ => None,
+        })
+    }
+
+    fn array<const N: usize>(&self, id: u16) -> Result<Option<[u8; N]>, CatalogError> {
+        Ok(self.bytes(id)?.and_then(|bytes| bytes.try_into().ok()))
+    }
+
+    fn required<const N: usize>(&self, id: u16) -> Result<[u8; N], CatalogError> {
+        self.array(id)?.ok_or(CatalogError::Missing(ColumnId(id)))
+    }
+}

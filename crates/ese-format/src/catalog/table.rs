@@ -1,0 +1,303 @@
+//! Tables as the catalog describes them.
+
+use std::collections::BTreeMap;
+
+use super::index::{Condition, Index, IndexFlags, IndexLocale, KeySegment};
+use super::row::{CatalogRow, RowKind, extra};
+use super::system::{CATALOG, CATALOG_SHADOW};
+use crate::record::{CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
+use crate::{PageNumber, PageSize, TreeId, long_value};
+
+bitflags::bitflags! {
+    /// Flags of a table. ESE: `JET_bitObject*`.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct TableFlags: u32 {
+        /// Made by the engine.
+        const SYSTEM = 0x8000_0000;
+        /// Columns and indexes never change.
+        const FIXED_SCHEMA = 0x4000_0000;
+        /// Other tables inherit its columns.
+        const TEMPLATE = 0x2000_0000;
+        /// Inherits columns.
+        const DERIVED = 0x1000_0000;
+        /// With `SYSTEM`: made when first needed.
+        const SYSTEM_DYNAMIC = 0x0800_0000;
+        /// Derived tables have no fixed and variable columns of their own.
+        const NO_FIXED_VAR_IN_DERIVED = 0x0400_0000;
+        /// Others are kept.
+        const _ = !0;
+    }
+}
+
+/// A table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableSchema {
+    /// Name.
+    pub name: String,
+    /// Its tree, by which everything in the catalog refers to it.
+    pub tree: TreeId,
+    /// Root of the tree.
+    pub root: PageNumber,
+    /// Flags.
+    pub flags: TableFlags,
+    /// Pages it was created with.
+    pub initial_pages: u32,
+    /// How full pages are made, in percent.
+    pub density: u32,
+    /// Bytes per long-value chunk, where it is not the usual.
+    #[doc(alias = "LVChunkMax")]
+    pub chunk_size: Option<u32>,
+    /// Length from which long values are separated, where it is not the usual.
+    pub separate_from: Option<u32>,
+    /// Table whose columns and indexes this one inherits; they are not repeated here.
+    pub template: Option<String>,
+    /// Growth hints, kept as stored.
+    pub space_hints: Option<Vec<u8>>,
+    /// Growth hints for the long-value tree, kept as stored.
+    pub long_value_space_hints: Option<Vec<u8>>,
+    /// Columns by number.
+    pub columns: Vec<Column>,
+    /// Numbers of deleted columns, never to be used again.
+    pub deleted_columns: Vec<ColumnId>,
+    /// Indexes by tree.
+    pub indexes: Vec<Index>,
+    /// Long-value tree, once there is one.
+    pub long_values: Option<(TreeId, PageNumber)>,
+}
+
+impl TableSchema {
+    /// A user table without columns and indexes.
+    pub fn new(name: &str, tree: TreeId, root: PageNumber) -> TableSchema {
+        TableSchema {
+            name: name.to_owned(),
+            tree,
+            root,
+            flags: TableFlags::empty(),
+            initial_pages: 1,
+            density: 80,
+            chunk_size: None,
+            separate_from: None,
+            template: None,
+            space_hints: None,
+            long_value_space_hints: None,
+            columns: Vec::new(),
+            deleted_columns: Vec::new(),
+            indexes: Vec::new(),
+            long_values: None,
+        }
+    }
+
+    /// The column with this number.
+    pub fn column(&self, id: ColumnId) -> Option<&Column> {
+        let found = self.columns.binary_search_by_key(&id, |column| column.id).ok()?;
+        self.columns.get(found)
+    }
+
+    /// The column with this name; case of ASCII letters is ignored.
+    pub fn column_named(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The primary index, if the table has one.
+    pub fn primary_index(&self) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.is_primary())
+    }
+
+    /// Indexes with a tree of their own.
+    pub fn secondary_indexes(&self) -> impl Iterator<Item = &Index> {
+        self.indexes.iter().filter(|index| !index.is_primary())
+    }
+
+    /// Longest primary key; 4 where records are numbered.
+    pub fn key_most(&self) -> usize {
+        self.primary_index().map_or(4, |index| index.key_limits().key)
+    }
+
+    /// Bytes per long-value chunk.
+    pub fn chunk_size(&self, size: PageSize) -> usize {
+        let own = self.chunk_size.filter(|own| (1..=size.get()).contains(own));
+        own.map_or(long_value::chunk_size(size), |own| own as usize)
+    }
+
+    /// The catalog rows of this table, in order of their keys.
+    pub fn rows(&self) -> Vec<CatalogRow> {
+        let mut rows = vec![self.table_row()];
+        rows.extend(self.columns.iter().map(|column| self.column_row(column)));
+        rows.extend(self.indexes.iter().map(|index| self.index_row(index)));
+        rows.extend(self.long_value_row());
+        rows
+    }
+
+    /// The row of the table itself.
+    pub fn table_row(&self) -> CatalogRow {
+        let mut row = CatalogRow::new(self.tree, RowKind::Table, self.tree.0, self.root.get(), &self.name);
+        row.space = self.density;
+        row.flags = self.flags.bits();
+        row.pages_or_locale = self.initial_pages;
+        row.chunk_size = self.chunk_size;
+        put(&mut row, extra::TEMPLATE_TABLE, self.template.as_ref().map(|name| name.as_bytes().to_vec()));
+        put(
+            &mut row,
+            extra::SEPARATE_LONG_VALUES,
+            self.separate_from.map(|from| from.to_le_bytes().to_vec()),
+        );
+        put(&mut row, extra::SPACE_HINTS, self.space_hints.clone());
+        put(&mut row, extra::LONG_VALUE_SPACE_HINTS, self.long_value_space_hints.clone());
+        row
+    }
+
+    /// The row of a column.
+    pub fn column_row(&self, column: &Column) -> CatalogRow {
+        let id = column.id.0.into();
+        let mut row = CatalogRow::new(self.tree, RowKind::Column, id, column.kind.code(), &column.name);
+        row.space = column.size;
+        row.flags = column.flags.bits();
+        row.pages_or_locale = column.code_page.0;
+        row.record_offset = (column.class() == ColumnClass::Fixed).then_some(match self.describes_itself() {
+            // ESE itself writes this wrong offset for all columns of the catalog.
+            true => 4,
+            false => column.record_offset,
+        });
+        put(&mut row, extra::DEFAULT_VALUE, column.default.clone());
+        row
+    }
+
+    /// The row of an index.
+    pub fn index_row(&self, index: &Index) -> CatalogRow {
+        let mut row = CatalogRow::new(self.tree, RowKind::Index, index.tree.0, index.root.get(), &index.name);
+        row.space = index.density;
+        row.flags = index.flags.bits();
+        row.pages_or_locale = index.locale.lcid;
+        row.map_flags = index.locale.map_flags;
+        row.key_most = index.key_most;
+        put(&mut row, extra::KEY_SEGMENTS, Some(KeySegment::encode_all(&index.segments)));
+        put(&mut row, extra::SEGMENT_LIMIT, index.segment_limit.map(|limit| limit.to_le_bytes().to_vec()));
+        let conditions = (!index.conditions.is_empty()).then(|| Condition::encode_all(&index.conditions));
+        put(&mut row, extra::CONDITIONS, conditions);
+        put(&mut row, extra::TUPLE_LIMITS, index.tuple_limits.clone());
+        put(&mut row, extra::SORT_VERSION, index.locale.version.clone());
+        put(&mut row, extra::SORT_ID, index.locale.sort_id.clone());
+        put(&mut row, extra::SPACE_HINTS, index.space_hints.clone());
+        let name = index.locale.name.as_ref().and_then(|name| CodePage::UNICODE.encode(name).ok());
+        put(&mut row, extra::LOCALE_NAME, name);
+        row
+    }
+
+    /// The row of the long-value tree, if there is one.
+    pub fn long_value_row(&self) -> Option<CatalogRow> {
+        let (tree, root) = self.long_values?;
+        let mut row = CatalogRow::new(self.tree, RowKind::LongValues, tree.0, root.get(), "LV");
+        row.space = 100;
+        row.pages_or_locale = 1;
+        Some(row)
+    }
+
+    fn describes_itself(&self) -> bool {
+        self.tree == CATALOG || self.tree == CATALOG_SHADOW
+    }
+}
+
+fn put(row: &mut CatalogRow, column: ColumnId, value: Option<Vec<u8>>) {
+    if let Some(value) = value {
+        row.extra.insert(column, value);
+    }
+}
+
+/// Puts the tables together that catalog rows describe, in order of their trees.
+///
+/// Tolerant: rows of tables without a row of their own, of unknown types and with impossible numbers are left out.
+pub fn assemble(rows: impl IntoIterator<Item = CatalogRow>) -> Vec<TableSchema> {
+    let mut by_table: BTreeMap<TreeId, Vec<CatalogRow>> = BTreeMap::new();
+    for row in rows {
+        by_table.entry(row.table).or_default().push(row);
+    }
+    by_table.into_values().filter_map(assemble_table).collect()
+}
+
+fn assemble_table(rows: Vec<CatalogRow>) -> Option<TableSchema> {
+    let row = rows.iter().find(|row| row.kind == RowKind::Table)?;
+    let mut table = TableSchema::new(&row.name, row.table, PageNumber::new(row.root_or_type)?);
+    table.flags = TableFlags::from_bits_retain(row.flags);
+    table.initial_pages = row.pages_or_locale;
+    table.density = row.space;
+    table.chunk_size = row.chunk_size;
+    table.separate_from = row.extra.get(&extra::SEPARATE_LONG_VALUES).and_then(|bytes| four(bytes));
+    table.template =
+        row.extra.get(&extra::TEMPLATE_TABLE).and_then(|name| CodePage::WESTERN.decode(name).ok());
+    table.space_hints = row.extra.get(&extra::SPACE_HINTS).cloned();
+    table.long_value_space_hints = row.extra.get(&extra::LONG_VALUE_SPACE_HINTS).cloned();
+    for row in &rows {
+        match row.kind {
+            RowKind::Column => match column(row) {
+                Some(column) => table.columns.push(column),
+                None if row.root_or_type == 0 => {
+                    table.deleted_columns.extend(u16::try_from(row.id).map(ColumnId));
+                }
+                None => {}
+            },
+            RowKind::Index => table.indexes.extend(index(row)),
+            RowKind::LongValues => {
+                table.long_values = PageNumber::new(row.root_or_type).map(|root| (TreeId(row.id), root));
+            }
+            RowKind::Table | RowKind::Callback => {}
+        }
+    }
+    table.columns.sort_by_key(|column| column.id);
+    table.columns.dedup_by_key(|column| column.id);
+    table.indexes.sort_by_key(|index| index.tree);
+    let unplaced = |column: &Column| column.class() == ColumnClass::Fixed && column.record_offset == 0;
+    if table.describes_itself() || table.columns.iter().any(unplaced) {
+        layout_fixed_columns(&mut table.columns);
+    }
+    Some(table)
+}
+
+fn four(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn column(row: &CatalogRow) -> Option<Column> {
+    let id = ColumnId(u16::try_from(row.id).ok().filter(|id| *id > 0)?);
+    let kind = ColumnType::from_code(row.root_or_type)?;
+    Some(Column {
+        id,
+        name: row.name.clone(),
+        kind,
+        size: row.space,
+        flags: ColumnFlags::from_bits_retain(row.flags),
+        code_page: CodePage(row.pages_or_locale),
+        default: row.extra.get(&extra::DEFAULT_VALUE).cloned(),
+        record_offset: match id.class() {
+            ColumnClass::Fixed => row.record_offset.unwrap_or(0),
+            _ => 0,
+        },
+    })
+}
+
+fn index(row: &CatalogRow) -> Option<Index> {
+    let flags = IndexFlags::from_bits_retain(row.flags);
+    let value = |id| row.extra.get(&id);
+    Some(Index {
+        name: row.name.clone(),
+        tree: TreeId(row.id),
+        root: PageNumber::new(row.root_or_type)?,
+        flags,
+        segments: KeySegment::decode_all(value(extra::KEY_SEGMENTS)?, flags)?,
+        conditions: value(extra::CONDITIONS)
+            .map_or(Some(Vec::new()), |bytes| Condition::decode_all(bytes, flags))?,
+        key_most: row.key_most,
+        segment_limit: value(extra::SEGMENT_LIMIT)
+            .and_then(|bytes| bytes.as_slice().try_into().ok())
+            .map(u16::from_le_bytes),
+        density: row.space,
+        locale: IndexLocale {
+            lcid: row.pages_or_locale,
+            name: value(extra::LOCALE_NAME).and_then(|name| CodePage::UNICODE.decode(name).ok()),
+            map_flags: row.map_flags,
+            version: value(extra::SORT_VERSION).cloned(),
+            sort_id: value(extra::SORT_ID).cloned(),
+        },
+        tuple_limits: value(extra::TUPLE_LIMITS).cloned(),
+        space_hints: value(extra::SPACE_HINTS).cloned(),
+    })
+}

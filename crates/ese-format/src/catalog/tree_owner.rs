@@ -1,0 +1,54 @@
+//! Rows of MSysObjids: which table a tree belongs to.
+//!
+//! One row per table, secondary index and long-value tree; the key is the tree's id. All columns are tagged.
+
+use super::row::{CatalogError, RowKind, long};
+use super::system::objids_columns;
+use crate::record::{Column, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
+use crate::{PageSize, TreeId};
+
+/// A row of MSysObjids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TreeOwner {
+    /// The tree.
+    pub tree: TreeId,
+    /// The table it belongs to, possibly itself.
+    pub table: TreeId,
+    /// What the tree holds.
+    pub kind: RowKind,
+}
+
+impl TreeOwner {
+    /// Key of the row.
+    pub fn key(&self) -> Vec<u8> {
+        long(self.tree.0).to_vec()
+    }
+
+    /// The record to store.
+    pub fn encode(&self, size: PageSize) -> Result<Vec<u8>, RecordError> {
+        let mut record = RecordBuilder::new(objids_columns(), size);
+        record.set(ColumnId(256), Some(&self.tree.0.to_le_bytes()))?;
+        record.set(ColumnId(257), Some(&self.table.0.to_le_bytes()))?;
+        record.set(ColumnId(258), Some(&self.kind.code().to_le_bytes()))?;
+        record.build()
+    }
+
+    /// Decodes a record.
+    pub fn decode(bytes: &[u8], size: PageSize) -> Result<TreeOwner, CatalogError> {
+        let [tree, table, kind] = objids_columns() else { return Err(CatalogError::Missing(ColumnId(256))) };
+        let record = Record::new(bytes, size);
+        let kind = i16::from_le_bytes(array(&record, kind)?);
+        Ok(TreeOwner {
+            tree: TreeId(u32::from_le_bytes(array(&record, tree)?)),
+            table: TreeId(u32::from_le_bytes(array(&record, table)?)),
+            kind: RowKind::from_code(kind).ok_or(CatalogError::UnknownKind(kind))?,
+        })
+    }
+}
+
+fn array<const N: usize>(record: &Record<'_>, column: &Column) -> Result<[u8; N], CatalogError> {
+    match record.get(column)? {
+        ColumnValue::Bytes(bytes) => bytes.try_into().map_err(|_| CatalogError::Missing(column.id)),
+        _ => Err(CatalogError::Missing(column.id)),
+    }
+}

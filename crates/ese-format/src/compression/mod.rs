@@ -1,0 +1,166 @@
+//! Compression of long values.
+//!
+//! ```text
+//!  first byte >> 3   scheme                           first byte & 7, rest of the header
+//!    1               7-bit ASCII                      bits used in the last byte, minus one
+//!    2               7-bit units of UTF-16            same
+//!    3               XPRESS (plain LZ77)              0, u16 plain length
+//!    4               erased                           any; no data left
+//! ```
+//!
+//! Scheme 0 means not compressed: all bytes, the first included, are the value. Left out: Xpress9 (5), Xpress10
+//! (6) and LZ4 (7), which only newer databases use; they are reported as unsupported.
+
+mod seven_bit;
+mod xpress;
+
+use thiserror::Error;
+
+/// Why stored bytes do not yield a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CompressionError {
+    /// A scheme this crate does not know.
+    #[error("compression scheme {0} is not supported")]
+    Unsupported(u8),
+    /// The value was erased on purpose.
+    #[error("the value was erased")]
+    Erased,
+    /// The stream ends early or refers to bytes before its start.
+    #[error("the compressed bytes make no sense")]
+    Corrupt,
+    /// More bytes than the caller allows.
+    #[error("the value is longer than the {limit} bytes expected")]
+    TooLong {
+        /// The limit given.
+        limit: usize,
+    },
+    /// Another number of bytes than due.
+    #[error("{found} bytes where {expected} were due")]
+    WrongLength {
+        /// Bytes due.
+        expected: usize,
+        /// Bytes there.
+        found: usize,
+    },
+}
+
+const NONE: u8 = 0;
+const SEVEN_BIT_ASCII: u8 = 1;
+const SEVEN_BIT_UNICODE: u8 = 2;
+const XPRESS: u8 = 3;
+const SCRUB: u8 = 4;
+
+/// Longest value a compressed value inside a record can have.
+pub const MAX_INTRINSIC: usize = 64 * 1024;
+
+/// Inflates `stored`; the result is never longer than `limit`.
+pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionError> {
+    let Some((&first, rest)) = stored.split_first() else { return Ok(Vec::new()) };
+    match first >> 3 {
+        NONE if stored.len() <= limit => Ok(stored.to_vec()),
+        NONE => Err(CompressionError::TooLong { limit }),
+        SEVEN_BIT_ASCII => seven_bit::decompress(rest, first & 7, 1, limit),
+        SEVEN_BIT_UNICODE => seven_bit::decompress(rest, first & 7, 2, limit),
+        XPRESS => {
+            let (len, stream) = rest.split_first_chunk().ok_or(CompressionError::Corrupt)?;
+            let len = usize::from(u16::from_le_bytes(*len));
+            if len > limit {
+                return Err(CompressionError::TooLong { limit });
+            }
+            xpress::decompress(stream, len)
+        }
+        SCRUB => Err(CompressionError::Erased),
+        scheme => Err(CompressionError::Unsupported(scheme)),
+    }
+}
+
+/// `plain` under the XPRESS scheme; `None` if that is not shorter, or `plain` exceeds 65,535 bytes.
+pub fn compress_xpress(plain: &[u8]) -> Option<Vec<u8>> {
+    let [low, high] = u16::try_from(plain.len()).ok()?.to_le_bytes();
+    let mut stored = vec![XPRESS << 3, low, high];
+    xpress::compress(plain, &mut stored);
+    (stored.len() < plain.len()).then_some(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Long value 3 of a real file: 1051 bytes in 41.
+    const REAL: &str = "181b040f0000004c6f6e6720636f6d70726573736564204153434949207465787420610700 0ffffc03";
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_real_xpress_value_inflates_and_compresses_to_the_same_bytes() {
+        let plain = ["Long compressed ASCII text ", &"a".repeat(1024)].concat();
+        assert_eq!(decompress(&hex(REAL), 2000).unwrap(), plain.as_bytes());
+        assert_eq!(compress_xpress(plain.as_bytes()).unwrap(), hex(REAL));
+        assert_eq!(decompress(&hex(REAL), 1050), Err(CompressionError::TooLong { limit: 1050 }));
+    }
+
+    #[test]
+    fn a_real_seven_bit_value_inflates() {
+        let plain = decompress(&hex("0ef4f29c0e6a87f120f6db7d06"), 100).unwrap();
+        assert_eq!(plain, b"test max lon");
+    }
+
+    #[test]
+    fn seven_bit_units_expand_to_utf_16() {
+        // 'A', 'B' in 14 bits: six are used in the last byte.
+        assert_eq!(decompress(&hex("154121"), 10).unwrap(), b"A\0B\0");
+        assert_eq!(decompress(&hex("0d4121"), 10).unwrap(), b"AB");
+    }
+
+    #[test]
+    fn matches_may_overlap_themselves_and_long_ones_use_every_length_form() {
+        for len in [3, 9, 10, 24, 25, 279, 280, 281, 5000, 65_534] {
+            let plain = [&b"x"[..], &vec![b'y'; len]].concat();
+            let stored = compress_xpress(&plain);
+            if let Some(stored) = stored {
+                assert_eq!(decompress(&stored, plain.len()).unwrap(), plain, "run of {len}");
+            } else {
+                assert!(len < 25, "run of {len} does not shrink");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_inflated_is_named() {
+        assert_eq!(decompress(&[4 << 3, b'L'], 10), Err(CompressionError::Erased));
+        assert_eq!(decompress(&[5 << 3, 0], 10), Err(CompressionError::Unsupported(5)));
+        assert_eq!(decompress(&hex("1804000000008000000000"), 10), Err(CompressionError::Corrupt));
+        assert_eq!(decompress(&[], 10).unwrap(), b"");
+    }
+
+    proptest! {
+        #[test]
+        fn compressed_chunks_inflate_to_themselves(
+            words in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..40), 0..6),
+            picks in proptest::collection::vec(0usize..6, 0..200),
+        ) {
+            let plain: Vec<u8> = picks.iter().filter_map(|pick| words.get(*pick)).flatten().copied().collect();
+            if let Some(stored) = compress_xpress(&plain) {
+                prop_assert!(stored.len() < plain.len());
+                prop_assert_eq!(decompress(&stored, plain.len()).unwrap(), plain);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic_or_exceed_the_limit(
+            scheme in 0u8..32, bytes in proptest::collection::vec(any::<u8>(), 0..300), limit in 0usize..5000,
+        ) {
+            let stored = [&[scheme << 3 | bytes.len() as u8 & 7][..], &bytes].concat();
+            if let Ok(plain) = decompress(&stored, limit) {
+                prop_assert!(plain.len() <= limit);
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Seven bits to a character, packed from the least significant bit.
+
+use super::CompressionError;
+
+/// Unpacks all of `packed`, of whose last byte `last_bits + 1` bits count, into units of `width` bytes.
+pub(super) fn decompress(
+    packed: &[u8],
+    last_bits: u8,
+    width: usize,
+    limit: usize,
+) -> Result<Vec<u8>, CompressionError> {
+    let bits = packed.len().saturating_sub(1) * 8 + usize::from(last_bits) + 1;
+    let units = if packed.is_empty() { 0 } else { bits / 7 };
+    if units * width > limit {
+        return Err(CompressionError::TooLong { limit });
+    }
+    let mut plain = Vec::with_capacity(units * width);
+    let (mut pending, mut pending_bits) = (0u32, 0);
+    let mut bytes = packed.iter();
+    for _ in 0..units {
+        if pending_bits < 7 {
+            pending |= u32::from(bytes.next().copied().unwrap_or(0)) << pending_bits;
+            pending_bits += 8;
+        }
+        plain.push((pending & 0x7f) as u8);
+        plain.resize(plain.len() + width - 1, 0);
+        pending >>= 7;
+        pending_bits -= 7;
+    }
+    Ok(plain)
+}

@@ -1,0 +1,135 @@
+//! Keys of whole records: which entries a record has in an index.
+
+use super::{Key, KeyError, KeyPart, NullRule, normalise, null_rule};
+use crate::catalog::{Index, IndexFlags, TableSchema};
+use crate::compression;
+use crate::long_value::LongValueId;
+use crate::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
+
+/// Where the values of separated columns come from; the first bytes suffice (as many as the index's key limit).
+pub type LongValueSource<'s> = dyn FnMut(LongValueId) -> Option<Vec<u8>> + 's;
+
+/// The primary key of a record; fails with [`KeyError::NullNotAllowed`] where the index refuses a null.
+pub fn primary_key(
+    table: &TableSchema,
+    index: &Index,
+    record: &Record<'_>,
+    long_values: &mut LongValueSource<'_>,
+) -> Result<Key, KeyError> {
+    let mut keys = index_keys(table, index, record, long_values)?;
+    if keys.is_empty() { Err(KeyError::NullNotAllowed) } else { Ok(keys.swap_remove(0)) }
+}
+
+/// All keys under which an index lists a record, sorted and without repetition; none if its rules omit the record.
+pub fn index_keys(
+    table: &TableSchema,
+    index: &Index,
+    record: &Record<'_>,
+    long_values: &mut LongValueSource<'_>,
+) -> Result<Vec<Key>, KeyError> {
+    if index.tuple_limits.is_some() {
+        return Err(KeyError::TupleIndex);
+    }
+    for condition in &index.conditions {
+        let column = column(table, condition.column)?;
+        let null = record.get_or_default(column)? == ColumnValue::Null;
+        if null != condition.must_be_null {
+            return Ok(Vec::new());
+        }
+    }
+    let mut segments = Vec::new();
+    for segment in &index.segments {
+        let column = column(table, segment.column)?;
+        let values = values(column, record, long_values)?;
+        segments.push(SegmentValues { column, descending: segment.descending, values });
+    }
+    let mut keys = Vec::new();
+    for choice in choices(&segments, index.flags) {
+        let parts: Vec<KeyPart<'_>> = segments
+            .iter()
+            .zip(&choice)
+            .map(|(segment, pick)| KeyPart {
+                column: segment.column,
+                value: segment.values.get(*pick).map(Vec::as_slice),
+                descending: segment.descending,
+            })
+            .collect();
+        let nulls: Vec<bool> = parts.iter().map(|part| part.value.is_none()).collect();
+        match null_rule(&nulls, index.flags) {
+            NullRule::Entry => keys.push(normalise(&parts, index.key_limits(), index.flags)?),
+            NullRule::NoEntry => {}
+            NullRule::Refused => return Err(KeyError::NullNotAllowed),
+        }
+    }
+    keys.sort();
+    keys.dedup();
+    Ok(keys)
+}
+
+struct SegmentValues<'t> {
+    column: &'t Column,
+    descending: bool,
+    /// Empty for null.
+    values: Vec<Vec<u8>>,
+}
+
+/// Most entries one record may have in an index; beyond it a cross product is cut.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// Which value of each segment goes into each entry.
+///
+/// Normally only the first multi-valued column is expanded; a cross product expands all, a nested table takes the
+/// n-th values of all together.
+fn choices(segments: &[SegmentValues<'_>], flags: IndexFlags) -> Vec<Vec<usize>> {
+    let multi = |segment: &SegmentValues<'_>| segment.column.flags.contains(ColumnFlags::MULTI_VALUED);
+    let mut choices = vec![vec![0; segments.len()]];
+    if flags.contains(IndexFlags::NESTED_TABLE) {
+        let longest =
+            segments.iter().filter(|segment| multi(segment)).map(|segment| segment.values.len()).max();
+        let nth = |n: usize| segments.iter().map(|segment| if multi(segment) { n } else { 0 }).collect();
+        return (0..longest.unwrap_or(1).max(1)).map(nth).collect();
+    }
+    for (at, segment) in segments.iter().enumerate().filter(|(_, segment)| multi(segment)) {
+        let expanded = choices.iter().flat_map(|choice| {
+            (0..segment.values.len().max(1)).map(move |pick| {
+                let mut choice = choice.clone();
+                choice.iter_mut().skip(at).take(1).for_each(|place| *place = pick);
+                choice
+            })
+        });
+        choices = expanded.take(MAX_ENTRIES).collect();
+        if !flags.contains(IndexFlags::CROSS_PRODUCT) {
+            break;
+        }
+    }
+    choices
+}
+
+fn column(table: &TableSchema, id: ColumnId) -> Result<&Column, KeyError> {
+    table.column(id).ok_or(KeyError::UnknownColumn(id))
+}
+
+fn values(
+    column: &Column,
+    record: &Record<'_>,
+    long_values: &mut LongValueSource<'_>,
+) -> Result<Vec<Vec<u8>>, KeyError> {
+    let missing = KeyError::LongValue(column.id);
+    let inflate = |stored| compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|_| missing);
+    let mut long = |id| long_values(id).ok_or(missing);
+    Ok(match record.get_or_default(column)? {
+        ColumnValue::Absent | ColumnValue::Null => Vec::new(),
+        ColumnValue::Bytes(bytes) => vec![bytes.to_vec()],
+        ColumnValue::Compressed(stored) => vec![inflate(stored)?],
+        ColumnValue::Separated(id) => vec![long(id)?],
+        ColumnValue::Encrypted(_) => return Err(missing),
+        ColumnValue::Multi(values) => values
+            .into_iter()
+            .map(|value| match value {
+                MultiValue::Bytes(bytes) => Ok(bytes.to_vec()),
+                MultiValue::Compressed(stored) => inflate(stored),
+                MultiValue::Separated(id) => long(id),
+            })
+            .collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,317 @@
+//! Building a record, from nothing or from an existing one.
+
+use std::collections::BTreeMap;
+
+use super::tagged::{self, OwnedEntry, header};
+use super::{
+    CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, MultiValue, NO_VARIABLE,
+    Record, RecordError, SKELETON_LEN,
+};
+use crate::PageSize;
+use crate::long_value::LongValueId;
+
+/// What ESE puts into the bytes of null fixed columns.
+const NULL_FILL: u8 = b'*';
+
+/// Node flags, length and tag around the key and the record.
+const TAG_LEN: usize = 4;
+
+/// Longest record a table may hold, for the longest primary key (`KeyMost`; 4 without primary index).
+pub fn record_limit(size: PageSize, key_most: usize) -> usize {
+    let room = size.bytes() - size.header_len() - 2 * TAG_LEN;
+    let key = if size.is_large() { 4 + key_most } else { 2 + (2 + key_most).max(255) };
+    room.saturating_sub(key)
+}
+
+/// A record under construction: set columns in any order, then [`RecordBuilder::build`].
+///
+/// `columns` must be sorted by number. Setting a fixed or variable column materialises the defaults of the absent
+/// columns below it, as the format demands. After an error from a setter the column is as it was before.
+#[derive(Clone, Debug)]
+pub struct RecordBuilder<'t> {
+    columns: &'t [Column],
+    large: bool,
+    limit: usize,
+    last_fixed: u8,
+    /// Fixed values, from the end of the skeleton.
+    fixed: Vec<u8>,
+    null_bits: Vec<u8>,
+    /// Values from column 128 on.
+    variable: Vec<Option<Vec<u8>>>,
+    /// By (own rather than inherited, number), the order of storage.
+    tagged: BTreeMap<(bool, ColumnId), OwnedEntry>,
+}
+
+impl<'t> RecordBuilder<'t> {
+    /// A record in which every column is absent.
+    pub fn new(columns: &'t [Column], size: PageSize) -> RecordBuilder<'t> {
+        RecordBuilder {
+            columns,
+            large: size.is_large(),
+            limit: record_limit(size, 4),
+            last_fixed: 0,
+            fixed: Vec::new(),
+            null_bits: Vec::new(),
+            variable: Vec::new(),
+            tagged: BTreeMap::new(),
+        }
+    }
+
+    /// A record with the contents of an existing one, for an update.
+    pub fn from_record(
+        columns: &'t [Column],
+        size: PageSize,
+        record: &Record<'_>,
+    ) -> Result<RecordBuilder<'t>, RecordError> {
+        let mut builder = RecordBuilder::new(columns, size);
+        let (bits, end) = record.null_bits()?;
+        builder.last_fixed = record.last_fixed().low_byte();
+        builder.null_bits = bits.to_vec();
+        builder.fixed = record.bytes().get(SKELETON_LEN..end).unwrap_or_default().to_vec();
+        for index in 0..record.variable_count() {
+            let id = ColumnId(ColumnId::FIRST_VARIABLE.0 + index as u16);
+            builder.variable.push(match record.variable(id)? {
+                ColumnValue::Bytes(bytes) => Some(bytes.to_vec()),
+                _ => None,
+            });
+        }
+        for entry in record.tagged_entries()? {
+            let owned = OwnedEntry { header: entry.header, payload: entry.payload.to_vec() };
+            builder.tagged.insert((!entry.derived, entry.id), owned);
+        }
+        Ok(builder)
+    }
+
+    /// Longest record [`RecordBuilder::build`] accepts; without this, that of a table with the shortest keys.
+    pub fn with_limit(mut self, limit: usize) -> RecordBuilder<'t> {
+        self.limit = limit;
+        self
+    }
+
+    /// Sets a column to a raw value or to null. Fixed text and binary are padded.
+    pub fn set(&mut self, id: ColumnId, value: Option<&[u8]>) -> Result<(), RecordError> {
+        let column = self.column(id)?;
+        match value {
+            None if column.flags.contains(ColumnFlags::NOT_NULL) => {
+                return Err(RecordError::NullNotAllowed(id));
+            }
+            Some(value) => check_length(column, value.len())?,
+            None => {}
+        }
+        match column.class() {
+            ColumnClass::Fixed => self.set_fixed(column, value),
+            ColumnClass::Variable => {
+                self.grow_variable(id);
+                if let Some(slot) = self.variable.get_mut(variable_index(id)) {
+                    *slot = value.map(<[u8]>::to_vec);
+                }
+            }
+            ColumnClass::Tagged => {
+                let long = long_bit(column);
+                match value {
+                    Some(value) => self.put(id, OwnedEntry { header: long, payload: value.to_vec() }),
+                    // Null must be said only where absence would mean the default.
+                    None if column.default.is_some() => {
+                        self.put(id, OwnedEntry { header: header::NULL, payload: Vec::new() });
+                    }
+                    None => drop(self.tagged.remove(&(true, id))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a long column refer to a value in the long-value tree.
+    pub fn set_separated(&mut self, id: ColumnId, value: LongValueId) -> Result<(), RecordError> {
+        let column = self.long_column(id)?;
+        let mut payload = Vec::new();
+        value.append_to_record(&mut payload);
+        self.put(id, OwnedEntry { header: long_bit(column) | header::SEPARATED, payload });
+        Ok(())
+    }
+
+    /// Stores a long value that is already compressed, see [`crate::compression`].
+    pub fn set_compressed(&mut self, id: ColumnId, compressed: &[u8]) -> Result<(), RecordError> {
+        let column = self.long_column(id)?;
+        let header = long_bit(column) | header::COMPRESSED;
+        self.put(id, OwnedEntry { header, payload: compressed.to_vec() });
+        Ok(())
+    }
+
+    /// Sets all values of a tagged column. None at all is null; a single one is stored like any other value.
+    pub fn set_multi(&mut self, id: ColumnId, values: &[MultiValue<'_>]) -> Result<(), RecordError> {
+        match *values {
+            [] => return self.set(id, None),
+            [MultiValue::Bytes(value)] => return self.set(id, Some(value)),
+            [MultiValue::Compressed(value)] => return self.set_compressed(id, value),
+            [MultiValue::Separated(value)] => return self.set_separated(id, value),
+            _ => {}
+        }
+        let column = self.column(id)?;
+        let long = column.kind.is_long();
+        if column.class() != ColumnClass::Tagged {
+            return Err(RecordError::WrongForm(id));
+        }
+        for value in values {
+            match value {
+                MultiValue::Bytes(value) => check_length(column, value.len())?,
+                _ if !long => return Err(RecordError::WrongForm(id)),
+                _ => {}
+            }
+        }
+        let entry = OwnedEntry::multi(values, long).ok_or(RecordError::WrongForm(id))?;
+        self.put(id, entry);
+        Ok(())
+    }
+
+    /// Long values stored in the record, with their lengths: what may be separated if the record is too big.
+    pub fn intrinsic_long_values(&self) -> Vec<(ColumnId, usize)> {
+        let others = header::SEPARATED | header::MULTI | header::NULL | header::ENCRYPTED;
+        let plain = |entry: &OwnedEntry| entry.header & header::LONG_VALUE != 0 && entry.header & others == 0;
+        let own = self.tagged.iter().filter(|((own, _), entry)| *own && plain(entry));
+        own.map(|((_, id), entry)| (*id, entry.payload.len())).collect()
+    }
+
+    /// The record's bytes.
+    ///
+    /// Fails if a column that refuses null has no value, or if the record is longer than the limit.
+    pub fn build(&self) -> Result<Vec<u8>, RecordError> {
+        for column in self.columns.iter().filter(|column| column.flags.contains(ColumnFlags::NOT_NULL)) {
+            if column.default.is_none() && !self.has(column.id) {
+                return Err(RecordError::NullNotAllowed(column.id));
+            }
+        }
+        let too_big = |len| RecordError::TooBig { len, limit: self.limit };
+        let end_of_fixed = SKELETON_LEN + self.fixed.len() + self.null_bits.len();
+        let last_variable = usize::from(NO_VARIABLE) + self.variable.len();
+        let mut record = vec![self.last_fixed, last_variable as u8];
+        record.extend_from_slice(
+            &u16::try_from(end_of_fixed).map_err(|_| too_big(end_of_fixed))?.to_le_bytes(),
+        );
+        record.extend_from_slice(&self.fixed);
+        record.extend_from_slice(&self.null_bits);
+        let mut end = 0;
+        for value in &self.variable {
+            end += value.as_ref().map_or(0, Vec::len);
+            let raw = u16::try_from(end).ok().filter(|end| *end <= 0x7fff).ok_or(too_big(end))?;
+            let null = if value.is_none() { 0x8000 } else { 0 };
+            record.extend_from_slice(&(raw | null).to_le_bytes());
+        }
+        record.extend(self.variable.iter().flatten().flatten());
+        let entries = self.tagged.iter().map(|((own, id), entry)| (*id, !own, entry));
+        let start = record.len();
+        let tagged_len: usize = self.tagged.values().map(|entry| 4 + entry.payload.len()).sum();
+        tagged::encode(entries, self.large, &mut record).ok_or(too_big(start + tagged_len))?;
+        if record.len() > self.limit {
+            return Err(too_big(record.len()));
+        }
+        Ok(record)
+    }
+
+    fn column(&self, id: ColumnId) -> Result<&'t Column, RecordError> {
+        let found = self.columns.binary_search_by_key(&id, |column| column.id).ok();
+        found.and_then(|index| self.columns.get(index)).ok_or(RecordError::UnknownColumn(id))
+    }
+
+    fn long_column(&self, id: ColumnId) -> Result<&'t Column, RecordError> {
+        self.column(id).and_then(|column| {
+            if column.kind.is_long() && column.class() == ColumnClass::Tagged {
+                Ok(column)
+            } else {
+                Err(RecordError::WrongForm(id))
+            }
+        })
+    }
+
+    fn put(&mut self, id: ColumnId, entry: OwnedEntry) {
+        self.tagged.insert((true, id), entry);
+    }
+
+    /// Is there a value other than null?
+    fn has(&self, id: ColumnId) -> bool {
+        match id.class() {
+            ColumnClass::Fixed => {
+                let bit = usize::from(id.low_byte()).saturating_sub(1);
+                self.null_bits.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 0)
+                    && id.low_byte() <= self.last_fixed
+            }
+            ColumnClass::Variable => self.variable.get(variable_index(id)).is_some_and(Option::is_some),
+            ColumnClass::Tagged => {
+                self.tagged.get(&(true, id)).is_some_and(|entry| entry.header & header::NULL == 0)
+            }
+        }
+    }
+
+    fn set_fixed(&mut self, column: &Column, value: Option<&[u8]>) {
+        let next = u16::from(self.last_fixed) + 1;
+        let first = self.columns.partition_point(|column| column.id.0 < next);
+        let after = self.columns.partition_point(|other| other.id < column.id);
+        for lower in self.columns.get(first..after).unwrap_or_default() {
+            self.write_fixed(lower, lower.default.as_deref());
+        }
+        self.write_fixed(column, value);
+        self.last_fixed = self.last_fixed.max(column.id.low_byte());
+    }
+
+    fn write_fixed(&mut self, column: &Column, value: Option<&[u8]>) {
+        let start = usize::from(column.record_offset).saturating_sub(SKELETON_LEN);
+        let end = start + column.stored_size();
+        if self.fixed.len() < end {
+            self.fixed.resize(end, NULL_FILL);
+        }
+        let bit = usize::from(column.id.low_byte()).saturating_sub(1);
+        if self.null_bits.len() <= bit / 8 {
+            self.null_bits.resize(bit / 8 + 1, 0xff);
+        }
+        let (Some(slot), Some(bits)) = (self.fixed.get_mut(start..end), self.null_bits.get_mut(bit / 8))
+        else {
+            return;
+        };
+        match value {
+            Some(value) => {
+                pad(column, slot);
+                slot.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+                *bits &= !(1 << (bit % 8));
+            }
+            None => {
+                slot.fill(NULL_FILL);
+                *bits |= 1 << (bit % 8);
+            }
+        }
+    }
+
+    fn grow_variable(&mut self, id: ColumnId) {
+        for index in self.variable.len()..=variable_index(id) {
+            let column = self.column(ColumnId(ColumnId::FIRST_VARIABLE.0 + index as u16));
+            self.variable.push(column.ok().and_then(|column| column.default.clone()));
+        }
+    }
+}
+
+fn variable_index(id: ColumnId) -> usize {
+    usize::from(id.0.saturating_sub(ColumnId::FIRST_VARIABLE.0))
+}
+
+fn long_bit(column: &Column) -> u8 {
+    if column.kind.is_long() { header::LONG_VALUE } else { 0 }
+}
+
+fn check_length(column: &Column, len: usize) -> Result<(), RecordError> {
+    let fits = match column.kind.fixed_size() {
+        Some(size) => len == size,
+        None => column.size == 0 || len <= column.size as usize,
+    };
+    if fits { Ok(()) } else { Err(RecordError::WrongLength { column: column.id, len }) }
+}
+
+/// Fills a fixed slot with what follows a value shorter than it: blanks for text, zeros for the rest.
+fn pad(column: &Column, slot: &mut [u8]) {
+    let fill = if column.kind != ColumnType::Text {
+        [0, 0]
+    } else if column.code_page == CodePage::UNICODE {
+        [b' ', 0]
+    } else {
+        [b' ', b' ']
+    };
+    slot.iter_mut().zip(fill.into_iter().cycle()).for_each(|(to, from)| *to = from);
+}

@@ -1,0 +1,273 @@
+//! What a table says about one column: number, type, length, flags, default, place in the record.
+
+use std::fmt;
+
+/// Number of a column in its table; the range says where its values are stored. ESE: `FID`.
+#[doc(alias = "FID")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub u16);
+
+/// Where a column's values are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnClass {
+    /// At the same offset in every record.
+    Fixed,
+    /// Behind the offset array.
+    Variable,
+    /// In the tagged area, only when there is something to store.
+    Tagged,
+}
+
+impl ColumnId {
+    /// Last column number of the fixed class.
+    pub const LAST_FIXED: ColumnId = ColumnId(127);
+    /// First column number of the variable class.
+    pub const FIRST_VARIABLE: ColumnId = ColumnId(128);
+    /// Last column number of the variable class.
+    pub const LAST_VARIABLE: ColumnId = ColumnId(255);
+    /// First column number of the tagged class.
+    pub const FIRST_TAGGED: ColumnId = ColumnId(256);
+
+    /// The class this number belongs to.
+    pub const fn class(self) -> ColumnClass {
+        match self.0 {
+            0..=127 => ColumnClass::Fixed,
+            128..=255 => ColumnClass::Variable,
+            _ => ColumnClass::Tagged,
+        }
+    }
+
+    /// For numbers up to 255: the number as records store it.
+    pub(super) fn low_byte(self) -> u8 {
+        self.0.to_le_bytes()[0]
+    }
+}
+
+impl fmt::Debug for ColumnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "c{}", self.0)
+    }
+}
+
+impl fmt::Display for ColumnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Type of a column. ESE: `JET_coltyp`.
+///
+/// Code 0 marks a deleted column and 13 the obsolete SLV; neither is a type here.
+#[doc(alias = "JET_coltyp")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum ColumnType {
+    /// 0x00 or 0xFF.
+    Bit = 1,
+    /// 8 bits, unsigned.
+    UnsignedByte = 2,
+    /// 16 bits, signed.
+    Short = 3,
+    /// 32 bits, signed.
+    Long = 4,
+    /// 64 bits, signed, in units of 1/10,000.
+    Currency = 5,
+    /// IEEE single.
+    Single = 6,
+    /// IEEE double.
+    Double = 7,
+    /// IEEE double: days since 1899-12-30.
+    DateTime = 8,
+    /// Up to 255 bytes.
+    Binary = 9,
+    /// Up to 255 bytes of text.
+    Text = 10,
+    /// Bytes, possibly stored in the long-value tree.
+    LongBinary = 11,
+    /// Text, possibly stored in the long-value tree.
+    LongText = 12,
+    /// 32 bits, unsigned.
+    UnsignedLong = 14,
+    /// 64 bits, signed.
+    LongLong = 15,
+    /// 16 bytes, the first three groups little-endian.
+    Guid = 16,
+    /// 16 bits, unsigned.
+    UnsignedShort = 17,
+    /// 64 bits, unsigned; only in newer databases.
+    UnsignedLongLong = 18,
+}
+
+impl ColumnType {
+    /// The type with this on-disk code.
+    pub const fn from_code(code: u32) -> Option<ColumnType> {
+        Some(match code {
+            1 => ColumnType::Bit,
+            2 => ColumnType::UnsignedByte,
+            3 => ColumnType::Short,
+            4 => ColumnType::Long,
+            5 => ColumnType::Currency,
+            6 => ColumnType::Single,
+            7 => ColumnType::Double,
+            8 => ColumnType::DateTime,
+            9 => ColumnType::Binary,
+            10 => ColumnType::Text,
+            11 => ColumnType::LongBinary,
+            12 => ColumnType::LongText,
+            14 => ColumnType::UnsignedLong,
+            15 => ColumnType::LongLong,
+            16 => ColumnType::Guid,
+            17 => ColumnType::UnsignedShort,
+            18 => ColumnType::UnsignedLongLong,
+            _ => return None,
+        })
+    }
+
+    /// The on-disk code.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// Length of every value; `None` for binary and text.
+    pub const fn fixed_size(self) -> Option<usize> {
+        Some(match self {
+            ColumnType::Bit | ColumnType::UnsignedByte => 1,
+            ColumnType::Short | ColumnType::UnsignedShort => 2,
+            ColumnType::Long | ColumnType::UnsignedLong | ColumnType::Single => 4,
+            ColumnType::Currency
+            | ColumnType::Double
+            | ColumnType::DateTime
+            | ColumnType::LongLong
+            | ColumnType::UnsignedLongLong => 8,
+            ColumnType::Guid => 16,
+            ColumnType::Binary | ColumnType::Text | ColumnType::LongBinary | ColumnType::LongText => {
+                return None;
+            }
+        })
+    }
+
+    /// May values live in the long-value tree?
+    pub const fn is_long(self) -> bool {
+        matches!(self, ColumnType::LongBinary | ColumnType::LongText)
+    }
+
+    /// Is it text of either length?
+    pub const fn is_text(self) -> bool {
+        matches!(self, ColumnType::Text | ColumnType::LongText)
+    }
+
+    /// Is it binary of either length?
+    pub const fn is_binary(self) -> bool {
+        matches!(self, ColumnType::Binary | ColumnType::LongBinary)
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of a column in the catalog. ESE: `fieldflag`.
+    #[doc(alias = "FIELDFLAG")]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct ColumnFlags: u32 {
+        /// Null is refused.
+        const NOT_NULL = 0x1;
+        /// Counts the updates of its record.
+        const VERSION = 0x2;
+        /// The engine assigns increasing values.
+        const AUTO_INCREMENT = 0x4;
+        /// A record may hold several values.
+        const MULTI_VALUED = 0x8;
+        /// There is a default value.
+        const HAS_DEFAULT = 0x10;
+        /// Changed by delta operations.
+        const ESCROW = 0x20;
+        /// The record goes through finalisation when the escrow value reaches zero.
+        const FINALIZE = 0x40;
+        /// The default comes from a callback.
+        const USER_DEFINED_DEFAULT = 0x80;
+        /// Column of a template table, in old databases.
+        const TEMPLATE = 0x100;
+        /// The record is deleted when the escrow value reaches zero.
+        const DELETE_ON_ZERO = 0x200;
+        /// Stands for a key column dropped from the primary index.
+        const PRIMARY_INDEX_PLACEHOLDER = 0x800;
+        /// Long values may be compressed.
+        const COMPRESSED = 0x1000;
+        /// Long values are encrypted.
+        const ENCRYPTED = 0x2000;
+        /// Others are kept.
+        const _ = !0;
+    }
+}
+
+/// Character encoding of text columns, as its Windows code page number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct CodePage(pub u32);
+
+impl CodePage {
+    /// Columns that are not text.
+    pub const NONE: CodePage = CodePage(0);
+    /// UTF-16, little-endian.
+    pub const UNICODE: CodePage = CodePage(1200);
+    /// Windows Western European.
+    pub const WESTERN: CodePage = CodePage(1252);
+    /// 7-bit ASCII.
+    pub const ASCII: CodePage = CodePage(20127);
+}
+
+/// One column of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Number and, by its range, storage class.
+    pub id: ColumnId,
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub kind: ColumnType,
+    /// Longest value in bytes; 0 means no limit of its own.
+    #[doc(alias = "SpaceUsage")]
+    pub size: u32,
+    /// Flags.
+    pub flags: ColumnFlags,
+    /// Encoding of text.
+    pub code_page: CodePage,
+    /// Value of records that do not store the column.
+    pub default: Option<Vec<u8>>,
+    /// Fixed columns: offset from the start of the record. 0 for others.
+    #[doc(alias = "RecordOffset")]
+    pub record_offset: u16,
+}
+
+impl Column {
+    /// A column without default. [`layout_fixed_columns`] gives fixed columns their offsets.
+    pub fn new(id: u16, name: &str, kind: ColumnType, size: u32) -> Column {
+        Column {
+            id: ColumnId(id),
+            name: name.to_owned(),
+            kind,
+            size: kind.fixed_size().map_or(size, |size| size as u32),
+            flags: ColumnFlags::empty(),
+            code_page: if kind.is_text() { CodePage::WESTERN } else { CodePage::NONE },
+            default: None,
+            record_offset: 0,
+        }
+    }
+
+    /// Storage class.
+    pub const fn class(&self) -> ColumnClass {
+        self.id.class()
+    }
+
+    /// Bytes a fixed column takes in the record.
+    pub fn stored_size(&self) -> usize {
+        self.kind.fixed_size().unwrap_or(self.size as usize)
+    }
+}
+
+/// Gives fixed columns the offsets that follow from packing them in order of their numbers.
+pub fn layout_fixed_columns(columns: &mut [Column]) {
+    columns.sort_by_key(|column| column.id);
+    let mut offset = super::SKELETON_LEN;
+    for column in columns.iter_mut().filter(|column| column.class() == ColumnClass::Fixed) {
+        column.record_offset = u16::try_from(offset).unwrap_or(u16::MAX);
+        offset = offset.saturating_add(column.stored_size());
+    }
+}

@@ -1,0 +1,197 @@
+//! Reading a record column by column, without copying.
+
+use super::tagged::{TaggedArea, TaggedEntry};
+use super::{Column, ColumnClass, ColumnId, MultiValue, RecordError, SKELETON_LEN};
+use crate::PageSize;
+use crate::long_value::LongValueId;
+
+/// What a record holds for one column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ColumnValue<'a> {
+    /// Not stored: the column's default applies, or null if there is none.
+    Absent,
+    /// Null.
+    Null,
+    /// The value.
+    Bytes(&'a [u8]),
+    /// A compressed long value, see [`crate::compression`].
+    Compressed(&'a [u8]),
+    /// A long value that lives in the table's long-value tree.
+    Separated(LongValueId),
+    /// A long value stored encrypted; its bytes mean nothing without the key.
+    Encrypted(&'a [u8]),
+    /// Several values.
+    Multi(Vec<MultiValue<'a>>),
+}
+
+/// Read view of a record. Cheap to make; trusts nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    bytes: &'a [u8],
+    large: bool,
+}
+
+impl<'a> Record<'a> {
+    /// A view of `bytes`, a record of a database with this page size.
+    pub fn new(bytes: &'a [u8], size: PageSize) -> Record<'a> {
+        Record { bytes, large: size.is_large() }
+    }
+
+    /// The record as stored.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Highest fixed column stored; 0 if none.
+    #[doc(alias = "fidFixedLastInRec")]
+    pub fn last_fixed(&self) -> ColumnId {
+        ColumnId(self.bytes.first().copied().unwrap_or(0).into())
+    }
+
+    /// Highest variable column stored; 127 if none.
+    #[doc(alias = "fidVarLastInRec")]
+    pub fn last_variable(&self) -> ColumnId {
+        ColumnId(self.bytes.get(1).copied().unwrap_or(super::NO_VARIABLE).into())
+    }
+
+    /// What the record holds for `column`; defaults are not applied.
+    pub fn get(&self, column: &Column) -> Result<ColumnValue<'a>, RecordError> {
+        match column.class() {
+            ColumnClass::Fixed => self.fixed(column),
+            ColumnClass::Variable => self.variable(column.id),
+            ColumnClass::Tagged => match self.tagged_area()?.find(column.id)? {
+                Some(entry) => entry.value(column.id),
+                None => Ok(ColumnValue::Absent),
+            },
+        }
+    }
+
+    /// Like [`Record::get`], with the column's default in place of an absent value, and null if it has none.
+    pub fn get_or_default<'b>(&self, column: &'b Column) -> Result<ColumnValue<'b>, RecordError>
+    where
+        'a: 'b,
+    {
+        Ok(match self.get(column)? {
+            ColumnValue::Absent => column.default.as_deref().map_or(ColumnValue::Null, ColumnValue::Bytes),
+            stored => stored,
+        })
+    }
+
+    /// Every tagged column stored, in order of storage; `true` marks one inherited from a template table.
+    pub fn tagged(&self) -> Result<Vec<(ColumnId, bool, ColumnValue<'a>)>, RecordError> {
+        self.tagged_area()?
+            .entries()
+            .map(|entry| entry.and_then(|entry| Ok((entry.id, entry.derived, entry.value(entry.id)?))))
+            .collect()
+    }
+
+    /// Checks everything that can be checked without knowing the table.
+    pub fn validate(&self) -> Result<(), RecordError> {
+        self.null_bits()?;
+        if self.last_fixed() > ColumnId::LAST_FIXED {
+            return Err(RecordError::BadOffsets("fixed columns"));
+        }
+        let data = self.variable_data()?;
+        let mut last = 0;
+        for index in 0..self.variable_count() {
+            let end = usize::from(self.variable_end(index)? & 0x7fff);
+            if end < last || end > data.len() {
+                return Err(RecordError::BadOffsets("variable columns"));
+            }
+            last = end;
+        }
+        let mut last = None;
+        for entry in self.tagged_area()?.entries() {
+            let entry = entry?;
+            let place = (!entry.derived, entry.id);
+            if last.is_some_and(|last| last >= place) {
+                return Err(RecordError::BadOffsets("tagged columns"));
+            }
+            last = Some(place);
+            entry.value(entry.id)?;
+        }
+        Ok(())
+    }
+
+    /// Offset of the variable columns' ends. ESE: `ibEndOfFixedData`.
+    fn end_of_fixed(&self) -> Result<usize, RecordError> {
+        let end = self.bytes.get(2..4).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
+        end.map(usize::from).ok_or(RecordError::Truncated("skeleton"))
+    }
+
+    /// Null bits of the fixed columns, and where they start.
+    pub(super) fn null_bits(&self) -> Result<(&'a [u8], usize), RecordError> {
+        let end = self.end_of_fixed()?;
+        let len = usize::from(self.last_fixed().0).div_ceil(8);
+        let start = end
+            .checked_sub(len)
+            .filter(|start| *start >= SKELETON_LEN)
+            .ok_or(RecordError::BadOffsets("fixed columns"))?;
+        let bits = self.bytes.get(start..end).ok_or(RecordError::Truncated("fixed columns"))?;
+        Ok((bits, start))
+    }
+
+    fn fixed(&self, column: &Column) -> Result<ColumnValue<'a>, RecordError> {
+        if column.id > self.last_fixed() || column.id.0 == 0 {
+            return Ok(ColumnValue::Absent);
+        }
+        let (bits, end) = self.null_bits()?;
+        let bit = usize::from(column.id.0) - 1;
+        if bits.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1) {
+            return Ok(ColumnValue::Null);
+        }
+        let start = usize::from(column.record_offset);
+        let place = start..start.saturating_add(column.stored_size());
+        if start < SKELETON_LEN || place.end > end {
+            return Err(RecordError::BadOffsets("fixed columns"));
+        }
+        self.bytes.get(place).map(ColumnValue::Bytes).ok_or(RecordError::Truncated("fixed columns"))
+    }
+
+    pub(super) fn variable_count(&self) -> usize {
+        usize::from(self.last_variable().0.saturating_sub(ColumnId::LAST_FIXED.0))
+    }
+
+    fn variable_end(&self, index: usize) -> Result<u16, RecordError> {
+        let at = self.end_of_fixed()? + 2 * index;
+        let bytes = self.bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(u16::from_le_bytes).ok_or(RecordError::Truncated("variable offsets"))
+    }
+
+    /// Everything behind the offset array.
+    fn variable_data(&self) -> Result<&'a [u8], RecordError> {
+        let start = self.end_of_fixed()? + 2 * self.variable_count();
+        self.bytes.get(start..).ok_or(RecordError::Truncated("variable offsets"))
+    }
+
+    pub(super) fn variable(&self, id: ColumnId) -> Result<ColumnValue<'a>, RecordError> {
+        if id > self.last_variable() {
+            return Ok(ColumnValue::Absent);
+        }
+        let index = usize::from(id.0.saturating_sub(ColumnId::FIRST_VARIABLE.0));
+        let end = self.variable_end(index)?;
+        if end & 0x8000 != 0 {
+            return Ok(ColumnValue::Null);
+        }
+        let start = match index.checked_sub(1) {
+            Some(before) => self.variable_end(before)? & 0x7fff,
+            None => 0,
+        };
+        let (start, end) = (usize::from(start), usize::from(end));
+        let data = self.variable_data()?;
+        data.get(start..end).map(ColumnValue::Bytes).ok_or(RecordError::BadOffsets("variable columns"))
+    }
+
+    pub(super) fn tagged_area(&self) -> Result<TaggedArea<'a>, RecordError> {
+        let start = match self.variable_count().checked_sub(1) {
+            Some(last) => usize::from(self.variable_end(last)? & 0x7fff),
+            None => 0,
+        };
+        let area = self.variable_data()?.get(start..).ok_or(RecordError::Truncated("variable columns"))?;
+        TaggedArea::new(area, self.large)
+    }
+
+    pub(super) fn tagged_entries(&self) -> Result<Vec<TaggedEntry<'a>>, RecordError> {
+        self.tagged_area()?.entries().collect()
+    }
+}

@@ -1,0 +1,266 @@
+//! The tagged area at the end of a record: columns that are stored only when they hold something.
+//!
+//! ```text
+//!  | u16 column, u16 offset | ... | value | value | ...      sorted; template columns (0x8000) come first
+//!  offset bits        small page               large page
+//!    0x8000           column of a template     same
+//!    0x4000           header byte present      part of the offset; the header byte is always there
+//!    0x2000           null                     part of the offset
+//!  value: [header byte] bytes
+//!    header 0x01 long value | 0x02 compressed | 0x04 separated: bytes are a LID
+//!           0x08 several: u16 offsets (0x8000: that value is a LID), values; 0x02 then means value 0 is compressed
+//!           0x18 two:     u8 length of the first, both values
+//!           0x20 null     | 0x40 encrypted
+//! ```
+//!
+//! Offsets count from the start of the area; the first one, divided by four, is the number of entries. The null
+//! and encrypted bits are known from Microsoft's source alone, the rest from real records.
+
+use super::{ColumnId, ColumnValue, RecordError};
+use crate::long_value::LongValueId;
+
+const AREA: &str = "tagged columns";
+
+/// Bits of the header byte. ESE: `TAGFLD_HEADER`.
+pub(super) mod header {
+    pub const LONG_VALUE: u8 = 0x01;
+    pub const COMPRESSED: u8 = 0x02;
+    pub const SEPARATED: u8 = 0x04;
+    pub const MULTI: u8 = 0x08;
+    pub const TWO: u8 = 0x10;
+    pub const NULL: u8 = 0x20;
+    pub const ENCRYPTED: u8 = 0x40;
+}
+
+const ENTRY_LEN: usize = 4;
+const DERIVED: u16 = 0x8000;
+const SMALL_HAS_HEADER: u16 = 0x4000;
+const SMALL_NULL: u16 = 0x2000;
+
+/// Offset and header bit of one of several values.
+const OFFSET: u16 = 0x7fff;
+const VALUE_SEPARATED: u16 = 0x8000;
+
+/// One of several values of a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MultiValue<'a> {
+    /// The value.
+    Bytes(&'a [u8]),
+    /// The value, compressed.
+    Compressed(&'a [u8]),
+    /// A long value that lives in the long-value tree.
+    Separated(LongValueId),
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct TaggedArea<'a> {
+    bytes: &'a [u8],
+    count: usize,
+    large: bool,
+}
+
+/// An entry with its flags in one form for all page sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaggedEntry<'a> {
+    pub id: ColumnId,
+    pub derived: bool,
+    /// Header byte; 0 if there is none. A null of small pages appears as [`header::NULL`].
+    pub header: u8,
+    pub payload: &'a [u8],
+}
+
+impl<'a> TaggedArea<'a> {
+    pub fn new(bytes: &'a [u8], large: bool) -> Result<TaggedArea<'a>, RecordError> {
+        let mut area = TaggedArea { bytes, count: 0, large };
+        if !bytes.is_empty() {
+            let (_, first) = area.descriptor(0)?;
+            let first = area.offset(first);
+            if first == 0 || first % ENTRY_LEN != 0 || first > bytes.len() {
+                return Err(RecordError::BadOffsets(AREA));
+            }
+            area.count = first / ENTRY_LEN;
+        }
+        Ok(area)
+    }
+
+    fn descriptor(&self, index: usize) -> Result<(u16, u16), RecordError> {
+        match self.bytes.get(index * ENTRY_LEN..(index + 1) * ENTRY_LEN) {
+            Some(&[a, b, c, d]) => Ok((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]))),
+            _ => Err(RecordError::Truncated(AREA)),
+        }
+    }
+
+    fn offset(&self, raw: u16) -> usize {
+        usize::from(raw & if self.large { 0x7fff } else { 0x1fff })
+    }
+
+    fn entry(&self, index: usize) -> Result<TaggedEntry<'a>, RecordError> {
+        let (id, raw) = self.descriptor(index)?;
+        let end = if index + 1 < self.count {
+            self.offset(self.descriptor(index + 1)?.1)
+        } else {
+            self.bytes.len()
+        };
+        let payload = self.bytes.get(self.offset(raw)..end).ok_or(RecordError::BadOffsets(AREA))?;
+        let (header, payload) = if !self.large && raw & SMALL_NULL != 0 {
+            (header::NULL, payload)
+        } else if self.large || raw & SMALL_HAS_HEADER != 0 {
+            let (header, payload) = payload.split_first().ok_or(RecordError::Truncated(AREA))?;
+            (*header, payload)
+        } else {
+            (0, payload)
+        };
+        Ok(TaggedEntry { id: ColumnId(id), derived: raw & DERIVED != 0, header, payload })
+    }
+
+    pub fn entries(self) -> impl Iterator<Item = Result<TaggedEntry<'a>, RecordError>> {
+        (0..self.count).map(move |index| self.entry(index))
+    }
+
+    /// The table's own column `id`, not one inherited under the same number.
+    pub fn find(&self, id: ColumnId) -> Result<Option<TaggedEntry<'a>>, RecordError> {
+        let key = (true, id.0);
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (found, raw) = self.descriptor(middle)?;
+            match (raw & DERIVED == 0, found).cmp(&key) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return self.entry(middle).map(Some),
+            }
+        }
+        // A table derived from a template sees the template's columns, which come first, under their own numbers.
+        let inherited = self.entries().take_while(|entry| entry.as_ref().is_ok_and(|entry| entry.derived));
+        inherited.flatten().find(|entry| entry.id == id).map(Ok).transpose()
+    }
+}
+
+impl<'a> TaggedEntry<'a> {
+    pub fn value(&self, column: ColumnId) -> Result<ColumnValue<'a>, RecordError> {
+        let (header, payload) = (self.header, self.payload);
+        Ok(if header & header::NULL != 0 {
+            ColumnValue::Null
+        } else if header & header::TWO != 0 {
+            let wrong = RecordError::BadOffsets("two values");
+            let (len, values) = payload.split_first().ok_or(wrong)?;
+            let (first, second) = values.split_at_checked((*len).into()).ok_or(wrong)?;
+            ColumnValue::Multi(vec![MultiValue::Bytes(first), MultiValue::Bytes(second)])
+        } else if header & header::MULTI != 0 {
+            ColumnValue::Multi(self.values(column)?)
+        } else if header & header::SEPARATED != 0 {
+            ColumnValue::Separated(separated(payload, column)?)
+        } else if header & header::ENCRYPTED != 0 {
+            ColumnValue::Encrypted(payload)
+        } else if header & header::COMPRESSED != 0 {
+            ColumnValue::Compressed(payload)
+        } else {
+            ColumnValue::Bytes(payload)
+        })
+    }
+
+    fn values(&self, column: ColumnId) -> Result<Vec<MultiValue<'a>>, RecordError> {
+        let wrong = RecordError::BadOffsets("multi-values");
+        let raw = |index: usize| match self.payload.get(2 * index..2 * index + 2) {
+            Some(&[low, high]) => Ok(u16::from_le_bytes([low, high])),
+            _ => Err(wrong),
+        };
+        let first = usize::from(raw(0)? & OFFSET);
+        if first == 0 || first % 2 != 0 || first > self.payload.len() {
+            return Err(wrong);
+        }
+        let count = first / 2;
+        (0..count)
+            .map(|index| {
+                let start = raw(index)?;
+                let end = if index + 1 < count {
+                    usize::from(raw(index + 1)? & OFFSET)
+                } else {
+                    self.payload.len()
+                };
+                let value = self.payload.get(usize::from(start & OFFSET)..end).ok_or(wrong)?;
+                Ok(if start & VALUE_SEPARATED != 0 {
+                    MultiValue::Separated(separated(value, column)?)
+                } else if index == 0 && self.header & header::COMPRESSED != 0 {
+                    MultiValue::Compressed(value)
+                } else {
+                    MultiValue::Bytes(value)
+                })
+            })
+            .collect()
+    }
+}
+
+fn separated(bytes: &[u8], column: ColumnId) -> Result<LongValueId, RecordError> {
+    LongValueId::from_record(bytes).ok_or(RecordError::WrongLength { column, len: bytes.len() })
+}
+
+/// A tagged column about to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OwnedEntry {
+    pub header: u8,
+    pub payload: Vec<u8>,
+}
+
+impl OwnedEntry {
+    /// Several values in the shortest form ESE would choose.
+    pub fn multi(values: &[MultiValue<'_>], long: bool) -> Option<OwnedEntry> {
+        if let (&[MultiValue::Bytes(first), MultiValue::Bytes(second)], false) = (values, long) {
+            let payload = [&[u8::try_from(first.len()).ok()?][..], first, second].concat();
+            return Some(OwnedEntry { header: header::MULTI | header::TWO, payload });
+        }
+        let (mut offsets, mut data) = (Vec::new(), Vec::new());
+        let mut header = header::MULTI | if long { header::LONG_VALUE } else { 0 };
+        for (index, value) in values.iter().enumerate() {
+            let start = u16::try_from(2 * values.len() + data.len()).ok().filter(|start| *start <= OFFSET)?;
+            let separated = match value {
+                MultiValue::Bytes(bytes) => {
+                    data.extend_from_slice(bytes);
+                    0
+                }
+                MultiValue::Compressed(bytes) if index == 0 => {
+                    header |= header::COMPRESSED;
+                    data.extend_from_slice(bytes);
+                    0
+                }
+                MultiValue::Compressed(_) => return None,
+                MultiValue::Separated(id) => {
+                    id.append_to_record(&mut data);
+                    VALUE_SEPARATED
+                }
+            };
+            offsets.extend_from_slice(&(start | separated).to_le_bytes());
+        }
+        offsets.extend_from_slice(&data);
+        Some(OwnedEntry { header, payload: offsets })
+    }
+}
+
+/// Appends the tagged area for `entries`, which are in order; `None` if an offset outgrows its bits.
+pub(super) fn encode<'a>(
+    entries: impl ExactSizeIterator<Item = (ColumnId, bool, &'a OwnedEntry)>,
+    large: bool,
+    record: &mut Vec<u8>,
+) -> Option<()> {
+    let mut offset = entries.len() * ENTRY_LEN;
+    let mut data = Vec::new();
+    for (id, derived, entry) in entries {
+        let mut raw = u16::try_from(offset).ok().filter(|raw| *raw <= if large { 0x7fff } else { 0x1fff })?;
+        let before = data.len();
+        if !large && entry.header & header::NULL != 0 {
+            raw |= SMALL_NULL;
+        } else if large || entry.header != 0 {
+            raw |= if large { 0 } else { SMALL_HAS_HEADER };
+            data.push(entry.header);
+        }
+        if derived {
+            raw |= DERIVED;
+        }
+        data.extend_from_slice(&entry.payload);
+        offset += data.len() - before;
+        record.extend_from_slice(&id.0.to_le_bytes());
+        record.extend_from_slice(&raw.to_le_bytes());
+    }
+    record.extend_from_slice(&data);
+    Some(())
+}

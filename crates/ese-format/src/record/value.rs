@@ -1,0 +1,199 @@
+//! Typed values and their raw bytes.
+
+use thiserror::Error;
+
+use super::{CodePage, Column, ColumnClass, ColumnType};
+
+/// A column value with its type.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// No value.
+    Null,
+    /// [`ColumnType::Bit`].
+    Bit(bool),
+    /// [`ColumnType::UnsignedByte`].
+    UnsignedByte(u8),
+    /// [`ColumnType::Short`].
+    Short(i16),
+    /// [`ColumnType::Long`].
+    Long(i32),
+    /// [`ColumnType::UnsignedLong`].
+    UnsignedLong(u32),
+    /// [`ColumnType::LongLong`].
+    LongLong(i64),
+    /// [`ColumnType::UnsignedLongLong`].
+    UnsignedLongLong(u64),
+    /// [`ColumnType::UnsignedShort`].
+    UnsignedShort(u16),
+    /// [`ColumnType::Currency`], in units of 1/10,000.
+    Currency(i64),
+    /// [`ColumnType::Single`].
+    Single(f32),
+    /// [`ColumnType::Double`].
+    Double(f64),
+    /// [`ColumnType::DateTime`]: days since 1899-12-30.
+    DateTime(f64),
+    /// [`ColumnType::Guid`], bytes as stored.
+    Guid([u8; 16]),
+    /// [`ColumnType::Binary`] and [`ColumnType::LongBinary`].
+    Binary(Vec<u8>),
+    /// [`ColumnType::Text`] and [`ColumnType::LongText`].
+    Text(String),
+}
+
+/// Why bytes and a typed value do not correspond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ValueError {
+    /// The number of bytes is not that of the type.
+    #[error("a {kind:?} of {len} bytes")]
+    WrongLength {
+        /// Type of the column.
+        kind: ColumnType,
+        /// Length found.
+        len: usize,
+    },
+    /// The value is of another type than the column.
+    #[error("the value does not have the column's type {0:?}")]
+    WrongType(ColumnType),
+    /// A code page other than 1200, 1252 and 20127.
+    #[error("code page {0} is not supported")]
+    CodePage(u32),
+    /// A character the column's code page does not have.
+    #[error("{0:?} is not in the column's code page")]
+    Character(char),
+}
+
+/// Windows-1252 from 0x80 to 0x9F; 0xFFFD where nothing is assigned.
+const WESTERN_HIGH: [char; 32] = [
+    '€', '\u{fffd}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{fffd}', 'Ž', '\u{fffd}',
+    '\u{fffd}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{fffd}', 'ž', 'Ÿ',
+];
+
+impl Value {
+    /// The value of `column` that `bytes` stand for.
+    ///
+    /// Text that its code page cannot decode gets replacement characters; blanks that pad fixed text are kept.
+    pub fn decode(column: &Column, bytes: &[u8]) -> Result<Value, ValueError> {
+        let kind = column.kind;
+        let len = bytes.len();
+        fn exact<const N: usize>(kind: ColumnType, bytes: &[u8]) -> Result<[u8; N], ValueError> {
+            bytes.try_into().map_err(|_| ValueError::WrongLength { kind, len: bytes.len() })
+        }
+        Ok(match kind {
+            ColumnType::Bit => match bytes {
+                [byte] => Value::Bit(*byte != 0),
+                _ => return Err(ValueError::WrongLength { kind, len }),
+            },
+            ColumnType::UnsignedByte => Value::UnsignedByte(u8::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::Short => Value::Short(i16::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::Long => Value::Long(i32::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::UnsignedLong => Value::UnsignedLong(u32::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::LongLong => Value::LongLong(i64::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::UnsignedLongLong => Value::UnsignedLongLong(u64::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::UnsignedShort => Value::UnsignedShort(u16::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::Currency => Value::Currency(i64::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::Single => Value::Single(f32::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::Double => Value::Double(f64::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::DateTime => Value::DateTime(f64::from_le_bytes(exact(kind, bytes)?)),
+            ColumnType::Guid => Value::Guid(exact(kind, bytes)?),
+            ColumnType::Binary | ColumnType::LongBinary => Value::Binary(bytes.to_vec()),
+            ColumnType::Text | ColumnType::LongText => Value::Text(column.code_page.decode(bytes)?),
+        })
+    }
+
+    /// The raw bytes to store in `column`; `None` for null.
+    pub fn encode(&self, column: &Column) -> Result<Option<Vec<u8>>, ValueError> {
+        let kind = column.kind;
+        Ok(Some(match (self, kind) {
+            (Value::Null, _) => return Ok(None),
+            (Value::Bit(value), ColumnType::Bit) => vec![if *value { 0xff } else { 0 }],
+            (Value::UnsignedByte(value), ColumnType::UnsignedByte) => vec![*value],
+            (Value::Short(value), ColumnType::Short) => value.to_le_bytes().to_vec(),
+            (Value::Long(value), ColumnType::Long) => value.to_le_bytes().to_vec(),
+            (Value::UnsignedLong(value), ColumnType::UnsignedLong) => value.to_le_bytes().to_vec(),
+            (Value::LongLong(value), ColumnType::LongLong) => value.to_le_bytes().to_vec(),
+            (Value::UnsignedLongLong(value), ColumnType::UnsignedLongLong) => value.to_le_bytes().to_vec(),
+            (Value::UnsignedShort(value), ColumnType::UnsignedShort) => value.to_le_bytes().to_vec(),
+            (Value::Currency(value), ColumnType::Currency) => value.to_le_bytes().to_vec(),
+            (Value::Single(value), ColumnType::Single) => value.to_le_bytes().to_vec(),
+            (Value::Double(value), ColumnType::Double) => value.to_le_bytes().to_vec(),
+            (Value::DateTime(value), ColumnType::DateTime) => value.to_le_bytes().to_vec(),
+            (Value::Guid(value), ColumnType::Guid) => value.to_vec(),
+            (Value::Binary(value), ColumnType::Binary | ColumnType::LongBinary) => value.clone(),
+            (Value::Text(text), ColumnType::Text | ColumnType::LongText) => column.code_page.encode(text)?,
+            _ => return Err(ValueError::WrongType(kind)),
+        }))
+    }
+
+    /// Does storing this value in `column` lose nothing but padding?
+    pub fn fits(&self, column: &Column) -> bool {
+        match self.encode(column) {
+            Ok(Some(bytes)) if column.class() == ColumnClass::Fixed => bytes.len() <= column.stored_size(),
+            Ok(Some(bytes)) => column.size == 0 || bytes.len() <= column.size as usize,
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+impl CodePage {
+    /// Text from bytes; undecodable ones become replacement characters.
+    pub fn decode(self, bytes: &[u8]) -> Result<String, ValueError> {
+        match self {
+            CodePage::UNICODE => {
+                let (units, rest) = bytes.as_chunks::<2>();
+                let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
+                let mut text: String = char::decode_utf16(units)
+                    .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
+                    .collect();
+                if !rest.is_empty() {
+                    text.push(char::REPLACEMENT_CHARACTER);
+                }
+                Ok(text)
+            }
+            CodePage::WESTERN | CodePage::NONE => Ok(bytes.iter().map(|byte| western(*byte)).collect()),
+            CodePage::ASCII => Ok(bytes
+                .iter()
+                .map(|byte| if byte.is_ascii() { char::from(*byte) } else { char::REPLACEMENT_CHARACTER })
+                .collect()),
+            CodePage(other) => Err(ValueError::CodePage(other)),
+        }
+    }
+
+    /// Bytes from text; fails on characters the code page does not have.
+    pub fn encode(self, text: &str) -> Result<Vec<u8>, ValueError> {
+        match self {
+            CodePage::UNICODE => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+            CodePage::WESTERN | CodePage::NONE => {
+                text.chars().map(|c| western_byte(c).ok_or(ValueError::Character(c))).collect()
+            }
+            CodePage::ASCII => {
+                let byte =
+                    |c: char| u8::try_from(c).ok().filter(u8::is_ascii).ok_or(ValueError::Character(c));
+                text.chars().map(byte).collect()
+            }
+            CodePage(other) => Err(ValueError::CodePage(other)),
+        }
+    }
+}
+
+fn western(byte: u8) -> char {
+    match byte {
+        0x80..=0x9f => match WESTERN_HIGH.get(usize::from(byte - 0x80)) {
+            // Windows maps unassigned bytes to the control character of the same number.
+            Some('\u{fffd}') | None => char::from(byte),
+            Some(assigned) => *assigned,
+        },
+        _ => char::from(byte),
+    }
+}
+
+fn western_byte(c: char) -> Option<u8> {
+    match u8::try_from(c) {
+        Ok(byte) if western(byte) == c => Some(byte),
+        _ => {
+            let index = WESTERN_HIGH.iter().position(|high| *high == c && c != '\u{fffd}')?;
+            u8::try_from(0x80 + index).ok()
+        }
+    }
+}
