@@ -1,1 +1,205 @@
-//! (being written)
+//! Offline verification of databases and logs: a second opinion that shares only the byte formats with the engine.
+//!
+//! [`check_database`] first looks at every page by itself ([`pages`]: checksum and page number), then at what the
+//! pages mean together ([`structure`]: trees, space, catalog, records, indexes, long values). [`check_logs`] looks at
+//! a log directory. Everything wrong becomes a [`Finding`]; a check never stops at the first, never writes, and
+//! no content makes it panic or run for ever.
+//!
+//! A database that was not shut down cleanly is a state and not damage: its structure is judged leniently
+//! (warnings), because recovery may be what puts it right. So is one that is used without a log, whose header never
+//! tells.
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod database;
+mod finding;
+mod index;
+mod keys;
+mod long_values;
+mod page_map;
+pub mod pages;
+mod reader;
+mod records;
+mod space;
+pub mod structure;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+use ese_format::PageNumber;
+use ese_format::header::{DatabaseState, HeaderError};
+use serde::Serialize;
+use vfs::Vfs;
+
+use crate::database::Database;
+use crate::finding::Findings;
+pub use crate::finding::{Finding, Severity};
+pub use crate::pages::PageCounts;
+use crate::reader::PageReader;
+pub use crate::structure::{StructureSummary, TableSummary};
+
+/// Called as the check advances; from one thread, often.
+pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
+
+/// What a check is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Verifying every page.
+    Pages,
+    /// Walking the trees.
+    Structure,
+}
+
+/// How far a check has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Pages (phase [`Phase::Pages`]) or trees done.
+    pub done: u64,
+    /// Of how many.
+    pub total: u64,
+}
+
+/// What to check.
+#[derive(Clone)]
+pub struct CheckOptions {
+    /// Verify every page.
+    pub pages: bool,
+    /// Walk the trees.
+    pub structure: bool,
+    /// Told about progress.
+    pub progress: Option<Arc<ProgressFn>>,
+}
+
+impl Default for CheckOptions {
+    /// Everything, silently.
+    fn default() -> CheckOptions {
+        CheckOptions { pages: true, structure: true, progress: None }
+    }
+}
+
+impl fmt::Debug for CheckOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckOptions")
+            .field("pages", &self.pages)
+            .field("structure", &self.structure)
+            .finish()
+    }
+}
+
+/// Why a file could not be checked at all.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// It cannot be opened or its beginning cannot be read.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        error: io::Error,
+    },
+    /// Neither copy of the header is usable.
+    #[error("{path}: {error}")]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the first copy.
+        error: HeaderError,
+    },
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes per page.
+    pub page_size: u32,
+    /// Whether the database was shut down cleanly.
+    pub clean: bool,
+    /// The header's word for its state, such as `DirtyShutdown`.
+    pub state: String,
+    /// Pages in the file.
+    pub file_pages: u32,
+    /// Last page the database owns.
+    pub last_owned_page: u32,
+    /// Pages by state, when they were verified.
+    pub pages: Option<PageCounts>,
+    /// What the trees hold, when they were walked.
+    pub structure: Option<StructureSummary>,
+    /// Everything found, by page.
+    pub findings: Vec<Finding>,
+}
+
+impl CheckReport {
+    /// How many findings have this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    /// No damage was found.
+    pub fn is_sound(&self) -> bool {
+        self.count(Severity::Error) == 0
+    }
+
+    /// The findings that mean damage.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+}
+
+/// Checks one database file.
+///
+/// `Err` only if there is nothing to check (unreadable file, no usable header); damage is in the report.
+pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
+    let mut findings = Findings::new(path);
+    let database = Database::open(vfs, path, &mut findings)?;
+    findings.lenient = !database.must_be_consistent();
+    let progress = options.progress.as_deref();
+    let last_owned = last_owned_page(&database, &mut findings);
+    let pages = options.pages.then(|| pages::verify_pages(&database, last_owned, &mut findings, progress));
+    let structure =
+        options.structure.then(|| structure::check_structure(&database, last_owned, &mut findings, progress));
+    Ok(CheckReport {
+        path: path.to_owned(),
+        page_size: database.page_size.get(),
+        clean: database.header.state == DatabaseState::CleanShutdown,
+        state: format!("{:?}", database.header.state),
+        file_pages: database.file_pages,
+        last_owned_page: last_owned,
+        pages,
+        structure,
+        findings: findings.finish(),
+    })
+}
+
+/// Pages a truncated file may be short of before its root is not believed.
+const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
+
+/// The last page the root tree owns; the end of the file if that cannot be told.
+fn last_owned_page(database: &Database, findings: &mut Findings) -> u32 {
+    let mut reader = PageReader::new(database);
+    // The structure check reports what is wrong with these pages.
+    let mut unreported = Findings::new(&database.path);
+    let extents = space::owned_extents(&mut reader, &mut unreported, &structure::database_root());
+    let last = extents.iter().map(|extent| extent.last.get()).max();
+    let believable = database.file_pages.saturating_add(MISSING_PAGES_BELIEVED);
+    match last {
+        Some(last) if last <= believable => last,
+        Some(last) => {
+            let what =
+                format!("the database root claims pages up to {last}, the file has {}", database.file_pages);
+            findings.structure(PageNumber::fixed(1), "database", what);
+            database.file_pages
+        }
+        None => {
+            let what = "the owned extents of the database cannot be read; all pages of the file are judged"
+                .to_owned();
+            findings.structure(PageNumber::fixed(1), "database", what);
+            database.file_pages
+        }
+    }
+}

@@ -6,7 +6,9 @@ use ese_format::checksum::{
 };
 use ese_format::header::DatabaseHeader;
 use ese_format::log::record::{LogRecord, record_len};
+use ese_format::long_value::{LongValueKey, LongValueRoot, decode_chunk};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, validate};
+use ese_format::record::{Column, ColumnId, ColumnType, ColumnValue, Record, Value, layout_fixed_columns};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{PageNumber, PageSize};
 
@@ -135,4 +137,31 @@ pub fn log_segment(data: &[u8]) {
     }
 }
 
-pub fn record(_data: &[u8]) {}
+/// Data of a leaf node, read as a record, a long-value node or a value to decompress.
+pub fn record(data: &[u8]) {
+    for size in [PageSize::KIB_4, PageSize::KIB_32] {
+        let record = Record::new(data, size);
+        let valid = record.validate().is_ok();
+        let tagged = record.tagged();
+        assert!(!valid || tagged.is_ok(), "a valid record has tagged columns that cannot be read");
+        let mut columns = [
+            Column::new(1, "fixed", ColumnType::Long, 4),
+            Column::new(2, "second", ColumnType::Guid, 16),
+            Column::new(128, "variable", ColumnType::Binary, 255),
+            Column::new(200, "late", ColumnType::Text, 255),
+            Column::new(256, "tagged", ColumnType::LongBinary, 0),
+        ];
+        layout_fixed_columns(&mut columns);
+        for column in &columns {
+            let value = record.get(column);
+            assert!(
+                !valid || column.id <= ColumnId(127) || value.is_ok(),
+                "a valid record has an unreadable {column:?}"
+            );
+            if let Ok(ColumnValue::Bytes(bytes)) = record.get_or_default(column) {
+                let _ = Value::decode(column, bytes);
+            }
+        }
+    }
+    let _ = (LongValueKey::decode(data), LongValueRoot::decode(data), decode_chunk(data, 4014));
+}

@@ -1,0 +1,313 @@
+//! The tables, columns, indexes and trees that the catalog names, and whether its shadow agrees.
+//!
+//! Read with a schema of its own: the rows that describe the catalog's own fixed columns give wrong offsets (a
+//! peculiarity of every ESE database), so the catalog cannot be read by what it says of itself.
+
+use std::collections::HashMap;
+
+use ese_format::page::PageFlags;
+use ese_format::record::{CodePage, layout_fixed_columns};
+use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, Record};
+use ese_format::{PageNumber, TreeId};
+
+use crate::finding::Findings;
+use crate::reader::PageReader;
+use crate::tree::{TreeShape, Walker, hex, walk};
+
+const CATALOG: &str = "MSysObjects";
+const SHADOW: &str = "MSysObjectsShadow";
+
+/// Everything the catalog says, as far as it can be read.
+pub(crate) struct Catalog {
+    /// In catalog order.
+    pub(crate) tables: Vec<Table>,
+    /// All of it could be read.
+    pub(crate) complete: bool,
+}
+
+/// One table.
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) tree: TreeId,
+    pub(crate) root: PageNumber,
+    /// By number; deleted ones are in `deleted_columns`.
+    pub(crate) columns: Vec<Column>,
+    pub(crate) deleted_columns: Vec<ColumnId>,
+    /// The index its records are ordered by.
+    pub(crate) primary: Option<Index>,
+    /// Secondary indexes.
+    pub(crate) indexes: Vec<Index>,
+    long_values: Option<(TreeId, PageNumber)>,
+    /// Bytes of a long value in one node, when the table has a size of its own.
+    pub(crate) chunk_len: Option<u32>,
+}
+
+/// One index.
+#[derive(Clone)]
+pub(crate) struct Index {
+    pub(crate) name: String,
+    pub(crate) tree: TreeId,
+    pub(crate) root: PageNumber,
+    /// ESE: `fidb` in the lower half, `fidx` in the upper.
+    pub(crate) flags: u32,
+    /// Flags and column of each segment.
+    pub(crate) segments: Vec<(u8, ColumnId)>,
+    pub(crate) key_most: usize,
+    /// Most bytes of a key that one variable segment gives.
+    pub(crate) segment_most: Option<usize>,
+    /// Conditional, tuple or otherwise beyond what a key can be rebuilt from.
+    pub(crate) special: bool,
+}
+
+impl Index {
+    pub(crate) const UNIQUE: u32 = 0x1;
+    pub(crate) const PRIMARY: u32 = 0x20;
+
+    pub(crate) fn shape(&self, table: &Table) -> TreeShape {
+        let kind = if self.flags & Index::UNIQUE == 0 { PageFlags::NON_UNIQUE } else { PageFlags::empty() };
+        TreeShape {
+            root: self.root,
+            tree: self.tree,
+            kind: PageFlags::INDEX | kind,
+            label: format!("{} / index {}", table.name, self.name),
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn shape(&self) -> TreeShape {
+        let label = self.name.clone();
+        TreeShape { root: self.root, tree: self.tree, kind: PageFlags::empty(), label }
+    }
+
+    pub(crate) fn long_value_shape(&self) -> Option<TreeShape> {
+        let (tree, root) = self.long_values?;
+        let label = format!("{} / long values", self.name);
+        Some(TreeShape { root, tree, kind: PageFlags::LONG_VALUE, label })
+    }
+
+    pub(crate) fn column(&self, id: ColumnId) -> Option<&Column> {
+        self.columns
+            .binary_search_by_key(&id, |column| column.id)
+            .ok()
+            .and_then(|index| self.columns.get(index))
+    }
+}
+
+/// The columns of a catalog row that a check needs.
+fn schema() -> Vec<Column> {
+    let mut columns: Vec<Column> = [
+        (1, ColumnType::Long),
+        (2, ColumnType::Short),
+        (3, ColumnType::Long),
+        (4, ColumnType::Long),
+        (5, ColumnType::Long),
+        (6, ColumnType::Long),
+        (7, ColumnType::Long),
+        (8, ColumnType::Bit),
+        (9, ColumnType::Short),
+        (10, ColumnType::Long),
+        (11, ColumnType::UnsignedShort),
+        (12, ColumnType::Long),
+        (13, ColumnType::DateTime),
+        (128, ColumnType::Text),
+        (130, ColumnType::Text),
+        (131, ColumnType::Binary),
+        (132, ColumnType::Binary),
+        (133, ColumnType::Binary),
+        (134, ColumnType::Binary),
+        (135, ColumnType::Binary),
+    ]
+    .into_iter()
+    .map(|(id, kind)| Column::new(id, "", kind, 255))
+    .collect();
+    layout_fixed_columns(&mut columns);
+    columns
+}
+
+/// One row of the catalog, column by column.
+struct Row<'a> {
+    schema: &'a [Column],
+    record: Record<'a>,
+}
+
+impl<'a> Row<'a> {
+    fn bytes(&self, id: u16) -> Option<&'a [u8]> {
+        let column = self.schema.iter().find(|column| column.id == ColumnId(id))?;
+        match self.record.get(column) {
+            Ok(ColumnValue::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    fn number(&self, id: u16) -> Option<u32> {
+        let mut word = [0; 4];
+        let bytes = self.bytes(id)?;
+        word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(u32::from_le_bytes(word))
+    }
+
+    fn text(&self, id: u16) -> String {
+        // Names are in Windows code page 1252; beyond ASCII, Latin-1 is near enough for a message.
+        self.bytes(id).unwrap_or_default().iter().map(|&byte| char::from(byte)).collect()
+    }
+
+    fn root(&self) -> Option<PageNumber> {
+        PageNumber::new(self.number(4)?)
+    }
+}
+
+/// Reads the catalog and compares it with its shadow. Page damage in the two trees is left to the walk that claims
+/// their pages.
+pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Catalog {
+    let size = reader.database.page_size;
+    let (schema, mut tables, mut decoded) = (schema(), Vec::new(), true);
+    let mut rows: HashMap<Vec<u8>, (PageNumber, Vec<u8>)> = HashMap::new();
+    let complete = each_row(reader, CATALOG, TreeId(2), PageNumber::fixed(4), &mut |page, key, data| {
+        if let Err(what) = add_row(&mut tables, &Row { schema: &schema, record: Record::new(data, size) }) {
+            findings.structure(page, CATALOG, format!("row {}: {what}", hex(&key)));
+            decoded = false;
+        }
+        rows.insert(key, (page, data.to_vec()));
+    });
+    let total = rows.len();
+    let shadow_complete =
+        each_row(reader, SHADOW, TreeId(3), PageNumber::fixed(24), &mut |page, key, data| match rows
+            .remove(&key)
+        {
+            Some((_, original)) if original == data => {}
+            Some((original, _)) => {
+                let what =
+                    format!("row {} differs from the one on page {original} of the catalog", hex(&key));
+                findings.structure(page, SHADOW, what);
+            }
+            None if complete => {
+                findings.structure(page, SHADOW, format!("row {} is not in the catalog", hex(&key)))
+            }
+            None => {}
+        });
+    if rows.len() == total && total > 0 && shadow_complete {
+        findings.structure(
+            PageNumber::fixed(24),
+            SHADOW,
+            "no row of the catalog is in the shadow catalog".into(),
+        );
+    } else if shadow_complete {
+        let mut missing: Vec<_> = rows.into_iter().collect();
+        missing.sort();
+        for (key, (page, _)) in missing {
+            findings.structure(page, CATALOG, format!("row {} is not in the shadow catalog", hex(&key)));
+        }
+    }
+    for table in &mut tables {
+        settle(table);
+    }
+    if !tables.iter().any(|table| table.tree == TreeId(2)) {
+        findings.structure(PageNumber::fixed(4), CATALOG, "the catalog does not name itself".into());
+    }
+    Catalog { tables, complete: complete && decoded }
+}
+
+fn each_row(
+    reader: &mut PageReader<'_>,
+    label: &str,
+    tree: TreeId,
+    root: PageNumber,
+    visit: &mut dyn FnMut(PageNumber, Vec<u8>, &[u8]),
+) -> bool {
+    let mut unreported = Findings::new(&reader.database.path);
+    let shape = TreeShape { root, tree, kind: PageFlags::empty(), label: label.to_owned() };
+    let newest = reader.database.header.db_time;
+    let mut walker = Walker { reader, findings: &mut unreported, claims: None, newest };
+    let summary = walk(&mut walker, &shape, &mut |page, node, _| visit(page, node.key_to_vec(), node.data));
+    !summary.incomplete
+}
+
+/// Adds what a row says. Rows come in the order table, columns, indexes, long values.
+fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), &'static str> {
+    row.record.validate().map_err(|_| "not a record")?;
+    let (Some(owner), Some(kind), Some(id)) = (row.number(1), row.number(2), row.number(3)) else {
+        return Err("the columns ObjidTable, Type, Id are not all there");
+    };
+    if kind == 1 {
+        tables.push(Table {
+            name: row.text(128),
+            tree: TreeId(id),
+            root: row.root().ok_or("a table without root page")?,
+            columns: Vec::new(),
+            deleted_columns: Vec::new(),
+            primary: None,
+            indexes: Vec::new(),
+            long_values: None,
+            chunk_len: row.number(12).filter(|&len| len > 0),
+        });
+        return Ok(());
+    }
+    let table =
+        tables.last_mut().filter(|table| table.tree == TreeId(owner)).ok_or("its table has no row")?;
+    match kind {
+        2 => add_column(table, row, u16::try_from(id).map_err(|_| "an impossible column number")?),
+        3 => add_index(table, row, TreeId(id)),
+        4 => {
+            table.long_values = Some((TreeId(id), row.root().ok_or("long values without root page")?));
+            Ok(())
+        }
+        // Callbacks store nothing.
+        5 => Ok(()),
+        _ => Err("an unknown type of row"),
+    }
+}
+
+fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), &'static str> {
+    let code = row.number(4).ok_or("a column without type")?;
+    let Some(kind) = ColumnType::from_code(code) else {
+        table.deleted_columns.push(ColumnId(id));
+        return if matches!(code, 0 | 13) { Ok(()) } else { Err("an unknown column type") };
+    };
+    let mut column = Column::new(id, &row.text(128), kind, row.number(5).unwrap_or(0));
+    column.flags = ColumnFlags::from_bits_retain(row.number(6).unwrap_or(0));
+    column.code_page = CodePage(row.number(7).unwrap_or(0));
+    column.default = row.bytes(131).map(<[u8]>::to_vec);
+    column.record_offset = row.number(9).and_then(|offset| u16::try_from(offset).ok()).unwrap_or(0);
+    table.columns.push(column);
+    Ok(())
+}
+
+fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), &'static str> {
+    let flags = row.number(6).ok_or("an index without flags")?;
+    // Segments are {flags, 0, u16 column}; without fidx bit 0 they are the 2-byte form of very old files.
+    let extended = flags & 0x1_0000 != 0;
+    let segments = row.bytes(132).unwrap_or_default().chunks_exact(4);
+    let word = |bytes: &[u8]| bytes.first_chunk().map(|word| usize::from(u16::from_le_bytes(*word)));
+    let index = Index {
+        name: row.text(128),
+        tree,
+        root: row.root().ok_or("an index without root page")?,
+        flags,
+        segments: segments
+            .filter_map(|s| Some((*s.first()?, ColumnId(u16::from_le_bytes([*s.get(2)?, *s.get(3)?])))))
+            .collect(),
+        key_most: row.number(11).filter(|&most| most > 0).map_or(255, |most| most as usize),
+        segment_most: row.bytes(133).and_then(word),
+        special: !extended || row.bytes(134).is_some() || row.bytes(135).is_some(),
+    };
+    if index.flags & Index::PRIMARY != 0 {
+        table.primary = Some(index);
+    } else {
+        table.indexes.push(index);
+    }
+    Ok(())
+}
+
+/// Order and offsets, once all columns of a table are known.
+fn settle(table: &mut Table) {
+    table.columns.sort_by_key(|column| column.id);
+    if table.tree == TreeId(2) || table.tree == TreeId(3) {
+        let fixed = schema();
+        for column in table.columns.iter_mut().filter(|column| column.class() == ColumnClass::Fixed) {
+            if let Some(known) = fixed.iter().find(|known| known.id == column.id) {
+                column.record_offset = known.record_offset;
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A secondary index against the rows of its table.
+//!
+//! While the trees are walked only sums over hashes are kept: of the entries the rows ask for, and of those that
+//! are there. If they differ, further walks find out which ones ([`crate::structure`]). An index whose keys cannot be
+//! rebuilt is checked for entries that lead to no row.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use ese_format::page::Node;
+use ese_format::record::Record;
+use ese_format::{PageNumber, PageSize};
+
+use crate::catalog::{Index, Table};
+use crate::finding::Findings;
+use crate::keys;
+use crate::tree::{TreeShape, hex};
+
+/// Where a key is cut off, its last bytes depend on oddities of the cut; that many are not compared.
+const UNSURE_TAIL: usize = 10;
+
+/// How many, and the sum of their hashes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Tally {
+    count: u64,
+    sum: u64,
+}
+
+impl Tally {
+    fn add(&mut self, hash: u64) {
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(hash);
+    }
+}
+
+/// One index while its table is being checked.
+pub(crate) struct IndexCheck {
+    index: Index,
+    shape: TreeShape,
+    page_size: PageSize,
+    rebuild: bool,
+    expected: Tally,
+    found: Tally,
+    /// Hashes of the keys of all rows, when entries cannot be rebuilt.
+    bookmarks: HashSet<u64>,
+}
+
+fn hash(bytes: &[&[u8]]) -> u64 {
+    // The default hasher has fixed keys, so that runs repeat.
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl IndexCheck {
+    pub(crate) fn new(table: &Table, index: &Index, page_size: PageSize) -> IndexCheck {
+        IndexCheck {
+            index: index.clone(),
+            shape: index.shape(table),
+            page_size,
+            rebuild: keys::can_rebuild(table, index),
+            expected: Tally::default(),
+            found: Tally::default(),
+            bookmarks: HashSet::new(),
+        }
+    }
+
+    pub(crate) fn shape(&self) -> TreeShape {
+        self.shape.clone()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.index.name
+    }
+
+    fn hash_of(&self, key: &[u8], bookmark: &[u8]) -> u64 {
+        let cut = key.len() >= self.index.key_most;
+        let sure = if cut { self.index.key_most.saturating_sub(UNSURE_TAIL) } else { key.len() };
+        hash(&[key.get(..sure).unwrap_or(key), bookmark])
+    }
+
+    /// Notes what a row asks for.
+    pub(crate) fn expect(&mut self, table: &Table, node: &Node<'_>) {
+        self.bookmarks.insert(hash(&[&node.key_to_vec()]));
+        if !self.rebuild {
+            return;
+        }
+        let record = Record::new(node.data, self.page_size);
+        match keys::keys(table, &self.index, &record) {
+            Some(keys) => {
+                let bookmark = node.key_to_vec();
+                for key in keys {
+                    self.expected.add(self.hash_of(&key, &bookmark));
+                }
+            }
+            // One row is enough to make the sums useless.
+            None => self.rebuild = false,
+        }
+    }
+
+    /// Notes an entry that is there.
+    pub(crate) fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
+        self.found.add(self.entry_hash(node));
+        if !self.bookmarks.contains(&hash(&[node.data])) {
+            let what = format!(
+                "entry {} leads to key {}, which no row has",
+                hex(&node.key_to_vec()),
+                hex(node.data)
+            );
+            findings.structure(page, &self.shape.label, what);
+        }
+    }
+
+    /// Rows and entries add up to the same, or cannot be compared.
+    pub(crate) fn agrees(&self) -> bool {
+        !self.rebuild || self.expected == self.found
+    }
+
+    pub(crate) fn entry_hash(&self, node: &Node<'_>) -> u64 {
+        self.hash_of(&node.key_to_vec(), node.data)
+    }
+
+    /// The entries a row asks for: key, bookmark, hash.
+    pub(crate) fn for_each_expected(
+        &self,
+        table: &Table,
+        node: &Node<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8], u64),
+    ) {
+        let bookmark = node.key_to_vec();
+        for key in keys::keys(table, &self.index, &Record::new(node.data, self.page_size)).unwrap_or_default()
+        {
+            visit(&key, &bookmark, self.hash_of(&key, &bookmark));
+        }
+    }
+
+    /// `page` is where the entry should be.
+    pub(crate) fn report_missing(
+        &self,
+        page: PageNumber,
+        row_page: PageNumber,
+        key: &[u8],
+        findings: &mut Findings,
+    ) {
+        let what = format!("no entry {} for a row on page {row_page}", hex(key));
+        findings.structure(page, &self.shape.label, what);
+    }
+
+    pub(crate) fn report_orphan(&self, page: PageNumber, key: &[u8], findings: &mut Findings) {
+        let what = format!("entry {} is not what its row asks for", hex(key));
+        findings.structure(page, &self.shape.label, what);
+    }
+}

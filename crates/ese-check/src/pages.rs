@@ -1,0 +1,235 @@
+//! Every page by itself: checksum, page number, never written, repairable. Many reads in flight, all cores busy.
+//!
+//! Pages behind the owned space mean nothing and are not judged. An all-zero page is legal unless a tree refers to
+//! it, which only the structure check can tell.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::{io, thread};
+
+use ese_format::PageNumber;
+use ese_format::checksum::{PageVerdict, verify_page};
+use serde::Serialize;
+use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use crate::database::Database;
+use crate::finding::{Findings, Severity};
+use crate::{Phase, Progress, ProgressFn};
+
+/// Bytes per read.
+const CHUNK_LEN: u32 = 256 * 1024;
+/// Reads in flight.
+const IN_FLIGHT: usize = 16;
+/// Threads computing checksums at most; beyond that memory bandwidth is the limit.
+const MAX_WORKERS: usize = 8;
+
+/// How many pages were found in which state.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct PageCounts {
+    /// Checksum matches.
+    pub good: u64,
+    /// All zero: never written, or given back.
+    pub zero: u64,
+    /// Damaged in single bits that the checksum tells and can put right.
+    pub repairable: u64,
+    /// Sound, but another page. ESE: -1118.
+    pub wrong_page: u64,
+    /// Damaged. ESE: -1018.
+    pub bad: u64,
+    /// The read failed.
+    pub unreadable: u64,
+    /// In the file but not owned by the database; not examined.
+    pub beyond_owned: u64,
+    /// Owned by the database but beyond the end of the file.
+    pub missing: u64,
+}
+
+impl PageCounts {
+    /// Pages that were read and judged.
+    pub fn examined(&self) -> u64 {
+        self.good + self.zero + self.repairable + self.wrong_page + self.bad + self.unreadable
+    }
+}
+
+/// A run of pages, read.
+struct Chunk {
+    first: PageNumber,
+    count: u32,
+    result: io::Result<()>,
+    buffer: IoBuffer,
+}
+
+/// What a worker thinks of the pages of one chunk.
+struct Judged {
+    verdicts: Vec<(PageNumber, Verdict)>,
+    good: u64,
+    zero: u64,
+    pages: u32,
+    buffer: IoBuffer,
+}
+
+enum Verdict {
+    Page(PageVerdict),
+    Unreadable(String),
+}
+
+/// Verifies pages `1..=last_owned`, as far as the file has them.
+pub(crate) fn verify_pages(
+    database: &Database,
+    last_owned: u32,
+    findings: &mut Findings,
+    progress: Option<&ProgressFn>,
+) -> PageCounts {
+    let last = last_owned.min(database.file_pages);
+    let mut counts = PageCounts {
+        beyond_owned: u64::from(database.file_pages - last),
+        missing: u64::from(last_owned - last),
+        ..PageCounts::default()
+    };
+    if counts.missing > 0 {
+        let what = format!("the file ends after page {last}; the database owns pages up to {last_owned}");
+        findings.push(Severity::Warning, None, None, None, what);
+    }
+    let (completed, chunks) = channel::<Chunk>();
+    let (judged_sender, judged) = channel::<Judged>();
+    let chunks = Mutex::new(chunks);
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            let (chunks, judged) = (&chunks, judged_sender.clone());
+            scope.spawn(move || judge_all(database, chunks, &judged));
+        }
+        drop(judged_sender);
+        let per_chunk = (CHUNK_LEN / database.page_size.get()).max(1);
+        let mut next = 1;
+        let mut in_flight = 0;
+        let mut spare = Vec::new();
+        let mut done = 0;
+        loop {
+            let mut batch = Vec::new();
+            while in_flight + batch.len() < IN_FLIGHT && next <= last {
+                let count = per_chunk.min(last - next + 1);
+                batch.push(request(database, PageNumber::fixed(next), count, spare.pop(), &completed));
+                next += count;
+            }
+            in_flight += batch.len();
+            if !batch.is_empty() {
+                database.file.submit(batch);
+            }
+            if in_flight == 0 {
+                break;
+            }
+            // Workers live until `completed` is dropped, and each chunk comes back once.
+            let Ok(chunk) = judged.recv() else { break };
+            in_flight -= 1;
+            done += u64::from(chunk.pages);
+            counts.good += chunk.good;
+            counts.zero += chunk.zero;
+            for (page, verdict) in chunk.verdicts {
+                report(database, page, &verdict, &mut counts, findings);
+            }
+            spare.push(chunk.buffer);
+            if let Some(progress) = progress {
+                progress(Progress { phase: Phase::Pages, done, total: u64::from(last) });
+            }
+        }
+        drop(completed);
+    });
+    counts
+}
+
+fn request(
+    database: &Database,
+    first: PageNumber,
+    count: u32,
+    spare: Option<IoBuffer>,
+    completed: &Sender<Chunk>,
+) -> Transfer {
+    let (offset, len, _) = database.aligned_range(first, count);
+    let buffer = spare.filter(|buffer| buffer.len() == len).unwrap_or_else(|| IoBuffer::zeroed(len));
+    let completed = completed.clone();
+    Transfer {
+        kind: TransferKind::Read,
+        offset,
+        buffer,
+        reason: IoReason::Verify,
+        // Nobody listens any more only when the check has ended.
+        done: Box::new(move |result, buffer| drop(completed.send(Chunk { first, count, result, buffer }))),
+    }
+}
+
+fn judge_all(database: &Database, chunks: &Mutex<Receiver<Chunk>>, judged: &Sender<Judged>) {
+    loop {
+        let chunk = chunks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(chunk) = chunk else { return };
+        if judged.send(judge(database, chunk)).is_err() {
+            return;
+        }
+    }
+}
+
+fn judge(database: &Database, mut chunk: Chunk) -> Judged {
+    let mut verdicts = Vec::new();
+    let (mut good, mut zero) = (0, 0);
+    let (_, _, start) = database.aligned_range(chunk.first, chunk.count);
+    let page_len = database.page_size.bytes();
+    for index in 0..chunk.count {
+        let number = chunk.first.plus(index);
+        let at = start + index as usize * page_len;
+        let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
+            (Ok(()), Some(page)) => Verdict::Page(verify_page(page, database.page_size, number)),
+            // One bad sector must not hide its neighbours.
+            _ => judge_alone(database, number),
+        };
+        match verdict {
+            Verdict::Page(PageVerdict::Good) => good += 1,
+            Verdict::Page(PageVerdict::Zero) => zero += 1,
+            other => verdicts.push((number, other)),
+        }
+    }
+    Judged { verdicts, good, zero, pages: chunk.count, buffer: chunk.buffer }
+}
+
+fn judge_alone(database: &Database, number: PageNumber) -> Verdict {
+    let (offset, len, start) = database.aligned_range(number, 1);
+    let mut buffer = IoBuffer::zeroed(len);
+    match database.file.read_at(offset, &mut buffer, IoReason::Verify) {
+        Err(error) => Verdict::Unreadable(error.to_string()),
+        Ok(()) => match buffer.get_mut(start..start + database.page_size.bytes()) {
+            Some(page) => Verdict::Page(verify_page(page, database.page_size, number)),
+            None => Verdict::Unreadable("short read".to_owned()),
+        },
+    }
+}
+
+fn report(
+    database: &Database,
+    page: PageNumber,
+    verdict: &Verdict,
+    counts: &mut PageCounts,
+    findings: &mut Findings,
+) {
+    let offset = Some(database.page_size.offset_of(page));
+    let (severity, what) = match verdict {
+        Verdict::Page(PageVerdict::Good | PageVerdict::Zero) => return,
+        Verdict::Page(PageVerdict::Repaired { bits }) => {
+            counts.repairable += 1;
+            let places: Vec<String> =
+                bits.iter().map(|bit| format!("byte {} bit {}", bit / 8, bit % 8)).collect();
+            (Severity::Error, format!("flipped bit at {}; the checksum can put it right", places.join(", ")))
+        }
+        Verdict::Page(PageVerdict::WrongPage { stored }) => {
+            counts.wrong_page += 1;
+            (Severity::Error, format!("the page was written as page {stored} (ESE -1118)"))
+        }
+        Verdict::Page(PageVerdict::Bad) => {
+            counts.bad += 1;
+            (Severity::Error, "bad checksum (ESE -1018)".to_owned())
+        }
+        Verdict::Unreadable(error) => {
+            counts.unreadable += 1;
+            (Severity::Error, format!("cannot be read: {error}"))
+        }
+    };
+    findings.push(severity, offset, Some(page), None, what);
+}

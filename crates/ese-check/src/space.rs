@@ -1,0 +1,242 @@
+//! Who owns each page: space headers, the two space trees of a tree, and the partition invariant.
+//!
+//! For every tree T: owned(T) = pages of T + pages of its space trees + available(T) + owned(children of T), each
+//! page exactly once. Trees are taken parents first; a page passes from the parent's hands into the child's.
+//!
+//! Invariant: the work is bounded by the number of pages and of space-tree nodes, whatever extents claim.
+
+use ese_format::page::PageFlags;
+use ese_format::space::{Extent, SpaceHeader, SplitReserve};
+use ese_format::{DbTime, PageNumber};
+
+use crate::finding::Findings;
+use crate::page_map::{PageMap, TreeIndex, Use};
+use crate::reader::PageReader;
+use crate::tree::{TreeShape, Walker, walk};
+
+/// A tree and what is known of its space.
+#[derive(Debug)]
+pub(crate) struct TreeEntry {
+    pub(crate) shape: TreeShape,
+    /// The tree its pages come from; none for the database root.
+    pub(crate) parent: Option<TreeIndex>,
+    /// Some of its pages, or of its space trees, could not be read: what seems unused may not be.
+    pub(crate) incomplete: bool,
+}
+
+/// The extents of the database root, for a first look at how far the database reaches. Errors end the list.
+pub(crate) fn owned_extents(
+    reader: &mut PageReader<'_>,
+    findings: &mut Findings,
+    root: &TreeShape,
+) -> Vec<Extent> {
+    let mut extents = Vec::new();
+    let Ok(image) = reader.get(root.root) else { return extents };
+    let Ok(header) = SpaceHeader::decode(image.page().external_header()) else { return extents };
+    let Some(owned_root) = header.owned_root() else {
+        extents.push(Extent::starting_at(root.root, header.primary_pages));
+        return extents;
+    };
+    let shape = space_shape(root, owned_root, "owned extents");
+    let mut walker = Walker { reader, findings, claims: None, newest: DbTime(u64::MAX) };
+    walk(&mut walker, &shape, &mut |_, node, _| {
+        if let Ok((extent, _)) = Extent::decode(&node.key_to_vec(), node.data) {
+            extents.push(extent);
+        }
+    });
+    extents
+}
+
+fn space_shape(owner: &TreeShape, root: PageNumber, what: &str) -> TreeShape {
+    TreeShape {
+        root,
+        tree: owner.tree,
+        kind: owner.kind | PageFlags::SPACE,
+        label: format!("{} / {what}", owner.label),
+    }
+}
+
+/// Space header and space trees of one tree: takes its pages from the parent and notes which are available.
+pub(crate) fn check_tree_space(
+    reader: &mut PageReader<'_>,
+    findings: &mut Findings,
+    map: &mut PageMap,
+    trees: &mut [TreeEntry],
+    index: TreeIndex,
+) {
+    let newest = reader.database.header.db_time;
+    let parent_root = trees
+        .get(index.0 as usize)
+        .and_then(|entry| entry.parent)
+        .and_then(|parent| trees.get(parent.0 as usize))
+        .map(|parent| parent.shape.root);
+    let Some(entry) = trees.get_mut(index.0 as usize) else { return };
+    let shape = entry.shape.clone();
+    let label = shape.label.as_str();
+    // An unreadable root was reported by the walk of the tree.
+    let Ok(image) = reader.get(shape.root) else {
+        entry.incomplete = true;
+        return;
+    };
+    let header = match SpaceHeader::decode(image.page().external_header()) {
+        Ok(header) => header,
+        Err(fault) => {
+            findings.structure(shape.root, label, fault.to_string());
+            entry.incomplete = true;
+            return;
+        }
+    };
+    if header.parent != parent_root {
+        let (found, expected) = (PageNumber::to_raw(header.parent), PageNumber::to_raw(parent_root));
+        let what = format!("the space header names page {found} as parent, not {expected}");
+        findings.structure(shape.root, label, what);
+    }
+    if header.non_unique != shape.kind.contains(PageFlags::NON_UNIQUE) {
+        findings.structure(
+            shape.root,
+            label,
+            "the space header contradicts the catalog on unique keys".into(),
+        );
+    }
+    let parent = entry.parent;
+    let (mut owned, mut available) = (Vec::new(), Vec::new());
+    if let (Some(owned_root), Some(available_root)) = (header.owned_root(), header.available_root()) {
+        for (root, what, extents) in
+            [(owned_root, "owned extents", &mut owned), (available_root, "available extents", &mut available)]
+        {
+            let space = space_shape(&shape, root, what);
+            let mut walker = Walker { reader, findings, claims: Some((map, index)), newest };
+            let summary = walk(&mut walker, &space, &mut |page, node, findings| match Extent::decode(
+                &node.key_to_vec(),
+                node.data,
+            ) {
+                Ok((extent, _)) => extents.push((page, extent)),
+                Err(fault) => findings.structure(page, &space.label, fault.to_string()),
+            });
+            entry.incomplete |= summary.incomplete;
+        }
+        for root in [owned_root, available_root] {
+            let Ok(image) = reader.get(root) else { continue };
+            match SplitReserve::decode(image.page().external_header()) {
+                Ok(reserve) => {
+                    available.extend(reserve.extents.into_iter().flatten().map(|extent| (root, extent)))
+                }
+                Err(fault) => findings.structure(root, label, fault.to_string()),
+            }
+        }
+    } else {
+        owned.push((shape.root, Extent::starting_at(shape.root, header.primary_pages)));
+        let bitmap = header.available_bitmap().unwrap_or(0);
+        for offset in 1..header.primary_pages.min(map.pages()) {
+            // Pages the bitmap is too short for are free.
+            let free = bitmap.checked_shr(offset - 1).is_none_or(|bits| bits & 1 == 1);
+            if free {
+                available.push((shape.root, Extent::starting_at(shape.root.plus(offset), 1)));
+            }
+        }
+    }
+    for (page, extent) in owned {
+        take_owned(findings, map, label, index, parent, page, extent);
+    }
+    for (page, extent) in available {
+        take_available(findings, map, label, index, page, extent);
+    }
+}
+
+fn describe(extent: Extent) -> String {
+    format!("extent {}..{}", extent.first(), extent.last)
+}
+
+fn take_owned(
+    findings: &mut Findings,
+    map: &mut PageMap,
+    label: &str,
+    tree: TreeIndex,
+    parent: Option<TreeIndex>,
+    listed_on: PageNumber,
+    extent: Extent,
+) {
+    for offset in 0..extent.count {
+        let page = extent.first().plus(offset);
+        if !map.contains(page) {
+            let what = format!("owned {} reaches beyond the database", describe(extent));
+            return findings.structure(listed_on, label, what);
+        }
+        let owner = map.owner(page);
+        if owner != parent || owner == Some(tree) {
+            let what = if owner == Some(tree) {
+                format!("page {page} of owned {} is owned twice", describe(extent))
+            } else {
+                format!("page {page} of owned {} does not come from the parent tree", describe(extent))
+            };
+            return findings.structure(page, label, what);
+        }
+        map.set_owner(page, tree);
+    }
+}
+
+fn take_available(
+    findings: &mut Findings,
+    map: &mut PageMap,
+    label: &str,
+    tree: TreeIndex,
+    listed_on: PageNumber,
+    extent: Extent,
+) {
+    for offset in 0..extent.count {
+        let page = extent.first().plus(offset);
+        if !map.contains(page) {
+            let what = format!("available {} reaches beyond the database", describe(extent));
+            return findings.structure(listed_on, label, what);
+        }
+        if let Err(before) = map.claim(page, Use::Available(tree)) {
+            let what = match before {
+                Use::Available(_) => format!("page {page} of available {} is listed twice", describe(extent)),
+                _ => format!("page {page} of available {} is in use", describe(extent)),
+            };
+            return findings.structure(page, label, what);
+        }
+    }
+}
+
+/// After all trees: pages used by another than their owner, and pages used by nobody.
+pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[TreeEntry]) {
+    let entry = |tree: TreeIndex| trees.get(tree.0 as usize);
+    let label = |tree: TreeIndex| entry(tree).map_or("?", |entry| entry.shape.label.as_str());
+    // Runs of pages with the same fault become one finding.
+    let mut run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)> = None;
+    let mut finish = |run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)>| {
+        let Some((first, last, owner, user)) = run else { return };
+        let pages = if first == last { format!("page {first}") } else { format!("pages {first}..{last}") };
+        let what = match user {
+            Some(user) => format!("{pages} used by {}, but owned by {}", label(user), label(owner)),
+            None => format!("{pages} leaked: owned, but neither used nor available"),
+        };
+        findings.structure(first, label(owner), what);
+    };
+    for number in 1..=map.pages() {
+        let page = PageNumber::fixed(number);
+        let fault = match (map.owner(page), map.used(page)) {
+            (None, Use::None) => None,
+            // A tree page outside the owned space; its owner is unknown, so the database root stands for it.
+            (None, Use::Tree(user) | Use::Available(user)) => Some((TreeIndex(0), Some(user))),
+            (Some(owner), Use::None) => {
+                let unsure = entry(owner).is_none_or(|entry| entry.incomplete);
+                (!unsure).then_some((owner, None))
+            }
+            (Some(owner), Use::Tree(user) | Use::Available(user)) => {
+                (owner != user).then_some((owner, Some(user)))
+            }
+        };
+        run = match (run, fault) {
+            (Some((first, _, owner, user)), Some(fault)) if fault == (owner, user) => {
+                Some((first, page, owner, user))
+            }
+            (before, fault) => {
+                finish(before);
+                fault.map(|(owner, user)| (page, page, owner, user))
+            }
+        };
+    }
+    finish(run);
+}

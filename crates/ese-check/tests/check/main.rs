@@ -1,0 +1,5 @@
+//! What the check says about real databases, and about real databases damaged on purpose.
+
+mod corpus;
+mod damage;
+mod memory;

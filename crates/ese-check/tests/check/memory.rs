@@ -1,0 +1,103 @@
+//! A file system of one file in memory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+
+pub struct Memory {
+    pub path: PathBuf,
+    pub bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Memory {
+    pub fn new(bytes: Vec<u8>) -> Memory {
+        Memory { path: PathBuf::from("database.edb"), bytes: Arc::new(Mutex::new(bytes)) }
+    }
+}
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+impl File for Memory {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _: IoReason) -> io::Result<()> {
+        assert!(offset % 4096 == 0 && buffer.len() % 4096 == 0, "unaligned read");
+        let bytes = self.bytes.lock().unwrap();
+        let start = usize::try_from(offset).unwrap();
+        let source = bytes.get(start..start + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(source);
+        Ok(())
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        for mut transfer in batch {
+            assert_eq!(transfer.kind, TransferKind::Read);
+            let result = self.read_at(transfer.offset, &mut transfer.buffer, transfer.reason);
+            (transfer.done)(result, transfer.buffer);
+        }
+    }
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.lock().unwrap().len() as u64)
+    }
+    fn write_at(&self, _: u64, _: &[u8], _: IoReason) -> io::Result<()> {
+        unsupported()
+    }
+    fn sync(&self, _: IoReason) -> io::Result<()> {
+        unsupported()
+    }
+    fn grow(&self, _: u64) -> io::Result<()> {
+        unsupported()
+    }
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        unsupported()
+    }
+}
+
+impl Vfs for Memory {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        assert_eq!(mode, OpenMode::Read, "a check opens for reading only");
+        Ok(Arc::new(Memory { path: path.to_owned(), bytes: Arc::clone(&self.bytes) }))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        path == self.path
+    }
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        unsupported()
+    }
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        unsupported()
+    }
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        unsupported()
+    }
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        unsupported()
+    }
+    fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(vec![self.path.clone()])
+    }
+    fn free_space(&self, _: &Path) -> io::Result<u64> {
+        unsupported()
+    }
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        unsupported()
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        struct Stopped;
+        impl Clock for Stopped {
+            fn unix_ms(&self) -> i64 {
+                0
+            }
+            fn monotonic(&self) -> Duration {
+                Duration::ZERO
+            }
+            fn sleep(&self, _: Duration) {}
+        }
+        Arc::new(Stopped)
+    }
+}
