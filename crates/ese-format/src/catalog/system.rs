@@ -10,7 +10,7 @@
 
 use std::sync::LazyLock;
 
-use super::index::{Index, IndexFlags, IndexLocale};
+use super::index::{Index, IndexFlags};
 use super::table::{TableFlags, TableSchema};
 use crate::key::KeyLimits;
 use crate::record::{CodePage, Column, ColumnClass, ColumnFlags, ColumnType, layout_fixed_columns};
@@ -127,10 +127,10 @@ pub(super) fn locales_key_limits() -> KeyLimits {
 /// The four system tables of a fresh database.
 pub fn system_tables() -> Vec<TableSchema> {
     let page = PageNumber::fixed;
-    let neutral = IndexLocale { name: None, map_flags: None, ..IndexLocale::default() };
+
     let index = |name: &str, tree, root, flags, columns: &[u16]| {
         let flags = IndexFlags::from_bits_retain(flags);
-        Index { locale: neutral.clone(), ..Index::new(name, tree, page(root), flags, columns) }
+        Index::new(name, tree, page(root), flags, columns)
     };
     let table =
         |name: &str, tree, root, flags| TableSchema { flags, ..TableSchema::new(name, tree, page(root)) };
@@ -155,13 +155,13 @@ pub fn system_tables() -> Vec<TableSchema> {
     objids.initial_pages = 0;
     objids.density = 100;
     objids.columns = objids_columns().to_vec();
-    objids.indexes = vec![index("primary", OBJIDS, 29, 0x1_002f, &[256])];
+    objids.indexes = vec![Index { density: 100, ..index("primary", OBJIDS, 29, 0x1_002f, &[256]) }];
 
     let mut locales = table("MSysLocales", LOCALES, 30, TableFlags::SYSTEM | TableFlags::SYSTEM_DYNAMIC);
     locales.initial_pages = 0;
     locales.density = 92;
     locales.columns = locales_columns().to_vec();
-    locales.indexes = vec![index("KeyPrimary", LOCALES, 30, 0x1_402f, &[128])];
+    locales.indexes = vec![Index { density: 92, ..index("KeyPrimary", LOCALES, 30, 0x1_402f, &[128]) }];
 
     vec![objects, shadow, objids, locales]
 }
