@@ -208,12 +208,15 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
     Catalog { tables, complete: complete && decoded }
 }
 
+/// Gets page, key and data of a row.
+type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
+
 fn each_row(
     reader: &mut PageReader<'_>,
     label: &str,
     tree: TreeId,
     root: PageNumber,
-    visit: &mut dyn FnMut(PageNumber, Vec<u8>, &[u8]),
+    visit: VisitRow<'_>,
 ) -> bool {
     let mut unreported = Findings::new(&reader.database.path);
     let shape = TreeShape { root, tree, kind: PageFlags::empty(), label: label.to_owned() };

@@ -63,7 +63,7 @@ impl std::fmt::Display for Finding {
 /// Findings kept in full; a wrecked file may have millions, and more than this tell nothing new.
 const KEPT: usize = 10_000;
 
-/// Collects findings about one file.
+/// Collects findings about one file, or several in turn.
 #[derive(Debug)]
 pub(crate) struct Findings {
     file: PathBuf,
@@ -77,6 +77,11 @@ pub(crate) struct Findings {
 impl Findings {
     pub(crate) fn new(file: &Path) -> Findings {
         Findings { file: file.to_owned(), lenient: false, kept: Vec::new(), dropped: [0; 3] }
+    }
+
+    /// Findings from here on are about this file.
+    pub(crate) fn set_file(&mut self, file: &Path) {
+        self.file = file.to_owned();
     }
 
     pub(crate) fn push(
@@ -107,7 +112,7 @@ impl Findings {
 
     /// All findings, those about the file as a whole first, then by page.
     pub(crate) fn finish(mut self) -> Vec<Finding> {
-        self.kept.sort_by(|a, b| (a.page, a.offset).cmp(&(b.page, b.offset)));
+        self.kept.sort_by_key(|finding| (finding.page, finding.offset));
         for severity in [Severity::Error, Severity::Warning, Severity::Info] {
             let count = self.dropped[severity as usize];
             if count > 0 {

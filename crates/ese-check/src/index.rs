@@ -45,6 +45,9 @@ pub(crate) struct IndexCheck {
     bookmarks: HashSet<u64>,
 }
 
+/// Gets key, bookmark and hash of an entry.
+type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8], u64);
+
 fn hash(bytes: &[&[u8]]) -> u64 {
     // The default hasher has fixed keys, so that runs repeat.
     let mut hasher = DefaultHasher::new();
@@ -121,12 +124,7 @@ impl IndexCheck {
     }
 
     /// The entries a row asks for: key, bookmark, hash.
-    pub(crate) fn for_each_expected(
-        &self,
-        table: &Table,
-        node: &Node<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8], u64),
-    ) {
+    pub(crate) fn for_each_expected(&self, table: &Table, node: &Node<'_>, visit: VisitEntry<'_>) {
         let bookmark = node.key_to_vec();
         for key in keys::keys(table, &self.index, &Record::new(node.data, self.page_size)).unwrap_or_default()
         {

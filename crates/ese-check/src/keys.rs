@@ -20,10 +20,9 @@ pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
     let columns: Option<Vec<&Column>> = index.segments.iter().map(|(_, id)| table.column(*id)).collect();
     let Some(columns) = columns else { return false };
     let variable = columns.iter().any(|column| column.kind.fixed_size().is_none());
-    !index.special
-        && !columns.is_empty()
-        && !(variable && index.segment_most.is_some())
-        && !columns.iter().any(|column| column.kind.is_text() && column.code_page == CodePage::UNICODE)
+    let cut_segments = variable && index.segment_most.is_some();
+    let unicode = columns.iter().any(|column| column.kind.is_text() && column.code_page == CodePage::UNICODE);
+    !(index.special || columns.is_empty() || cut_segments || unicode)
 }
 
 /// The keys a record should have in an index; none when its nulls keep it out. `None` if they cannot be rebuilt.

@@ -80,10 +80,10 @@ impl LongValueCheck {
         current.next = offset.saturating_add(expected as u32);
         if expected == 0 {
             findings.structure(page, &self.label, format!("chunk {offset} of {id:?} lies beyond its size"));
-        } else if !current.root.is_encrypted() {
-            if let Err(error) = decode_chunk(data, expected) {
-                findings.structure(page, &self.label, format!("chunk {offset} of {id:?}: {error}"));
-            }
+        } else if !current.root.is_encrypted()
+            && let Err(error) = decode_chunk(data, expected)
+        {
+            findings.structure(page, &self.label, format!("chunk {offset} of {id:?}: {error}"));
         }
     }
 

@@ -305,14 +305,10 @@ fn check_leaf(
                 format!("the link to the left is {raw}, the leaf before is page {left}"),
             );
         }
-    } else if state.at_start {
-        if let Some(prev) = page.prev() {
-            walker.findings.structure(
-                number,
-                label,
-                format!("the first leaf links to page {prev} on its left"),
-            );
-        }
+    } else if state.at_start
+        && let Some(prev) = page.prev()
+    {
+        walker.findings.structure(number, label, format!("the first leaf links to page {prev} on its left"));
     }
     state.at_start = false;
     state.last_leaf = Some((number, page.next()));

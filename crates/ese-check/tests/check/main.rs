@@ -2,4 +2,5 @@
 
 mod corpus;
 mod damage;
+mod logs;
 mod memory;

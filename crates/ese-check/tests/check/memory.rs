@@ -1,4 +1,4 @@
-//! A file system of one file in memory.
+//! A file system of a few files in memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,19 @@ use vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind
 pub struct Memory {
     pub path: PathBuf,
     pub bytes: Arc<Mutex<Vec<u8>>>,
+    /// Further files, for checks of a directory.
+    pub others: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl Memory {
     pub fn new(bytes: Vec<u8>) -> Memory {
-        Memory { path: PathBuf::from("database.edb"), bytes: Arc::new(Mutex::new(bytes)) }
+        Memory { path: PathBuf::from("database.edb"), bytes: Arc::new(Mutex::new(bytes)), others: Vec::new() }
+    }
+
+    /// A directory of log files.
+    pub fn directory(files: Vec<(&str, Vec<u8>)>) -> Memory {
+        let others = files.into_iter().map(|(name, bytes)| (PathBuf::from(name), bytes)).collect();
+        Memory { others, ..Memory::new(Vec::new()) }
     }
 }
 
@@ -27,7 +35,7 @@ impl File for Memory {
         &self.path
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8], _: IoReason) -> io::Result<()> {
-        assert!(offset % 4096 == 0 && buffer.len() % 4096 == 0, "unaligned read");
+        assert!(offset.is_multiple_of(4096) && buffer.len().is_multiple_of(4096), "unaligned read");
         let bytes = self.bytes.lock().unwrap();
         let start = usize::try_from(offset).unwrap();
         let source = bytes.get(start..start + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -61,7 +69,10 @@ impl File for Memory {
 impl Vfs for Memory {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         assert_eq!(mode, OpenMode::Read, "a check opens for reading only");
-        Ok(Arc::new(Memory { path: path.to_owned(), bytes: Arc::clone(&self.bytes) }))
+        let other = self.others.iter().find(|(name, _)| name == path);
+        let bytes =
+            other.map_or_else(|| Arc::clone(&self.bytes), |(_, bytes)| Arc::new(Mutex::new(bytes.clone())));
+        Ok(Arc::new(Memory { path: path.to_owned(), bytes, others: Vec::new() }))
     }
     fn exists(&self, path: &Path) -> bool {
         path == self.path
@@ -79,7 +90,7 @@ impl Vfs for Memory {
         unsupported()
     }
     fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
-        Ok(vec![self.path.clone()])
+        Ok(self.others.iter().map(|(path, _)| path.clone()).collect())
     }
     fn free_space(&self, _: &Path) -> io::Result<u64> {
         unsupported()

@@ -1,0 +1,90 @@
+//! Real log chains are sound; each kind of damage is found in the right file and place.
+
+use std::path::Path;
+
+use ese_check::{LogReport, Severity, check_logs};
+use testkit::corpus::Corpus;
+
+use crate::memory::Memory;
+
+/// Generations 1 to 5 of one server, whole.
+fn chain() -> Option<Vec<(&'static str, Vec<u8>)>> {
+    let corpus = Corpus::locate()?;
+    let logs = [
+        ("SRU00001.log", "a/SRU00001.log"),
+        ("SRU00002.log", "b/SRUtmp.log"),
+        ("SRU00003.log", "b/SRU00003.log"),
+        ("SRU00004.log", "b/SRU00004.log"),
+        ("SRU.log", "b/SRU.log"),
+    ];
+    Some(logs.map(|(name, file)| (name, corpus.read(&format!("logsets/srum-server2022/{file}")))).to_vec())
+}
+
+fn check(files: Vec<(&'static str, Vec<u8>)>) -> LogReport {
+    check_logs(&Memory::directory(files), Path::new("."), "SRU").unwrap()
+}
+
+#[track_caller]
+fn must_find(report: &LogReport, severity: Severity, file: &str, offset: u64, text: &str) {
+    let found = report.findings.iter().any(|finding| {
+        finding.severity == severity
+            && finding.file == Path::new(file)
+            && finding.offset == Some(offset)
+            && finding.what.contains(text)
+    });
+    assert!(found, "no {text:?} in {file} at {offset} among {:#?}", report.findings);
+}
+
+#[test]
+fn a_real_chain_is_sound() {
+    let Some(files) = chain() else { return };
+    let report = check(files);
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    let seen: Vec<(u32, u16)> = report.logs.iter().map(|log| (log.generation, log.valid_segments)).collect();
+    assert_eq!(seen, [(1, 14), (2, 14), (3, 14), (4, 14), (5, 6)]);
+    assert!(report.logs.iter().all(|log| !log.torn));
+}
+
+#[test]
+fn flipped_bits_are_repairable_and_more_is_not() {
+    let Some(mut files) = chain() else { return };
+    files[2].1[3 * 4096 + 500] ^= 8;
+    must_find(&check(files.clone()), Severity::Error, "SRU00003.log", 3 * 4096, "can put it right");
+    files[2].1[3 * 4096 + 900] ^= 8;
+    let report = check(files);
+    must_find(&report, Severity::Error, "SRU00003.log", 3 * 4096, "-501");
+    must_find(&report, Severity::Error, "SRU00004.log", 653, "should sum up to");
+}
+
+#[test]
+fn a_torn_last_segment_is_a_state_and_not_damage() {
+    let Some(mut files) = chain() else { return };
+    // Segment 6 is the last one; its copy stands in segment 7.
+    let copy = files[4].1[7 * 4096..8 * 4096].to_vec();
+    assert_eq!(copy, files[4].1[6 * 4096..7 * 4096]);
+    // (A uniform fill would leave the checksum as it is.)
+    files[4].1[6 * 4096 + 512..7 * 4096]
+        .iter_mut()
+        .zip(0u32..)
+        .for_each(|(byte, n)| *byte = (n * n / 7) as u8);
+    let report = check(files);
+    must_find(&report, Severity::Warning, "SRU.log", 6 * 4096, "torn write");
+    assert!(report.is_sound() && report.logs[4].torn);
+    assert_eq!(report.logs[4].valid_segments, 6);
+}
+
+#[test]
+fn a_missing_or_foreign_log_breaks_the_chain() {
+    let Some(mut files) = chain() else { return };
+    let whole = files.clone();
+    files.remove(2);
+    must_find(&check(files), Severity::Error, "SRU00004.log", 4, "logs are missing");
+    let mut files = whole.clone();
+    files[1].1[100] ^= 1;
+    must_find(&check(files), Severity::Error, "SRU00002.log", 0, "header checksum");
+    let mut files = whole;
+    let valid = files[0].1[5 * 4096..6 * 4096].to_vec();
+    files[4].1[5 * 4096..6 * 4096].copy_from_slice(&valid);
+    let report = check(files);
+    must_find(&report, Severity::Error, "SRU.log", 6 * 4096, "after the end of the log");
+}
