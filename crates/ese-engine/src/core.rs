@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use vfs::Vfs;
 
 use crate::Result;
-use crate::cache::{Cache, FileId, WriteAhead};
+use crate::cache::{Cache, FileId};
 use crate::database::Database;
 use crate::log::LogStream;
 use crate::versions::{TransactionTable, VersionStore};
@@ -76,17 +76,18 @@ impl Core {
     }
 }
 
-impl WriteAhead for Core {
-    fn durable(&self) -> LogPosition {
+impl Core {
+    /// Everything before this position survives a crash.
+    pub fn durable(&self) -> LogPosition {
         // Redo applies only what was read from the log, so everything it does is durable there already.
         self.log.get().map_or(LogPosition::MAX, |log| log.durable())
     }
 
-    fn flush(&self, upto: LogPosition) -> Result<()> {
+    pub(crate) fn flush(&self, upto: LogPosition) -> Result<()> {
         self.log.get().map_or(Ok(()), |log| log.flush(upto))
     }
 
-    fn request(&self, upto: LogPosition) {
+    pub(crate) fn request(&self, upto: LogPosition) {
         if let Some(log) = self.log.get() {
             log.request(upto);
         }

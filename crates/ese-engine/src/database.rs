@@ -9,15 +9,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::record::DatabaseIdInLog;
 use ese_format::page::{Page, PageFlags};
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
 use parking_lot::Mutex;
 use vfs::{DirectoryLock, File, IoReason};
 
 use crate::btree::Tree;
-use crate::cache::{FileId, PageKey, PinnedPage};
+use crate::cache::{FileId, PageKey, PinnedPage, WriteAhead};
 use crate::core::Core;
+use crate::double_write::{self, DoubleWrite};
 use crate::{Error, Result};
 
 /// Page flags that all pages of a tree share.
@@ -48,7 +51,39 @@ pub struct Database {
     db_time: AtomicU64,
     last_tree: AtomicU32,
     trees: Mutex<HashMap<PageNumber, Arc<Tree>>>,
+    side: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
+}
+
+/// What the cache asks before it writes pages of a database.
+struct WriteGuard {
+    core: Arc<Core>,
+    side: Option<Arc<DoubleWrite>>,
+}
+
+impl WriteAhead for WriteGuard {
+    fn durable(&self) -> LogPosition {
+        self.core.durable()
+    }
+
+    fn flush(&self, upto: LogPosition) -> Result<()> {
+        self.core.flush(upto)
+    }
+
+    fn request(&self, upto: LogPosition) {
+        self.core.request(upto);
+    }
+
+    fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<Option<Box<dyn Send + Sync>>> {
+        match &self.side {
+            Some(side) => Ok(Some(Box::new(side.protect(pages)?))),
+            None => Ok(None),
+        }
+    }
+
+    fn batch_limit(&self) -> usize {
+        self.side.as_ref().map_or(usize::MAX, |side| side.batch_limit())
+    }
 }
 
 impl Database {
@@ -61,8 +96,10 @@ impl Database {
         header: DatabaseHeader,
         log_id: u8,
         extension_pages: u32,
+        side: Option<Arc<DoubleWrite>>,
     ) -> Arc<Database> {
-        let file_id = core.cache.attach(file.clone(), core.clone());
+        let guard = WriteGuard { core: core.clone(), side: side.clone() };
+        let file_id = core.cache.attach(file.clone(), Arc::new(guard));
         let database = Arc::new(Database {
             core: core.clone(),
             file_id,
@@ -76,6 +113,7 @@ impl Database {
             header: Mutex::new(header),
             space: Mutex::new(()),
             trees: Mutex::default(),
+            side,
             _lock: lock,
         });
         core.add_database(database.clone());
@@ -188,6 +226,24 @@ impl Database {
         write_header(&*self.file, &header)
     }
 
+    /// The database as log headers and checkpoints list it.
+    pub(crate) fn attachment(&self) -> Attachment {
+        let header = self.header.lock();
+        let mut attachment = Attachment {
+            database: DatabaseIdInLog(self.log_id),
+            flags: 0,
+            db_time: self.db_time(),
+            last_tree: TreeId(self.last_tree.load(Ordering::Acquire)),
+            max_pages: 0,
+            attach_position: header.attach_position,
+            consistent_position: header.consistent_position,
+            signature: header.signature,
+            path: Vec::new(),
+        };
+        attachment.set_path(&self.path.to_string_lossy());
+        attachment
+    }
+
     /// Before a generation is used: what it will hold must be replayed for the file to be consistent.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
         self.update_header(|header| {
@@ -197,6 +253,30 @@ impl Database {
                 header.gen_max_committed_time = created;
             }
         })
+    }
+
+    /// All pages are on disk and the detach record at `position` is durable: no log is needed any more.
+    pub(crate) fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
+        self.update_header(|header| {
+            header.state = DatabaseState::CleanShutdown;
+            header.consistent_position = position;
+            header.consistent_time = now;
+            header.detach_position = position;
+            header.detach_time = now;
+            header.resize_position = position;
+            header.gen_min_required = Generation(0);
+            header.gen_min_consistent = Generation(0);
+            header.gen_max_required = Generation(0);
+            header.gen_max_committed = Generation(0);
+            header.gen_max_committed_time = LogTime::NONE;
+        })
+    }
+
+    /// A clean database needs no page images. Failure to remove them does no harm.
+    pub(crate) fn remove_side_file(&self) {
+        if self.side.is_some() {
+            let _ = self.core.vfs.remove(&double_write::path_of(&self.path));
+        }
     }
 
     /// After all pages with changes below `checkpoint` are durable.

@@ -1,1 +1,17 @@
-//! Write-ahead log.
+//! The write-ahead log: ESE's v8 container, written and read.
+//!
+//! Lock order: `preparing`, then `state`; neither is held across a write of records.
+
+mod batch;
+mod checkpoint_file;
+mod generation;
+mod name;
+mod reader;
+mod stream;
+
+pub use batch::RecordBatch;
+pub use checkpoint_file::CheckpointFile;
+pub(crate) use generation::remove_leftovers;
+pub use name::LogNames;
+pub use reader::{LogReader, LogTail, StoredRecord};
+pub use stream::{Appended, LogCounters, LogListener, LogOptions, LogStream};

@@ -136,6 +136,11 @@ impl TransactionTable {
         release(&mut running.snapshots, transaction.snapshot);
     }
 
+    /// Whether any transaction runs.
+    pub fn any_running(&self) -> bool {
+        !self.running.lock().snapshots.is_empty()
+    }
+
     /// Every version committed below this number is invisible history to nobody.
     pub fn oldest_snapshot(&self) -> CommitNumber {
         let running = self.running.lock();

@@ -1,4 +1,6 @@
 //! The transaction log: file header, segments, and the records in them.
 
+pub mod header;
 pub mod parameters;
 pub mod record;
+pub mod segment;

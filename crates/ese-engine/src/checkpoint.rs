@@ -1,0 +1,99 @@
+//! Moving the checkpoint: writing old dirty pages, then headers, then the checkpoint file.
+//!
+//! Invariant: checkpoint = min(log durable, oldest change not safely in a database file, oldest held transaction).
+//! Order: pages durable, database headers, checkpoint file; each step only makes recovery start later.
+
+use std::sync::Arc;
+
+use ese_format::LogPosition;
+use ese_format::attachment::Attachment;
+use ese_format::checkpoint::Checkpoint;
+
+use crate::core::Core;
+use crate::{Error, Result};
+
+/// Writes checkpoints of one instance.
+pub(crate) struct Checkpointer {
+    /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
+    pub depth: u64,
+    /// Bytes of one log file.
+    pub log_file_size: u64,
+    /// Where the checkpoint file is.
+    pub file: crate::log::CheckpointFile,
+    pub signature: ese_format::Signature,
+    pub circular: bool,
+}
+
+impl Checkpointer {
+    /// One bounded step: starts writing pages beyond the depth, and moves the checkpoint if it can move by a
+    /// useful amount. Returns whether there may be more to do at once.
+    pub fn step(&self, core: &Arc<Core>, max_pages: usize) -> Result<bool> {
+        core.cleanup.release_durable(core);
+        let tip = self.bytes(core.log().tip());
+        let target = self.position(tip.saturating_sub(self.depth));
+        let mut started = 0;
+        for database in core.databases() {
+            started += core.cache.write_below(database.file_id, target, max_pages)?;
+        }
+        let current = *core.checkpoint.lock();
+        let useful = self.depth / 8;
+        if self.bytes(core.log().durable()).saturating_sub(self.bytes(current)) > self.depth.max(useful) {
+            self.advance(core)?;
+        }
+        Ok(started >= max_pages)
+    }
+
+    /// Moves the checkpoint as far as what is durable allows.
+    pub fn advance(&self, core: &Arc<Core>) -> Result<LogPosition> {
+        let mut last = core.checkpoint.lock();
+        // The tip is read before frames and transactions are looked at: whatever appears later starts after it.
+        let mut position = core.log().durable();
+        for database in core.databases() {
+            core.cache.sync_file(database.file_id)?;
+            if let Some(oldest) = core.cache.oldest_dirty(database.file_id) {
+                position = position.min(oldest);
+            }
+        }
+        if let Some(held) = core.transactions.oldest_hold() {
+            position = position.min(held);
+        }
+        if position <= *last {
+            return Ok(*last);
+        }
+        for database in core.databases() {
+            database.advance_checkpoint(position)?;
+        }
+        self.write(core, position)?;
+        *last = position;
+        if self.circular {
+            core.log().truncate_below(position.generation)?;
+        }
+        Ok(position)
+    }
+
+    /// Writes the checkpoint file.
+    pub fn write(&self, core: &Core, position: LogPosition) -> Result<()> {
+        let mut checkpoint = Checkpoint::new(position, self.signature);
+        checkpoint
+            .set_attachments(&attachments(core))
+            .map_err(|e| Error::Usage(format!("too many databases attached to one log: {e}")))?;
+        self.file.write(&checkpoint)
+    }
+
+    fn bytes(&self, position: LogPosition) -> u64 {
+        u64::from(position.generation.0) * self.log_file_size
+            + u64::from(position.segment) * 4096
+            + u64::from(position.offset)
+    }
+
+    fn position(&self, bytes: u64) -> LogPosition {
+        let generation = (bytes / self.log_file_size) as u32;
+        let rest = bytes % self.log_file_size;
+        LogPosition::new(generation, (rest / 4096) as u16, (rest % 4096) as u16)
+    }
+}
+
+/// The attached databases as log headers and checkpoints list them.
+pub(crate) fn attachments(core: &Core) -> Vec<Attachment> {
+    core.databases().iter().map(|database| database.attachment()).collect()
+}

@@ -1,0 +1,437 @@
+//! An instance: one log stream, the databases attached to it, and the background work that keeps them healthy.
+//!
+//! This is the only place that wires the parts together and starts threads. Each thread repeats a bounded step
+//! that also works when nobody calls it from a thread (see [`Instance::step`]), so a simulation runs the very
+//! same code on one thread.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::record::{
+    AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, DetachDb, LogRecord, Termination, encode_path,
+};
+use ese_format::{LogPosition, LogTime, PageNumber, Signature};
+use parking_lot::{Condvar, Mutex};
+use rand::RngCore;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::cache::Cache;
+use crate::catalog::initial_pages;
+use crate::checkpoint::Checkpointer;
+use crate::core::Core;
+use crate::database::{self, Database};
+use crate::log::RecordBatch;
+use crate::options::{CreateOptions, InstanceOptions};
+use crate::recovery::{self, RecoverySummary};
+use crate::session::Session;
+use crate::{Error, Result, double_write};
+
+/// A running engine. ESE: `INST`.
+#[doc(alias = "INST")]
+pub struct Instance {
+    core: Arc<Core>,
+    options: InstanceOptions,
+    checkpointer: Checkpointer,
+    signature: Signature,
+    random: Mutex<ChaCha8Rng>,
+    next_procid: AtomicU16,
+    /// What recovery did when the instance was opened.
+    recovery: RecoverySummary,
+    background: Arc<Background>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    closed: AtomicBool,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+#[derive(Default)]
+struct Background {
+    stop: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// Name of the lock file in the log directory.
+fn lock_path(options: &InstanceOptions) -> PathBuf {
+    options.log_directory.join(format!("{}.lock", options.base_name))
+}
+
+impl Instance {
+    /// Opens the log stream in a directory, recovering its databases if they were not shut down.
+    ///
+    /// Errors: the directory is in use, logs are damaged or missing, a database of the log is not there. Nothing is
+    /// changed then, except that recovery may have brought pages forward.
+    pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
+        let path = lock_path(&options);
+        let lock = options.vfs.lock(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse { path: options.log_directory.clone() },
+            _ => Error::io(&path, &e),
+        })?;
+        let core = Core::new(options.vfs.clone(), options.cache.clone(), options.version_store_bytes);
+        let clock = options.vfs.clock();
+        let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
+        let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));
+        let opened = recovery::open_log(&core, &options, fresh)?;
+        let checkpointer = Checkpointer {
+            depth: options.checkpoint_depth,
+            log_file_size: u64::from(options.log_file_size),
+            file: opened.checkpoint_file,
+            signature: opened.signature,
+            circular: options.circular,
+        };
+        *core.checkpoint.lock() = opened.checkpoint;
+        let instance = Arc::new(Instance {
+            core,
+            checkpointer,
+            signature: opened.signature,
+            random: Mutex::new(random),
+            next_procid: AtomicU16::new(1),
+            recovery: opened.summary,
+            background: Arc::default(),
+            threads: Mutex::default(),
+            closed: AtomicBool::new(false),
+            options,
+            _lock: lock,
+        });
+        if instance.options.threads {
+            instance.start_threads();
+        }
+        Ok(instance)
+    }
+
+    /// What recovery did when the instance was opened.
+    pub fn recovery(&self) -> &RecoverySummary {
+        &self.recovery
+    }
+
+    /// Shared state, for counters and maintenance.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// A session for one thread.
+    pub fn session(&self) -> Session {
+        let procid = self.next_procid.fetch_add(1, Ordering::Relaxed);
+        // 0 is the system's own; numbers repeat only after 65535 sessions, long after the first ones ended.
+        let procid = if procid == 0 { self.next_procid.fetch_add(1, Ordering::Relaxed) } else { procid };
+        Session::new(self.core.clone(), procid)
+    }
+
+    /// Creates a database and attaches it. The file must not exist.
+    pub fn create_database(&self, path: &Path, create: &CreateOptions) -> Result<Arc<Database>> {
+        let vfs = &*self.options.vfs;
+        let size = self.options.page_size;
+        if vfs.exists(path) {
+            return Err(Error::Usage(format!("{}: file exists; it is not overwritten", path.display())));
+        }
+        let failed = |e: std::io::Error| Error::io(path, &e);
+        let pages = create.initial_pages.max(256);
+        let file = vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
+        let result = (|| {
+            let lock = vfs.lock(path).map_err(failed)?;
+            let now = LogTime::from_unix_ms(vfs.clock().unix_ms());
+            let signature = Signature::new(self.random.lock().next_u32(), now);
+            let mut header = DatabaseHeader::fresh(size, signature, self.signature);
+            let initial = initial_pages(size, pages);
+            header.state = DatabaseState::JustCreated;
+            header.db_time = initial.db_time;
+            header.last_tree = initial.last_tree;
+            file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(failed)?;
+            for (page, bytes) in initial.pages {
+                let mut buffer = IoBuffer::zeroed(size.bytes());
+                buffer.copy_from_slice(&bytes);
+                ese_format::checksum::seal_page(&mut buffer, size, page);
+                file.write_at(size.offset_of(page), &buffer, IoReason::DatabaseExtend).map_err(failed)?;
+            }
+            database::write_header(&*file, &header)?;
+            vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+            let log_id = self.free_log_id()?;
+            let procid = 0;
+            let records = [
+                LogRecord::CreateDb(CreateDb {
+                    procid,
+                    database: DatabaseIdInLog(log_id),
+                    options: 0,
+                    max_pages: 0,
+                    signature,
+                    flags: CreateDb::UNICODE,
+                    version: Some((header.version as u16, header.update as u16)),
+                    path: encode_path(&path.to_string_lossy()),
+                }),
+                LogRecord::CreateDbFinish(CreateDbFinish { procid, database: DatabaseIdInLog(log_id) }),
+            ];
+            self.append(&records)?;
+            self.attach_file(path, file.clone(), lock, header, log_id, create.extension_pages)
+        })();
+        if result.is_err() && self.core.databases().iter().all(|database| database.path != path) {
+            // Nothing refers to the file yet, so it goes again.
+            let _ = vfs.remove(path);
+        }
+        result
+    }
+
+    /// Attaches a clean database.
+    pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
+        let vfs = &*self.options.vfs;
+        if let Some(known) = self.core.databases().into_iter().find(|database| database.path == path) {
+            return Ok(known);
+        }
+        let file = vfs.open(path, OpenMode::Write).map_err(|e| Error::io(path, &e))?;
+        let lock = vfs.lock(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() },
+            _ => Error::io(path, &e),
+        })?;
+        let header = recovery::read_header(&*file)?;
+        recovery::check_format(path, &header, self.options.page_size)?;
+        match header.state {
+            DatabaseState::CleanShutdown => {}
+            DatabaseState::JustCreated => {
+                return Err(Error::Usage(format!(
+                    "{}: its creation was interrupted; delete it and create it again",
+                    path.display()
+                )));
+            }
+            _ => {
+                return Err(Error::LogsMissing {
+                    path: path.to_path_buf(),
+                    required: (header.gen_min_required, header.gen_max_required),
+                });
+            }
+        }
+        let log_id = self.free_log_id()?;
+        self.attach_file(path, file, lock, header, log_id, extension_pages)
+    }
+
+    fn attach_file(
+        &self,
+        path: &Path,
+        file: Arc<dyn vfs::File>,
+        lock: Box<dyn DirectoryLock>,
+        mut header: DatabaseHeader,
+        log_id: u8,
+        extension_pages: u32,
+    ) -> Result<Arc<Database>> {
+        let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
+        let side = match self.options.page_protection {
+            true => Some(double_write::DoubleWrite::open(&*self.options.vfs, path, file.clone(), &header)?),
+            false => None,
+        };
+        let record = LogRecord::AttachDb(AttachDb {
+            procid: 0,
+            database: DatabaseIdInLog(log_id),
+            max_pages: 0,
+            consistent_position: header.consistent_position,
+            signature: header.signature,
+            log_signature: header.log_signature,
+            flags: AttachDb::UNICODE,
+            path: encode_path(&path.to_string_lossy()),
+        });
+        // From the record on, recovery needs this log; a generation that begins in between must not slip by.
+        let _steady = self.core.checkpoint.lock();
+        let hold = self.core.log().tip();
+        self.core.transactions.hold_checkpoint(hold);
+        let attached = (|| {
+            let position = self.append(&[record])?;
+            self.core.log().flush(position.1)?;
+            header.state = DatabaseState::DirtyShutdown;
+            header.log_signature = self.signature;
+            header.attach_time = now;
+            header.attach_position = position.0;
+            header.database_id = u32::from(log_id);
+            header.gen_min_required = position.0.generation;
+            header.gen_min_consistent = position.0.generation;
+            let generation = self.core.log().tip().generation;
+            header.gen_max_required = generation;
+            header.gen_max_committed = generation;
+            header.gen_max_committed_time = self.core.log().created();
+            let database = Database::open(&self.core, path, file, lock, header, log_id, extension_pages, side);
+            database.update_header(|header| {
+                // A generation may have begun since; the listener updates only databases it knows.
+                let generation = self.core.log().tip().generation;
+                header.gen_max_required = header.gen_max_required.max(generation);
+                header.gen_max_committed = header.gen_max_committed.max(generation);
+            })?;
+            Ok(database)
+        })();
+        self.core.transactions.release_checkpoint(hold);
+        attached
+    }
+
+    /// Detaches a database: flushes it and leaves it clean. No session may use it any more.
+    pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
+        self.clean_up_all()?;
+        detach(&self.core, database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
+    }
+
+    /// Makes everything committed so far durable; returns the position up to which the log is durable.
+    pub fn flush(&self) -> Result<LogPosition> {
+        self.core.log().flush(self.core.log().tip())?;
+        Ok(self.core.log().durable())
+    }
+
+    /// Everything committed with a commit id up to this is durable.
+    pub fn durable(&self) -> LogPosition {
+        self.core.log().durable()
+    }
+
+    /// One round of all background work; a simulation calls this instead of threads.
+    pub fn step(&self) -> Result<()> {
+        self.core.log().step()?;
+        self.core.cleanup.step(&self.core, 256)?;
+        self.core.cache.clean_step()?;
+        self.checkpointer.step(&self.core, 256)?;
+        Ok(())
+    }
+
+    /// Moves the checkpoint as far as possible now.
+    pub fn checkpoint(&self) -> Result<LogPosition> {
+        self.core.log().flush(self.core.log().tip())?;
+        self.checkpointer.advance(&self.core)
+    }
+
+    /// Ends the instance: detaches everything clean. Sessions must have ended; open transactions are an error.
+    pub fn shutdown(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.stop_threads();
+        self.clean_up_all()?;
+        let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
+        for database in self.core.databases() {
+            detach(&self.core, &database, now)?;
+        }
+        let tip = self.core.log().tip();
+        let redo_from = *self.core.checkpoint.lock();
+        let end = self.append(&[LogRecord::Term2(Termination { last: tip, redo_from, hard: 0, time: now })])?;
+        self.core.log().flush(end.1)?;
+        self.checkpointer.write(&self.core, end.0)?;
+        self.core.log().close()?;
+        self.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn clean_up_all(&self) -> Result<()> {
+        loop {
+            self.core.log().flush(self.core.log().tip())?;
+            let cleaned = self.core.cleanup.step(&self.core, usize::MAX)?;
+            if self.core.cleanup.is_empty() && self.core.transactions.oldest_hold().is_none() {
+                return Ok(());
+            }
+            if cleaned == 0 && self.core.transactions.any_running() {
+                return Err(Error::Usage("a transaction is still open; commit or roll it back first".to_string()));
+            }
+            self.options.vfs.clock().sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn free_log_id(&self) -> Result<u8> {
+        let used: Vec<u8> = self.core.databases().iter().map(|database| database.log_id).collect();
+        (1..=6).find(|id| !used.contains(id)).ok_or_else(|| {
+            Error::Usage("an instance holds at most 6 databases; use another instance".to_string())
+        })
+    }
+
+    fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
+        append(&self.core, records)
+    }
+
+    fn start_threads(self: &Arc<Self>) {
+        let mut threads = self.threads.lock();
+        let core = self.core.clone();
+        threads.push(self.repeat("log", Duration::from_millis(20), move || core.log().step().map(|_| false)));
+        let core = self.core.clone();
+        threads.push(self.repeat("cleanup", Duration::from_millis(10), move || {
+            core.cleanup.step(&core, 512).map(|cleaned| cleaned == 512)
+        }));
+        let weak = Arc::downgrade(self);
+        threads.push(self.repeat("checkpoint", Duration::from_millis(50), move || match weak.upgrade() {
+            Some(instance) => instance.checkpointer.step(&instance.core, 512),
+            None => Ok(false),
+        }));
+    }
+
+    /// A thread that repeats `step`: at once while there is more to do, else after `pause`.
+    fn repeat(
+        &self,
+        name: &str,
+        pause: Duration,
+        mut step: impl FnMut() -> Result<bool> + Send + 'static,
+    ) -> JoinHandle<()> {
+        let background = self.background.clone();
+        let body = move || {
+            loop {
+                // Errors are sticky in log and cache; whoever needs them next gets them.
+                let more = step().unwrap_or(false);
+                let mut stop = background.stop.lock();
+                if !*stop && !more {
+                    background.wake.wait_for(&mut stop, pause);
+                }
+                if *stop {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name(format!("jetcell-{name}")).spawn(body).expect("threads can be started")
+    }
+
+    fn stop_threads(&self) {
+        *self.background.stop.lock() = true;
+        self.background.wake.notify_all();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Instance {
+    /// Without a shutdown the databases stay dirty and the next open recovers them.
+    fn drop(&mut self) {
+        self.stop_threads();
+        for database in self.core.databases() {
+            database.forget_trees();
+            if !self.closed.load(Ordering::Acquire) {
+                let _ = self.core.cache.abandon(database.file_id);
+            }
+            self.core.remove_database(database.file_id);
+        }
+    }
+}
+
+/// Appends records, by the reserve logs if need be; where they start and end.
+pub(crate) fn append(core: &Core, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
+    let mut batch = RecordBatch::new();
+    records.iter().for_each(|record| batch.push(&record.to_bytes()));
+    let appended = core.log().append_privileged(&batch)?;
+    Ok((appended.start, appended.end))
+}
+
+/// Flushes a database and leaves it clean.
+pub(crate) fn detach(core: &Arc<Core>, database: &Arc<Database>, now: LogTime) -> Result<()> {
+    let _steady = core.checkpoint.lock();
+    core.log().flush(core.log().tip())?;
+    core.cache.flush_file(database.file_id)?;
+    let record = LogRecord::DetachDb(DetachDb {
+        procid: 0,
+        database: DatabaseIdInLog(database.log_id),
+        flags: DetachDb::UNICODE,
+        path: encode_path(&database.path.to_string_lossy()),
+    });
+    let (start, end) = append(core, &[record])?;
+    core.log().flush(end)?;
+    database.set_clean(start, now)?;
+    database.forget_trees();
+    core.cache.detach(database.file_id)?;
+    core.remove_database(database.file_id);
+    database.remove_side_file();
+    Ok(())
+}
+
+fn seed_of(clock: &dyn vfs::Clock) -> u64 {
+    clock.unix_ms() as u64 ^ clock.monotonic().as_nanos() as u64 ^ u64::from(std::process::id()) << 32
+}

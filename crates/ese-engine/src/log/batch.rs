@@ -1,0 +1,37 @@
+//! Encoded records that go into the log together.
+
+/// Records in one buffer, with their ends.
+#[derive(Default, Clone, Debug)]
+pub struct RecordBatch {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl RecordBatch {
+    /// An empty batch.
+    pub fn new() -> RecordBatch {
+        RecordBatch::default()
+    }
+
+    /// Adds one encoded record.
+    pub fn push(&mut self, record: &[u8]) {
+        self.bytes.extend_from_slice(record);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Total bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// No records.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The records in order.
+    pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+}

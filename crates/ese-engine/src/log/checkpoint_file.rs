@@ -1,0 +1,67 @@
+//! The checkpoint file on disk: two copies, written one after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
+use parking_lot::Mutex;
+use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::{Error, Result};
+
+/// `E00.chk`.
+pub struct CheckpointFile {
+    vfs: Arc<dyn Vfs>,
+    path: PathBuf,
+    file: Mutex<Option<Arc<dyn File>>>,
+}
+
+impl CheckpointFile {
+    /// The file of a base name in the system directory; it need not exist.
+    pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: &str) -> CheckpointFile {
+        CheckpointFile { vfs, path: directory.join(format!("{base}.chk")), file: Mutex::new(None) }
+    }
+
+    /// The checkpoint, if there is a readable one. Without it recovery starts at the oldest log.
+    pub fn read(&self) -> Result<Option<Checkpoint>> {
+        if !self.vfs.exists(&self.path) {
+            return Ok(None);
+        }
+        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let file = self.vfs.open(&self.path, OpenMode::Read).map_err(failed)?;
+        if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
+            return Ok(None);
+        }
+        let mut copies = IoBuffer::zeroed(2 * CHECKPOINT_LEN);
+        file.read_at(0, &mut copies, IoReason::CheckpointFile).map_err(failed)?;
+        Ok(Checkpoint::decode_file(&copies).ok())
+    }
+
+    /// Writes both copies, syncing between, so that one is always whole.
+    pub fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let mut open = self.file.lock();
+        if open.is_none() {
+            let file = if self.vfs.exists(&self.path) {
+                self.vfs.open(&self.path, OpenMode::Write).map_err(failed)?
+            } else {
+                let file = self.vfs.open(&self.path, OpenMode::CreateNew).map_err(failed)?;
+                let directory = self.path.parent().unwrap_or(Path::new("."));
+                self.vfs.sync_directory(directory).map_err(failed)?;
+                file
+            };
+            if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
+                file.grow(2 * CHECKPOINT_LEN as u64).map_err(failed)?;
+            }
+            *open = Some(file);
+        }
+        let Some(file) = open.as_ref() else { return Ok(()) };
+        let mut page = IoBuffer::zeroed(CHECKPOINT_LEN);
+        page.copy_from_slice(&checkpoint.encode());
+        for copy in 0..2 {
+            file.write_at(copy * CHECKPOINT_LEN as u64, &page, IoReason::CheckpointFile).map_err(failed)?;
+            file.sync(IoReason::CheckpointFile).map_err(failed)?;
+        }
+        Ok(())
+    }
+}

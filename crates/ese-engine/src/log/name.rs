@@ -1,0 +1,68 @@
+//! Names of the files of a log stream.
+
+use std::path::{Path, PathBuf};
+
+use ese_format::Generation;
+
+/// The names in one directory with one base name.
+#[derive(Clone, Debug)]
+pub struct LogNames {
+    directory: PathBuf,
+    base: String,
+}
+
+impl LogNames {
+    /// Names like `E00.log` in `directory`.
+    pub fn new(directory: &Path, base: &str) -> LogNames {
+        LogNames { directory: directory.to_path_buf(), base: base.to_string() }
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The generation being written.
+    pub fn current(&self) -> PathBuf {
+        self.directory.join(format!("{}.log", self.base))
+    }
+
+    /// A closed generation.
+    pub fn archived(&self, generation: Generation) -> PathBuf {
+        self.directory.join(format!("{}{:08X}.log", self.base, generation.0))
+    }
+
+    /// The next generation, prepared.
+    pub fn next(&self) -> PathBuf {
+        self.directory.join(format!("{}tmp.log", self.base))
+    }
+
+    /// Room for ending transactions on a full disk.
+    pub fn reserve(&self, number: u32) -> PathBuf {
+        self.directory.join(format!("{}res{number:05X}.jrs", self.base))
+    }
+
+    /// The generation an archived file holds, by its name (8 digits; 5 in older streams).
+    pub fn generation_of(&self, path: &Path) -> Option<Generation> {
+        let name = path.file_name()?.to_str()?.strip_suffix(".log")?;
+        let digits = name.strip_prefix(self.base.as_str())?;
+        let valid = matches!(digits.len(), 5 | 8) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        u32::from_str_radix(digits, 16).ok().filter(|_| valid).map(Generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archived_names_give_their_generation_back() {
+        let names = LogNames::new(Path::new("/logs"), "E00");
+        let path = names.archived(Generation(0x1ab));
+        assert_eq!(path, Path::new("/logs/E00000001AB.log"));
+        assert_eq!(names.generation_of(&path), Some(Generation(0x1ab)));
+        for other in ["E00.log", "E00tmp.log", "E01000001AB.log", "E00000001AG.log", "E00000001AB.jrs"] {
+            assert_eq!(names.generation_of(Path::new(other)), None, "{other}");
+        }
+    }
+}

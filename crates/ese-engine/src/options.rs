@@ -1,0 +1,77 @@
+//! What can be set when an instance is opened and a database created.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ese_format::PageSize;
+use vfs::Vfs;
+
+use crate::cache::Cache;
+
+/// Settings of an instance.
+#[derive(Clone)]
+pub struct InstanceOptions {
+    /// The world of files.
+    pub vfs: Arc<dyn Vfs>,
+    /// Where the logs are. ESE: `JET_paramLogFilePath`.
+    pub log_directory: PathBuf,
+    /// Where the checkpoint file is. ESE: `JET_paramSystemPath`.
+    pub system_directory: PathBuf,
+    /// First three letters of log names. ESE: `JET_paramBaseName`.
+    pub base_name: String,
+    /// Page size of all databases; that of the cache.
+    pub page_size: PageSize,
+    /// The cache; instances may share one.
+    pub cache: Arc<Cache>,
+    /// Bytes of one log file, a multiple of 4096. ESE: `JET_paramLogFileSize`.
+    pub log_file_size: u32,
+    /// Delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
+    pub circular: bool,
+    /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
+    pub checkpoint_depth: u64,
+    /// Limit of the version store in bytes. ESE: `JET_paramMaxVerPages`.
+    pub version_store_bytes: usize,
+    /// Write page images to a side file first, so that a page write torn by a power cut can be repaired. Off, the
+    /// engine trusts the device to write a page as a whole, as ESE does.
+    pub page_protection: bool,
+    /// Run background work in threads. Off, the owner calls [`crate::Instance::step`].
+    pub threads: bool,
+    /// Makes signatures repeatable; for simulations.
+    pub seed: Option<u64>,
+}
+
+impl InstanceOptions {
+    /// Defaults: 1 MiB logs named E00, kept; 20 MiB checkpoint depth; 64 MiB of versions; pages protected.
+    pub fn new(vfs: Arc<dyn Vfs>, log_directory: PathBuf, cache: Arc<Cache>) -> InstanceOptions {
+        InstanceOptions {
+            vfs,
+            system_directory: log_directory.clone(),
+            log_directory,
+            base_name: "E00".to_string(),
+            page_size: cache.page_size(),
+            cache,
+            log_file_size: 1 << 20,
+            circular: false,
+            checkpoint_depth: 20 << 20,
+            version_store_bytes: 64 << 20,
+            page_protection: true,
+            threads: true,
+            seed: None,
+        }
+    }
+}
+
+/// Settings of a new database.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// Pages of the new file; at least 256.
+    pub initial_pages: u32,
+    /// Pages by which it grows. ESE: `JET_paramDbExtensionSize`.
+    pub extension_pages: u32,
+}
+
+impl Default for CreateOptions {
+    fn default() -> CreateOptions {
+        CreateOptions { initial_pages: 256, extension_pages: 256 }
+    }
+}

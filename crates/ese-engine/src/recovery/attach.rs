@@ -1,0 +1,139 @@
+//! Which databases take part in redo, and from where.
+//!
+//! A database takes part from its attach record on, unless its header says that it was shut down cleanly later
+//! than that: then the file already has everything and the records are not for it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_format::attachment::Attachment;
+use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
+use ese_format::log::record::{AttachDb, decode_path};
+use ese_format::{LogPosition, LogTime, PageSize, Signature};
+use vfs::{File, IoBuffer, IoReason, OpenMode};
+
+use crate::core::Core;
+use crate::database::Database;
+use crate::double_write::{self, DoubleWrite};
+use crate::instance::detach;
+use crate::options::InstanceOptions;
+use crate::{Error, Result};
+
+/// Attaches databases for redo.
+pub(super) struct Attacher<'a> {
+    core: &'a Arc<Core>,
+    options: &'a InstanceOptions,
+    pub torn_pages: usize,
+}
+
+impl<'a> Attacher<'a> {
+    pub fn new(core: &'a Arc<Core>, options: &'a InstanceOptions) -> Attacher<'a> {
+        Attacher { core, options, torn_pages: 0 }
+    }
+
+    /// Attaches what was attached at the position where redo starts.
+    pub fn attach_listed(&mut self, list: &[Attachment], start: LogPosition) -> Result<()> {
+        for entry in list.iter().filter(|entry| entry.attach_position < start) {
+            self.open(entry.database.0, &entry.path_text(), entry.signature, entry.attach_position)?;
+        }
+        Ok(())
+    }
+
+    /// An attach record at `position`.
+    pub fn attach(&mut self, record: &AttachDb, position: LogPosition) -> Result<()> {
+        self.open(record.database.0, &decode_path(&record.path), record.signature, position)
+    }
+
+    /// A detach record: the file was flushed before it was written; only its header may not say so yet.
+    pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
+        let Some(database) = self.core.databases().into_iter().find(|database| database.log_id == log_id) else {
+            return Ok(());
+        };
+        self.core.cache.flush_file(database.file_id)?;
+        database.set_clean(position, LogTime::NONE)?;
+        database.forget_trees();
+        self.core.cache.detach(database.file_id)?;
+        self.core.remove_database(database.file_id);
+        Ok(())
+    }
+
+    fn open(&mut self, log_id: u8, path: &str, signature: Signature, attached_at: LogPosition) -> Result<()> {
+        if self.core.databases().iter().any(|database| database.log_id == log_id) {
+            return Ok(());
+        }
+        let path = PathBuf::from(path);
+        let vfs = &*self.options.vfs;
+        if !vfs.exists(&path) {
+            return Err(Error::Usage(format!(
+                "{}: the log needs this database to recover, and it is not there; put it back, or move the logs away \
+                 to start without it",
+                path.display()
+            )));
+        }
+        let failed = |e: std::io::Error| Error::io(&path, &e);
+        let file = vfs.open(&path, OpenMode::Write).map_err(failed)?;
+        let mut header = read_header(&*file)?;
+        check_format(&path, &header, self.options.page_size)?;
+        if header.signature != signature {
+            return Err(Error::Usage(format!(
+                "{}: this is another database than the one the log is about; put the right one back",
+                path.display()
+            )));
+        }
+        if header.state == DatabaseState::CleanShutdown && header.consistent_position >= attached_at {
+            return Ok(());
+        }
+        let lock = vfs.lock(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() },
+            _ => Error::io(&path, &e),
+        })?;
+        self.torn_pages += double_write::restore(vfs, &path, &*file, &header)?;
+        if header.state != DatabaseState::DirtyShutdown {
+            // The crash fell between the attach record and the header.
+            header.state = DatabaseState::DirtyShutdown;
+            header.attach_position = attached_at;
+            header.gen_min_required = attached_at.generation;
+            header.gen_min_consistent = attached_at.generation;
+            header.gen_max_required = attached_at.generation;
+            header.gen_max_committed = attached_at.generation;
+        }
+        let side = match self.options.page_protection {
+            true => Some(DoubleWrite::open(vfs, &path, file.clone(), &header)?),
+            false => None,
+        };
+        let database = Database::open(self.core, &path, file, lock, header, log_id, 256, side);
+        database.update_header(|_| {})
+    }
+}
+
+/// The header of a database file, from whichever copy is good.
+pub(crate) fn read_header(file: &dyn File) -> Result<DatabaseHeader> {
+    let path = file.path().to_path_buf();
+    let len = file.len().map_err(|e| Error::io(&path, &e))?;
+    let mut start = IoBuffer::zeroed(len.min(64 << 10) as usize / 4096 * 4096);
+    file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(|e| Error::io(&path, &e))?;
+    DatabaseHeader::read_from_start(&start).map(|(header, _)| header).map_err(|e| match e {
+        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
+            Error::Usage(format!("{}: not an ESE database", path.display()))
+        }
+        other => Error::Corrupt { path, page: None, what: other.to_string() },
+    })
+}
+
+/// Refuses formats the engine cannot write.
+pub(crate) fn check_format(path: &Path, header: &DatabaseHeader, page_size: PageSize) -> Result<()> {
+    let path = path.display();
+    if header.update != ese_format::header::DATABASE_UPDATE || header.update_minor != 0 {
+        return Err(Error::Usage(format!(
+            "{path}: database format update {:#x}.{:#x} cannot be written by this engine (it writes 0x14)",
+            header.update, header.update_minor
+        )));
+    }
+    if header.page_size != page_size {
+        return Err(Error::Usage(format!(
+            "{path}: database has pages of {:?}, the cache has {page_size:?}",
+            header.page_size
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Crash recovery: from what a crash left to clean databases.
+//!
+//! 1. Find the log and the checkpoint. No log: a new stream.
+//! 2. Redo from the checkpoint to the end of the log; databases are attached as the checkpoint and the log say.
+//! 3. Undo what had not committed, logging it, then remove nodes left flagged deleted.
+//! 4. Detach everything clean and write a checkpoint: the next start has nothing to do.
+//!
+//! A crash during recovery is recovered like any other.
+
+mod attach;
+mod redo;
+
+use std::sync::Arc;
+
+use ese_format::log::record::{LogRecord, RecoveryUndo, Termination};
+use ese_format::{LogPosition, LogTime, Signature};
+
+use self::attach::Attacher;
+pub(crate) use self::attach::{check_format, read_header};
+use self::redo::Redo;
+use crate::core::Core;
+use crate::instance::{append, detach};
+use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, remove_leftovers};
+use crate::options::InstanceOptions;
+use crate::{Error, Result};
+
+/// What recovery did.
+#[derive(Clone, Debug, Default)]
+pub struct RecoverySummary {
+    /// The log had not ended cleanly, so recovery ran.
+    pub ran: bool,
+    /// Log records read.
+    pub records: u64,
+    /// Page changes that were missing and made.
+    pub applied: u64,
+    /// Transactions rolled back.
+    pub rolled_back: usize,
+    /// Torn pages put back from side files.
+    pub torn_pages: usize,
+}
+
+/// An open log and what goes with it.
+pub(crate) struct Opened {
+    pub checkpoint_file: CheckpointFile,
+    pub checkpoint: LogPosition,
+    pub signature: Signature,
+    pub summary: RecoverySummary,
+}
+
+/// Tells attached databases about new generations.
+struct Listener(std::sync::Weak<Core>);
+
+impl LogListener for Listener {
+    fn attachments(&self) -> Vec<u8> {
+        let attachments = self.0.upgrade().map(|core| crate::checkpoint::attachments(&core)).unwrap_or_default();
+        ese_format::attachment::Attachment::encode_list(&attachments).unwrap_or_default()
+    }
+
+    fn before_generation(&self, generation: ese_format::Generation, created: LogTime) -> Result<()> {
+        let Some(core) = self.0.upgrade() else { return Ok(()) };
+        core.databases().iter().try_for_each(|database| database.enter_generation(generation, created))
+    }
+
+    fn checkpoint(&self) -> LogPosition {
+        // The lock is held while a checkpoint is written, which may itself need the log: never wait for it here.
+        self.0.upgrade().and_then(|core| core.checkpoint.try_lock().map(|last| *last)).unwrap_or(LogPosition::MIN)
+    }
+}
+
+/// Opens the log of an instance, recovering first if it did not end cleanly.
+pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signature) -> Result<Opened> {
+    let names = LogNames::new(&options.log_directory, &options.base_name);
+    let log_options = LogOptions {
+        vfs: options.vfs.clone(),
+        names: names.clone(),
+        file_size: options.log_file_size,
+        page_size: options.page_size.get(),
+        circular: options.circular,
+    };
+    let checkpoint_file =
+        CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name);
+    let reader = LogReader::open(options.vfs.clone(), names.clone())?;
+    let mut summary = RecoverySummary::default();
+    let Some(reader) = reader else {
+        remove_leftovers(&*options.vfs, &names)?;
+        let log = Arc::new(LogStream::create(log_options, fresh)?);
+        let checkpoint = log.tip();
+        start_log(core, log);
+        return Ok(Opened { checkpoint_file, checkpoint, signature: fresh, summary });
+    };
+
+    let (oldest, newest) = reader.range();
+    let signature = reader.header_of(newest)?.signature;
+    // A checkpoint of another stream, or beyond the logs, is as good as none.
+    let checkpoint = checkpoint_file.read()?.filter(|checkpoint| {
+        checkpoint.log_signature == signature && (oldest..=newest.next()).contains(&checkpoint.position.generation)
+    });
+    let start = checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
+    let start = if start.generation > newest { LogPosition::new(newest.0, u16::MAX, 0) } else { start };
+    let mut attacher = Attacher::new(core, options);
+    match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
+        Some(Ok(list)) => attacher.attach_listed(&list, start)?,
+        _ => {
+            let list = ese_format::attachment::Attachment::decode_list(&reader.header_of(start.generation)?.attachment_list);
+            attacher.attach_listed(&list.unwrap_or_default(), start)?;
+        }
+    }
+    let mut redo = Redo::new(core.clone());
+    let mut clean_end = checkpoint.is_some();
+    let redo_from = start;
+    let tail = reader.read_from(start, |stored| {
+        let (record, _) = LogRecord::decode(&stored.bytes).map_err(|e| Error::Corrupt {
+            path: names.directory().to_path_buf(),
+            page: None,
+            what: format!("log record at {:?}: {e}", stored.start),
+        })?;
+        clean_end = match &record {
+            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => true,
+            LogRecord::Nop2(_) | LogRecord::Nop => clean_end,
+            _ => false,
+        };
+        match &record {
+            LogRecord::AttachDb(attach) => attacher.attach(attach, stored.start),
+            LogRecord::DetachDb(detach) => attacher.detach(detach.database.0, stored.start),
+            _ => redo.record(stored.start, stored.end, record),
+        }
+    })?;
+    summary.records = redo.records;
+    summary.applied = redo.applied;
+    summary.torn_pages = attacher.torn_pages;
+    remove_leftovers(&*options.vfs, &names)?;
+    let leftovers = redo.finish()?;
+    core.transactions.continue_from(leftovers.next_number);
+    core.versions.ids_used(leftovers.newest_id);
+    let log = Arc::new(LogStream::resume(log_options, tail)?);
+    start_log(core, log.clone());
+    if clean_end && core.databases().is_empty() && leftovers.unfinished.is_empty() {
+        return Ok(Opened { checkpoint_file, checkpoint: start, signature, summary });
+    }
+
+    summary.ran = true;
+    let now = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
+    for database in core.databases() {
+        let generation = log.tip().generation;
+        database.enter_generation(generation, log.created())?;
+    }
+    let (undo_from, _) = append(core, &[LogRecord::RecoveryUndo2(RecoveryUndo { time: now })])?;
+    summary.rolled_back = leftovers.unfinished.len();
+    for mut session in leftovers.unfinished {
+        while session.level() > 0 {
+            session.rollback()?;
+        }
+    }
+    while !core.cleanup.is_empty() {
+        log.flush(log.tip())?;
+        core.cleanup.step(core, usize::MAX)?;
+    }
+    for database in core.databases() {
+        detach(core, &database, now)?;
+    }
+    let quit = Termination { last: undo_from, redo_from, hard: 0, time: now };
+    let (position, end) = append(core, &[LogRecord::RecoveryQuit2(quit)])?;
+    log.flush(end)?;
+    let mut written = ese_format::checkpoint::Checkpoint::new(position, signature);
+    written
+        .set_attachments(&[])
+        .map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
+    checkpoint_file.write(&written)?;
+    Ok(Opened { checkpoint_file, checkpoint: position, signature, summary })
+}
+
+fn start_log(core: &Arc<Core>, log: Arc<LogStream>) {
+    log.set_listener(Arc::new(Listener(Arc::downgrade(core))));
+    core.open_log(log);
+}

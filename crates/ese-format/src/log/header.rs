@@ -1,0 +1,145 @@
+//! The header of a log file, in its first segment.
+//!
+//! ```text
+//!   0 checksum (4)   4 generation (4)   8 segment size (2)   10 header segments (2)   12 file segments (2)
+//!  14 database page size (2)   16 created (8)   24 previous generation created (8)   32 version (4, 4, 4)
+//!  44 log signature (28)   72 engine parameters (567)   639 flags (1)   640 checkpoint at creation (8)
+//! 648 version update minor (4)   652 sector code (1)   653 previous log's accumulated checksum (8)
+//! 661 engine version (4)   665 zero (2)   667 file type (4)   671 attachment list (2048)   2719 zero
+//! ```
+
+use crate::attachment::ATTACHMENT_LIST_LEN;
+use crate::checksum::header_checksum;
+use crate::layout::{Input, Layout, layout};
+use crate::log::parameters::EngineParameters;
+use crate::{Generation, LogPosition, LogTime, Signature};
+
+/// Bytes of a log segment, and of the header. ESE: `LOG_SEGMENT_SIZE`.
+pub const SEGMENT_BYTES: usize = 4096;
+/// File type of a log, at byte 667 of every ESE header.
+pub const FILE_TYPE_LOG: u32 = 3;
+/// Version written: 8.4000.5.14, that of Exchange 2016.
+pub const LOG_VERSION: (u32, u32, u32, u32) = (8, 4000, 5, 14);
+/// Engine format version written with it.
+pub const ENGINE_VERSION: u32 = 8520;
+
+layout! {
+    /// The fields of a log header in file order, from byte 4. ESE: `LGFILEHDR`.
+    #[doc(alias = "LGFILEHDR")]
+    pub struct LogHeader {
+        /// Number of the file in its stream.
+        generation: Generation,
+        /// Bytes per segment; 4096 in this format.
+        segment_bytes: u16,
+        /// Segments the header takes; 1.
+        header_segments: u16,
+        /// Segments of the file.
+        file_segments: u16,
+        /// Page size of the databases; 0 means 4096.
+        database_page_size: u16,
+        /// When the generation was created.
+        created: LogTime,
+        /// When the generation before it was created: the link of the chain. ESE: `tmPrevGen`.
+        previous_created: LogTime,
+        /// Format version, major.
+        version_major: u32,
+        /// Format version, minor; frozen.
+        version_minor: u32,
+        /// Format version, update major.
+        version_update: u32,
+        /// Identity of the stream.
+        signature: Signature,
+        /// Settings of the engine.
+        parameters: EngineParameters,
+        /// 1 made from a reserve log, 2 circular logging, 4 circular logging in the past.
+        flags: u8,
+        /// Checkpoint when the file was created.
+        checkpoint: LogPosition,
+        /// Format version, update minor.
+        version_update_minor: u32,
+        /// Code of the disk's true sector size; 0 unknown.
+        sector_code: u8,
+        /// XOR of the segment checksums of the previous log.
+        previous_checksum: u64,
+        /// Engine format version of the writer.
+        engine_version: u32,
+        /// Zero.
+        reserved: [u8; 2],
+        /// [`FILE_TYPE_LOG`].
+        file_type: u32,
+        /// Databases attached when the file was created.
+        attachment_list: [u8; ATTACHMENT_LIST_LEN],
+    }
+}
+const _: () = assert!(4 + <LogHeader as Layout>::FIXED == 2719);
+
+/// Why a segment is not the header of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogHeaderError {
+    /// Fewer bytes than a header.
+    #[error("log header needs {SEGMENT_BYTES} bytes, only {available} are there")]
+    Truncated {
+        /// Length of the input.
+        available: usize,
+    },
+    /// Checksum mismatch.
+    #[error("log header checksum {stored:08x}, should be {computed:08x}")]
+    BadChecksum {
+        /// In the header.
+        stored: u32,
+        /// Of the header.
+        computed: u32,
+    },
+    /// Another kind of file.
+    #[error("not a log file (file type {file_type})")]
+    NotALog {
+        /// Bytes 667..671.
+        file_type: u32,
+    },
+    /// A format this program does not know.
+    #[error("log format {major}.{minor} is not supported; this program reads 8.4000")]
+    UnknownVersion {
+        /// Major version.
+        major: u32,
+        /// Minor version.
+        minor: u32,
+    },
+}
+
+impl LogHeader {
+    /// Reads a header.
+    pub fn decode(bytes: &[u8]) -> Result<LogHeader, LogHeaderError> {
+        let truncated = LogHeaderError::Truncated { available: bytes.len() };
+        let page = bytes.get(..SEGMENT_BYTES).ok_or(truncated)?;
+        let input = &mut Input::new(page);
+        let stored = u32::take(input).map_err(|_| truncated)?;
+        let computed = header_checksum(page);
+        if stored != computed {
+            return Err(LogHeaderError::BadChecksum { stored, computed });
+        }
+        let header = LogHeader::take(input).map_err(|_| truncated)?;
+        if header.file_type != FILE_TYPE_LOG {
+            return Err(LogHeaderError::NotALog { file_type: header.file_type });
+        }
+        if (header.version_major, header.version_minor) != (LOG_VERSION.0, LOG_VERSION.1)
+            || usize::from(header.segment_bytes) != SEGMENT_BYTES
+        {
+            let (major, minor) = (header.version_major, header.version_minor);
+            return Err(LogHeaderError::UnknownVersion { major, minor });
+        }
+        Ok(header)
+    }
+
+    /// The segment to write, checksum included.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut page = Vec::with_capacity(SEGMENT_BYTES);
+        0u32.put(&mut page);
+        self.put(&mut page);
+        page.resize(SEGMENT_BYTES, 0);
+        let checksum = header_checksum(&page);
+        if let Some(first) = page.first_chunk_mut() {
+            *first = checksum.to_le_bytes();
+        }
+        page
+    }
+}
