@@ -198,3 +198,73 @@ pub fn encode_chunk(plain: &[u8], index: usize) -> std::borrow::Cow<'_, [u8]> {
         None => plain.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    #[test]
+    fn keys_and_roots_of_a_real_value() {
+        let id = LongValueId::from_record(&[5, 0, 0, 0]).unwrap();
+        assert_eq!(id.root_key(), [0, 0, 0, 5]);
+        assert_eq!(id.chunk_key(0x1000), [0, 0, 0, 5, 0, 0, 0x10, 0]);
+        assert_eq!(LongValueKey::decode(&[0, 0, 0, 5]), Some(LongValueKey::Root(id)));
+        assert_eq!(LongValueKey::decode(&id.chunk_key(7)), Some(LongValueKey::Chunk(id, 7)));
+        let root = LongValueRoot::decode(&[1, 0, 0, 0, 0x6c, 7, 0, 0]).unwrap();
+        assert_eq!(root, LongValueRoot::new(1900));
+        assert_eq!(
+            (root.chunk_len(0, 4014), root.chunk_len(1800, 4014), root.chunk_len(4014, 4014)),
+            (1900, 100, 0)
+        );
+    }
+
+    #[test]
+    fn wide_ids_keep_their_width() {
+        let id = LongValueId(WIDE | 3);
+        let mut record = Vec::new();
+        id.append_to_record(&mut record);
+        assert_eq!(record, [3, 0, 0, 0, 0, 0, 0, 0x80]);
+        assert_eq!(LongValueId::from_record(&record), Some(id));
+        assert_eq!(LongValueKey::decode(&id.root_key()), Some(LongValueKey::Root(id)));
+        assert_eq!(LongValueKey::decode(&id.chunk_key(9)), Some(LongValueKey::Chunk(id, 9)));
+        assert!(id.next().is_wide());
+        assert_eq!(LongValueId::from_record(&[3, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn damaged_nodes_are_refused() {
+        for len in [0, 1, 3, 5, 6, 7, 9, 13] {
+            assert_eq!(LongValueKey::decode(&vec![1; len]), None, "{len}");
+        }
+        assert_eq!(LongValueRoot::decode(&[0; 7]), None);
+        assert_eq!(LongValueRoot::decode(&[0; 10]), None);
+        let wrong = CompressionError::WrongLength { expected: 5, found: 3 };
+        assert_eq!(decode_chunk(&[0, 1, 2], 5).unwrap_err(), wrong);
+    }
+
+    #[test]
+    fn chunks_that_readers_would_misread_are_compressed_where_they_shrink() {
+        let chunk = |first| [&[first][..], &[7; 500]].concat();
+        for (first, index, compressed) in [
+            (0x18, 0, true),
+            (0x08, 1, false),
+            (0x08, 2, true),
+            (0x37, 5, true),
+            (0x38, 5, false),
+            (0x20, 2, false),
+        ] {
+            let plain = chunk(first);
+            let stored = encode_chunk(&plain, index);
+            assert_eq!(matches!(stored, Cow::Owned(_)), compressed, "{first:#x} in chunk {index}");
+            assert_eq!(decode_chunk(&stored, plain.len()).unwrap(), plain);
+        }
+        assert_eq!(*encode_chunk(&[0x18, 1, 2, 3], 0), [0x18, 1, 2, 3], "does not shrink");
+    }
+
+    #[test]
+    fn chunk_sizes() {
+        let sizes = [2048, 4096, 8192, 16384, 32768].map(|bytes| chunk_size(PageSize::new(bytes).unwrap()));
+        assert_eq!(sizes, [1966, 4014, 8110, 4050, 8150]);
+    }
+}

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_real_seven_bit_value_inflates() {
         let plain = decompress(&hex("0ef4f29c0e6a87f120f6db7d06"), 100).unwrap();
-        assert_eq!(plain, b"test max lon");
+        assert_eq!(plain, b"test max long");
     }
 
     #[test]

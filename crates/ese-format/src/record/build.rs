@@ -13,6 +13,9 @@ use crate::long_value::LongValueId;
 /// What ESE puts into the bytes of null fixed columns.
 const NULL_FILL: u8 = b'*';
 
+/// Longest value of a binary or text column that is not long.
+const MAX_SHORT: usize = 255;
+
 /// Node flags, length and tag around the key and the record.
 const TAG_LEN: usize = 4;
 
@@ -99,7 +102,7 @@ impl<'t> RecordBuilder<'t> {
             None => {}
         }
         match column.class() {
-            ColumnClass::Fixed => self.set_fixed(column, value),
+            ColumnClass::Fixed => self.set_fixed(column, value)?,
             ColumnClass::Variable => {
                 self.grow_variable(id);
                 if let Some(slot) = self.variable.get_mut(variable_index(id)) {
@@ -242,15 +245,26 @@ impl<'t> RecordBuilder<'t> {
         }
     }
 
-    fn set_fixed(&mut self, column: &Column, value: Option<&[u8]>) {
+    fn set_fixed(&mut self, column: &Column, value: Option<&[u8]>) -> Result<(), RecordError> {
         let next = u16::from(self.last_fixed) + 1;
         let first = self.columns.partition_point(|column| column.id.0 < next);
         let after = self.columns.partition_point(|other| other.id < column.id);
-        for lower in self.columns.get(first..after).unwrap_or_default() {
+        let lower = self.columns.get(first..after).unwrap_or_default();
+        // Sizes come from the catalog: none may make the record grow beyond what its offsets can say.
+        let ends = lower
+            .iter()
+            .chain([column])
+            .map(|column| column.stored_size() + usize::from(column.record_offset));
+        let end = ends.max().unwrap_or(0);
+        if end > usize::from(u16::MAX) {
+            return Err(RecordError::TooBig { len: end, limit: self.limit });
+        }
+        for lower in lower {
             self.write_fixed(lower, lower.default.as_deref());
         }
         self.write_fixed(column, value);
         self.last_fixed = self.last_fixed.max(column.id.low_byte());
+        Ok(())
     }
 
     fn write_fixed(&mut self, column: &Column, value: Option<&[u8]>) {
@@ -299,7 +313,8 @@ fn long_bit(column: &Column) -> u8 {
 fn check_length(column: &Column, len: usize) -> Result<(), RecordError> {
     let fits = match column.kind.fixed_size() {
         Some(size) => len == size,
-        None => column.size == 0 || len <= column.size as usize,
+        None if column.size > 0 => len <= column.size as usize,
+        None => column.kind.is_long() || len <= MAX_SHORT,
     };
     if fits { Ok(()) } else { Err(RecordError::WrongLength { column: column.id, len }) }
 }

@@ -75,7 +75,7 @@ impl<'a> TaggedArea<'a> {
         if !bytes.is_empty() {
             let (_, first) = area.descriptor(0)?;
             let first = area.offset(first);
-            if first == 0 || first % ENTRY_LEN != 0 || first > bytes.len() {
+            if first == 0 || !first.is_multiple_of(ENTRY_LEN) || first > bytes.len() {
                 return Err(RecordError::BadOffsets(AREA));
             }
             area.count = first / ENTRY_LEN;
@@ -166,7 +166,7 @@ impl<'a> TaggedEntry<'a> {
             _ => Err(wrong),
         };
         let first = usize::from(raw(0)? & OFFSET);
-        if first == 0 || first % 2 != 0 || first > self.payload.len() {
+        if first == 0 || !first.is_multiple_of(2) || first > self.payload.len() {
             return Err(wrong);
         }
         let count = first / 2;
