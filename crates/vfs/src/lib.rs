@@ -6,6 +6,7 @@
 
 mod buffer;
 mod file;
+pub mod sim;
 
 pub use buffer::IoBuffer;
 pub use file::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
