@@ -152,7 +152,8 @@ impl LogPosition {
     /// Before every record.
     pub const MIN: LogPosition = LogPosition { generation: Generation(0), segment: 0, offset: 0 };
     /// After every record.
-    pub const MAX: LogPosition = LogPosition { generation: Generation(u32::MAX), segment: u16::MAX, offset: u16::MAX };
+    pub const MAX: LogPosition =
+        LogPosition { generation: Generation(u32::MAX), segment: u16::MAX, offset: u16::MAX };
 
     /// A position from its parts.
     pub const fn new(generation: u32, segment: u16, offset: u16) -> LogPosition {
@@ -309,6 +310,8 @@ mod tests {
     fn log_positions_order_as_their_integer_form() {
         let p = LogPosition::new(5, 3, 0x1d5);
         assert_eq!(LogPosition::from_u64(p.to_u64()), p);
-        assert!(LogPosition::new(5, 4, 0) > p && LogPosition::new(6, 0, 0) > LogPosition::new(5, 0xffff, 0xffff));
+        assert!(
+            LogPosition::new(5, 4, 0) > p && LogPosition::new(6, 0, 0) > LogPosition::new(5, 0xffff, 0xffff)
+        );
     }
 }

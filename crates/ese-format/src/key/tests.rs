@@ -175,7 +175,7 @@ fn several_values_make_several_entries() {
     assert_eq!(entries(IndexFlags::NESTED_TABLE, &[]), rows);
 
     let condition = |must_be_null| [Condition { column: ColumnId(257), must_be_null }];
-    assert_eq!(entries(IndexFlags::empty(), &condition(true)), [[]; 0]);
+    assert!(entries(IndexFlags::empty(), &condition(true)).is_empty());
     assert_eq!(entries(IndexFlags::empty(), &condition(false)).len(), 2);
 }
 
