@@ -3,14 +3,18 @@
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Owned, zero-initialised bytes aligned to 4096, as O_DIRECT demands.
 pub struct IoBuffer {
     start: NonNull<u8>,
     len: usize,
+    /// The allocation this is a part of, if it is not one itself.
+    slab: Option<Arc<IoBuffer>>,
 }
 
-// SAFETY: the buffer owns its allocation exclusively, as Box<[u8]> does.
+// SAFETY: the buffer owns its bytes exclusively, as Box<[u8]> does; parts of a slab do not overlap, and the slab's own
+// handle is never dereferenced.
 unsafe impl Send for IoBuffer {}
 // SAFETY: shared access only ever reads, as with Box<[u8]>.
 unsafe impl Sync for IoBuffer {}
@@ -22,15 +26,28 @@ impl IoBuffer {
     /// A zeroed buffer. Large allocations come from the kernel untouched, so memory is used only when written.
     pub fn zeroed(len: usize) -> IoBuffer {
         if len == 0 {
-            return IoBuffer { start: NonNull::dangling(), len };
+            return IoBuffer { start: NonNull::dangling(), len, slab: None };
         }
         let layout = Self::layout(len);
         // SAFETY: the layout has a non-zero size.
         let start = unsafe { alloc_zeroed(layout) };
         match NonNull::new(start) {
-            Some(start) => IoBuffer { start, len },
+            Some(start) => IoBuffer { start, len, slab: None },
             None => handle_alloc_error(layout),
         }
+    }
+
+    /// `count` zeroed buffers of `len` bytes, a multiple of the alignment, side by side in one allocation. Single
+    /// aligned allocations waste up to a page each. The memory is freed with the last of them.
+    pub fn slab(count: usize, len: usize) -> Vec<IoBuffer> {
+        assert!(len > 0 && len.is_multiple_of(Self::ALIGNMENT), "buffers of a slab stay aligned");
+        let slab = Arc::new(IoBuffer::zeroed(count.checked_mul(len).expect("slab fits the address space")));
+        let part = |index: usize| {
+            // SAFETY: `index < count`, so the part lies within the slab's allocation.
+            let start = unsafe { slab.start.add(index * len) };
+            IoBuffer { start, len, slab: Some(slab.clone()) }
+        };
+        (0..count).map(part).collect()
     }
 
     fn layout(len: usize) -> Layout {
@@ -55,7 +72,7 @@ impl DerefMut for IoBuffer {
 
 impl Drop for IoBuffer {
     fn drop(&mut self) {
-        if self.len != 0 {
+        if self.len != 0 && self.slab.is_none() {
             // SAFETY: allocated in `zeroed` with this very layout.
             unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.len)) }
         }
@@ -65,5 +82,24 @@ impl Drop for IoBuffer {
 impl std::fmt::Debug for IoBuffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "IoBuffer({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_slab_are_aligned_distinct_and_outlive_each_other() {
+        let mut parts = IoBuffer::slab(3, 4096);
+        for (index, part) in parts.iter_mut().enumerate() {
+            assert!(
+                part.as_ptr().addr().is_multiple_of(IoBuffer::ALIGNMENT)
+                    && part.iter().all(|byte| *byte == 0)
+            );
+            part.fill(index as u8 + 1);
+        }
+        drop(parts.remove(1));
+        assert!(parts[0].iter().all(|byte| *byte == 1) && parts[1].iter().all(|byte| *byte == 3));
     }
 }

@@ -103,7 +103,7 @@ impl Cache {
 
     fn blank(&self, page: PinnedPage) -> PinnedPage {
         let frame = page.frame();
-        let mut bytes = frame.take_bytes(self.page_size.bytes());
+        let mut bytes = frame.take_bytes();
         bytes.fill(0);
         frame.put_bytes(bytes);
         frame.read_ahead.store(false, Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl Cache {
         let entered = self.table.enter(page.shared_frame(), (want != Want::Once).then_some(now));
         if !entered {
             // Freed with the pin.
-            page.frame().set_state(State::Retired);
+            page.frame().retire();
         }
         entered
     }
@@ -194,7 +194,7 @@ impl Cache {
     fn load(&self, page: PinnedPage, want: Want) -> Result<PinnedPage> {
         let frame = page.frame();
         frame.read_ahead.store(false, Ordering::Relaxed);
-        let mut bytes = frame.take_bytes(self.page_size.bytes());
+        let mut bytes = frame.take_bytes();
         let outcome = self.books.file(page.key().file).and_then(|attached| {
             self.books.tallies.faults.add(1);
             self.read_page(&attached, page.key(), &mut bytes, want)
@@ -241,7 +241,7 @@ impl Cache {
 
     /// Looks at what a read-ahead brought; wrong bytes are left to be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
-        let mut bytes = frame.take_bytes(self.page_size.bytes());
+        let mut bytes = frame.take_bytes();
         let good = self.verify(frame.key(), &mut bytes).is_ok();
         frame.put_bytes(bytes);
         frame.turn(State::Loading, if good { State::Ready } else { State::Unread });

@@ -9,6 +9,7 @@ use vfs::File;
 use super::copies::Copies;
 use super::counters::Tallies;
 use super::ledger::Ledger;
+use super::memory::Memory;
 use super::threads::Wake;
 use super::{FileId, WriteAhead};
 use crate::{Error, Result};
@@ -32,8 +33,7 @@ pub(super) struct Books {
     pub wake: Wake,
     /// Pages that differ from the disk.
     pub dirty: AtomicUsize,
-    /// Frames that have memory.
-    pub filled: AtomicUsize,
+    pub memory: Memory,
     /// Eviction writes in flight, in pages; they will soon be available.
     pub cleaning: AtomicUsize,
     free: Mutex<Vec<u32>>,
@@ -43,13 +43,13 @@ pub(super) struct Books {
 }
 
 impl Books {
-    pub fn new(copies: Copies) -> Books {
+    pub fn new(memory: Memory, copies: Copies) -> Books {
         Books {
             tallies: Tallies::default(),
             copies,
             wake: Wake::default(),
             dirty: AtomicUsize::new(0),
-            filled: AtomicUsize::new(0),
+            memory,
             cleaning: AtomicUsize::new(0),
             free: Mutex::default(),
             free_count: AtomicUsize::new(0),

@@ -10,6 +10,7 @@
 //! Invariants: the bytes are touched only by the thread that set `Loading`, or under the latch; a frame gets its
 //! first pin only under the lock of its table shard; an unpinned frame is not latched, so it does not change.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -50,6 +51,9 @@ impl State {
     }
 }
 
+/// Mark in the count of pins.
+const RETIRED: u32 = 1 << 31;
+
 /// Memory for one page. ESE: `BF`.
 #[doc(alias = "BF")]
 pub(super) struct Frame {
@@ -62,7 +66,7 @@ pub(super) struct Frame {
     /// Whether the body may hold deferred undo.
     pub has_undo: AtomicBool,
     /// Undo that was taken off the page to be logged, which then failed. Belongs to the page's writer.
-    pub owed_undo: Mutex<Vec<Arc<dyn DeferredUndo>>>,
+    pub owed_undo: Mutex<VecDeque<Arc<dyn DeferredUndo>>>,
     /// Flush type on disk, 0 = as the bytes say.
     pub flush_type: AtomicU8,
     key: AtomicU64,
@@ -141,15 +145,22 @@ impl Frame {
     }
 
     pub fn unpin(&self) {
-        if self.pins.fetch_sub(1, Ordering::AcqRel) == 1 && self.state() == State::Retired {
-            // Out of the table no pin can follow, so exactly one thread gets here.
+        // The mark is part of the count: an unpinned frame may at once be evicted and serve another page, so
+        // nothing else about it may be looked at any more.
+        if self.pins.fetch_sub(1, Ordering::AcqRel) == RETIRED | 1 {
             self.set_state(State::Free);
             self.books.put_free(self.index);
         }
     }
 
+    /// The frame is not in the table (any more); its last pin frees it. The caller holds a pin.
+    pub fn retire(&self) {
+        self.set_state(State::Retired);
+        self.pins.fetch_or(RETIRED, Ordering::AcqRel);
+    }
+
     pub fn pins(&self) -> u32 {
-        self.pins.load(Ordering::Acquire)
+        self.pins.load(Ordering::Acquire) & !RETIRED
     }
 
     pub fn state(&self) -> State {
@@ -182,11 +193,10 @@ impl Frame {
     }
 
     /// Takes the memory out, to be filled by a transfer; the caller set [`State::Loading`].
-    pub fn take_bytes(&self, page_bytes: usize) -> IoBuffer {
+    pub fn take_bytes(&self) -> IoBuffer {
         let bytes = std::mem::replace(&mut self.body.write().bytes, IoBuffer::zeroed(0));
         if bytes.is_empty() {
-            self.books.filled.fetch_add(1, Ordering::Relaxed);
-            return IoBuffer::zeroed(page_bytes);
+            return self.books.memory.take();
         }
         bytes
     }

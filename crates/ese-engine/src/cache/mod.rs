@@ -28,6 +28,7 @@ mod files;
 mod frame;
 mod latch;
 mod ledger;
+mod memory;
 mod options;
 mod page_cache;
 mod page_key;

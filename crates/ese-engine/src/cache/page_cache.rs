@@ -11,6 +11,7 @@ use vfs::{Clock, File};
 use super::copies::Copies;
 use super::files::Books;
 use super::frame::Frame;
+use super::memory::Memory;
 use super::options::Limits;
 use super::table::Table;
 use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
@@ -45,7 +46,10 @@ impl Cache {
         Arc::new(Cache {
             page_size: options.page_size,
             clock: options.clock,
-            books: Arc::new(Books::new(Copies::new(page_bytes, limits.copies))),
+            books: Arc::new(Books::new(
+                Memory::new(page_bytes, limits.frames),
+                Copies::new(page_bytes, limits.copies),
+            )),
             table: Table::new(limits.history),
             frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
             used_frames: AtomicUsize::new(0),
@@ -134,7 +138,7 @@ impl Cache {
         let (requests, hits) = self.table.counts();
         let used = self.used_frames();
         let dirty = self.books.dirty.load(Ordering::Relaxed);
-        let resident = self.books.filled.load(Ordering::Relaxed) + self.books.copies.held();
+        let resident = self.books.memory.taken() + self.books.copies.held();
         CacheCounters {
             requests,
             hits,

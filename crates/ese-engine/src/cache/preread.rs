@@ -75,7 +75,7 @@ impl Cache {
     /// Straight into the frame.
     fn page_read(&self, attached: &Arc<Attached>, page: PinnedPage) -> Transfer {
         let offset = self.page_size.offset_of(page.key().page);
-        let buffer = page.frame().take_bytes(self.page_size.bytes());
+        let buffer = page.frame().take_bytes();
         let attached = attached.clone();
         let done = move |result: io::Result<()>, buffer| {
             page.frame().put_bytes(buffer);
@@ -94,7 +94,7 @@ impl Cache {
         let (books, attached): (Arc<Books>, _) = (self.books.clone(), attached.clone());
         let done = move |result: io::Result<()>, buffer: IoBuffer| {
             for (page, copy) in run.iter().zip(buffer.chunks_exact(page_bytes)) {
-                let mut bytes = page.frame().take_bytes(page_bytes);
+                let mut bytes = page.frame().take_bytes();
                 bytes.copy_from_slice(copy);
                 page.frame().put_bytes(bytes);
                 arrived(page, &result);

@@ -127,13 +127,14 @@ impl Table {
     pub fn remove_file(&self, attached: &Attached) {
         for shard in &self.shards {
             let mut slots = shard.slots.write();
-            let mut gone: Vec<_> = slots.frames.values().filter(|f| f.key().file == attached.id).cloned().collect();
+            let mut gone: Vec<_> =
+                slots.frames.values().filter(|f| f.key().file == attached.id).cloned().collect();
             gone.sort_by_key(|frame| frame.index);
             for frame in gone {
                 slots.frames.remove(&frame.key().to_u64());
                 frame.forget_changes(attached);
                 frame.pin();
-                frame.set_state(State::Retired);
+                frame.retire();
                 frame.unpin();
             }
             slots

@@ -49,7 +49,7 @@ struct Claim {
 
 impl Claim {
     fn new(page: PinnedPage) -> Option<Claim> {
-        page.frame().claim().then_some(Claim { page, handed_over: false })
+        page.frame().claim().then(|| Claim { page, handed_over: false })
     }
 
     /// From now on the completion of the write ends the claim.
@@ -230,7 +230,7 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
     let mut owed = page.frame().owed_undo.lock();
     owed.extend(latch.take_deferred_undo());
     drop(latch);
-    while let Some(change) = owed.last() {
+    while let Some(change) = owed.front() {
         let outcome = if change.is_settled() { Ok(None) } else { change.log() };
         match outcome {
             Ok(position) => position.into_iter().for_each(|position| page.frame().set_last(position)),
@@ -239,7 +239,7 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
                 return Err(error);
             }
         }
-        owed.pop();
+        owed.pop_front();
     }
     Ok(true)
 }

@@ -1,0 +1,50 @@
+//! Memory for frames: taken from the system in slabs as frames are used for the first time, kept until the end.
+//!
+//! Invariant: never more than one page per frame.
+
+use parking_lot::Mutex;
+use vfs::IoBuffer;
+
+/// A compromise between allocator overhead per page and memory taken too early.
+const SLAB_BYTES: usize = 1 << 20;
+
+/// Where frames get their memory.
+pub(super) struct Memory {
+    page_bytes: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    ready: Vec<IoBuffer>,
+    /// Pages that may still be asked from the system.
+    left: usize,
+    taken: usize,
+}
+
+impl Memory {
+    pub fn new(page_bytes: usize, pages: usize) -> Memory {
+        Memory { page_bytes, state: Mutex::new(State { ready: Vec::new(), left: pages, taken: 0 }) }
+    }
+
+    /// The page of a frame that had none.
+    pub fn take(&self) -> IoBuffer {
+        let mut state = self.state.lock();
+        state.taken += 1;
+        if let Some(page) = state.ready.pop() {
+            return page;
+        }
+        let count = (SLAB_BYTES / self.page_bytes).min(state.left).max(1);
+        state.left = state.left.saturating_sub(count);
+        // Pages of 2 KiB cannot lie side by side at the alignment that transfers need.
+        if self.page_bytes.is_multiple_of(IoBuffer::ALIGNMENT) {
+            state.ready = IoBuffer::slab(count, self.page_bytes);
+            state.ready.reverse();
+        }
+        state.ready.pop().unwrap_or_else(|| IoBuffer::zeroed(self.page_bytes))
+    }
+
+    /// Pages that frames have.
+    pub fn taken(&self) -> usize {
+        self.state.lock().taken
+    }
+}

@@ -1,0 +1,306 @@
+//! A file in memory, a log that is only positions, and pages that tell what they need.
+//!
+//! Every page holds one record: value, end of the log record that set it, id of the undo it depends on. The disk
+//! refuses, by panicking, pages whose log is not durable, whose undo is not logged, that have another write in flight,
+//! or whose checksum is wrong.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ese_format::checksum::{PageVerdict, seal_page, verify_page};
+use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
+use ese_format::{LogPosition, PageNumber, PageSize, TreeId};
+use parking_lot::Mutex;
+use vfs::{Clock, File, IoReason, Transfer, TransferKind};
+
+use crate::Result;
+use crate::cache::{DeferredUndo, WriteAhead};
+
+pub const SIZE: PageSize = PageSize::KIB_4;
+
+#[derive(Default)]
+pub struct World(AtomicU64);
+
+impl Clock for World {
+    fn unix_ms(&self) -> i64 {
+        0
+    }
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+    fn sleep(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_micros() as u64, Ordering::Relaxed);
+        std::thread::yield_now();
+    }
+}
+
+/// Positions only.
+#[derive(Default)]
+pub struct Log {
+    tip: AtomicU64,
+    durable: AtomicU64,
+    undo_ids: AtomicU64,
+    pub undo_logged: Mutex<HashSet<u64>>,
+    pub flushes: AtomicU64,
+    pub refuse_undo: AtomicBool,
+}
+
+impl Log {
+    pub fn tip(&self) -> LogPosition {
+        LogPosition::from_u64(self.tip.load(Ordering::SeqCst))
+    }
+
+    pub fn append(&self) -> LogPosition {
+        LogPosition::from_u64(self.tip.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    pub fn undo(self: &Arc<Self>) -> Arc<Undo> {
+        let id = self.undo_ids.fetch_add(1, Ordering::SeqCst) + 1;
+        Arc::new(Undo { id, log: self.clone(), settled: AtomicBool::new(false) })
+    }
+}
+
+impl WriteAhead for Log {
+    fn durable(&self) -> LogPosition {
+        LogPosition::from_u64(self.durable.load(Ordering::SeqCst))
+    }
+    fn flush(&self, upto: LogPosition) -> Result<()> {
+        assert!(upto <= self.tip(), "asked to flush what was never appended");
+        self.flushes.fetch_add(1, Ordering::SeqCst);
+        self.durable.fetch_max(upto.to_u64(), Ordering::SeqCst);
+        Ok(())
+    }
+    fn request(&self, _upto: LogPosition) {}
+}
+
+/// Undo of one change.
+pub struct Undo {
+    pub id: u64,
+    log: Arc<Log>,
+    settled: AtomicBool,
+}
+
+impl DeferredUndo for Undo {
+    fn log(&self) -> Result<Option<LogPosition>> {
+        if self.log.refuse_undo.load(Ordering::SeqCst) {
+            return Err(crate::Error::DiskFull { path: "log".into() });
+        }
+        let end = self.log.append();
+        self.log.undo_logged.lock().insert(self.id);
+        self.settled.store(true, Ordering::SeqCst);
+        Ok(Some(end))
+    }
+    fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::SeqCst)
+    }
+}
+
+/// The file, with faults to switch on.
+pub struct Disk {
+    bytes: Mutex<Vec<u8>>,
+    log: Arc<Log>,
+    worker: Option<Mutex<mpsc::Sender<Transfer>>>,
+    writing: Mutex<BTreeSet<u64>>,
+    pub reads: Mutex<Vec<u32>>,
+    pub writes: Mutex<Vec<(u32, usize)>>,
+    pub fail_reads: AtomicBool,
+    pub fail_writes: AtomicBool,
+    pub fail_sync: AtomicBool,
+    /// Reads that bring wrong bytes.
+    pub bad_reads: AtomicU64,
+    /// Completions of asynchronous transfers wait while this is locked.
+    pub gate: Arc<Mutex<()>>,
+    held: Mutex<Vec<Transfer>>,
+    /// Keeps transfers until [`Disk::release`].
+    pub hold: AtomicBool,
+}
+
+impl Disk {
+    pub fn new(pages: u32, log: Arc<Log>, background: bool) -> Arc<Disk> {
+        let mut bytes = vec![0; SIZE.bytes() * (pages as usize + 2)];
+        for number in 1..=pages {
+            let number = PageNumber::fixed(number);
+            let page = &mut bytes[SIZE.offset_of(number) as usize..][..SIZE.bytes()];
+            format(page, number);
+            seal_page(page, SIZE, number);
+        }
+        let (sender, receiver) = mpsc::channel::<Transfer>();
+        let disk = Arc::new(Disk {
+            bytes: Mutex::new(bytes),
+            log,
+            worker: background.then(|| Mutex::new(sender)),
+            writing: Mutex::default(),
+            reads: Mutex::default(),
+            writes: Mutex::default(),
+            fail_reads: AtomicBool::new(false),
+            fail_writes: AtomicBool::new(false),
+            fail_sync: AtomicBool::new(false),
+            bad_reads: AtomicU64::new(0),
+            gate: Arc::default(),
+            held: Mutex::default(),
+            hold: AtomicBool::new(false),
+        });
+        if background {
+            let weak = Arc::downgrade(&disk);
+            std::thread::spawn(move || {
+                // Out of order, as devices are.
+                let mut queue = Vec::new();
+                while let Ok(transfer) = receiver.recv() {
+                    queue.push(transfer);
+                    queue.extend(receiver.try_iter().take(7));
+                    queue.reverse();
+                    for transfer in queue.drain(..) {
+                        match weak.upgrade() {
+                            Some(disk) => disk.perform(transfer),
+                            None => return,
+                        }
+                    }
+                }
+            });
+        }
+        disk
+    }
+
+    /// What the device holds of a page.
+    pub fn stored(&self, page: u32) -> Vec<u8> {
+        let start = SIZE.offset_of(PageNumber::fixed(page)) as usize;
+        self.bytes.lock()[start..start + SIZE.bytes()].to_vec()
+    }
+
+    pub fn value(&self, page: u32) -> u64 {
+        value(&self.stored(page))
+    }
+
+    pub fn damage(&self, page: u32, change: impl FnOnce(&mut [u8])) {
+        let start = SIZE.offset_of(PageNumber::fixed(page)) as usize;
+        change(&mut self.bytes.lock()[start..start + SIZE.bytes()]);
+    }
+
+    /// Performs what was held back.
+    pub fn release(&self) {
+        self.hold.store(false, Ordering::SeqCst);
+        let held = std::mem::take(&mut *self.held.lock());
+        held.into_iter().for_each(|transfer| self.perform(transfer));
+    }
+
+    fn perform(&self, mut transfer: Transfer) {
+        drop(self.gate.lock());
+        let result = match transfer.kind {
+            TransferKind::Read => self.read(transfer.offset, &mut transfer.buffer),
+            TransferKind::Write => self.write(transfer.offset, &transfer.buffer),
+        };
+        if transfer.kind == TransferKind::Write {
+            let mut writing = self.writing.lock();
+            pages_of(transfer.offset, &transfer.buffer).for_each(|page| assert!(writing.remove(&page)));
+        }
+        (transfer.done)(result, transfer.buffer);
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.reads.lock().extend(pages_of(offset, buffer).map(|page| page as u32));
+        if self.fail_reads.load(Ordering::SeqCst) {
+            return Err(io::Error::other("read fault"));
+        }
+        let bytes = self.bytes.lock();
+        let from = bytes.get(offset as usize..offset as usize + buffer.len());
+        buffer.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let less = |left: u64| left.checked_sub(1);
+        if self.bad_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
+            buffer[100..120].fill(0xa5);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if self.fail_writes.load(Ordering::SeqCst) {
+            return Err(io::Error::other("write fault"));
+        }
+        for (page, bytes) in pages_of(offset, data).zip(data.chunks_exact(SIZE.bytes())) {
+            let number = PageNumber::fixed(page as u32);
+            assert_eq!(verify_page(&mut bytes.to_vec(), SIZE, number), PageVerdict::Good);
+            let (_, end, undo) = record(bytes);
+            assert!(end <= self.log.durable(), "page {page} written before its log was durable");
+            assert!(
+                undo == 0 || self.log.undo_logged.lock().contains(&undo),
+                "page {page} written before its undo"
+            );
+        }
+        self.writes.lock().push(((offset / SIZE.get() as u64) as u32 - 1, data.len() / SIZE.bytes()));
+        self.bytes.lock()[offset as usize..offset as usize + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+fn pages_of(offset: u64, data: &[u8]) -> impl Iterator<Item = u64> + use<> {
+    let first = offset / SIZE.get() as u64 - 1;
+    first..first + (data.len() / SIZE.bytes()) as u64
+}
+
+impl File for Disk {
+    fn path(&self) -> &Path {
+        Path::new("test.edb")
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _: IoReason) -> io::Result<()> {
+        self.read(offset, buffer)
+    }
+    fn write_at(&self, _: u64, _: &[u8], _: IoReason) -> io::Result<()> {
+        unreachable!("the cache writes in batches")
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        for transfer in batch {
+            if transfer.kind == TransferKind::Write {
+                let mut writing = self.writing.lock();
+                for page in pages_of(transfer.offset, &transfer.buffer) {
+                    assert!(writing.insert(page), "page {page} has two writes in flight");
+                }
+            }
+            if self.hold.load(Ordering::SeqCst) {
+                self.held.lock().push(transfer);
+            } else if let Some(worker) = &self.worker {
+                worker.lock().send(transfer).unwrap();
+            } else {
+                self.perform(transfer);
+            }
+        }
+    }
+    fn sync(&self, _: IoReason) -> io::Result<()> {
+        if self.fail_sync.load(Ordering::SeqCst) { Err(io::Error::other("sync fault")) } else { Ok(()) }
+    }
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.lock().len() as u64)
+    }
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.bytes.lock().resize(len as usize, 0);
+        Ok(())
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.bytes.lock().truncate(len as usize);
+        Ok(())
+    }
+}
+
+/// An empty record on a leaf.
+pub fn format(page: &mut [u8], number: PageNumber) {
+    let flags = PageFlags::ROOT | PageFlags::LEAF | PageFlags::NEW_RECORD | PageFlags::NEW_CHECKSUM;
+    let mut page = PageMut::format(page, SIZE, number, TreeId(2), flags);
+    page.insert_node(0, NodeFlags::empty(), b"key", &[0; 24]).unwrap();
+}
+
+fn record(page: &[u8]) -> (u64, LogPosition, u64) {
+    let data = Page::new(page, SIZE).node(0).unwrap().data;
+    let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
+    (word(0), LogPosition::from_u64(word(8)), word(16))
+}
+
+pub fn value(page: &[u8]) -> u64 {
+    record(page).0
+}
+
+pub fn set_value(page: &mut [u8], value: u64, end: LogPosition, undo: u64) {
+    let data = [value, end.to_u64(), undo].map(u64::to_le_bytes).concat();
+    PageMut::new(page, SIZE).replace_data(0, &data).unwrap();
+}

@@ -1,0 +1,97 @@
+//! What is evicted, and that it is the same every time.
+
+use super::*;
+
+/// A stream of numbers that repeats.
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    crate::cache::table::mix(*seed)
+}
+
+#[test]
+fn a_scan_does_not_displace_the_working_set() {
+    for cold in [false, true] {
+        let bench = Bench::new(256, 4000, false);
+        let working_set: Vec<u32> = (1..=100).collect();
+        // Used again and again, with other pages in between.
+        for round in 0..6 {
+            working_set.iter().for_each(|page| assert_eq!(bench.value(*page), 0));
+            (0..40).for_each(|n| assert_eq!(bench.value(3000 + round * 40 + n), 0));
+        }
+        for page in 200..900 {
+            let key = bench.key(page);
+            if cold {
+                bench.cache.fetch_cold(key).unwrap()
+            } else {
+                bench.cache.fetch(key).unwrap()
+            };
+        }
+        let kept =
+            working_set.iter().filter(|page| bench.cache.resident(bench.key(**page)).is_some()).count();
+        assert!(kept >= 95, "{kept} of 100 pages are left (cold: {cold})");
+    }
+}
+
+#[test]
+fn an_evicted_page_that_comes_back_is_known() {
+    let bench = Bench::new(64, 4000, false);
+    let hot = 1;
+    // Too far apart for one stay in the cache to see both uses, close enough for the history.
+    for round in 0..8 {
+        bench.value(hot);
+        (0..70).for_each(|n| drop(bench.cache.fetch(bench.key(100 + round * 70 + n)).unwrap()));
+    }
+    bench.value(hot);
+    (0..50).for_each(|n| drop(bench.cache.fetch(bench.key(1000 + n)).unwrap()));
+    assert!(bench.cache.resident(bench.key(hot)).is_some());
+}
+
+#[test]
+fn popularity_fades() {
+    let bench = Bench::new(64, 4000, false);
+    for _ in 0..20 {
+        (1..=30).for_each(|page| assert_eq!(bench.value(page), 0));
+        (40..60).for_each(|page| assert_eq!(bench.value(page), 0));
+        (100..110).for_each(|page| assert_eq!(bench.value(page), 0));
+    }
+    (0..1500).for_each(|n| drop(bench.cache.fetch(bench.key(200 + n)).unwrap()));
+    let kept = (1..=30).filter(|page| bench.cache.resident(bench.key(*page)).is_some()).count();
+    assert!(kept <= 3, "{kept} pages of the past are still there");
+}
+
+#[test]
+fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
+    let bench = Bench::new(256, 2000, false);
+    let mut seed = 1;
+    for _ in 0..5000 {
+        let page = random(&mut seed) as u32 % 2000 + 1;
+        bench.set(page, 1);
+        while bench.cache.clean_step().unwrap() > 0 {}
+    }
+    let counters = bench.cache.counters();
+    assert_eq!(counters.fault_stalls, 0);
+    assert!(counters.written_eviction > 1000 && counters.available > 0, "{counters:?}");
+}
+
+#[test]
+fn one_thread_repeats_itself_exactly() {
+    let run = || {
+        let bench = Bench::new(100, 1000, false);
+        let mut seed = 7;
+        for step in 0..6000 {
+            let page = (random(&mut seed) % 1000 * (random(&mut seed) % 1000) / 1000) as u32 + 1;
+            match random(&mut seed) % 8 {
+                0..3 => drop(bench.set(page, step)),
+                3 => bench.cache.preread(&[bench.key(page), bench.key(page % 1000 + 1)]),
+                4 => drop(bench.cache.clean_step().unwrap()),
+                5 => drop(bench.cache.write_below(bench.file, bench.log.tip(), 5).unwrap()),
+                _ => drop(bench.value(page)),
+            }
+        }
+        let (reads, writes) = (bench.disk.reads.lock().clone(), bench.disk.writes.lock().clone());
+        (reads, writes, bench.cache.counters())
+    };
+    let (first, second) = (run(), run());
+    assert!(first.0.len() > 1000 && first.1.len() > 500);
+    assert!(first == second);
+}
