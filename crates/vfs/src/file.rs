@@ -95,6 +95,7 @@ pub struct Transfer {
 
 /// An open file. Offsets and lengths of all transfers are multiples of 4096 and buffers come from [`IoBuffer`],
 /// because production files are opened with O_DIRECT.
+#[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
 pub trait File: Send + Sync {
     /// The path it was opened by, for messages.
     fn path(&self) -> &Path;

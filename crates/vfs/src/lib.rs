@@ -5,8 +5,11 @@
 //! system clock; all `unsafe` of the project is in here.
 
 mod buffer;
+mod clock;
 mod file;
 pub mod sim;
 
 pub use buffer::IoBuffer;
+pub use clock::{RealClock, SimClock};
 pub use file::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+pub use sim::{CrashOptions, SimVfs, is_power_off};

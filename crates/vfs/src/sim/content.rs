@@ -1,0 +1,94 @@
+//! The bytes of a simulated file: sparse blocks shared between copies until one of them writes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const BLOCK: usize = 4096;
+
+/// Blocks that are absent read as zeros; no block reaches past `len` with anything but zeros.
+#[derive(Clone, Default)]
+pub(super) struct Content {
+    blocks: BTreeMap<u64, Arc<[u8; BLOCK]>>,
+    len: u64,
+}
+
+impl Content {
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Fills `buffer`; what lies past the end reads as zeros.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) {
+        for (block, within, part) in pieces(offset, buffer.len()) {
+            let target = &mut buffer[part.clone()];
+            match self.blocks.get(&block) {
+                Some(bytes) => target.copy_from_slice(&bytes[within..within + part.len()]),
+                None => target.fill(0),
+            }
+        }
+    }
+
+    /// Overwrites, growing the file when `data` reaches past its end.
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
+        for (block, within, part) in pieces(offset, data.len()) {
+            let bytes = self.blocks.entry(block).or_insert_with(|| Arc::new([0; BLOCK]));
+            Arc::make_mut(bytes)[within..within + part.len()].copy_from_slice(&data[part]);
+        }
+        self.len = self.len.max(offset + data.len() as u64);
+    }
+
+    pub fn set_len(&mut self, len: u64) {
+        if len < self.len {
+            let (last, within) = (len / BLOCK as u64, (len % BLOCK as u64) as usize);
+            self.blocks.split_off(&(last + u64::from(within > 0)));
+            if within > 0
+                && let Some(bytes) = self.blocks.get_mut(&last)
+            {
+                Arc::make_mut(bytes)[within..].fill(0);
+            }
+        }
+        self.len = len;
+    }
+}
+
+/// Splits a byte range into (block, offset within it, range of the caller's buffer).
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        (done < len).then(|| {
+            let position = offset + done as u64;
+            let within = (position % BLOCK as u64) as usize;
+            let part = done..len.min(done + BLOCK - within);
+            done = part.end;
+            (position / BLOCK as u64, within, part)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn behaves_like_a_vector_of_bytes() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        let (mut content, mut model) = (Content::default(), Vec::new());
+        for _ in 0..2000 {
+            if rng.random_bool(0.2) {
+                let len = rng.random_range(0..40_000);
+                content.set_len(len as u64);
+                model.resize(len, 0);
+            } else {
+                let (offset, len) = (rng.random_range(0..30_000), rng.random_range(0..9_000));
+                let data: Vec<u8> = (0..len).map(|_| rng.random()).collect();
+                content.write(offset as u64, &data);
+                model.resize(model.len().max(offset + len), 0);
+                model[offset..offset + len].copy_from_slice(&data);
+            }
+            let mut whole = vec![0xFF; model.len()];
+            content.read(0, &mut whole);
+            assert!(content.len() == model.len() as u64 && whole == model);
+        }
+    }
+}

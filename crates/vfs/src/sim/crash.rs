@@ -1,0 +1,135 @@
+//! What a power cut leaves behind.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::content::Content;
+use super::world::{Change, Interrupted, Node, World};
+
+/// The unit in which a disk writes: it is old or new, never a mixture.
+pub(super) const SECTOR: u64 = 512;
+
+/// How unkind a power cut is. Probabilities between 0 and 1.
+#[derive(Clone, Copy, Debug)]
+pub struct CrashOptions {
+    /// That an unsynced write vanishes.
+    pub lose_write: f64,
+    /// That an unsynced write leaves a random subset of its sectors.
+    pub tear_write: f64,
+    /// That a file keeps, or loses, all its unsynced writes together; orderly outcomes are common in practice and
+    /// almost impossible when each write is decided alone.
+    pub all_or_nothing: f64,
+    /// That an unsynced length change, and all later ones of the file, vanishes.
+    pub lose_length: f64,
+    /// That an unsynced creation, removal or rename, and all later ones of its directory, vanishes.
+    pub lose_name: f64,
+}
+
+impl Default for CrashOptions {
+    fn default() -> CrashOptions {
+        CrashOptions {
+            lose_write: 0.35,
+            tear_write: 0.25,
+            all_or_nothing: 0.3,
+            lose_length: 0.3,
+            lose_name: 0.3,
+        }
+    }
+}
+
+pub(super) fn crash(world: &World, seed: u64, options: CrashOptions) -> World {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut after = World::clone(world);
+    for interrupted in std::mem::take(&mut after.interrupted) {
+        match interrupted {
+            Interrupted::Name(change) => after.unsynced_names.push(change),
+            Interrupted::File(node, change) => {
+                if let Some(node) = after.nodes.get_mut(&node) {
+                    if let Change::Write { offset, data } = &change {
+                        let end = offset.saturating_add(data.len() as u64);
+                        if end > node.current.len() {
+                            node.unsynced.push(Change::Length(end));
+                        }
+                    }
+                    node.unsynced.push(change);
+                }
+            }
+        }
+    }
+    let mut cut: BTreeSet<PathBuf> = BTreeSet::new();
+    for change in std::mem::take(&mut after.unsynced_names) {
+        let directories = change.directories();
+        let lost = directories.iter().any(|directory| cut.contains(*directory));
+        if lost || rng.random_bool(options.lose_name) {
+            cut.extend(directories.into_iter().map(PathBuf::from));
+        } else {
+            change.apply(&mut after.durable_names);
+        }
+    }
+    after.names = after.durable_names.clone();
+    for node in after.nodes.values_mut() {
+        let content = surviving(node, &mut rng, options);
+        *node = Node { current: content.clone(), durable: content, ..Node::default() };
+    }
+    after.reborn()
+}
+
+fn surviving(node: &Node, rng: &mut ChaCha8Rng, options: CrashOptions) -> Content {
+    let mut content = node.durable.clone();
+    if node.unsynced.is_empty() {
+        return content;
+    }
+    let together = rng.random_bool(options.all_or_nothing).then(|| rng.random_bool(0.5));
+    let mut lengths_lost = together == Some(false);
+    for change in &node.unsynced {
+        match change {
+            Change::Length(len) => {
+                lengths_lost |= together.is_none() && rng.random_bool(options.lose_length);
+                if !lengths_lost {
+                    content.set_len(*len);
+                }
+            }
+            Change::Write { offset, data } => {
+                let luck = match together {
+                    Some(true) => 1.0,
+                    Some(false) => continue,
+                    None => rng.random::<f64>(),
+                };
+                if luck < options.lose_write {
+                    continue;
+                }
+                let torn = luck < options.lose_write + options.tear_write;
+                for (offset, sector) in sectors(*offset, data) {
+                    if !torn || rng.random_bool(0.5) {
+                        write_within(&mut content, offset, sector);
+                    }
+                }
+            }
+        }
+    }
+    content
+}
+
+/// Space past the end belongs to no file, so data there is lost.
+fn write_within(content: &mut Content, offset: u64, data: &[u8]) {
+    let room = content.len().saturating_sub(offset).min(data.len() as u64) as usize;
+    if room > 0 {
+        content.write(offset, &data[..room]);
+    }
+}
+
+fn sectors(mut offset: u64, mut data: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    std::iter::from_fn(move || {
+        if data.is_empty() {
+            return None;
+        }
+        let len = (SECTOR - offset % SECTOR).min(data.len() as u64);
+        let (sector, rest) = data.split_at(len as usize);
+        let piece = (offset, sector);
+        (offset, data) = (offset + len, rest);
+        Some(piece)
+    })
+}

@@ -1,0 +1,352 @@
+//! State of a simulated disk: what programs see, what is durable, and what lies between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::content::Content;
+use super::power_off;
+
+/// A file independent of its names, as an inode is.
+pub(super) type NodeId = u64;
+
+/// A change to a file that no sync has covered yet.
+#[derive(Clone)]
+pub(super) enum Change {
+    Write { offset: u64, data: Arc<[u8]> },
+    Length(u64),
+}
+
+/// A change to directories that no `sync_directory` has covered yet.
+#[derive(Clone)]
+pub(super) enum NameChange {
+    Create { path: PathBuf, node: NodeId },
+    Remove { path: PathBuf },
+    Rename { from: PathBuf, to: PathBuf, node: NodeId },
+}
+
+impl NameChange {
+    pub fn apply(&self, names: &mut BTreeMap<PathBuf, NodeId>) {
+        match self {
+            NameChange::Create { path, node } => {
+                names.insert(path.clone(), *node);
+            }
+            NameChange::Remove { path } => {
+                names.remove(path);
+            }
+            NameChange::Rename { from, to, node } => {
+                names.remove(from);
+                names.insert(to.clone(), *node);
+            }
+        }
+    }
+
+    fn concerns(&self, name: &Path) -> bool {
+        match self {
+            NameChange::Create { path, .. } | NameChange::Remove { path } => path == name,
+            NameChange::Rename { from, to, .. } => from == name || to == name,
+        }
+    }
+
+    /// The directories whose order it is part of.
+    pub fn directories(&self) -> Vec<&Path> {
+        match self {
+            NameChange::Create { path, .. } | NameChange::Remove { path } => vec![parent(path)],
+            NameChange::Rename { from, to, .. } if parent(from) == parent(to) => vec![parent(to)],
+            NameChange::Rename { from, to, .. } => vec![parent(from), parent(to)],
+        }
+    }
+}
+
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+/// Invariant: `current` is `durable` with all of `unsynced` applied, unless lost writes were injected.
+#[derive(Clone, Default)]
+pub(super) struct Node {
+    pub current: Content,
+    pub durable: Content,
+    pub unsynced: Vec<Change>,
+    /// Open handles; a node without names lives as long as one exists.
+    pub handles: usize,
+}
+
+impl Node {
+    fn change(&mut self, change: Change) {
+        apply(&mut self.current, &change);
+        self.unsynced.push(change);
+    }
+
+    fn sync(&mut self) {
+        for change in self.unsynced.drain(..) {
+            apply(&mut self.durable, &change);
+        }
+    }
+}
+
+fn apply(content: &mut Content, change: &Change) {
+    match change {
+        Change::Write { offset, data } => content.write(*offset, data),
+        Change::Length(len) => content.set_len(*len),
+    }
+}
+
+/// What the operation that met the power cut may still have left on the disk.
+#[derive(Clone)]
+pub(super) enum Interrupted {
+    File(NodeId, Change),
+    Name(NameChange),
+}
+
+/// One simulated disk. Invariant: `names` is `durable_names` with all of `unsynced_names` applied.
+#[derive(Clone, Default)]
+pub(super) struct World {
+    pub nodes: BTreeMap<NodeId, Node>,
+    next_node: NodeId,
+    pub names: BTreeMap<PathBuf, NodeId>,
+    pub durable_names: BTreeMap<PathBuf, NodeId>,
+    pub unsynced_names: Vec<NameChange>,
+    pub directories: BTreeSet<PathBuf>,
+    pub locks: BTreeSet<PathBuf>,
+    pub capacity: Option<u64>,
+    /// Mutating operations done so far.
+    pub operations: u64,
+    /// The power goes off when `operations` gets here.
+    pub stop_at: Option<u64>,
+    /// Operations that fail, by number.
+    pub faults: BTreeMap<u64, io::ErrorKind>,
+    pub interrupted: Vec<Interrupted>,
+    /// Only the first call that meets the power cut can have reached the disk.
+    pub interruption_over: bool,
+    /// (part of the path, writes still to swallow)
+    pub lost_writes: Vec<(String, u64)>,
+}
+
+impl World {
+    pub fn check_power(&self) -> io::Result<()> {
+        if self.stop_at.is_some_and(|limit| self.operations >= limit) { Err(power_off()) } else { Ok(()) }
+    }
+
+    /// Counts a mutating operation; when the power is off, remembers what it may have done regardless.
+    fn begin(&mut self, what: impl FnOnce() -> Option<Interrupted>) -> io::Result<()> {
+        if let Err(error) = self.check_power() {
+            if !self.interruption_over {
+                self.interrupted.extend(what());
+            }
+            return Err(error);
+        }
+        self.operations += 1;
+        match self.faults.get(&self.operations) {
+            Some(&kind) => Err(io::Error::new(kind, "injected fault")),
+            None => Ok(()),
+        }
+    }
+
+    /// A call ended: if it met the power cut, no later call reaches the disk.
+    pub fn call_ended(&mut self) {
+        self.interruption_over |= self.check_power().is_err() && !self.interrupted.is_empty();
+    }
+
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[&id]
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        self.nodes.get_mut(&id).expect("nodes with handles are kept")
+    }
+
+    pub fn lookup(&self, path: &Path) -> io::Result<NodeId> {
+        self.names.get(path).copied().ok_or_else(|| missing(path))
+    }
+
+    pub fn is_directory(&self, path: &Path) -> bool {
+        self.directories.contains(path) || self.names.keys().any(|name| parent(name) == path)
+    }
+
+    pub fn open_node(&mut self, id: NodeId) {
+        self.node_mut(id).handles += 1;
+    }
+
+    pub fn close_node(&mut self, id: NodeId) {
+        self.node_mut(id).handles -= 1;
+        self.forget_unreachable();
+    }
+
+    fn rename_names(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.unsynced_names.push(change);
+    }
+
+    pub fn create(&mut self, path: &Path) -> io::Result<NodeId> {
+        if self.names.contains_key(path) || self.is_directory(path) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} exists", path.display())));
+        }
+        self.begin(|| None)?;
+        let node = self.new_node(Node::default());
+        self.rename_names(NameChange::Create { path: path.to_owned(), node });
+        Ok(node)
+    }
+
+    fn new_node(&mut self, node: Node) -> NodeId {
+        self.next_node += 1;
+        self.nodes.insert(self.next_node, node);
+        self.next_node
+    }
+
+    pub fn put(&mut self, path: &Path, bytes: &[u8]) {
+        let mut content = Content::default();
+        content.write(0, bytes);
+        let node = self.new_node(Node { current: content.clone(), durable: content, ..Node::default() });
+        self.names.insert(path.to_owned(), node);
+        self.durable_names.insert(path.to_owned(), node);
+        self.unsynced_names.retain(|change| !change.concerns(path));
+        self.forget_unreachable();
+    }
+
+    pub fn remove(&mut self, path: &Path) -> io::Result<()> {
+        self.lookup(path)?;
+        let change = NameChange::Remove { path: path.to_owned() };
+        self.begin(|| Some(Interrupted::Name(change.clone())))?;
+        self.rename_names(change);
+        Ok(())
+    }
+
+    pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let node = self.lookup(from)?;
+        let change = NameChange::Rename { from: from.to_owned(), to: to.to_owned(), node };
+        self.begin(|| Some(Interrupted::Name(change.clone())))?;
+        if from != to {
+            self.rename_names(change);
+        }
+        Ok(())
+    }
+
+    /// Makes the changes of `directory` durable, and of another directory as far as a rename between them needs it.
+    pub fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
+        self.begin(|| None)?;
+        let mut reached = BTreeSet::from([directory.to_owned()]);
+        let mut settled = vec![false; self.unsynced_names.len()];
+        for (settled, change) in settled.iter_mut().zip(&self.unsynced_names).rev() {
+            let directories = change.directories();
+            if directories.iter().any(|directory| reached.contains(*directory)) {
+                *settled = true;
+                reached.extend(directories.into_iter().map(Path::to_owned));
+            }
+        }
+        for (settled, change) in settled.into_iter().zip(std::mem::take(&mut self.unsynced_names)) {
+            if settled {
+                change.apply(&mut self.durable_names);
+            } else {
+                self.unsynced_names.push(change);
+            }
+        }
+        self.forget_unreachable();
+        Ok(())
+    }
+
+    pub fn create_directory(&mut self, directory: &Path) -> io::Result<()> {
+        if directory.ancestors().any(|ancestor| self.names.contains_key(ancestor)) {
+            let message = format!("a file is in the way of {}", directory.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+        }
+        if !self.directories.contains(directory) {
+            self.begin(|| None)?;
+            self.directories.extend(directory.ancestors().map(Path::to_owned));
+        }
+        Ok(())
+    }
+
+    pub fn write(&mut self, id: NodeId, path: &Path, offset: u64, data: &[u8]) -> io::Result<()> {
+        let end = offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        let change = Change::Write { offset, data: data.into() };
+        self.begin(|| Some(Interrupted::File(id, change.clone())))?;
+        let len = self.node(id).current.len();
+        if end > len {
+            self.require_space(end - len)?;
+            self.node_mut(id).change(Change::Length(end));
+        }
+        if !self.swallow(path) {
+            self.node_mut(id).change(change);
+        }
+        Ok(())
+    }
+
+    fn swallow(&mut self, path: &Path) -> bool {
+        let path = path.to_string_lossy();
+        let lost = self.lost_writes.iter_mut().find(|(part, left)| *left > 0 && path.contains(&**part));
+        if let Some((_, left)) = lost {
+            *left -= 1;
+            return true;
+        }
+        false
+    }
+
+    pub fn set_len(&mut self, id: NodeId, len: u64) -> io::Result<()> {
+        self.begin(|| Some(Interrupted::File(id, Change::Length(len))))?;
+        self.require_space(len.saturating_sub(self.node(id).current.len()))?;
+        self.node_mut(id).change(Change::Length(len));
+        Ok(())
+    }
+
+    pub fn sync(&mut self, id: NodeId) -> io::Result<()> {
+        self.begin(|| None)?;
+        self.node_mut(id).sync();
+        Ok(())
+    }
+
+    /// Changes bytes of a file behind everyone's back, durably.
+    pub fn tamper(&mut self, path: &Path, tamper: impl Fn(&mut Content)) -> io::Result<()> {
+        let id = self.lookup(path)?;
+        let node = self.node_mut(id);
+        node.sync();
+        tamper(&mut node.durable);
+        tamper(&mut node.current);
+        Ok(())
+    }
+
+    pub fn used(&self) -> u64 {
+        let linked: BTreeSet<NodeId> = self.names.values().copied().collect();
+        let alive = self.nodes.iter().filter(|(id, node)| node.handles > 0 || linked.contains(id));
+        alive.map(|(_, node)| node.current.len()).sum()
+    }
+
+    fn require_space(&self, more: u64) -> io::Result<()> {
+        match self.capacity {
+            Some(capacity) if more > 0 && self.used().saturating_add(more) > capacity => {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Drops nodes that no handle, no name and no possible outcome of a crash can reach.
+    fn forget_unreachable(&mut self) {
+        let pending = self.unsynced_names.iter().filter_map(|change| match change {
+            NameChange::Create { node, .. } | NameChange::Rename { node, .. } => Some(node),
+            NameChange::Remove { .. } => None,
+        });
+        let reachable = self.names.values().chain(self.durable_names.values()).chain(pending);
+        let reachable: BTreeSet<NodeId> = reachable.copied().collect();
+        self.nodes.retain(|id, node| node.handles > 0 || reachable.contains(id));
+    }
+
+    /// The same disk under a new kernel or process: nothing open, nothing locked, power on, counting from zero.
+    pub fn reborn(mut self) -> World {
+        for node in self.nodes.values_mut() {
+            node.handles = 0;
+        }
+        self.locks.clear();
+        self.lost_writes.clear();
+        self.faults.clear();
+        self.interrupted.clear();
+        (self.interruption_over, self.operations, self.stop_at) = (false, 0, None);
+        self.forget_unreachable();
+        self
+    }
+}
+
+fn missing(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{} does not exist", path.display()))
+}
