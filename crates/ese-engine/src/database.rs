@@ -19,6 +19,7 @@ use vfs::{DirectoryLock, File, IoReason};
 
 use crate::btree::Tree;
 use crate::cache::{FileId, PageKey, PinnedPage, WriteAhead};
+use crate::catalog::Catalog;
 use crate::core::Core;
 use crate::double_write::{self, DoubleWrite};
 use crate::{Error, Result};
@@ -48,6 +49,8 @@ pub struct Database {
     pub(crate) header: Mutex<DatabaseHeader>,
     /// Serialises changes of space trees. Taken after `Tree::structure`.
     pub(crate) space: Mutex<()>,
+    /// Definitions of tables in use.
+    pub(crate) catalog: Catalog,
     db_time: AtomicU64,
     last_tree: AtomicU32,
     trees: Mutex<HashMap<PageNumber, Arc<Tree>>>,
@@ -112,6 +115,7 @@ impl Database {
             last_tree: AtomicU32::new(header.last_tree.0),
             header: Mutex::new(header),
             space: Mutex::new(()),
+            catalog: Catalog::default(),
             trees: Mutex::default(),
             side,
             _lock: lock,
@@ -180,6 +184,7 @@ impl Database {
 
     /// Drops the references from trees back to the database, so that it can be freed.
     pub(crate) fn forget_trees(&self) {
+        self.catalog.clear();
         self.trees.lock().clear();
     }
 

@@ -82,6 +82,11 @@ impl Tree {
         if self.is_unique() { Cow::Borrowed(key) } else { Cow::Owned([key, data].concat()) }
     }
 
+    /// The bookmark of a node with this key and data; in unique trees the data does not matter.
+    pub(crate) fn bookmark(&self, key: &[u8], data: &[u8]) -> Bookmark {
+        Bookmark { bytes: self.bookmark_bytes(key, data).into_owned(), key_len: key.len() }
+    }
+
     /// The bookmark of a node.
     pub fn bookmark_of(&self, node: &Node<'_>) -> Bookmark {
         let mut bookmark = None;

@@ -208,6 +208,7 @@ impl ActiveTransaction {
     pub(crate) fn prologue(&mut self) -> Result<(Vec<LogRecord>, Arc<Transaction>, u8)> {
         let procid = self.procid;
         let core = self.core.clone();
+        core.cache.check_writable()?;
         let running = self.running.as_mut().ok_or_else(no_transaction)?;
         let mut records = Vec::new();
         if running.logged_level == 0 {

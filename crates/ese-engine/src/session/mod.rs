@@ -1,6 +1,9 @@
 //! Sessions: what one thread of a program does, in transactions.
 
 mod active;
+#[allow(clippy::module_inception, reason = "files are named by the noun they define")]
+mod session;
 
 pub(crate) use active::Done;
 pub use active::{ActiveTransaction, MAX_LEVEL};
+pub use session::{CommitId, CommitMode, Session};

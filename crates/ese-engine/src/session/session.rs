@@ -1,0 +1,133 @@
+//! A session: transactions, and the tables opened and defined in them.
+
+use std::sync::Arc;
+
+use ese_format::{LogPosition, TreeId};
+
+use super::ActiveTransaction;
+use crate::core::Core;
+use crate::database::Database;
+use crate::table::{IndexDefinition, Table, TableDefinition};
+use crate::versions::View;
+use crate::{Error, Result, catalog};
+
+/// When a commit returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommitMode {
+    /// When it survives a crash.
+    Durable,
+    /// At once; a crash may undo it, but never without undoing all later ones too. ESE: `JET_bitCommitLazyFlush`.
+    Lazy,
+}
+
+/// Names a commit: it survives a crash once the log is durable up to here. [`LogPosition::MIN`] if nothing changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CommitId(pub LogPosition);
+
+/// What one thread of a program does. ESE: `JET_SESID`.
+#[doc(alias = "JET_SESID")]
+pub struct Session {
+    pub(crate) active: ActiveTransaction,
+    /// Counts everything that may change what the session sees.
+    changes: u64,
+    /// Definitions changed in the running transaction, with its level then.
+    definitions: Vec<(u8, Arc<Database>, TreeId)>,
+}
+
+impl Session {
+    pub(crate) fn new(core: Arc<Core>, procid: u16) -> Session {
+        Session { active: ActiveTransaction::new(core, procid), changes: 0, definitions: Vec::new() }
+    }
+
+    /// Begins a transaction, or a nested one that can be rolled back on its own; at most 7 deep, and statements
+    /// need one level themselves.
+    pub fn begin(&mut self) -> Result<()> {
+        self.touched();
+        self.active.begin()
+    }
+
+    /// Commits the innermost level; `mode` matters at the outermost. After an error from a durable commit that is
+    /// not of [`Session::level`] 0, the transaction is still open.
+    pub fn commit(&mut self, mode: CommitMode) -> Result<CommitId> {
+        self.touched();
+        let end = self.active.commit()?;
+        let level = self.active.level();
+        if level == 0 {
+            self.definitions.clear();
+        }
+        self.definitions.iter_mut().for_each(|(at, ..)| *at = level.min(*at));
+        let Some(end) = end else { return Ok(CommitId(LogPosition::MIN)) };
+        if mode == CommitMode::Durable {
+            self.active.core.flush(end)?;
+        }
+        Ok(CommitId(end))
+    }
+
+    /// Takes back everything since the innermost begin.
+    pub fn rollback(&mut self) -> Result<()> {
+        self.touched();
+        let level = self.active.level();
+        let first = self.definitions.partition_point(|(at, ..)| *at < level);
+        let undone = self.definitions.split_off(first);
+        for (_, db, table) in &undone {
+            db.catalog.roll_back_change(*table);
+        }
+        self.active.rollback()?;
+        let view = self.active.view();
+        for (_, db, table) in undone.iter().filter(|_| view.own.is_some()) {
+            db.catalog.reserve_again(db, &view, *table)?;
+        }
+        Ok(())
+    }
+
+    /// Nesting depth; 0 outside a transaction.
+    pub fn level(&self) -> u8 {
+        self.active.level()
+    }
+
+    /// Creates a table.
+    pub fn create_table(&mut self, db: &Arc<Database>, definition: &TableDefinition) -> Result<()> {
+        let table = catalog::create_table(&mut self.active, db, definition)?;
+        self.definitions.push((self.level(), db.clone(), table));
+        Ok(())
+    }
+
+    /// Creates an index of a table that nobody has open, and fills it. Until the transaction ends, the table is
+    /// open to this session only.
+    pub fn create_index(&mut self, db: &Arc<Database>, table: &str, index: &IndexDefinition) -> Result<()> {
+        let table = catalog::create_index(&mut self.active, db, table, index)?;
+        self.definitions.push((self.level(), db.clone(), table));
+        Ok(())
+    }
+
+    /// Names of the tables, in their order without regard to case.
+    pub fn tables(&self, db: &Arc<Database>) -> Result<Vec<String>> {
+        catalog::names(db, &self.active.view())
+    }
+
+    /// Opens a table by name; case of ASCII letters is ignored.
+    pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
+        if !Arc::ptr_eq(&db.core, &self.active.core) {
+            return Err(Error::Usage(format!("{} belongs to another instance", db.path.display())));
+        }
+        Ok(Table::new(db.catalog.open(db, &self.active.view(), name)?))
+    }
+
+    /// The session may see something else now.
+    pub(crate) fn touched(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Runs `work` under one view. Its second argument tells states apart in which the session sees the same;
+    /// outside transactions that is never sure.
+    pub(crate) fn reading<T>(&mut self, work: impl FnOnce(&View, Option<u64>) -> Result<T>) -> Result<T> {
+        if self.active.level() > 0 {
+            return work(&self.active.view(), Some(self.changes));
+        }
+        // A registered snapshot keeps what the work reads from being cleaned up meanwhile.
+        self.active.begin()?;
+        let done = work(&self.active.view(), None);
+        self.active.commit()?;
+        done
+    }
+}

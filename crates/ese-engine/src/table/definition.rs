@@ -1,0 +1,210 @@
+//! What a program says about a table it wants, and the schema that follows from it.
+
+use ese_format::catalog::{Index, IndexFlags, KeySegment, TableSchema};
+use ese_format::key::{DEFAULT_KEY_MOST, exact_key_limit, max_key_limit};
+use ese_format::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
+use ese_format::{PageNumber, PageSize, TreeId};
+
+use crate::{Error, Result};
+
+/// A table to create.
+#[derive(Clone, Debug, Default)]
+pub struct TableDefinition {
+    /// Name: up to 64 ASCII characters, unique without regard to case.
+    pub name: String,
+    /// Columns.
+    pub columns: Vec<ColumnDefinition>,
+    /// Indexes; at most one primary. Without one, records are kept in order of insertion.
+    pub indexes: Vec<IndexDefinition>,
+    /// Pages to reserve; at least 3.
+    pub pages: u32,
+}
+
+/// A column to create.
+#[derive(Clone, Debug)]
+pub struct ColumnDefinition {
+    /// Name: up to 64 ASCII characters, unique in the table without regard to case.
+    pub name: String,
+    /// Type.
+    pub kind: ColumnType,
+    /// Longest value of binary and text in bytes; 0 means as long as the type allows.
+    pub size: u32,
+    /// Flags.
+    pub flags: ColumnFlags,
+    /// Encoding of text.
+    pub code_page: CodePage,
+    /// Raw value of records that do not give the column.
+    pub default: Option<Vec<u8>>,
+}
+
+/// An index to create.
+#[derive(Clone, Debug)]
+pub struct IndexDefinition {
+    /// Name: up to 64 ASCII characters, unique in the table without regard to case.
+    pub name: String,
+    /// The order of the table itself?
+    pub primary: bool,
+    /// Refuse a second record with the same key? Primary indexes always do.
+    pub unique: bool,
+    /// Key columns, and whether larger values come first.
+    pub columns: Vec<(String, bool)>,
+}
+
+impl ColumnDefinition {
+    /// A column that may be null; text in Windows-1252.
+    pub fn new(name: &str, kind: ColumnType) -> ColumnDefinition {
+        let code_page = if kind.is_text() { CodePage::WESTERN } else { CodePage::NONE };
+        let flags = ColumnFlags::empty();
+        ColumnDefinition { name: name.to_string(), kind, size: 0, flags, code_page, default: None }
+    }
+
+    /// The same with flags.
+    pub fn with_flags(mut self, flags: ColumnFlags) -> ColumnDefinition {
+        self.flags |= flags;
+        self
+    }
+}
+
+impl IndexDefinition {
+    /// An index on ascending columns.
+    pub fn new(name: &str, columns: &[&str]) -> IndexDefinition {
+        let columns = columns.iter().map(|column| (column.to_string(), false)).collect();
+        IndexDefinition { name: name.to_string(), primary: false, unique: false, columns }
+    }
+
+    /// The same as primary index.
+    pub fn primary(mut self) -> IndexDefinition {
+        (self.primary, self.unique) = (true, true);
+        self
+    }
+
+    /// The same, refusing duplicates.
+    pub fn unique(mut self) -> IndexDefinition {
+        self.unique = true;
+        self
+    }
+}
+
+/// Longest value of a binary or text column that is not a long value.
+const LONGEST_SHORT_VALUE: u32 = 255;
+/// Most columns in an index.
+const MAX_SEGMENTS: usize = 16;
+/// Longest name of anything.
+const LONGEST_NAME: usize = 64;
+
+impl TableDefinition {
+    /// The schema, without trees yet.
+    pub(crate) fn schema(&self, size: PageSize) -> Result<TableSchema> {
+        check_name(&self.name, std::iter::empty())?;
+        let mut schema = TableSchema::new(&self.name, TreeId(0), PageNumber::fixed(1));
+        schema.initial_pages = self.pages.max(3);
+        let mut next = [1, ColumnId::FIRST_VARIABLE.0, ColumnId::FIRST_TAGGED.0];
+        for column in &self.columns {
+            check_name(&column.name, schema.columns.iter().map(|other| &*other.name))?;
+            let column = column.column(&mut next)?;
+            schema.columns.push(column);
+        }
+        layout_fixed_columns(&mut schema.columns);
+        if self.columns.iter().filter(|one| one.flags.contains(ColumnFlags::AUTO_INCREMENT)).count() > 1 {
+            return Err(Error::Usage("a table has at most one auto-increment column".to_string()));
+        }
+        for index in &self.indexes {
+            let index = index.index(&schema, size)?;
+            if index.is_primary() && schema.primary_index().is_some() {
+                return Err(Error::Usage(format!("table {:?}: more than one primary index", self.name)));
+            }
+            schema.indexes.push(index);
+        }
+        Ok(schema)
+    }
+}
+
+impl ColumnDefinition {
+    /// Takes the next number of the storage class that suits the column; a full class leaves it to the tagged one.
+    fn column(&self, next: &mut [u16; 3]) -> Result<Column> {
+        let [fixed, variable, tagged] = next;
+        let sparse = self.kind.is_long() || self.flags.contains(ColumnFlags::MULTI_VALUED);
+        let place = match self.kind.fixed_size() {
+            _ if sparse => tagged,
+            Some(_) if *fixed <= ColumnId::LAST_FIXED.0 => fixed,
+            None if *variable <= ColumnId::LAST_VARIABLE.0 => variable,
+            _ => tagged,
+        };
+        let size = match self.kind {
+            ColumnType::Binary | ColumnType::Text if self.size == 0 => LONGEST_SHORT_VALUE,
+            _ => self.size,
+        };
+        let usage = |what: &str| Error::Usage(format!("column {:?}: {what}", self.name));
+        if self.kind.fixed_size().is_none() && !self.kind.is_long() && size > LONGEST_SHORT_VALUE {
+            return Err(usage("more than 255 bytes need a long type"));
+        }
+        let counts = matches!(self.kind, ColumnType::Long | ColumnType::LongLong | ColumnType::UnsignedLong);
+        if self.flags.contains(ColumnFlags::AUTO_INCREMENT) && (!counts || sparse) {
+            return Err(usage("this type does not auto-increment"));
+        }
+        if self.kind.is_text() && ![CodePage::UNICODE, CodePage::WESTERN, CodePage::ASCII].contains(&self.code_page) {
+            return Err(usage("code pages of text are 1200, 1252 and 20127"));
+        }
+        let mut column = Column::new(*place, &self.name, self.kind, size);
+        *place = place.checked_add(1).ok_or_else(|| usage("too many columns"))?;
+        column.flags = self.flags;
+        column.flags.set(ColumnFlags::HAS_DEFAULT, self.default.is_some());
+        column.code_page = self.code_page;
+        column.default = self.default.clone();
+        if column.default.as_ref().is_some_and(|value| {
+            value.len() > LONGEST_SHORT_VALUE as usize
+                || self.kind.fixed_size().is_some_and(|size| size != value.len())
+        }) {
+            return Err(usage("the default does not have the length of the type"));
+        }
+        Ok(column)
+    }
+}
+
+impl IndexDefinition {
+    /// The index, without tree yet.
+    pub(crate) fn index(&self, table: &TableSchema, size: PageSize) -> Result<Index> {
+        check_name(&self.name, table.indexes.iter().map(|other| &*other.name))?;
+        let usage = |what: String| Error::Usage(format!("index {:?}: {what}", self.name));
+        if self.columns.is_empty() || self.columns.len() > MAX_SEGMENTS {
+            return Err(usage(format!("1 to {MAX_SEGMENTS} columns")));
+        }
+        let mut flags = match self.primary {
+            true => IndexFlags::DEFAULT_PRIMARY,
+            false => IndexFlags::DEFAULT_SECONDARY,
+        };
+        flags.set(IndexFlags::UNIQUE, self.unique || self.primary);
+        let mut columns = Vec::new();
+        for (name, descending) in &self.columns {
+            let column = table.column_named(name).ok_or_else(|| usage(format!("no column {name:?}")))?;
+            if column.kind.is_text() && column.code_page == CodePage::UNICODE {
+                return Err(usage(format!("the order of Unicode text ({name:?}) needs Windows' tables")));
+            }
+            if column.flags.contains(ColumnFlags::MULTI_VALUED) {
+                flags |= IndexFlags::MULTI_VALUED;
+            }
+            columns.push((column, *descending));
+        }
+        let mut index = Index::new(&self.name, TreeId(0), PageNumber::fixed(1), flags, &[]);
+        index.segments = columns
+            .iter()
+            .map(|(column, descending)| KeySegment { column: column.id, descending: *descending })
+            .collect();
+        let exact = exact_key_limit(columns.iter().map(|(column, _)| *column));
+        index.key_most = exact
+            .filter(|exact| (self.primary || *exact > DEFAULT_KEY_MOST) && *exact != DEFAULT_KEY_MOST)
+            .map(|exact| exact.min(max_key_limit(size)) as u16);
+        Ok(index)
+    }
+}
+
+fn check_name<'a>(name: &str, mut others: impl Iterator<Item = &'a str>) -> Result<()> {
+    let bad = |c: char| !c.is_ascii() || c.is_ascii_control() || "!.[]`".contains(c);
+    if name.is_empty() || name.len() > LONGEST_NAME || name.contains(bad) || name.starts_with(' ') {
+        return Err(Error::Usage(format!("{name:?} is no name: 1 to 64 ASCII characters without ! . [ ] `")));
+    }
+    if others.any(|other| other.eq_ignore_ascii_case(name)) {
+        return Err(Error::Usage(format!("{name:?} occurs twice")));
+    }
+    Ok(())
+}

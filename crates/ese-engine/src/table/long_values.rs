@@ -1,0 +1,81 @@
+//! Long values of a table: stored in chunks, read back, removed.
+
+use std::sync::Arc;
+
+use ese_format::long_value::{LongValueId, LongValueRoot, decode_chunk, encode_chunk};
+
+use super::TableState;
+use crate::btree::Tree;
+use crate::catalog::long_value_tree;
+use crate::session::ActiveTransaction;
+use crate::versions::View;
+use crate::{Error, Result};
+
+/// Stores a value under a new number.
+pub(super) fn store(session: &mut ActiveTransaction, state: &TableState, value: &[u8]) -> Result<LongValueId> {
+    let tree = long_value_tree(&state.tree.db, state)?;
+    let size = u32::try_from(value.len()).ok().filter(|size| *size <= i32::MAX as u32);
+    let size = size.ok_or_else(|| Error::Usage("a value has at most 2147483647 bytes".to_string()))?;
+    let id = state.next_long_value(&tree)?;
+    tree.insert(session, &id.root_key(), &LongValueRoot::new(size).encode())?;
+    let chunk_size = state.schema.chunk_size(tree.db.page_size);
+    for (at, chunk) in value.chunks(chunk_size).enumerate() {
+        let offset = (at * chunk_size) as u32;
+        tree.insert(session, &id.chunk_key(offset), &encode_chunk(chunk, at))?;
+    }
+    Ok(id)
+}
+
+/// Reads the first `limit` bytes of a value, rounded up to whole chunks.
+pub(super) fn read(state: &TableState, view: &View, id: LongValueId, limit: usize) -> Result<Vec<u8>> {
+    let tree = tree(state)?;
+    let root = root(tree, view, id)?;
+    if root.is_encrypted() {
+        return Err(Error::Usage("encrypted long values are not supported".to_string()));
+    }
+    let mut value = Vec::new();
+    while value.len() < limit.min(root.size as usize) {
+        let offset = value.len() as u32;
+        let due = root.chunk_len(offset, state.schema.chunk_size(tree.db.page_size));
+        let appended = tree.get(view, &id.chunk_key(offset), |stored| {
+            decode_chunk(stored, due).map(|plain| value.extend_from_slice(&plain))
+        })?;
+        match appended {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Err(tree.damaged(tree.root, &format!("{id:?} at {offset}: {error}"))),
+            None => return Err(tree.damaged(tree.root, &format!("{id:?} lacks its chunk at {offset}"))),
+        }
+    }
+    Ok(value)
+}
+
+/// Takes one reference away, and the value with the last one.
+pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: LongValueId) -> Result<()> {
+    let tree = tree(state)?;
+    let root = root(tree, &session.view(), id)?;
+    let bookmark = tree.bookmark(&id.root_key(), &[]);
+    if root.references > 1 {
+        let root = LongValueRoot { references: root.references - 1, ..root };
+        return tree.replace(session, &bookmark, &root.encode());
+    }
+    tree.flag_delete(session, &bookmark)?;
+    let chunk_size = state.schema.chunk_size(tree.db.page_size) as u32;
+    for offset in (0..root.size).step_by(chunk_size as usize) {
+        tree.flag_delete(session, &tree.bookmark(&id.chunk_key(offset), &[])).map_err(|e| match e {
+            Error::RecordNotFound => tree.damaged(tree.root, &format!("{id:?} lacks its chunk at {offset}")),
+            other => other,
+        })?;
+    }
+    Ok(())
+}
+
+fn tree(state: &TableState) -> Result<&Arc<Tree>> {
+    state.long_values.get().ok_or_else(|| {
+        state.tree.damaged(state.tree.root, "a record refers to a long value, and the table has no tree for them")
+    })
+}
+
+fn root(tree: &Tree, view: &View, id: LongValueId) -> Result<LongValueRoot> {
+    let root = tree.get(view, &id.root_key(), LongValueRoot::decode)?.flatten();
+    root.ok_or_else(|| tree.damaged(tree.root, &format!("{id:?} has no root")))
+}

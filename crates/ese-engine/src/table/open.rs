@@ -1,0 +1,248 @@
+//! An open table: a position in it, and what can be done there.
+
+use std::sync::Arc;
+
+use ese_format::catalog::{Index, TableSchema};
+use ese_format::key::{KeyPart, normalise};
+use ese_format::record::{ColumnId, Record, Value};
+
+use super::{TableState, rows};
+use crate::btree::{Bookmark, Seek, TreeCursor};
+use crate::session::Session;
+use crate::versions::View;
+use crate::{Error, Result};
+
+/// A table open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
+///
+/// Between transactions every call sees what is committed at that moment.
+#[doc(alias = "FUCB")]
+pub struct Table {
+    state: Arc<TableState>,
+    cursor: TreeCursor,
+    /// The secondary index whose order is used: number in the state.
+    index: Option<usize>,
+    /// Place of the current record.
+    current: Option<Bookmark>,
+    inserted: Option<Bookmark>,
+    row: Vec<u8>,
+    /// State of the session for which `row` is the current record.
+    row_as_of: Option<u64>,
+    /// Keys from this one on are beyond the range.
+    end: Option<Vec<u8>>,
+}
+
+impl Table {
+    pub(crate) fn new(state: Arc<TableState>) -> Table {
+        let cursor = TreeCursor::new(state.tree.clone());
+        let (row, row_as_of) = (Vec::new(), None);
+        Table { state, cursor, index: None, current: None, inserted: None, row, row_as_of, end: None }
+    }
+
+    /// The table's definition.
+    pub fn schema(&self) -> &TableSchema {
+        &self.state.schema
+    }
+
+    /// The column with this name; case of ASCII letters is ignored.
+    pub fn column(&self, name: &str) -> Option<ColumnId> {
+        self.state.schema.column_named(name).map(|column| column.id)
+    }
+
+    /// Chooses the order of moves: an index by name, or `None` for the table's own. No record is current then.
+    pub fn set_index(&mut self, name: Option<&str>) -> Result<()> {
+        let named = |index: &Index| name.is_some_and(|name| index.name.eq_ignore_ascii_case(name));
+        self.index = match name {
+            None => None,
+            Some(_) if self.state.schema.primary_index().is_some_and(named) => None,
+            Some(name) => {
+                let at = self.state.indexes.iter().position(|entry| named(&entry.index));
+                Some(at.ok_or_else(|| Error::Usage(format!("there is no index {name:?}")))?)
+            }
+        };
+        let tree = self.index.map_or(&self.state.tree, |at| &self.state.indexes[at].tree);
+        self.cursor = TreeCursor::new(tree.clone());
+        (self.current, self.end) = (None, None);
+        Ok(())
+    }
+
+    /// Goes to a record by the values of the first columns of the current index. False: no record is current.
+    pub fn seek(&mut self, s: &mut Session, key: &[Value], how: Seek) -> Result<bool> {
+        let key = self.key(key)?;
+        self.end = None;
+        self.go(s, |cursor, view| {
+            let found = match how {
+                Seek::Equal | Seek::GreaterOrEqual => cursor.seek(view, &key, Seek::GreaterOrEqual)?,
+                Seek::Less => cursor.seek(view, &key, Seek::Less)?,
+                Seek::Greater => match behind(&key) {
+                    Some(behind) => cursor.seek(view, &behind, Seek::GreaterOrEqual)?,
+                    None => false,
+                },
+                Seek::LessOrEqual => match behind(&key) {
+                    Some(behind) => cursor.seek(view, &behind, Seek::Less)?,
+                    None => cursor.last(view)?,
+                },
+            };
+            let equal = cursor.bookmark().is_some_and(|bookmark| bookmark.key().starts_with(&key));
+            Ok(found && (how != Seek::Equal || equal))
+        })
+    }
+
+    /// Goes to the first record.
+    pub fn first(&mut self, s: &mut Session) -> Result<bool> {
+        self.end = None;
+        self.go(s, TreeCursor::first)
+    }
+
+    /// Goes to the last record.
+    pub fn last(&mut self, s: &mut Session) -> Result<bool> {
+        self.end = None;
+        self.go(s, TreeCursor::last)
+    }
+
+    /// Goes to the next record of the range. False: no record is current any more.
+    pub fn next(&mut self, s: &mut Session) -> Result<bool> {
+        self.go(s, TreeCursor::next)
+    }
+
+    /// Goes to the previous record.
+    pub fn previous(&mut self, s: &mut Session) -> Result<bool> {
+        self.go(s, TreeCursor::previous)
+    }
+
+    /// Makes [`Table::next`] stop at the record with this key, or before it. Seeks and jumps end the range.
+    pub fn set_range(&mut self, upper: &[Value], inclusive: bool) -> Result<()> {
+        let key = self.key(upper)?;
+        self.end = if inclusive { behind(&key) } else { Some(key) };
+        Ok(())
+    }
+
+    /// Inserts a record. The current record stays; [`Table::go_to_inserted`] makes it the new one.
+    pub fn insert(&mut self, s: &mut Session, row: &[(ColumnId, Value)]) -> Result<()> {
+        self.state.check()?;
+        let inserted = rows::insert(&mut s.active, &self.state, row);
+        s.touched();
+        self.inserted = Some(inserted?);
+        Ok(())
+    }
+
+    /// Makes the record inserted last the current one, to read what the engine put into it.
+    pub fn go_to_inserted(&mut self, s: &mut Session) -> Result<bool> {
+        let Some(bookmark) = self.inserted.clone() else { return Ok(false) };
+        self.set_index(None)?;
+        self.go(s, |cursor, view| cursor.seek(view, bookmark.bytes(), Seek::Equal))
+    }
+
+    /// Changes columns of the current record; the primary key must stay as it is.
+    pub fn replace(&mut self, s: &mut Session, changes: &[(ColumnId, Value)]) -> Result<()> {
+        self.state.check()?;
+        let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
+        let replaced = rows::replace(&mut s.active, &self.state, bookmark, changes);
+        s.touched();
+        replaced
+    }
+
+    /// Deletes the current record. Moves go on from where it was.
+    pub fn delete(&mut self, s: &mut Session) -> Result<()> {
+        self.state.check()?;
+        let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
+        let deleted = rows::delete(&mut s.active, &self.state, bookmark);
+        s.touched();
+        deleted
+    }
+
+    /// One column of the current record.
+    pub fn get(&mut self, s: &mut Session, column: ColumnId) -> Result<Value> {
+        self.read(s, |table, view| table.value(view, column))
+    }
+
+    /// All columns of the current record, null ones included.
+    pub fn row(&mut self, s: &mut Session) -> Result<Vec<(ColumnId, Value)>> {
+        self.read(s, |table, view| {
+            let columns = table.state.schema.columns.iter();
+            columns.map(|column| Ok((column.id, table.value(view, column.id)?))).collect()
+        })
+    }
+
+    fn value(&self, view: &View, id: ColumnId) -> Result<Value> {
+        let column = self.state.schema.column(id);
+        let column = column.ok_or_else(|| Error::Usage(format!("table has no column {id}")))?;
+        rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.db.page_size), column)
+    }
+
+    /// Reads the current record under one view.
+    fn read<T>(&mut self, s: &mut Session, work: impl FnOnce(&Table, &View) -> Result<T>) -> Result<T> {
+        self.state.check()?;
+        let bookmark = self.current.clone().ok_or(Error::RecordNotFound)?;
+        s.reading(|view, as_of| {
+            if self.row_as_of.is_none() || self.row_as_of != as_of {
+                self.row_as_of = None;
+                self.row = rows::fetch(&self.state, view, &bookmark)?;
+                self.row_as_of = as_of;
+            }
+            work(self, view)
+        })
+    }
+
+    fn go(
+        &mut self,
+        s: &mut Session,
+        step: impl FnOnce(&mut TreeCursor, &View) -> Result<bool>,
+    ) -> Result<bool> {
+        self.state.check()?;
+        (self.current, self.row_as_of) = (None, None);
+        s.reading(|view, as_of| {
+            let found = step(&mut self.cursor, view)?;
+            let Some(at) = self.cursor.bookmark().filter(|_| found) else {
+                self.cursor.reset();
+                return Ok(false);
+            };
+            if self.end.as_ref().is_some_and(|end| at.key() >= end.as_slice()) {
+                self.cursor.reset();
+                return Ok(false);
+            }
+            if self.index.is_some() {
+                self.current = Some(self.state.tree.bookmark(self.cursor.data(), &[]));
+            } else {
+                self.current = Some(at.clone());
+                self.row.clear();
+                self.row.extend_from_slice(self.cursor.data());
+                self.row_as_of = as_of;
+            }
+            Ok(true)
+        })
+    }
+
+    /// The beginning of keys with these values in the current index.
+    fn key(&self, values: &[Value]) -> Result<Vec<u8>> {
+        let index = match self.index {
+            Some(at) => Some(&self.state.indexes[at].index),
+            None => self.state.schema.primary_index(),
+        };
+        let Some(index) = index else {
+            return Err(Error::Usage("the table has no primary index to seek in".to_string()));
+        };
+        if values.len() > index.segments.len() {
+            return Err(Error::Usage(format!("index {:?} has {} columns", index.name, index.segments.len())));
+        }
+        let usage = |e: &dyn std::error::Error| Error::Usage(format!("index {:?}: {e}", index.name));
+        let mut raw = Vec::new();
+        for (segment, value) in index.segments.iter().zip(values) {
+            let column = self.state.schema.column(segment.column);
+            let column = column.ok_or_else(|| Error::Usage(format!("no column {}", segment.column)))?;
+            raw.push((column, value.encode(column).map_err(|e| usage(&e))?, segment.descending));
+        }
+        let parts: Vec<KeyPart<'_>> = raw
+            .iter()
+            .map(|(column, value, descending)| KeyPart { column, value: value.as_deref(), descending: *descending })
+            .collect();
+        Ok(normalise(&parts, index.key_limits(), index.flags).map_err(|e| usage(&e))?.bytes)
+    }
+}
+
+/// The smallest byte string behind all that start with `prefix`, if there is one.
+fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < 0xff)?;
+    let mut behind = prefix[..=last].to_vec();
+    behind[last] += 1;
+    Some(behind)
+}

@@ -1,0 +1,335 @@
+//! Statements: records inserted, replaced and deleted, with everything that hangs on them.
+
+use std::sync::Arc;
+
+use ese_format::catalog::Index;
+use ese_format::compression;
+use ese_format::key::{self, Key};
+use ese_format::long_value::LongValueId;
+use ese_format::page::NodeFlags;
+use ese_format::record::{
+    Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record, RecordBuilder, RecordError, Value, record_limit,
+};
+
+use super::{TableState, long_values};
+use crate::btree::{Bookmark, Target, Tree, TreeCursor};
+use crate::session::ActiveTransaction;
+use crate::versions::View;
+use crate::{Error, Result};
+
+/// Values up to this length stay in the record unless the table says otherwise.
+const INTRINSIC: usize = 1023;
+/// A separated value leaves this much in the record, at most.
+const REFERENCE_LEN: usize = 8;
+
+/// Runs a change that must happen as a whole; `nested` if it takes more than one step.
+pub(crate) fn statement<T>(
+    session: &mut ActiveTransaction,
+    nested: bool,
+    work: impl FnOnce(&mut ActiveTransaction) -> Result<T>,
+) -> Result<T> {
+    if session.level() == 0 {
+        return Err(Error::Usage("changes need a transaction; begin one".to_string()));
+    }
+    if !nested {
+        return work(session);
+    }
+    session.begin()?;
+    let done = work(session).and_then(|value| session.commit().map(|_| value));
+    if done.is_err() {
+        session.rollback()?;
+    }
+    done
+}
+
+/// Inserts a record; returns its place.
+pub(super) fn insert(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    row: &[(ColumnId, Value)],
+) -> Result<Bookmark> {
+    let mut values = encode(state, row)?;
+    if let Some(column) = state.increment_column() {
+        match values.iter().find(|(other, _)| other.id == column.id) {
+            Some((_, Some(raw))) => state.increment_used(column, raw)?,
+            Some((_, None)) => return Err(usage(&RecordError::NullNotAllowed(column.id))),
+            None => values.push((column, Some(state.next_increment(column)?))),
+        }
+    }
+    statement(session, !state.indexes.is_empty() || has_long_columns(state), |session| {
+        let size = state.tree.db.page_size;
+        let builder = RecordBuilder::new(&state.schema.columns, size);
+        let bytes = build(session, state, builder, &values, None)?;
+        let (record, view) = (Record::new(&bytes, size), session.view());
+        let key = match state.schema.primary_index() {
+            Some(index) => {
+                let key = key::primary_key(&state.schema, index, &record, &mut source(state, &view, index));
+                key.map_err(|e| usage(&e))?.bytes
+            }
+            None => state.next_row()?.to_vec(),
+        };
+        state.tree.insert(session, &key, &bytes)?;
+        for entry in &state.indexes {
+            for found in keys(state, &entry.index, &record, &view)? {
+                entry.tree.insert(session, &found.bytes, &key)?;
+            }
+        }
+        Ok(state.tree.bookmark(&key, &[]))
+    })
+}
+
+/// Changes columns of a record.
+pub(super) fn replace(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    bookmark: &Bookmark,
+    changes: &[(ColumnId, Value)],
+) -> Result<()> {
+    let values = encode(state, changes)?;
+    let changed = |index: &Index| {
+        let columns = index.segments.iter().map(|segment| segment.column);
+        let conditions = index.conditions.iter().map(|condition| condition.column);
+        columns.chain(conditions).any(|id| values.iter().any(|(column, _)| column.id == id))
+    };
+    let touched: Vec<_> = state.indexes.iter().filter(|entry| changed(&entry.index)).collect();
+    statement(session, !touched.is_empty() || has_long_columns(state), |session| {
+        let size = state.tree.db.page_size;
+        let before = fetch(state, &session.view(), bookmark)?;
+        let before = Record::new(&before, size);
+        let builder = RecordBuilder::from_record(&state.schema.columns, size, &before);
+        let builder = builder.map_err(|e| damaged(state, &e))?;
+        let bytes = build(session, state, builder, &values, Some(&before))?;
+        let (after, view) = (Record::new(&bytes, size), session.view());
+        if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
+            let key = key::primary_key(&state.schema, index, &after, &mut source(state, &view, index));
+            if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
+                return Err(Error::Usage("replace must not change the primary key; delete and insert".to_string()));
+            }
+        }
+        // The keys before need the long values that are removed below.
+        let old = touched.iter().map(|entry| keys(state, &entry.index, &before, &view));
+        let old: Vec<Vec<Key>> = old.collect::<Result<_>>()?;
+        state.tree.replace(session, bookmark, &bytes)?;
+        for (entry, old) in touched.iter().zip(&old) {
+            let new = keys(state, &entry.index, &after, &view)?;
+            for key in old.iter().filter(|key| !new.contains(key)) {
+                delete_entry(session, &entry.tree, &key.bytes, bookmark.key())?;
+            }
+            for key in new.iter().filter(|key| !old.contains(key)) {
+                entry.tree.insert(session, &key.bytes, bookmark.key())?;
+            }
+        }
+        for (column, _) in values.iter().filter(|(column, _)| column.kind.is_long()) {
+            let value = before.get(column).map_err(|e| damaged(state, &e))?;
+            for id in separated(&value) {
+                long_values::remove(session, state, id)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Deletes a record.
+pub(super) fn delete(session: &mut ActiveTransaction, state: &TableState, bookmark: &Bookmark) -> Result<()> {
+    statement(session, !state.indexes.is_empty() || has_long_columns(state), |session| {
+        let view = session.view();
+        let before = fetch(state, &view, bookmark)?;
+        let record = Record::new(&before, state.tree.db.page_size);
+        state.tree.flag_delete(session, bookmark)?;
+        for entry in &state.indexes {
+            for key in keys(state, &entry.index, &record, &view)? {
+                delete_entry(session, &entry.tree, &key.bytes, bookmark.key())?;
+            }
+        }
+        for (_, _, value) in record.tagged().map_err(|e| damaged(state, &e))? {
+            for id in separated(&value) {
+                long_values::remove(session, state, id)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The record at a place.
+pub(super) fn fetch(state: &TableState, view: &View, bookmark: &Bookmark) -> Result<Vec<u8>> {
+    state.tree.get(view, bookmark.bytes(), <[u8]>::to_vec)?.ok_or(Error::RecordNotFound)
+}
+
+/// One value of a record; of several, the first.
+pub(super) fn read(state: &TableState, view: &View, record: &Record<'_>, column: &Column) -> Result<Value> {
+    let inflate = |stored: &[u8]| {
+        compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| damaged(state, &e))
+    };
+    let value = record.get_or_default(column).map_err(|e| damaged(state, &e))?;
+    let decode = |bytes: &[u8]| Value::decode(column, bytes).map_err(|e| damaged(state, &e));
+    let value = match value {
+        ColumnValue::Multi(values) => match values.into_iter().next() {
+            Some(MultiValue::Bytes(bytes)) => ColumnValue::Bytes(bytes),
+            Some(MultiValue::Compressed(bytes)) => ColumnValue::Compressed(bytes),
+            Some(MultiValue::Separated(id)) => ColumnValue::Separated(id),
+            None => ColumnValue::Null,
+        },
+        single => single,
+    };
+    match value {
+        ColumnValue::Bytes(bytes) => decode(bytes),
+        ColumnValue::Compressed(stored) => decode(&inflate(stored)?),
+        ColumnValue::Separated(id) => decode(&long_values::read(state, view, id, usize::MAX)?),
+        ColumnValue::Encrypted(_) => Err(Error::Usage(format!("column {:?} is encrypted", column.name))),
+        ColumnValue::Absent | ColumnValue::Null | ColumnValue::Multi(_) => Ok(Value::Null),
+    }
+}
+
+/// Enters all records of a table nobody else can change into a new index.
+pub(crate) fn fill_index(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    index: &Index,
+    tree: &Arc<Tree>,
+) -> Result<()> {
+    let view = session.view();
+    check_settled(&state.tree, &view)?;
+    let mut cursor = TreeCursor::new(state.tree.clone());
+    let mut found = cursor.first(&view)?;
+    while found {
+        let record = Record::new(cursor.data(), state.tree.db.page_size);
+        let row = cursor.bookmark().map_or(&[][..], Bookmark::key);
+        for key in keys(state, index, &record, &view)? {
+            tree.insert(session, &key.bytes, row)?;
+        }
+        found = cursor.next(&view)?;
+    }
+    Ok(())
+}
+
+/// Fails if a transaction that `view` does not see has changed records.
+fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
+    let mut leaf = tree.leaf_for_read(Target::First)?;
+    loop {
+        let page = tree.view(&leaf);
+        for node in page.nodes().filter(|node| node.flags.contains(NodeFlags::VERSIONED)) {
+            let bookmark = tree.bookmark_of(&node);
+            if tree.db.core.versions.conflicts(tree.key(), bookmark.bytes(), view) {
+                return Err(Error::WriteConflict);
+            }
+        }
+        let (current, next) = (leaf.key().page, page.next());
+        let Some(next) = next else { return Ok(()) };
+        drop(leaf);
+        leaf = tree.db.pin(next)?.read();
+        let page = tree.view(&leaf);
+        if !tree.is_live_leaf(&page) || page.prev() != Some(current) {
+            drop(leaf);
+            leaf = tree.leaf_for_read(Target::First)?;
+        }
+    }
+}
+
+type RawValue<'t> = (&'t Column, Option<Vec<u8>>);
+
+fn encode<'t>(state: &'t TableState, row: &[(ColumnId, Value)]) -> Result<Vec<RawValue<'t>>> {
+    row.iter()
+        .map(|(id, value)| {
+            let column = state.schema.column(*id).ok_or_else(|| usage(&RecordError::UnknownColumn(*id)))?;
+            let raw = value.encode(column).map_err(|e| Error::Usage(format!("column {:?}: {e}", column.name)))?;
+            if raw.as_ref().is_some_and(|raw| column.size > 0 && raw.len() > column.size as usize) {
+                return Err(Error::Usage(format!("column {:?} has at most {} bytes", column.name, column.size)));
+            }
+            if raw.is_none() && column.flags.contains(ColumnFlags::NOT_NULL) {
+                return Err(usage(&RecordError::NullNotAllowed(*id)));
+            }
+            Ok((column, raw))
+        })
+        .collect()
+}
+
+/// The record with these values; what is long, or too long for the record, goes into the long-value tree.
+fn build(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    builder: RecordBuilder<'_>,
+    values: &[RawValue<'_>],
+    before: Option<&Record<'_>>,
+) -> Result<Vec<u8>> {
+    let limit = record_limit(state.tree.db.page_size, state.schema.key_most());
+    let mut builder = builder.with_limit(limit);
+    let intrinsic = state.schema.separate_from.map_or(INTRINSIC, |from| from as usize);
+    for (column, value) in values {
+        match value {
+            Some(value) if column.kind.is_long() && value.len() > intrinsic => {
+                let id = long_values::store(session, state, value)?;
+                builder.set_separated(column.id, id)
+            }
+            value => builder.set(column.id, value.as_deref()),
+        }
+        .map_err(|e| usage(&e))?;
+    }
+    loop {
+        let too_big = match builder.build() {
+            Ok(bytes) => return Ok(bytes),
+            Err(error @ RecordError::TooBig { .. }) => error,
+            Err(error) => return Err(usage(&error)),
+        };
+        let candidates = builder.intrinsic_long_values().into_iter().filter(|(_, len)| *len > REFERENCE_LEN);
+        let (column, _) = candidates.max_by_key(|(_, len)| *len).ok_or_else(|| usage(&too_big))?;
+        let given = values.iter().find(|(other, _)| other.id == column).and_then(|(_, value)| value.clone());
+        let value = match given {
+            Some(value) => value,
+            None => intrinsic_value(state, before, column)?.ok_or_else(|| usage(&too_big))?,
+        };
+        let id = long_values::store(session, state, &value)?;
+        builder.set_separated(column, id).map_err(|e| usage(&e))?;
+    }
+}
+
+fn intrinsic_value(state: &TableState, before: Option<&Record<'_>>, id: ColumnId) -> Result<Option<Vec<u8>>> {
+    let (Some(record), Some(column)) = (before, state.schema.column(id)) else { return Ok(None) };
+    Ok(match record.get(column).map_err(|e| damaged(state, &e))? {
+        ColumnValue::Bytes(bytes) => Some(bytes.to_vec()),
+        ColumnValue::Compressed(stored) => {
+            let plain = compression::decompress(stored, compression::MAX_INTRINSIC);
+            Some(plain.map_err(|e| damaged(state, &e))?)
+        }
+        _ => None,
+    })
+}
+
+fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> Result<Vec<Key>> {
+    key::index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
+}
+
+/// Long values for keys; their beginnings suffice.
+fn source(state: &TableState, view: &View, index: &Index) -> impl FnMut(LongValueId) -> Option<Vec<u8>> {
+    let limit = index.key_limits().key + 1;
+    move |id| long_values::read(state, view, id, limit).ok()
+}
+
+fn delete_entry(session: &mut ActiveTransaction, tree: &Arc<Tree>, key: &[u8], row: &[u8]) -> Result<()> {
+    tree.flag_delete(session, &tree.bookmark(key, row)).map_err(|error| match error {
+        Error::RecordNotFound => tree.damaged(tree.root, "an index lacks the entry of a record"),
+        other => other,
+    })
+}
+
+fn separated(value: &ColumnValue<'_>) -> Vec<LongValueId> {
+    match value {
+        ColumnValue::Separated(id) => vec![*id],
+        ColumnValue::Multi(values) => values
+            .iter()
+            .filter_map(|value| if let MultiValue::Separated(id) = value { Some(*id) } else { None })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn has_long_columns(state: &TableState) -> bool {
+    state.schema.columns.iter().any(|column| column.kind.is_long())
+}
+
+fn usage(error: &dyn std::error::Error) -> Error {
+    Error::Usage(error.to_string())
+}
+
+fn damaged(state: &TableState, error: &dyn std::error::Error) -> Error {
+    state.tree.damaged(state.tree.root, &format!("record of table {:?}: {error}", state.schema.name))
+}

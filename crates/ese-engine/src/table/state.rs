@@ -1,0 +1,219 @@
+//! What all sessions share about one table: schema, trees, and the numbers handed out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ese_format::catalog::{Index, TableSchema};
+use ese_format::long_value::{LongValueId, LongValueKey};
+use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, Record};
+use ese_format::{PageNumber, TreeId};
+use parking_lot::Mutex;
+
+use crate::btree::{Target, Tree, TreeCursor};
+use crate::database::Database;
+use crate::versions::View;
+use crate::{Error, Result};
+
+/// A table in use. ESE: `FCB` and `TDB`.
+#[doc(alias = "TDB")]
+pub(crate) struct TableState {
+    /// Definition.
+    pub schema: TableSchema,
+    /// Records.
+    pub tree: Arc<Tree>,
+    /// Secondary indexes.
+    pub indexes: Vec<IndexState>,
+    /// Long values, once there is a tree for them.
+    pub long_values: OnceLock<Arc<Tree>>,
+    last_long_value: Mutex<Option<u64>>,
+    last_row: Mutex<Option<u32>>,
+    last_increment: Mutex<Option<i64>>,
+    gone: AtomicBool,
+}
+
+/// A secondary index in use.
+pub(crate) struct IndexState {
+    pub index: Index,
+    pub tree: Arc<Tree>,
+}
+
+impl TableState {
+    pub fn new(db: &Arc<Database>, schema: TableSchema) -> Result<TableState> {
+        let open = |id: TreeId, root: PageNumber| {
+            let tree = db.tree_at(root)?;
+            if tree.id != id {
+                let what = format!("catalog says tree {}, page says {}", id.0, tree.id.0);
+                return Err(tree.damaged(root, &what));
+            }
+            Ok(tree)
+        };
+        let indexes = schema.secondary_indexes().map(|index| {
+            Ok(IndexState { index: index.clone(), tree: open(index.tree, index.root)? })
+        });
+        let indexes = indexes.collect::<Result<_>>()?;
+        let long_values = OnceLock::new();
+        if let Some((id, root)) = schema.long_values {
+            let tree = open(id, root)?;
+            long_values.get_or_init(|| tree);
+        }
+        Ok(TableState {
+            tree: open(schema.tree, schema.root)?,
+            indexes,
+            long_values,
+            schema,
+            last_long_value: Mutex::new(None),
+            last_row: Mutex::new(None),
+            last_increment: Mutex::new(None),
+            gone: AtomicBool::new(false),
+        })
+    }
+
+    /// The definition this was made from has been rolled back or changed.
+    pub fn set_gone(&self) {
+        self.gone.store(true, Ordering::Release);
+    }
+
+    /// Fails if the trees may not be touched any more.
+    pub fn check(&self) -> Result<()> {
+        match self.gone.load(Ordering::Acquire) {
+            true => Err(Error::Usage(format!("table {:?}: its definition changed; open it again", self.schema.name))),
+            false => Ok(()),
+        }
+    }
+
+    /// A number for a new long value.
+    pub fn next_long_value(&self, tree: &Arc<Tree>) -> Result<LongValueId> {
+        let mut last = self.last_long_value.lock();
+        let before = match *last {
+            Some(before) => before,
+            None => {
+                let key = edge_key(tree, Edge::Last)?;
+                key.and_then(|key| LongValueKey::decode(&key)).map_or(0, |key| key.id().0)
+            }
+        };
+        let id = LongValueId(before).next();
+        if !id.is_wide() && id.0 > u64::from(u32::MAX >> 1) {
+            return Err(Error::Usage(format!("table {:?} is out of long-value numbers", self.schema.name)));
+        }
+        *last = Some(id.0);
+        Ok(id)
+    }
+
+    /// The key of a new record in a table without primary index.
+    pub fn next_row(&self) -> Result<[u8; 4]> {
+        let mut last = self.last_row.lock();
+        let before = match *last {
+            Some(before) => before,
+            None => {
+                let key = edge_key(&self.tree, Edge::Last)?.unwrap_or_default();
+                key.try_into().map_or(0, u32::from_be_bytes)
+            }
+        };
+        let next = before.checked_add(1).ok_or_else(|| {
+            Error::Usage(format!("table {:?} is out of record numbers", self.schema.name))
+        })?;
+        *last = Some(next);
+        Ok(next.to_be_bytes())
+    }
+
+    /// The auto-increment column.
+    pub fn increment_column(&self) -> Option<&Column> {
+        self.schema.columns.iter().find(|column| column.flags.contains(ColumnFlags::AUTO_INCREMENT))
+    }
+
+    /// A new value of the auto-increment column, raw.
+    pub fn next_increment(&self, column: &Column) -> Result<Vec<u8>> {
+        let mut last = self.last_increment.lock();
+        let before = match *last {
+            Some(before) => before,
+            None => self.highest_increment(column)?,
+        };
+        let next = before.checked_add(1).filter(|next| fits(column.kind, *next)).ok_or_else(|| {
+            Error::Usage(format!("column {:?} has reached its highest value", column.name))
+        })?;
+        *last = Some(next);
+        let bytes = next.to_le_bytes();
+        Ok(bytes[..column.stored_size().min(8)].to_vec())
+    }
+
+    /// The program chose a value of the auto-increment column; later ones are higher.
+    pub fn increment_used(&self, column: &Column, raw: &[u8]) -> Result<()> {
+        let mut last = self.last_increment.lock();
+        let before = match *last {
+            Some(before) => before,
+            None => self.highest_increment(column)?,
+        };
+        *last = Some(before.max(number(column.kind, raw)));
+        Ok(())
+    }
+
+    /// From the index that starts with the column, else from all records.
+    fn highest_increment(&self, column: &Column) -> Result<i64> {
+        let starts = |index: &&Index| index.segments.first().is_some_and(|one| one.column == column.id);
+        if let Some(index) = self.schema.indexes.iter().find(starts) {
+            let secondary = self.indexes.iter().find(|one| one.index.tree == index.tree);
+            let tree = secondary.map_or(&self.tree, |one| &one.tree);
+            let descending = index.segments[0].descending;
+            let key = edge_key(tree, if descending { Edge::First } else { Edge::Last })?.unwrap_or_default();
+            let key: Vec<u8> = key.iter().map(|byte| if descending { !byte } else { *byte }).collect();
+            return Ok(match key.get(..=column.stored_size()) {
+                Some([0x7f, value @ ..]) => {
+                    let mut raw: Vec<u8> = value.iter().rev().copied().collect();
+                    if let Some(sign) = raw.last_mut().filter(|_| column.kind != ColumnType::UnsignedLong) {
+                        *sign ^= 0x80;
+                    }
+                    number(column.kind, &raw)
+                }
+                _ => 0,
+            });
+        }
+        let (view, mut cursor, mut highest) = (View::latest(), TreeCursor::new(self.tree.clone()), 0);
+        let mut found = cursor.first(&view)?;
+        while found {
+            let record = Record::new(cursor.data(), self.tree.db.page_size);
+            if let Ok(ColumnValue::Bytes(raw)) = record.get(column) {
+                highest = highest.max(number(column.kind, raw));
+            }
+            found = cursor.next(&view)?;
+        }
+        Ok(highest)
+    }
+}
+
+fn number(kind: ColumnType, raw: &[u8]) -> i64 {
+    match (kind, raw.first_chunk::<4>(), raw.first_chunk::<8>()) {
+        (ColumnType::UnsignedLong, Some(raw), _) => u32::from_le_bytes(*raw).into(),
+        (ColumnType::Long, Some(raw), _) => i32::from_le_bytes(*raw).into(),
+        (ColumnType::LongLong, _, Some(raw)) => i64::from_le_bytes(*raw),
+        _ => 0,
+    }
+}
+
+fn fits(kind: ColumnType, value: i64) -> bool {
+    match kind {
+        ColumnType::Long => i32::try_from(value).is_ok(),
+        ColumnType::UnsignedLong => u32::try_from(value).is_ok(),
+        _ => true,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Edge {
+    First,
+    Last,
+}
+
+/// The first or last key in a tree, whoever may see it: what is not committed yet is taken as well.
+fn edge_key(tree: &Arc<Tree>, edge: Edge) -> Result<Option<Vec<u8>>> {
+    {
+        let leaf = tree.leaf_for_read(if edge == Edge::First { Target::First } else { Target::Last })?;
+        let page = tree.view(&leaf);
+        let line = if edge == Edge::First { 0 } else { page.node_count().saturating_sub(1) };
+        if let Some(node) = page.node(line) {
+            return Ok(Some(node.key_to_vec()));
+        }
+    }
+    let (view, mut cursor) = (View::latest(), TreeCursor::new(tree.clone()));
+    let found = if edge == Edge::First { cursor.first(&view)? } else { cursor.last(&view)? };
+    Ok(cursor.bookmark().filter(|_| found).map(|bookmark| bookmark.key().to_vec()))
+}
