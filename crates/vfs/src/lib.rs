@@ -6,10 +6,17 @@
 
 mod buffer;
 mod clock;
+mod descriptor;
+mod engine;
 mod file;
+mod lock;
+mod pool;
+mod real;
 pub mod sim;
+mod uring;
 
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
 pub use file::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
 pub use sim::{CrashOptions, SimVfs, is_power_off};

@@ -1,0 +1,144 @@
+//! An open file of the real file system: which descriptor serves which range, and synchronous transfers.
+//!
+//! O_DIRECT is set after opening, because some file systems create the file and then refuse the flag. Ranges that
+//! O_DIRECT cannot serve (offset or length not a multiple of 4096) go through a second, buffered descriptor of the
+//! same file; the kernel keeps both views coherent. Memory that is not aligned goes through a bounce buffer.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{IoBuffer, OpenMode};
+
+const ALIGNMENT: usize = IoBuffer::ALIGNMENT;
+/// Most memory a bounce buffer takes.
+const BOUNCE: usize = 1 << 20;
+
+pub(crate) struct Descriptor {
+    path: PathBuf,
+    access: OFlags,
+    file: OwnedFd,
+    direct: bool,
+    buffered: OnceLock<OwnedFd>,
+}
+
+impl Descriptor {
+    pub fn open(path: &Path, mode: OpenMode, direct: bool) -> io::Result<Descriptor> {
+        let (access, create) = match mode {
+            OpenMode::Read => (OFlags::RDONLY, OFlags::empty()),
+            OpenMode::Write => (OFlags::RDWR, OFlags::empty()),
+            OpenMode::CreateNew => (OFlags::RDWR, OFlags::CREATE | OFlags::EXCL),
+        };
+        let rights = Mode::from_raw_mode(0o666);
+        let file = rustix::fs::openat(CWD, path, access | create | OFlags::CLOEXEC, rights)?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Directory {
+            return Err(Errno::ISDIR.into());
+        }
+        let direct = direct && set_direct(&file);
+        Ok(Descriptor { path: path.to_owned(), access, file, direct, buffered: OnceLock::new() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[cfg(test)]
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// For everything but transfers.
+    pub fn control(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The descriptor that can transfer this range.
+    pub fn for_range(&self, offset: u64, len: usize) -> io::Result<BorrowedFd<'_>> {
+        let aligned = offset.is_multiple_of(ALIGNMENT as u64) && len.is_multiple_of(ALIGNMENT);
+        if !self.direct || aligned {
+            return Ok(self.file.as_fd());
+        }
+        if let Some(file) = self.buffered.get() {
+            return Ok(file.as_fd());
+        }
+        // Through /proc the file is found even when its name has changed.
+        let myself = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file = rustix::fs::openat(CWD, myself, self.access | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(self.buffered.get_or_init(|| file).as_fd())
+    }
+
+    /// Size in bytes, of block devices as well as of files.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?)
+    }
+
+    pub fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if !self.bounces(offset, buffer) {
+            return self.read_all(offset, buffer);
+        }
+        let mut bounce = IoBuffer::zeroed(buffer.len().min(BOUNCE));
+        for (index, part) in buffer.chunks_mut(BOUNCE).enumerate() {
+            self.read_all(offset + (index * BOUNCE) as u64, &mut bounce[..part.len()])?;
+            part.copy_from_slice(&bounce[..part.len()]);
+        }
+        Ok(())
+    }
+
+    pub fn write_all_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if !self.bounces(offset, data) {
+            return self.write_all(offset, data);
+        }
+        let mut bounce = IoBuffer::zeroed(data.len().min(BOUNCE));
+        for (index, part) in data.chunks(BOUNCE).enumerate() {
+            bounce[..part.len()].copy_from_slice(part);
+            self.write_all(offset + (index * BOUNCE) as u64, &bounce[..part.len()])?;
+        }
+        Ok(())
+    }
+
+    fn bounces(&self, offset: u64, memory: &[u8]) -> bool {
+        let ranges_fit = offset.is_multiple_of(ALIGNMENT as u64) && memory.len().is_multiple_of(ALIGNMENT);
+        self.direct && ranges_fit && !memory.as_ptr().addr().is_multiple_of(ALIGNMENT)
+    }
+
+    fn read_all(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let file = self.for_range(offset, buffer.len())?;
+            match rustix::io::pread(file, &mut *buffer, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => (offset, buffer) = (offset + count as u64, &mut buffer[count..]),
+                Err(error) if is_transient(error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all(&self, mut offset: u64, mut data: &[u8]) -> io::Result<()> {
+        while !data.is_empty() {
+            let file = self.for_range(offset, data.len())?;
+            match rustix::io::pwrite(file, data, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => (offset, data) = (offset + count as u64, &data[count..]),
+                Err(error) if is_transient(error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Asks for O_DIRECT; the answer is whether the file system agreed.
+pub(crate) fn set_direct(file: &OwnedFd) -> bool {
+    let flags = rustix::fs::fcntl_getfl(file);
+    flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT)).is_ok()
+}
+
+/// Whether to simply try again.
+pub(crate) fn is_transient(error: Errno) -> bool {
+    matches!(error, Errno::INTR | Errno::AGAIN)
+}

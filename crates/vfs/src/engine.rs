@@ -1,0 +1,56 @@
+//! What runs asynchronous transfers of real files: io_uring, or threads where the kernel does not allow it.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::Arc;
+
+use crate::Transfer;
+use crate::descriptor::Descriptor;
+
+/// Transfers that may wait in an engine before `submit` makes its caller wait.
+pub(crate) const BACKLOG: usize = 1024;
+
+/// Accepts batches from any thread; dropping it waits for everything accepted.
+pub(crate) trait Engine: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>);
+}
+
+/// A transfer and the file it needs open.
+pub(crate) struct Job {
+    pub file: Arc<Descriptor>,
+    pub transfer: Transfer,
+}
+
+impl Job {
+    /// Hands the buffer back. A panic in there would leave others waiting for ever, so it ends the process.
+    pub fn finish(self, result: io::Result<()>) {
+        let guard = AbortOnUnwind;
+        let Transfer { buffer, done, .. } = self.transfer;
+        done(result, buffer);
+        drop(self.file);
+        std::mem::forget(guard);
+    }
+}
+
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
+thread_local! {
+    static COMPLETES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Declares that this thread runs completions.
+pub(crate) fn this_thread_completes() {
+    COMPLETES.set(true);
+}
+
+/// Whether `submit` may make this thread wait for room: never one whose completions make that room.
+pub(crate) fn may_wait() -> bool {
+    !COMPLETES.get()
+}

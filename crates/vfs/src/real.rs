@@ -1,0 +1,246 @@
+//! The machine's file system.
+//!
+//! Invariants: a name operation is durable only after `sync_directory`, except that new directories are durable
+//! at once; a failed `grow` leaves the length as it was. Left out: file contents are never cached here.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::descriptor::{Descriptor, set_direct};
+use crate::engine::Engine;
+use crate::lock::FileLock;
+use crate::pool::Pool;
+use crate::uring::Uring;
+use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
+
+/// Zeros written at a time where the file system cannot reserve space.
+const ZEROS: usize = 1 << 20;
+
+/// What runs asynchronous transfers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Backend {
+    /// io_uring when the kernel allows it, threads otherwise.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// Threads that block.
+    Threads,
+}
+
+/// How to use the file system.
+#[derive(Clone, Copy, Debug)]
+pub struct RealOptions {
+    /// What runs asynchronous transfers.
+    pub backend: Backend,
+    /// Bypass the kernel's cache where the file system can.
+    pub direct: bool,
+}
+
+impl Default for RealOptions {
+    fn default() -> RealOptions {
+        RealOptions { backend: Backend::Auto, direct: true }
+    }
+}
+
+/// The machine's file system.
+pub struct RealVfs {
+    engine: Arc<dyn Engine>,
+    direct: bool,
+    clock: Arc<RealClock>,
+}
+
+impl RealVfs {
+    /// Starts the threads that run transfers. Fails when they cannot start, or when io_uring was demanded and the
+    /// kernel refuses it.
+    pub fn new(options: RealOptions) -> io::Result<RealVfs> {
+        let engine: Arc<dyn Engine> = match options.backend {
+            Backend::Uring => Arc::new(Uring::new()?),
+            Backend::Threads => Arc::new(Pool::new()?),
+            Backend::Auto => match Uring::new() {
+                Ok(uring) => Arc::new(uring),
+                Err(_) => Arc::new(Pool::new()?),
+            },
+        };
+        Ok(RealVfs { engine, direct: options.direct, clock: Arc::new(RealClock::new()) })
+    }
+
+    /// `io_uring` or `threads`.
+    pub fn backend_name(&self) -> &'static str {
+        self.engine.name()
+    }
+}
+
+/// Whether files in `directory` can bypass the kernel's cache. Leaves nothing behind.
+pub fn direct_io_available(directory: &Path) -> bool {
+    let nameless = rustix::fs::openat(
+        CWD,
+        directory,
+        OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::RUSR | Mode::WUSR,
+    );
+    let file = nameless.map_err(io::Error::from).or_else(|_| vanishing_file(directory));
+    file.is_ok_and(|file| {
+        let mut buffer = IoBuffer::zeroed(IoBuffer::ALIGNMENT);
+        set_direct(&file)
+            && rustix::io::pwrite(&file, &buffer, 0) == Ok(buffer.len())
+            && rustix::io::pread(&file, &mut *buffer, 0) == Ok(buffer.len())
+    })
+}
+
+/// For file systems without nameless files.
+fn vanishing_file(directory: &Path) -> io::Result<OwnedFd> {
+    let path = directory.join(format!(".direct-io-probe-{}", std::process::id()));
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)?;
+    rustix::fs::unlink(&path)?;
+    Ok(file)
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::fsync(rustix::fs::openat(CWD, directory, flags, Mode::empty())?)?)
+}
+
+impl Vfs for RealVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let descriptor = Arc::new(Descriptor::open(path, mode, self.direct)?);
+        Ok(Arc::new(RealFile { descriptor, engine: self.engine.clone() }))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        rustix::fs::stat(path).is_ok()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::unlink(path)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rustix::fs::rename(from, to)?)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        sync_directory(directory)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        let missing = |path: &&Path| !path.as_os_str().is_empty() && !self.exists(path);
+        let created: Vec<&Path> = directory.ancestors().take_while(missing).collect();
+        std::fs::create_dir_all(directory)?;
+        created.iter().rev().filter_map(|path| path.parent()).try_for_each(sync_directory)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            let path = entry?.path();
+            if path.is_file() {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        let existing = path.ancestors().find(|path| self.exists(path)).unwrap_or(Path::new("."));
+        let volume = rustix::fs::statvfs(existing)?;
+        Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        Ok(Box::new(FileLock::acquire(path)?))
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+}
+
+struct RealFile {
+    descriptor: Arc<Descriptor>,
+    engine: Arc<dyn Engine>,
+}
+
+impl RealFile {
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        loop {
+            let file = self.descriptor.control();
+            match rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from) {
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return self.write_zeros(from, to),
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    fn write_zeros(&self, mut from: u64, to: u64) -> io::Result<()> {
+        let zeros = IoBuffer::zeroed(ZEROS);
+        while from < to {
+            // Up to an aligned offset, so that all but the ends can bypass the cache.
+            let len = (ZEROS as u64 - from % ZEROS as u64).min(to - from);
+            self.descriptor.write_all_at(from, &zeros[..len as usize])?;
+            from += len;
+        }
+        Ok(())
+    }
+}
+
+impl File for RealFile {
+    fn path(&self) -> &Path {
+        self.descriptor.path()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _reason: IoReason) -> io::Result<()> {
+        self.descriptor.read_exact_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
+        self.descriptor.write_all_at(offset, data)
+    }
+
+    fn submit(&self, batch: Vec<Transfer>) {
+        if !batch.is_empty() {
+            self.engine.submit(&self.descriptor, batch);
+        }
+    }
+
+    fn sync(&self, _reason: IoReason) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(self.descriptor.control())?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.descriptor.len()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        let old = self.len()?;
+        if len < old {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if len == old {
+            return Ok(());
+        }
+        self.reserve(old, len).inspect_err(|_| {
+            // Best effort: the first error is the one to report.
+            let _ = rustix::fs::ftruncate(self.descriptor.control(), old);
+        })
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        if len > self.len()? {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(rustix::fs::ftruncate(self.descriptor.control(), len)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;
