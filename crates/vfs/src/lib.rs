@@ -6,8 +6,10 @@
 
 mod buffer;
 mod clock;
+mod counted;
 mod descriptor;
 mod engine;
+mod fault;
 mod file;
 mod lock;
 mod pool;
@@ -17,6 +19,8 @@ mod uring;
 
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
+pub use counted::{CountedVfs, IoCount, IoCounters, IoOperation, IoSnapshot};
+pub use fault::{Fault, FaultEffect, FaultTarget, FaultVfs};
 pub use file::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
 pub use sim::{CrashOptions, SimVfs, is_power_off};
