@@ -142,7 +142,9 @@ impl ColumnDefinition {
         if self.flags.contains(ColumnFlags::AUTO_INCREMENT) && (!counts || sparse) {
             return Err(usage("this type does not auto-increment"));
         }
-        if self.kind.is_text() && ![CodePage::UNICODE, CodePage::WESTERN, CodePage::ASCII].contains(&self.code_page) {
+        if self.kind.is_text()
+            && ![CodePage::UNICODE, CodePage::WESTERN, CodePage::ASCII].contains(&self.code_page)
+        {
             return Err(usage("code pages of text are 1200, 1252 and 20127"));
         }
         let mut column = Column::new(*place, &self.name, self.kind, size);

@@ -12,7 +12,11 @@ use crate::versions::View;
 use crate::{Error, Result};
 
 /// Stores a value under a new number.
-pub(super) fn store(session: &mut ActiveTransaction, state: &TableState, value: &[u8]) -> Result<LongValueId> {
+pub(super) fn store(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    value: &[u8],
+) -> Result<LongValueId> {
     let tree = long_value_tree(&state.tree.db, state)?;
     let size = u32::try_from(value.len()).ok().filter(|size| *size <= i32::MAX as u32);
     let size = size.ok_or_else(|| Error::Usage("a value has at most 2147483647 bytes".to_string()))?;
@@ -71,7 +75,9 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
 
 fn tree(state: &TableState) -> Result<&Arc<Tree>> {
     state.long_values.get().ok_or_else(|| {
-        state.tree.damaged(state.tree.root, "a record refers to a long value, and the table has no tree for them")
+        state
+            .tree
+            .damaged(state.tree.root, "a record refers to a long value, and the table has no tree for them")
     })
 }
 

@@ -233,7 +233,11 @@ impl Table {
         }
         let parts: Vec<KeyPart<'_>> = raw
             .iter()
-            .map(|(column, value, descending)| KeyPart { column, value: value.as_deref(), descending: *descending })
+            .map(|(column, value, descending)| KeyPart {
+                column,
+                value: value.as_deref(),
+                descending: *descending,
+            })
             .collect();
         Ok(normalise(&parts, index.key_limits(), index.flags).map_err(|e| usage(&e))?.bytes)
     }

@@ -8,7 +8,8 @@ use ese_format::key::{self, Key};
 use ese_format::long_value::LongValueId;
 use ese_format::page::NodeFlags;
 use ese_format::record::{
-    Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record, RecordBuilder, RecordError, Value, record_limit,
+    Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record, RecordBuilder, RecordError, Value,
+    record_limit,
 };
 
 use super::{TableState, long_values};
@@ -103,7 +104,9 @@ pub(super) fn replace(
         if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
             let key = key::primary_key(&state.schema, index, &after, &mut source(state, &view, index));
             if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
-                return Err(Error::Usage("replace must not change the primary key; delete and insert".to_string()));
+                return Err(Error::Usage(
+                    "replace must not change the primary key; delete and insert".to_string(),
+                ));
             }
         }
         // The keys before need the long values that are removed below.
@@ -231,9 +234,13 @@ fn encode<'t>(state: &'t TableState, row: &[(ColumnId, Value)]) -> Result<Vec<Ra
     row.iter()
         .map(|(id, value)| {
             let column = state.schema.column(*id).ok_or_else(|| usage(&RecordError::UnknownColumn(*id)))?;
-            let raw = value.encode(column).map_err(|e| Error::Usage(format!("column {:?}: {e}", column.name)))?;
+            let raw =
+                value.encode(column).map_err(|e| Error::Usage(format!("column {:?}: {e}", column.name)))?;
             if raw.as_ref().is_some_and(|raw| column.size > 0 && raw.len() > column.size as usize) {
-                return Err(Error::Usage(format!("column {:?} has at most {} bytes", column.name, column.size)));
+                return Err(Error::Usage(format!(
+                    "column {:?} has at most {} bytes",
+                    column.name, column.size
+                )));
             }
             if raw.is_none() && column.flags.contains(ColumnFlags::NOT_NULL) {
                 return Err(usage(&RecordError::NullNotAllowed(*id)));

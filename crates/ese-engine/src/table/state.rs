@@ -47,9 +47,9 @@ impl TableState {
             }
             Ok(tree)
         };
-        let indexes = schema.secondary_indexes().map(|index| {
-            Ok(IndexState { index: index.clone(), tree: open(index.tree, index.root)? })
-        });
+        let indexes = schema
+            .secondary_indexes()
+            .map(|index| Ok(IndexState { index: index.clone(), tree: open(index.tree, index.root)? }));
         let indexes = indexes.collect::<Result<_>>()?;
         let long_values = OnceLock::new();
         if let Some((id, root)) = schema.long_values {
@@ -76,7 +76,10 @@ impl TableState {
     /// Fails if the trees may not be touched any more.
     pub fn check(&self) -> Result<()> {
         match self.gone.load(Ordering::Acquire) {
-            true => Err(Error::Usage(format!("table {:?}: its definition changed; open it again", self.schema.name))),
+            true => Err(Error::Usage(format!(
+                "table {:?}: its definition changed; open it again",
+                self.schema.name
+            ))),
             false => Ok(()),
         }
     }
@@ -109,9 +112,9 @@ impl TableState {
                 key.try_into().map_or(0, u32::from_be_bytes)
             }
         };
-        let next = before.checked_add(1).ok_or_else(|| {
-            Error::Usage(format!("table {:?} is out of record numbers", self.schema.name))
-        })?;
+        let next = before
+            .checked_add(1)
+            .ok_or_else(|| Error::Usage(format!("table {:?} is out of record numbers", self.schema.name)))?;
         *last = Some(next);
         Ok(next.to_be_bytes())
     }
@@ -128,9 +131,10 @@ impl TableState {
             Some(before) => before,
             None => self.highest_increment(column)?,
         };
-        let next = before.checked_add(1).filter(|next| fits(column.kind, *next)).ok_or_else(|| {
-            Error::Usage(format!("column {:?} has reached its highest value", column.name))
-        })?;
+        let next = before
+            .checked_add(1)
+            .filter(|next| fits(column.kind, *next))
+            .ok_or_else(|| Error::Usage(format!("column {:?} has reached its highest value", column.name)))?;
         *last = Some(next);
         let bytes = next.to_le_bytes();
         Ok(bytes[..column.stored_size().min(8)].to_vec())

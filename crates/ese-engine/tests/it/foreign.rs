@@ -1,0 +1,72 @@
+//! Databases written by Windows: read whole, changed, and found sound afterwards.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::{CommitMode, Error, Instance, InstanceOptions};
+use ese_format::PageSize;
+use ese_format::record::{ColumnFlags, ColumnType, Value};
+use testkit::corpus::Corpus;
+use vfs::{SimVfs, Vfs};
+
+#[test]
+fn real_databases_are_read_and_changed() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let (mut attached, mut changed) = (0, 0);
+    for file in corpus.databases().filter(|file| file.size < 20 << 20) {
+        let bytes = corpus.read(&file.name);
+        let size = bytes.get(236..240).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes);
+        let Some(size) = size.and_then(PageSize::new).filter(|size| *size >= PageSize::KIB_4) else { continue };
+        let disk = SimVfs::new();
+        let path = Path::new("/db/real.edb");
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        vfs.create_directory(Path::new("/db")).unwrap();
+        vfs.create_directory(Path::new("/log")).unwrap();
+        disk.put(path, &bytes);
+        let before = check_database(&disk, path, &CheckOptions::default());
+        if !before.as_ref().is_ok_and(|report| report.is_sound()) {
+            continue;
+        }
+        let cache = Cache::new(CacheOptions::new(256 * size.bytes(), size, vfs.clock()));
+        let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+        options.threads = false;
+        let instance = Instance::open(options).unwrap();
+        // Databases of other format versions and dirty ones are refused.
+        let Ok(db) = instance.attach(path, 64) else { continue };
+        attached += 1;
+        let mut s = instance.session();
+        for name in s.tables(&db).unwrap() {
+            let mut table = s.open_table(&db, &name).unwrap();
+            let columns: Vec<_> = table.schema().columns.clone();
+            let mut found = table.first(&mut s).unwrap();
+            while found {
+                match table.row(&mut s) {
+                    Ok(row) => assert_eq!(row.len(), columns.len()),
+                    Err(Error::Usage(what)) => assert!(what.contains("encrypted"), "{what}"),
+                    Err(error) => panic!("{}: {name}: {error}", file.name),
+                }
+                found = table.next(&mut s).unwrap();
+            }
+            let plain = |flags: ColumnFlags| !flags.intersects(ColumnFlags::MULTI_VALUED | ColumnFlags::ENCRYPTED);
+            let long = columns.iter().find(|one| one.kind == ColumnType::LongBinary && plain(one.flags));
+            let Some(long) = long.filter(|_| table.first(&mut s).unwrap()) else { continue };
+            s.begin().unwrap();
+            let value = Value::Binary((0..30_000u32).flat_map(u32::to_be_bytes).collect());
+            table.replace(&mut s, &[(long.id, value.clone())]).unwrap();
+            assert_eq!(table.get(&mut s, long.id).unwrap(), value);
+            s.commit(CommitMode::Lazy).unwrap();
+            assert!(table.last(&mut s).unwrap());
+            s.begin().unwrap();
+            table.delete(&mut s).unwrap();
+            s.commit(CommitMode::Lazy).unwrap();
+            changed += 1;
+        }
+        drop((s, db));
+        instance.shutdown().unwrap();
+        let report = check_database(&disk, path, &CheckOptions::default()).unwrap();
+        assert!(report.is_sound(), "{}: {:#?}", file.name, report.errors().collect::<Vec<_>>());
+    }
+    assert!(attached > 3 && changed > 0, "{attached} attached, {changed} changed");
+}

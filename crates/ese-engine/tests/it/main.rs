@@ -1,0 +1,4 @@
+//! The engine through its public API, on a simulated disk; judged by models and by `ese-check`.
+
+mod foreign;
+mod tables;
