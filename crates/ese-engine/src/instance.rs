@@ -19,10 +19,9 @@ use parking_lot::{Condvar, Mutex};
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode, Vfs};
+use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
-use crate::cache::Cache;
-use crate::catalog::initial_pages;
+use crate::catalog::{FIRST_OWN_PROCID, initial_pages};
 use crate::checkpoint::Checkpointer;
 use crate::core::Core;
 use crate::database::{self, Database};
@@ -115,9 +114,12 @@ impl Instance {
 
     /// A session for one thread.
     pub fn session(&self) -> Session {
-        let procid = self.next_procid.fetch_add(1, Ordering::Relaxed);
-        // 0 is the system's own; numbers repeat only after 65535 sessions, long after the first ones ended.
-        let procid = if procid == 0 { self.next_procid.fetch_add(1, Ordering::Relaxed) } else { procid };
+        let mut procid = 0;
+        // 0 and the highest are the engine's own; numbers repeat only after 65519 sessions, long after the first
+        // ones ended.
+        while procid == 0 || procid >= FIRST_OWN_PROCID {
+            procid = self.next_procid.fetch_add(1, Ordering::Relaxed);
+        }
         Session::new(self.core.clone(), procid)
     }
 
@@ -396,7 +398,7 @@ impl Drop for Instance {
         for database in self.core.databases() {
             database.forget_trees();
             if !self.closed.load(Ordering::Acquire) {
-                let _ = self.core.cache.abandon(database.file_id);
+                let _ = self.core.cache.discard(database.file_id);
             }
             self.core.remove_database(database.file_id);
         }

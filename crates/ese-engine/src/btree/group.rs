@@ -166,12 +166,13 @@ impl AtomicGroup {
         self.on_commit.push(Box::new(action));
     }
 
-    /// Lets before-images that wait for `from` to be written also wait for `to`, where the nodes go.
-    pub fn share_deferred_undo(&mut self, from: PageNumber, to: PageNumber) -> Attempt<()> {
-        let (from, to) = (self.slot(from)?, self.slot(to)?);
-        let waiting = self.pages[from].latch.deferred_undo().to_vec();
-        for undo in waiting {
-            self.pages[to].latch.defer_undo(undo);
+    /// Logs the before-images that wait for `page` to be written, because its nodes are about to move to another
+    /// page. From then on the two pages reach the disk independently, and redo of an Undo record for a node on the
+    /// one may find the change to be undone already on the other.
+    pub fn log_deferred_undo(&mut self, page: PageNumber) -> Attempt<()> {
+        let slot = self.slot(page)?;
+        for undo in self.pages[slot].latch.undo_to_share() {
+            undo.log()?;
         }
         Ok(())
     }

@@ -272,15 +272,13 @@ impl Tree {
             before_image: Vec::new(),
         };
         if moves {
+            group.log_deferred_undo(source)?;
             record.set_before_page(&before, self.db.page_size);
         }
         let failed = |what| Stop::Failed(self.damaged(source, what));
         if let Some(right) = right {
             let size = self.db.page_size;
             apply::merge_right(group.bytes_mut(right)?, size, &page, &record).map_err(failed)?;
-            if moves {
-                group.share_deferred_undo(source, right)?;
-            }
         }
         if let Some(left) = left {
             apply::merge_left(&mut group.page_mut(left)?, &record);

@@ -12,6 +12,8 @@ pub(crate) mod group;
 mod merge;
 mod room;
 pub(crate) mod split;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use cursor::{Seek, TreeCursor};

@@ -246,7 +246,7 @@ fn finish(
     if let Some(parent) = target.parent {
         apply::split_parent(&mut group.page_mut(parent)?, &record).map_err(misfit)?;
     }
-    group.share_deferred_undo(target.page, target.new)?;
+    group.log_deferred_undo(target.page)?;
     group.stamp(time, &[Some(target.page), target.right, target.parent])?;
     group.record(LogRecord::Split2(record));
     Ok(())

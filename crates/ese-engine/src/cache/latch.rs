@@ -159,6 +159,12 @@ impl WriteLatch {
         &self.body.undo
     }
 
+    /// The same, with what a writer of the page is logging at this moment.
+    pub fn undo_to_share(&self) -> Vec<Arc<dyn DeferredUndo>> {
+        let owed = self.page.frame.owed_undo.lock();
+        self.body.undo.iter().chain(owed.iter()).cloned().collect()
+    }
+
     /// Takes the deferred undo off the page: to log it, or to move it with its node to another page.
     pub fn take_deferred_undo(&mut self) -> Vec<Arc<dyn DeferredUndo>> {
         self.page.frame.has_undo.store(false, Ordering::Release);

@@ -44,7 +44,7 @@ pub use latch::{PinnedPage, ReadLatch, WriteLatch};
 pub use options::CacheOptions;
 pub use page_cache::Cache;
 pub use page_key::{FileId, PageKey};
-pub use write_ahead::{DeferredUndo, WriteAhead};
+pub use write_ahead::{DeferredUndo, Protection, WriteAhead};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! What the cache asks of the log, so that no page reaches the disk before the log that explains it.
 
-use ese_format::LogPosition;
+use ese_format::{LogPosition, PageNumber};
 
 use crate::Result;
 
@@ -12,7 +12,19 @@ pub trait WriteAhead: Send + Sync {
     fn flush(&self, upto: LogPosition) -> Result<()>;
     /// Asks for the same without waiting.
     fn request(&self, upto: LogPosition);
+    /// Called with sealed page images before they are written in place, without latches. Whatever it returns is
+    /// dropped when the writes have completed. The default trusts the device to write pages as a whole.
+    fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<Option<Protection>> {
+        Ok(None)
+    }
+    /// Most pages that [`WriteAhead::protect`] takes at once.
+    fn batch_limit(&self) -> usize {
+        usize::MAX
+    }
 }
+
+/// Held while page images are on their way to their place.
+pub type Protection = Box<dyn Send + Sync>;
 
 /// A change whose before-image is not in the log yet. It hangs on the page, because only writing the page before
 /// the transaction ends makes it necessary to log it. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.

@@ -12,13 +12,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ese_format::LogPosition;
+use ese_format::{LogPosition, PageNumber};
 use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::files::{Attached, Books, InFlight};
-use super::{Cache, PinnedPage, ReadLatch};
+use super::{Cache, PinnedPage, Protection, ReadLatch};
 use crate::{Error, Result};
 
 /// Where the flags stand in a page.
@@ -89,7 +89,7 @@ impl Cache {
             self.satisfy_log(&attached, &mut claims, ahead)?;
             let mut claims = claims.into_iter().peekable();
             while claims.peek().is_some() {
-                let room = self.books.copies.reserve(claims.len());
+                let room = self.books.copies.reserve(claims.len().min(attached.wal.batch_limit()));
                 let chunk = claims.by_ref().take(room).collect();
                 started += self.write_chunk(&attached, chunk, room, why, ended);
             }
@@ -182,8 +182,24 @@ impl Cache {
         self.count(why, count, runs.len());
         ended.begin(count);
         attached.in_flight.begin(runs.len());
-        let transfers = runs.into_iter().map(|run| self.transfer(run, attached, why, ended)).collect();
-        attached.file.submit(transfers);
+        let images: Vec<(PageNumber, &[u8])> = runs
+            .iter()
+            .flat_map(|run| run.pages.iter().zip(run.buffer.chunks_exact(page_bytes)))
+            .map(|(page, copy)| (page.key().page, copy))
+            .collect();
+        match attached.wal.protect(&images) {
+            Ok(protection) => {
+                let protection = Arc::new(protection);
+                let transfer = |run| self.transfer(run, attached, why, ended, protection.clone());
+                attached.file.submit(runs.into_iter().map(transfer).collect());
+            }
+            Err(error) => {
+                for Run { pages, buffer } in runs {
+                    let failed = Err(io::Error::other(error.to_string()));
+                    completed(&self.books, attached, pages, why, ended, failed, buffer);
+                }
+            }
+        }
         count
     }
 
@@ -200,11 +216,21 @@ impl Cache {
         tallies.coalesced_written.add(pages - runs);
     }
 
-    fn transfer(&self, run: Run, attached: &Arc<Attached>, why: Why, ended: &Arc<InFlight>) -> Transfer {
+    fn transfer(
+        &self,
+        run: Run,
+        attached: &Arc<Attached>,
+        why: Why,
+        ended: &Arc<InFlight>,
+        protection: Arc<Option<Protection>>,
+    ) -> Transfer {
         let Run { pages, buffer } = run;
         let offset = pages.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
         let (books, attached, ended) = (self.books.clone(), attached.clone(), ended.clone());
-        let done = move |result, buffer| completed(&books, &attached, pages, why, &ended, result, buffer);
+        let done = move |result, buffer| {
+            drop(protection);
+            completed(&books, &attached, pages, why, &ended, result, buffer);
+        };
         let reason = if why == Why::Eviction { IoReason::EvictionWrite } else { IoReason::CheckpointWrite };
         Transfer { kind: TransferKind::Write, offset, buffer, reason, done: Box::new(done) }
     }

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 const SMALL_TREE: u32 = 3;
 
 /// Session number of the engine's own transactions in a database; sessions of users have lower ones.
-const FIRST_OWN_PROCID: u16 = 0xfff0;
+pub(crate) const FIRST_OWN_PROCID: u16 = 0xfff0;
 
 /// Creates a table with its indexes; returns its tree.
 pub(crate) fn create_table(

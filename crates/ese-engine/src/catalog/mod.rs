@@ -11,7 +11,7 @@ mod change;
 mod initial;
 mod read;
 
-pub(crate) use change::{create_index, create_table, long_value_tree};
+pub(crate) use change::{FIRST_OWN_PROCID, create_index, create_table, long_value_tree};
 pub(crate) use initial::initial_pages;
 pub(crate) use read::{find, names};
 

@@ -15,7 +15,6 @@ use vfs::{File, IoBuffer, IoReason, OpenMode};
 use crate::core::Core;
 use crate::database::Database;
 use crate::double_write::{self, DoubleWrite};
-use crate::instance::detach;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 

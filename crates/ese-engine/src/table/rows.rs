@@ -57,7 +57,8 @@ pub(super) fn insert(
             None => values.push((column, Some(state.next_increment(column)?))),
         }
     }
-    statement(session, !state.indexes.is_empty() || has_long_columns(state), |session| {
+    let long = values.iter().any(|(column, value)| column.kind.is_long() && value.is_some());
+    statement(session, !state.indexes.is_empty() || long, |session| {
         let size = state.tree.db.page_size;
         let builder = RecordBuilder::new(&state.schema.columns, size);
         let bytes = build(session, state, builder, &values, None)?;

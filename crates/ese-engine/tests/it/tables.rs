@@ -28,13 +28,17 @@ struct World {
 }
 
 fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
+    open_with(disk, size, false)
+}
+
+fn open_with(disk: &SimVfs, size: PageSize, threads: bool) -> Arc<Instance> {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     for directory in ["/db", "/log"] {
         vfs.create_directory(Path::new(directory)).unwrap();
     }
     let cache = Cache::new(CacheOptions::new(512 * size.bytes(), size, vfs.clock()));
     let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
-    options.threads = false;
+    options.threads = threads;
     options.seed = Some(1);
     Instance::open(options).unwrap()
 }
@@ -487,4 +491,42 @@ fn definitions_are_transactional() {
     assert_eq!(ids, [17, 107, 197, 287, 377]);
     drop((table, s, other));
     world.end();
+}
+
+#[test]
+fn sessions_on_threads_lose_nothing() {
+    const EACH: i32 = 400;
+    let disk = SimVfs::new();
+    let instance = open_with(&disk, PageSize::KIB_4, true);
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let mut s = instance.session();
+    in_transaction(&mut s, |s| s.create_table(&db, &definition()).unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (mut s, db) = (instance.session(), db.clone());
+            scope.spawn(move || {
+                let mut rng = ChaCha8Rng::seed_from_u64(thread as u64);
+                let mut table = s.open_table(&db, "Things").unwrap();
+                let columns = Columns::of(&table);
+                for n in 0..EACH {
+                    let mut values = columns.values(&random_row(&mut rng, PageSize::KIB_4));
+                    values.push((columns.id, Value::Long(n * 4 + thread)));
+                    in_transaction(&mut s, |s| table.insert(s, &values).unwrap());
+                    if n % 3 == 0 {
+                        let id = Value::Long(rng.random_range(0..=n) * 4 + thread);
+                        let row = random_row(&mut rng, PageSize::KIB_4);
+                        assert!(table.seek(&mut s, &[id], Seek::Equal).unwrap());
+                        in_transaction(&mut s, |s| table.replace(s, &columns.values(&row)).unwrap());
+                    }
+                }
+            });
+        }
+    });
+    let mut table = s.open_table(&db, "Things").unwrap();
+    let columns = Columns::of(&table);
+    let model = contents(&mut table, &mut s, &columns);
+    assert!(model.keys().copied().eq(0..4 * EACH));
+    check_indexes(&mut table, &mut s, &columns, &model);
+    drop((table, s));
+    World { disk, instance, db }.end();
 }

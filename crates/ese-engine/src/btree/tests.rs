@@ -1,0 +1,314 @@
+//! Trees against an ordered map: random changes, rollbacks, power cuts, on a simulated disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_format::page::{Page, PageFlags};
+use ese_format::{PageNumber, PageSize};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use vfs::{CrashOptions, SimVfs, Vfs};
+
+use super::{Seek, Tree, TreeCursor};
+use crate::cache::{Cache, CacheOptions};
+use crate::database::Database;
+use crate::session::ActiveTransaction;
+use crate::versions::View;
+use crate::{CreateOptions, Error, Instance, InstanceOptions};
+
+const DB: &str = "/db/test.edb";
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<Arc<Instance>> {
+    let disk: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    for directory in ["/db", "/log"] {
+        disk.create_directory(Path::new(directory)).unwrap();
+    }
+    let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, disk.clock()));
+    let mut options = InstanceOptions::new(disk, "/log".into(), cache);
+    options.threads = false;
+    options.log_file_size = 128 << 10;
+    options.checkpoint_depth = 256 << 10;
+    options.seed = Some(7);
+    Instance::open(options)
+}
+
+fn create_tree(instance: &Instance, db: &Arc<Database>, kind: PageFlags) -> Arc<Tree> {
+    let mut session = ActiveTransaction::new(instance.core().clone(), 900);
+    session.begin().unwrap();
+    let tree = session.create_tree(db, PageNumber::fixed(1), kind, 3).unwrap();
+    session.commit().unwrap();
+    tree
+}
+
+fn contents(tree: &Arc<Tree>, view: &View) -> Model {
+    let mut cursor = TreeCursor::new(tree.clone());
+    let mut all = Model::new();
+    let mut found = cursor.first(view).unwrap();
+    while found {
+        let bookmark = cursor.bookmark().unwrap();
+        let fresh = all.insert(bookmark.bytes().to_vec(), cursor.data().to_vec()).is_none();
+        assert!(fresh, "a key came twice");
+        found = cursor.next(view).unwrap();
+    }
+    let mut back = Vec::new();
+    let mut found = cursor.last(view).unwrap();
+    while found {
+        back.push(cursor.bookmark().unwrap().bytes().to_vec());
+        found = cursor.previous(view).unwrap();
+    }
+    back.reverse();
+    assert_eq!(back, all.keys().cloned().collect::<Vec<_>>(), "backwards differs from forwards");
+    all
+}
+
+fn random_key(rng: &mut ChaCha8Rng, space: u32) -> Vec<u8> {
+    let n = rng.random_range(0..space);
+    let mut key = b"prefix".to_vec();
+    key.extend_from_slice(&n.to_be_bytes());
+    if n % 3 == 0 {
+        key.extend(std::iter::repeat_n(b'x', (n % 40) as usize));
+    }
+    key
+}
+
+fn random_data(rng: &mut ChaCha8Rng, largest: usize) -> Vec<u8> {
+    let len = if rng.random_bool(0.1) { rng.random_range(0..largest) } else { rng.random_range(0..200) };
+    (0..len + 1).map(|_| rng.random()).collect()
+}
+
+/// One random transaction; the model follows. Returns whether it committed.
+fn transaction(
+    tree: &Arc<Tree>,
+    session: &mut ActiveTransaction,
+    model: &mut Model,
+    rng: &mut ChaCha8Rng,
+    space: u32,
+    largest: usize,
+) -> crate::Result<bool> {
+    let before = model.clone();
+    session.begin()?;
+    let mut nested: Vec<Model> = Vec::new();
+    for _ in 0..rng.random_range(1..24) {
+        let key = random_key(rng, space);
+        let data = random_data(rng, largest);
+        match rng.random_range(0..100) {
+            0..45 => match tree.insert(session, &key, &data) {
+                Ok(()) => assert!(model.insert(key, data).is_none()),
+                Err(Error::KeyDuplicate) => assert!(model.contains_key(&key)),
+                Err(error) => return Err(error),
+            },
+            45..80 => {
+                let mut cursor = TreeCursor::new(tree.clone());
+                let found = cursor.seek(&session.view(), &key, Seek::GreaterOrEqual)?;
+                let expected = model.range(key..).next().map(|(k, v)| (k.clone(), v.clone()));
+                assert_eq!(found, expected.is_some());
+                if let Some((key, value)) = expected {
+                    assert_eq!(cursor.data(), value);
+                    let bookmark = cursor.bookmark().unwrap().clone();
+                    if rng.random_bool(0.6) {
+                        tree.flag_delete(session, &bookmark)?;
+                        model.remove(&key);
+                    } else {
+                        tree.replace(session, &bookmark, &data)?;
+                        model.insert(key, data);
+                    }
+                }
+            }
+            80..90 if nested.len() < 4 => {
+                session.begin()?;
+                nested.push(model.clone());
+            }
+            90..96 => {
+                if let Some(saved) = nested.pop() {
+                    session.rollback()?;
+                    *model = saved;
+                }
+            }
+            _ => {
+                if nested.pop().is_some() {
+                    session.commit()?;
+                }
+            }
+        }
+    }
+    while nested.pop().is_some() {
+        session.commit()?;
+    }
+    if rng.random_bool(0.2) {
+        session.rollback()?;
+        *model = before;
+        return Ok(false);
+    }
+    session.commit()?;
+    Ok(true)
+}
+
+fn check_structure(tree: &Arc<Tree>) {
+    fn walk(tree: &Tree, page: PageNumber, low: &[u8], high: Option<&[u8]>, leaves: &mut Vec<PageNumber>) {
+        let latch = tree.pin(page).unwrap().read();
+        let view: Page<'_> = tree.view(&latch);
+        assert_eq!(ese_format::page::validate(&latch, tree.db.page_size), Ok(()), "{page:?}");
+        assert_eq!(view.tree(), tree.id);
+        let mut from = low.to_vec();
+        for (line, node) in view.nodes().enumerate() {
+            let key = tree.shape().order_key(&node);
+            if view.is_leaf() {
+                assert!(key >= from && high.is_none_or(|high| key.as_slice() < high), "{page:?} line {line}");
+                from = key;
+                continue;
+            }
+            let last = line + 1 == view.node_count();
+            let to = if node.key_len() == 0 { None } else { Some(node.key_to_vec()) };
+            assert!(!last || to.as_deref() == high, "{page:?}: last entry must repeat the parent's separator");
+            walk(tree, node.child().unwrap(), &from, to.as_deref(), leaves);
+            from = to.unwrap_or_default();
+        }
+        if view.is_leaf() {
+            assert!(page == tree.root || view.node_count() > 0, "{page:?} is empty");
+            leaves.push(page);
+        }
+    }
+    let mut leaves = Vec::new();
+    walk(tree, tree.root, &[], None, &mut leaves);
+    for pair in leaves.windows(2) {
+        let latch = tree.pin(pair[0]).unwrap().read();
+        assert_eq!(tree.view(&latch).next(), Some(pair[1]));
+        let latch = tree.pin(pair[1]).unwrap().read();
+        assert_eq!(tree.view(&latch).prev(), Some(pair[0]));
+    }
+}
+
+fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let instance = open(&SimVfs::new(), size, 64).unwrap();
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let tree = create_tree(&instance, &db, kind);
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    let mut model = Model::new();
+    for round in 0..rounds {
+        // Grow, then shrink: splits first, merges later.
+        let space = if round < rounds / 2 { 4000 } else { 300 };
+        transaction(&tree, &mut session, &mut model, &mut rng, space, size.bytes() / 3).unwrap();
+        if round % 7 == 0 {
+            instance.step().unwrap();
+        }
+        if round % 50 == 0 {
+            check_structure(&tree);
+            assert_eq!(contents(&tree, &session.view()), model);
+        }
+    }
+    // Deleting everything must give every page back.
+    session.begin().unwrap();
+    for key in model.keys() {
+        let mut cursor = TreeCursor::new(tree.clone());
+        assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
+        let bookmark = cursor.bookmark().unwrap().clone();
+        tree.flag_delete(&mut session, &bookmark).unwrap();
+    }
+    session.commit().unwrap();
+    for _ in 0..4 {
+        instance.step().unwrap();
+    }
+    check_structure(&tree);
+    let latch = tree.pin(tree.root).unwrap().read();
+    let root = tree.view(&latch);
+    let waiting = instance.core().cleanup.len();
+    assert!(root.is_leaf() && root.node_count() == 0, "{} nodes, {waiting} waiting", root.node_count());
+    drop(latch);
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn a_tree_agrees_with_an_ordered_map() {
+    for (seed, size) in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32].into_iter().enumerate() {
+        model_run(seed as u64, size, PageFlags::empty(), 400);
+    }
+}
+
+#[test]
+fn power_cuts_lose_nothing_that_was_durable() {
+    for seed in 0..60 {
+        if std::env::var_os("JETCELL_TRACE").is_some() {
+            eprintln!("seed {seed}");
+        }
+        crash_run(seed);
+    }
+}
+
+fn crash_run(seed: u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut disk = SimVfs::new();
+    let size = [PageSize::KIB_4, PageSize::KIB_8][seed as usize % 2];
+    let root;
+    {
+        let instance = open(&disk, size, 48).unwrap();
+        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        root = create_tree(&instance, &db, PageFlags::empty()).root;
+        instance.shutdown().unwrap();
+    }
+    let mut durable = Model::new();
+    for life in 0..4 {
+        let context = format!("seed {seed}, life {life}");
+        let start = disk.operations();
+        let opened = (|| {
+            let instance = open(&disk, size, 48)?;
+            let db = instance.attach(Path::new(DB), 256)?;
+            Ok::<_, Error>((instance, db))
+        })();
+        let (instance, db) = opened.unwrap_or_else(|e| panic!("{context}: recovery failed: {e}"));
+        let tree = db.tree_at(root).unwrap();
+        check_structure(&tree);
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        assert_eq!(contents(&tree, &session.view()), durable, "{context}");
+        // States after each commit since the last one known durable.
+        let mut states = vec![durable.clone()];
+        let mut durable_at = 0;
+        let mut model = durable.clone();
+        disk.stop_after(disk.operations() - start.min(0) + rng.random_range(1..400));
+        for round in 0..400 {
+            match transaction(&tree, &mut session, &mut model, &mut rng, 1500, size.bytes() / 3) {
+                Ok(true) => states.push(model.clone()),
+                Ok(false) => {}
+                Err(_) => break,
+            }
+            let flushed = match rng.random_range(0..10) {
+                0..3 => instance.flush().is_ok(),
+                3..6 => {
+                    if instance.step().is_err() {
+                        break;
+                    }
+                    false
+                }
+                _ => false,
+            };
+            if flushed {
+                durable_at = states.len() - 1;
+            }
+            let _ = round;
+        }
+        drop(session);
+        drop(tree);
+        drop(db);
+        drop(instance);
+        disk = if rng.random_bool(0.3) { disk.process_kill() } else { disk.crash(rng.random(), CrashOptions::default()) };
+        // Recovery decides which of the states since the last durable one it is; crash it as well sometimes.
+        if rng.random_bool(0.5) {
+            disk.stop_after(rng.random_range(1..60));
+            let _ = open(&disk, size, 48);
+            disk = disk.crash(rng.random(), CrashOptions::default());
+        }
+        let instance = open(&disk, size, 48).unwrap_or_else(|e| panic!("{context}: recovery failed: {e}"));
+        let db = instance.attach(Path::new(DB), 256).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let tree = db.tree_at(root).unwrap();
+        let found = contents(&tree, &View::latest());
+        let which = states.iter().rposition(|state| *state == found);
+        let which = which.unwrap_or_else(|| panic!("{context}: no committed state looks like that"));
+        assert!(which >= durable_at, "{context}: durable commits are lost");
+        check_structure(&tree);
+        durable = found;
+        drop((tree, db));
+        instance.shutdown().unwrap();
+    }
+}
