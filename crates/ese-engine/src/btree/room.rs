@@ -56,7 +56,12 @@ impl Tree {
                     return Ok(Step::Ready);
                 }
                 let incoming = Incoming { line, key, data };
-                let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, Some(incoming)).ok_or_else(|| too_large(data))?;
+                let shape = self.shape();
+                let with = split::choose_cut(&shape, &page, self.db.page_size, Some(incoming));
+                // A large node between others may fit on neither side: then the page is cut where the node belongs,
+                // and the next round gives it a page of its own.
+                let alone = with.is_none();
+                let cut = with.or_else(|| split::cut_at(&shape, &page, line)).ok_or_else(|| too_large(data))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {
                     return Ok(Step::Split(path.len() - 2));
@@ -66,6 +71,9 @@ impl Tree {
                 }
                 let new = space.take_page(group, &trees)?;
                 split::split_page(group, &self.shape(), parent, leaf, new, &cut)?;
+                if alone {
+                    return Ok(Step::Again);
+                }
                 let (page, line) = if cut.incoming_right { (new, line - cut.line) } else { (leaf, line) };
                 prologue.iter().for_each(|record| group.record(record.clone()));
                 self.insert_versioned(group, page, line, key, data, &version)?;

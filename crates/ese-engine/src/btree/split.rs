@@ -116,6 +116,15 @@ pub(crate) fn choose_cut(
     None
 }
 
+/// A cut right before `line`, without regard to sizes.
+pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut> {
+    if line == 0 || line >= page.node_count() {
+        return None;
+    }
+    let separator = separator_at(shape, page, line, None, false)?;
+    Some(Cut { line, incoming_right: false, separator, append: false })
+}
+
 /// The parent's key between the nodes before `line` and those from it on, the incoming node included.
 fn separator_at(
     shape: &Shape,

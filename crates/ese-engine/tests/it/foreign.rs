@@ -18,7 +18,9 @@ fn real_databases_are_read_and_changed() {
     for file in corpus.databases().filter(|file| file.size < 20 << 20) {
         let bytes = corpus.read(&file.name);
         let size = bytes.get(236..240).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes);
-        let Some(size) = size.and_then(PageSize::new).filter(|size| *size >= PageSize::KIB_4) else { continue };
+        let Some(size) = size.and_then(PageSize::new).filter(|size| *size >= PageSize::KIB_4) else {
+            continue;
+        };
         let disk = SimVfs::new();
         let path = Path::new("/db/real.edb");
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -49,7 +51,8 @@ fn real_databases_are_read_and_changed() {
                 }
                 found = table.next(&mut s).unwrap();
             }
-            let plain = |flags: ColumnFlags| !flags.intersects(ColumnFlags::MULTI_VALUED | ColumnFlags::ENCRYPTED);
+            let plain =
+                |flags: ColumnFlags| !flags.intersects(ColumnFlags::MULTI_VALUED | ColumnFlags::ENCRYPTED);
             let long = columns.iter().find(|one| one.kind == ColumnType::LongBinary && plain(one.flags));
             let Some(long) = long.filter(|_| table.first(&mut s).unwrap()) else { continue };
             s.begin().unwrap();
