@@ -26,3 +26,5 @@ pub mod versions;
 pub use error::{Error, Result};
 pub use instance::Instance;
 pub use options::{CreateOptions, InstanceOptions};
+pub use session::{CommitId, CommitMode, Session};
+pub use table::{ColumnDefinition, IndexDefinition, Table, TableDefinition};

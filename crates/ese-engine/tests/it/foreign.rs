@@ -62,8 +62,14 @@ fn real_databases_are_read_and_changed() {
             s.commit(CommitMode::Lazy).unwrap();
             assert!(table.last(&mut s).unwrap());
             s.begin().unwrap();
-            table.delete(&mut s).unwrap();
-            s.commit(CommitMode::Lazy).unwrap();
+            match table.delete(&mut s) {
+                Ok(()) => {
+                    s.commit(CommitMode::Lazy).unwrap();
+                }
+                // Its entry in an index on Unicode text cannot be found without Windows' tables.
+                Err(Error::Usage(what)) if what.contains("sort tables") => s.rollback().unwrap(),
+                Err(error) => panic!("{}: {name}: {error}", file.name),
+            }
             changed += 1;
         }
         drop((s, db));
