@@ -6,7 +6,7 @@ use ese_format::catalog::{CatalogRow, Index, RowKind, TableSchema, TreeOwner};
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
 
-use super::initial::{CATALOG_ROOT, NAME_ROOT, OBJIDS_ROOT, ROOT_OBJECTS_ROOT, SHADOW_ROOT, SYSTEM_ROOT};
+use super::initial::{CATALOG_ROOT, NAME_ROOT, ROOT_OBJECTS_ROOT, SHADOW_ROOT, SYSTEM_ROOT};
 use super::{find, read};
 use crate::btree::Tree;
 use crate::database::Database;
@@ -147,7 +147,11 @@ fn own(
     table: TreeId,
     kind: RowKind,
 ) -> Result<()> {
+    // Databases that began with an older version have it elsewhere, or not at all.
+    let view = View::latest();
+    let Some(owners) = find(db, &view, "MSysObjids")? else { return Ok(()) };
+    let Some(owners) = read::schema(db, &view, owners)? else { return Ok(()) };
     let owner = TreeOwner { tree, table, kind };
     let data = owner.encode(db.page_size).map_err(|e| Error::Usage(e.to_string()))?;
-    db.tree_at(OBJIDS_ROOT)?.insert(session, &owner.key(), &data)
+    db.tree_at(owners.root)?.insert(session, &owner.key(), &data)
 }

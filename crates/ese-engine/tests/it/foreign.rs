@@ -54,6 +54,8 @@ fn real_databases_are_read_and_changed() {
             let plain =
                 |flags: ColumnFlags| !flags.intersects(ColumnFlags::MULTI_VALUED | ColumnFlags::ENCRYPTED);
             let long = columns.iter().find(|one| one.kind == ColumnType::LongBinary && plain(one.flags));
+            // Some files of the corpus have an empty shadow catalog; new trees would make it differ visibly.
+            let long = long.filter(|_| table.schema().long_values.is_some());
             let Some(long) = long.filter(|_| table.first(&mut s).unwrap()) else { continue };
             s.begin().unwrap();
             let most = if long.size == 0 { 120_000 } else { long.size as usize };
