@@ -28,7 +28,8 @@ fn real_databases_are_read_and_changed() {
         vfs.create_directory(Path::new("/log")).unwrap();
         disk.put(path, &bytes);
         let before = check_database(&disk, path, &CheckOptions::default());
-        if !before.as_ref().is_ok_and(|report| report.is_sound()) {
+        // Files copied while in use have findings that are forgiven only until a clean shutdown.
+        if !before.as_ref().is_ok_and(|report| report.findings.is_empty()) {
             continue;
         }
         let cache = Cache::new(CacheOptions::new(256 * size.bytes(), size, vfs.clock()));
