@@ -5,8 +5,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -98,6 +98,9 @@ impl IoCount {
     }
 }
 
+/// Kinds that never occur are not stored: a histogram takes tens of KiB.
+static NOTHING: LazyLock<IoCount> = LazyLock::new(IoCount::default);
+
 const KINDS: usize = IoReason::ALL.len() * IoOperation::ALL.len();
 
 fn kind(reason: IoReason, operation: IoOperation) -> usize {
@@ -107,20 +110,21 @@ fn kind(reason: IoReason, operation: IoOperation) -> usize {
 /// The counts of a [`CountedVfs`] at one moment, or between two.
 #[derive(Clone, Debug)]
 pub struct IoSnapshot {
-    counts: Vec<IoCount>,
+    counts: Vec<Option<IoCount>>,
     in_flight: Vec<u64>,
 }
 
 impl IoSnapshot {
     /// One kind.
     pub fn get(&self, reason: IoReason, operation: IoOperation) -> &IoCount {
-        &self.counts[kind(reason, operation)]
+        self.counts[kind(reason, operation)].as_ref().unwrap_or(&NOTHING)
     }
 
     /// The sum over some reasons.
     pub fn total(&self, reasons: &[IoReason], operation: IoOperation) -> IoCount {
         let mut total = IoCount::default();
-        reasons.iter().for_each(|reason| total.add(self.get(*reason, operation)));
+        let counts = reasons.iter().filter_map(|reason| self.counts[kind(*reason, operation)].as_ref());
+        counts.for_each(|count| total.add(count));
         total
     }
 
@@ -131,20 +135,24 @@ impl IoSnapshot {
 
     /// Operations of any kind that failed.
     pub fn errors(&self) -> u64 {
-        self.counts.iter().map(|count| count.errors).sum()
+        self.counts.iter().flatten().map(|count| count.errors).sum()
     }
 
     /// What happened after `earlier`, an earlier snapshot of the same counters.
     pub fn since(&self, earlier: &IoSnapshot) -> IoSnapshot {
         let pairs = self.counts.iter().zip(&earlier.counts);
-        let counts = pairs.map(|(now, then)| now.since(then)).collect();
+        let counts = pairs.map(|(now, then)| match (now, then) {
+            (Some(now), Some(then)) => Some(now.since(then)),
+            (now, _) => now.clone(),
+        });
+        let counts = counts.collect();
         IoSnapshot { counts, in_flight: self.in_flight.clone() }
     }
 }
 
 /// Counters that threads share; kinds do not contend with each other.
 pub struct IoCounters {
-    counts: Vec<Mutex<IoCount>>,
+    counts: Vec<Mutex<Option<IoCount>>>,
     in_flight: Vec<AtomicU64>,
     clock: Arc<dyn Clock>,
 }
@@ -169,7 +177,7 @@ impl IoCounters {
 
     fn completed(&self, kind: usize, bytes: u64, issued: Duration, failed: bool) {
         let latency = self.clock.monotonic().saturating_sub(issued);
-        self.counts[kind].lock().record(bytes, latency, failed);
+        self.counts[kind].lock().get_or_insert_default().record(bytes, latency, failed);
         self.in_flight[kind].fetch_sub(1, Ordering::Relaxed);
     }
 
