@@ -30,8 +30,7 @@ impl Settled {
         let has_deleted_nodes = done.iter().any(|done| match done {
             // An insert that was rolled back is a node flagged deleted now.
             Done::Node(_, version) => {
-                version.change == Change::FlagDelete
-                    || version.change == Change::Insert && version.transaction.committed().is_none()
+                version.change == Change::FlagDelete || version.change == Change::Insert && version.is_settled()
             }
             Done::Tree(..) => false,
         });
@@ -112,9 +111,13 @@ impl CleanupQueue {
 
 fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber) -> Result<()> {
     let Done::Node(tree, version) = done else { return Ok(()) };
+    if !core.database(tree.db.file_id).is_some_and(|database| Arc::ptr_eq(&database, &tree.db)) {
+        // Recovery met its detach record: the database was clean then.
+        return Ok(());
+    }
     match version.change {
         Change::FlagDelete => tree.remove_deleted(&version.bookmark, Some(version), oldest),
-        Change::Insert if version.transaction.committed().is_none() => {
+        Change::Insert if version.is_settled() => {
             tree.remove_deleted(&version.bookmark, None, oldest)
         }
         _ => {

@@ -9,23 +9,25 @@ use ese_format::log::record::{
 };
 use ese_format::{DbTime, LogPosition, PageNumber};
 
-use super::Tree;
+use super::group::Shape;
 use crate::Result;
 use crate::cache::DeferredUndo;
+use crate::database::Database;
 use crate::log::RecordBatch;
 use crate::versions::{Change, Version};
 
 /// Hangs on a dirty frame until the page is written or the change is settled.
 #[doc(alias = "LRUNDOINFO")]
 pub(crate) struct DeferredBeforeImage {
-    tree: Arc<Tree>,
+    db: Arc<Database>,
+    shape: Shape,
     version: Arc<Version>,
     page: PageNumber,
 }
 
 impl DeferredBeforeImage {
-    pub fn new(tree: Arc<Tree>, version: Arc<Version>, page: PageNumber) -> DeferredBeforeImage {
-        DeferredBeforeImage { tree, version, page }
+    pub fn new(db: Arc<Database>, shape: Shape, version: Arc<Version>, page: PageNumber) -> DeferredBeforeImage {
+        DeferredBeforeImage { db, shape, version, page }
     }
 }
 
@@ -45,18 +47,18 @@ impl DeferredUndo for DeferredBeforeImage {
             node: NodeChange {
                 page: PageChange {
                     procid: 0,
-                    database: DatabaseIdInLog(self.tree.db.log_id),
+                    database: DatabaseIdInLog(self.db.log_id),
                     page: self.page,
                     after: DbTime(0),
                     before: DbTime(0),
                     begin0: self.version.transaction.snapshot as u32,
                     level: self.version.level,
                     line: 0,
-                    flags: self.tree.shape().record_flags() | PageChangeFlags::VERSIONED,
+                    flags: self.shape.record_flags() | PageChangeFlags::VERSIONED,
                 },
                 rceid: self.version.id,
-                root: Some(self.tree.root),
-                tree: self.tree.id,
+                root: Some(self.shape.root),
+                tree: self.shape.id,
             },
             key: self.version.bookmark[..self.version.key_len].to_vec(),
             bookmark_data: self.version.bookmark[self.version.key_len..].to_vec(),
@@ -67,7 +69,7 @@ impl DeferredUndo for DeferredBeforeImage {
         });
         let mut batch = RecordBatch::new();
         batch.push(&record.to_bytes());
-        let end = self.tree.db.core.log().append_privileged(&batch)?.end;
+        let end = self.db.core.log().append_privileged(&batch)?.end;
         *logged = Some(end);
         Ok(*logged)
     }

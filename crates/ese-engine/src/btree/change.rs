@@ -346,7 +346,8 @@ impl Tree {
             core.versions.add((*version).clone());
             if matches!(version.change, Change::Replace { .. } | Change::FlagDelete) {
                 let page = leaf.key().page;
-                leaf.defer_undo(Arc::new(DeferredBeforeImage::new(self.clone(), (*version).clone(), page)));
+                let undo = DeferredBeforeImage::new(self.db.clone(), self.shape(), (*version).clone(), page);
+                leaf.defer_undo(Arc::new(undo));
             }
         }
         Ok(())

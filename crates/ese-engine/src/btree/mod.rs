@@ -4,7 +4,7 @@
 //! Lock order: `Tree::structure`, then `Database::space`, then latches; no latch is held across I/O.
 
 pub(crate) mod apply;
-mod before_image;
+pub(crate) mod before_image;
 pub(crate) mod change;
 mod cursor;
 mod descend;

@@ -116,6 +116,17 @@ impl LogReader {
         })
     }
 
+    /// The same up to `until`, where the stream ended when it was read before; it may have grown since.
+    pub fn read_until(
+        &self,
+        from: LogPosition,
+        until: LogPosition,
+        mut visit: impl FnMut(StoredRecord) -> Result<()>,
+    ) -> Result<()> {
+        self.read_from(from, |record| if record.start < until { visit(record) } else { Ok(()) })?;
+        Ok(())
+    }
+
     fn check_chain(&self, previous: &LoadedLog, log: &LoadedLog) -> Result<()> {
         let generation = log.header.generation;
         let what = if log.header.signature != previous.header.signature {
@@ -140,6 +151,9 @@ impl LogReader {
 
     fn load(&self, generation: Generation, newest: bool) -> Result<LoadedLog> {
         let path = self.files.get(&generation).ok_or_else(|| self.missing(generation))?;
+        // The newest one gets its archive name when the stream goes on while it is read.
+        let archived = self.names.archived(generation);
+        let path = if self.vfs.exists(&archived) { &archived } else { path };
         let failed = |e: std::io::Error| Error::io(path, &e);
         let header = self.header(path)?;
         if header.generation != generation {

@@ -17,10 +17,10 @@ use ese_format::{LogPosition, LogTime, Signature};
 
 use self::attach::Attacher;
 pub(crate) use self::attach::{check_format, read_header};
-use self::redo::Redo;
+use self::redo::{Redo, UndoInfos};
 use crate::core::Core;
 use crate::instance::{append, detach};
-use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, remove_leftovers};
+use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, StoredRecord, remove_leftovers};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
@@ -89,6 +89,8 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         return Ok(Opened { checkpoint_file, checkpoint, signature: fresh, summary });
     };
 
+    // Twice over the log: where it ends must be known before redo, which may have to add to it, and so must the
+    // before-images it holds.
     let (oldest, newest) = reader.range();
     let signature = reader.header_of(newest)?.signature;
     // A checkpoint of another stream, or beyond the logs, is as good as none.
@@ -97,6 +99,17 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     });
     let start = checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
     let start = if start.generation > newest { LogPosition::new(newest.0, u16::MAX, 0) } else { start };
+    let mut infos = UndoInfos::new();
+    let tail = reader.read_from(start, |stored| {
+        if let LogRecord::UndoInfo(info) = decode(&names, &stored)? {
+            infos.insert(info.node.rceid, info);
+        }
+        Ok(())
+    })?;
+    remove_leftovers(&*options.vfs, &names)?;
+    let log = Arc::new(LogStream::resume(log_options, tail)?);
+    start_log(core, log.clone());
+    let mut redo = Redo::new(core.clone(), infos);
     let mut attacher = Attacher::new(core, options);
     match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
         Some(Ok(list)) => attacher.attach_listed(&list, start)?,
@@ -105,15 +118,10 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
             attacher.attach_listed(&list.unwrap_or_default(), start)?;
         }
     }
-    let mut redo = Redo::new(core.clone());
     let mut clean_end = checkpoint.is_some();
     let redo_from = start;
-    let tail = reader.read_from(start, |stored| {
-        let (record, _) = LogRecord::decode(&stored.bytes).map_err(|e| Error::Corrupt {
-            path: names.directory().to_path_buf(),
-            page: None,
-            what: format!("log record at {:?}: {e}", stored.start),
-        })?;
+    reader.read_until(start, log.tip(), |stored| {
+        let record = decode(&names, &stored)?;
         clean_end = match &record {
             LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => true,
             LogRecord::Nop2(_) | LogRecord::Nop => clean_end,
@@ -128,12 +136,9 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     summary.records = redo.records;
     summary.applied = redo.applied;
     summary.torn_pages = attacher.torn_pages;
-    remove_leftovers(&*options.vfs, &names)?;
     let leftovers = redo.finish()?;
     core.transactions.continue_from(leftovers.next_number);
     core.versions.ids_used(leftovers.newest_id);
-    let log = Arc::new(LogStream::resume(log_options, tail)?);
-    start_log(core, log.clone());
     if clean_end && core.databases().is_empty() && leftovers.unfinished.is_empty() {
         return Ok(Opened { checkpoint_file, checkpoint: start, signature, summary });
     }
@@ -167,6 +172,14 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         .map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
     checkpoint_file.write(&written)?;
     Ok(Opened { checkpoint_file, checkpoint: position, signature, summary })
+}
+
+fn decode(names: &LogNames, stored: &StoredRecord) -> Result<LogRecord> {
+    LogRecord::decode(&stored.bytes).map(|(record, _)| record).map_err(|e| Error::Corrupt {
+        path: names.directory().to_path_buf(),
+        page: None,
+        what: format!("log record at {:?}: {e}", stored.start),
+    })
 }
 
 fn start_log(core: &Arc<Core>, log: Arc<LogStream>) {

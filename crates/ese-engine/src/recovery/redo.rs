@@ -7,19 +7,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ese_format::log::record::{
     Insert, LogRecord, Merge, NodeChange, PageChange, PageChangeFlags, Replace, Split, Undo, UndoInfo, operation,
 };
-use ese_format::page::{NodeFlags, Page, PageMut};
+use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, LogPosition, PageNumber};
 use parking_lot::Mutex;
 
 use crate::btree::apply::{self, Applied};
+use crate::btree::before_image::DeferredBeforeImage;
 use crate::btree::change::undo_on_page;
-use crate::cache::PinnedPage;
+use crate::btree::group::Shape;
+use crate::cache::{FileId, PinnedPage, WriteLatch};
 use crate::cleanup::Settled;
 use crate::core::Core;
 use crate::database::Database;
@@ -38,6 +40,24 @@ struct Remembered {
     level: u8,
     change: Change,
     undone: bool,
+    /// The version that hangs on the page until its before-image is logged or it is settled.
+    version: Option<Arc<Version>>,
+}
+
+impl Remembered {
+    fn version_of(&self, file: FileId, transaction: &Arc<Transaction>) -> Version {
+        Version {
+            tree: (file, self.root),
+            bookmark: self.key.clone().into(),
+            key_len: self.key_len,
+            transaction: transaction.clone(),
+            id: self.id,
+            level: self.level,
+            change: self.change.clone(),
+            settled: AtomicBool::new(self.undone),
+            undo_logged: Mutex::new(None),
+        }
+    }
 }
 
 enum Act {
@@ -52,13 +72,16 @@ struct Unfinished {
     acts: Vec<Act>,
 }
 
+/// Before-images and keys that the log holds, by version id: collected before redo, because a record that needs
+/// one may stand before it. ESE: `LRUNDOINFO`.
+pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
+
 /// Redo in progress.
 pub(crate) struct Redo {
     core: Arc<Core>,
+    infos: UndoInfos,
     transactions: BTreeMap<u16, Unfinished>,
     macros: BTreeMap<u16, Vec<(LogPosition, LogPosition, LogRecord)>>,
-    /// Committed deletions whose key is not known yet, by version id.
-    lost: BTreeMap<u32, (Remembered, Arc<Transaction>)>,
     newest_number: u64,
     newest_id: u32,
     /// Records looked at, and page changes that had to be made.
@@ -74,12 +97,12 @@ pub(crate) struct Leftovers {
 }
 
 impl Redo {
-    pub fn new(core: Arc<Core>) -> Redo {
+    pub fn new(core: Arc<Core>, infos: UndoInfos) -> Redo {
         Redo {
             core,
+            infos,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
-            lost: BTreeMap::new(),
             newest_number: 0,
             newest_id: 0,
             records: 0,
@@ -90,6 +113,7 @@ impl Redo {
     /// Takes the next record. Attach, detach and create records are the caller's.
     pub fn record(&mut self, start: LogPosition, end: LogPosition, record: LogRecord) -> Result<()> {
         self.records += 1;
+        if std::env::var_os("XTRACE").is_some() { let p = record.page_change(); eprintln!("R {:?} {} {:?} rceid {:?}", start, record.name(), p.map(|p| (p.procid, p.page, p.before.0, p.after.0, p.line)), record.node_change().map(|n| n.rceid)); }
         match &record {
             LogRecord::MacroBegin(begin) => {
                 self.macros.insert(begin.procid, Vec::new());
@@ -118,6 +142,10 @@ impl Redo {
 
     fn apply(&mut self, start: LogPosition, end: LogPosition, record: &LogRecord) -> Result<()> {
         let at = At { start, end };
+        // Databases that were shut down cleanly later on are not attached: their files have all of this.
+        if record.database().is_some_and(|id| self.attached(id.0).is_none()) {
+            return Ok(());
+        }
         match record {
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
@@ -160,32 +188,34 @@ impl Redo {
             LogRecord::Insert(insert) => self.insert(at, insert),
             LogRecord::FlagInsert(revive) => {
                 let (node, data) = (revive.node, &revive.data);
-                let applied = self.node(at, &node, |page, line| apply::replace(page, line, data, kept(page, line, &node)))?;
-                self.remember(&node, &revive.key, &[], Change::Insert, applied)
+                let latch =
+                    self.node(at, &node, |page, line| apply::replace(page, line, data, kept(page, line, &node)))?;
+                self.remember(&node, Some((revive.key.clone(), revive.key.len())), Change::Insert, latch)
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let (node, data) = (revive.node, &revive.data);
                 let mut old = None;
-                self.node(at, &node, |page, line| {
+                let latch = self.node(at, &node, |page, line| {
                     old = page.as_page().node(line).map(|node| node.data.to_vec());
                     apply::replace(page, line, data, kept(page, line, &node))
                 })?;
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..node };
-                self.remember(&replaced, &revive.key, &[], replaced_from(old), true)?;
-                self.remember(&node, &revive.key, &[], Change::Insert, true)
+                let bookmark = Some((revive.key.clone(), revive.key.len()));
+                self.remember(&replaced, bookmark.clone(), replaced_from(old), latch)?;
+                self.remember(&node, bookmark, Change::Insert, None)
             }
             LogRecord::FlagDelete(delete) => {
                 let node = delete.node;
                 let mut bookmark = None;
                 let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
-                self.node(at, &node, |page, line| {
+                let latch = self.node(at, &node, |page, line| {
                     let flags = kept(page, line, &node) | NodeFlags::DELETED;
                     bookmark = bookmark_at(&page.as_page(), line, unique);
                     page.set_node_flags(line, flags);
                     Ok(())
                 })?;
-                // The record names only the line. If the page has moved on, an UndoInfo record brings the key.
-                self.remember_bookmark(&node, bookmark, Change::FlagDelete)
+                // The record names only the line. If the page has moved on, an UndoInfo record has the key.
+                self.remember(&node, bookmark, Change::FlagDelete, latch)
             }
             LogRecord::Replace(replace) => self.replace(at, replace),
             LogRecord::Delete(delete) => self
@@ -194,7 +224,6 @@ impl Redo {
                     Ok(())
                 })
                 .map(|_| ()),
-            LogRecord::UndoInfo(info) => self.undo_info(info),
             LogRecord::Undo(undo) => self.undo(at, undo),
             LogRecord::SetExternalHeader(set) => self
                 .node(at, &set.node, |page, _| {
@@ -257,49 +286,32 @@ impl Redo {
         let node = insert.node;
         let versioned = node.page.flags.contains(PageChangeFlags::VERSIONED);
         let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-        let applied = self.node(at, &node, |page, line| apply::insert(page, line, insert, flags))?;
+        let latch = self.node(at, &node, |page, line| apply::insert(page, line, insert, flags))?;
         let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
-        let data: &[u8] = if unique { &[] } else { &insert.data };
-        self.remember(&node, &insert.key(), data, Change::Insert, applied)
+        let mut key = insert.key();
+        let key_len = key.len();
+        if !unique {
+            key.extend_from_slice(&insert.data);
+        }
+        self.remember(&node, Some((key, key_len)), Change::Insert, latch)
     }
 
     fn replace(&mut self, at: At, replace: &Replace) -> Result<()> {
         let node = replace.node;
         let mut found = None;
-        self.node(at, &node, |page, line| {
+        let latch = self.node(at, &node, |page, line| {
             let view = page.as_page();
             found = view.node(line).map(|node| (node.key_to_vec(), node.data.to_vec()));
             let flags = kept(page, line, &node);
             apply::replace(page, line, &replace.data, flags)
         })?;
         match found {
-            Some((key, old)) => self.remember(&node, &key, &[], Change::Replace { before: old.into() }, true),
-            None => self.remember_bookmark(&node, None, Change::ReplaceUnknown),
-        }
-    }
-
-    fn undo_info(&mut self, info: &UndoInfo) -> Result<()> {
-        let id = info.node.rceid;
-        let bookmark = [&info.key[..], &info.bookmark_data].concat();
-        if let Some((mut act, transaction)) = self.lost.remove(&id) {
-            (act.key, act.key_len) = (bookmark, info.key.len());
-            let done = vec![self.done(act, &transaction)?];
-            self.core.cleanup.push(Settled::new(0, LogPosition::MIN, None, done));
-            return Ok(());
-        }
-        for open in self.transactions.values_mut() {
-            for act in &mut open.acts {
-                if let Act::Node(remembered) = act
-                    && remembered.id == id
-                {
-                    if remembered.change == Change::ReplaceUnknown {
-                        remembered.change = Change::Replace { before: info.before.clone().into() };
-                    }
-                    (remembered.key, remembered.key_len) = (bookmark.clone(), info.key.len());
-                }
+            Some((key, old)) => {
+                let key_len = key.len();
+                self.remember(&node, Some((key, key_len)), Change::Replace { before: old.into() }, latch)
             }
+            None => self.remember(&node, None, Change::ReplaceUnknown, None),
         }
-        Ok(())
     }
 
     fn undo(&mut self, at: At, undo: &Undo) -> Result<()> {
@@ -312,6 +324,9 @@ impl Redo {
                     && !remembered.undone
                 {
                     remembered.undone = true;
+                    if let Some(version) = &remembered.version {
+                        version.settled.store(true, Ordering::Release);
+                    }
                     remembered.key = [&undo.key[..], &undo.bookmark_data].concat();
                     remembered.key_len = undo.key.len();
                     change = Some(remembered.change.clone());
@@ -392,12 +407,22 @@ impl Redo {
     }
 
     /// Applies a node change if the page still needs it.
-    fn node(&mut self, at: At, node: &NodeChange, change: impl FnOnce(&mut PageMut<'_>, usize) -> Applied) -> Result<bool> {
+    fn node(
+        &mut self,
+        at: At,
+        node: &NodeChange,
+        change: impl FnOnce(&mut PageMut<'_>, usize) -> Applied,
+    ) -> Result<Option<WriteLatch>> {
         self.newest_id = self.newest_id.max(node.rceid);
         self.change(at, &node.page, |page| change(page, usize::from(node.page.line)))
     }
 
-    fn change(&mut self, at: At, change: &PageChange, apply: impl FnOnce(&mut PageMut<'_>) -> Applied) -> Result<bool> {
+    fn change(
+        &mut self,
+        at: At,
+        change: &PageChange,
+        apply: impl FnOnce(&mut PageMut<'_>) -> Applied,
+    ) -> Result<Option<WriteLatch>> {
         self.page(at, change.database.0, change.page, change.before, change.after, apply)
     }
 
@@ -409,7 +434,7 @@ impl Redo {
         before: DbTime,
         after: DbTime,
         apply: impl FnOnce(&mut PageMut<'_>) -> Applied,
-    ) -> Result<bool> {
+    ) -> Result<Option<WriteLatch>> {
         let size = self.database(database)?.page_size;
         self.bytes(at, database, number, before, after, |bytes| apply(&mut PageMut::new(bytes, size)))
     }
@@ -422,13 +447,14 @@ impl Redo {
         before: DbTime,
         after: DbTime,
         apply: impl FnOnce(&mut [u8]) -> Applied,
-    ) -> Result<bool> {
+    ) -> Result<Option<WriteLatch>> {
         let database = self.database(database)?;
         database.time_used(after);
         let mut latch = database.pin(number)?.write();
         let time = Page::new(&latch, database.page_size).db_time();
+        if std::env::var_os("XTRACE").is_some() { eprintln!("   page {number} has {} wants {} -> {}", time.0, before.0, after.0); }
         if time >= after {
-            return Ok(false);
+            return Ok(None);
         }
         if time != before {
             let age = if time < before { "older" } else { "newer" };
@@ -447,7 +473,7 @@ impl Redo {
         latch.mark_dirty(at.start);
         latch.set_last(at.end);
         self.applied += 1;
-        Ok(true)
+        Ok(Some(latch))
     }
 
     /// Formats a page unless it is newer already. What an older page holds, or whether it can be read, is no matter.
@@ -484,8 +510,12 @@ impl Redo {
         Ok(true)
     }
 
+    fn attached(&self, log_id: u8) -> Option<Arc<Database>> {
+        self.core.databases().into_iter().find(|database| database.log_id == log_id)
+    }
+
     fn database(&self, log_id: u8) -> Result<Arc<Database>> {
-        self.core.databases().into_iter().find(|database| database.log_id == log_id).ok_or_else(|| Error::Corrupt {
+        self.attached(log_id).ok_or_else(|| Error::Corrupt {
             path: "log".into(),
             page: None,
             what: format!("log names database {log_id}, which is not attached"),
@@ -496,19 +526,36 @@ impl Redo {
         Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
     }
 
-    fn remember(&mut self, node: &NodeChange, key: &[u8], data: &[u8], change: Change, _applied: bool) -> Result<()> {
-        self.remember_bookmark(node, Some(([key, data].concat(), key.len())), change)
-    }
-
-    /// Remembers a versioned change of an open transaction. A change of a page that has moved on may lack its
-    /// bookmark, which an Undo or UndoInfo record brings if it is ever needed.
-    fn remember_bookmark(&mut self, node: &NodeChange, bookmark: Option<(Vec<u8>, usize)>, change: Change) -> Result<()> {
+    /// Remembers a versioned change of an open transaction. `latch` is there if redo made the change: then its
+    /// before-image hangs on the page, as it did when the change was made first. Otherwise the page has moved on,
+    /// and key and before-image are in an UndoInfo record if they can be needed.
+    fn remember(
+        &mut self,
+        node: &NodeChange,
+        bookmark: Option<(Vec<u8>, usize)>,
+        change: Change,
+        latch: Option<WriteLatch>,
+    ) -> Result<()> {
         if !node.page.flags.contains(PageChangeFlags::VERSIONED) {
             return Ok(());
         }
-        let (Some(root), Some(open)) = (node.root, self.transactions.get_mut(&node.page.procid)) else { return Ok(()) };
-        let (key, key_len) = bookmark.unwrap_or_default();
-        open.acts.push(Act::Node(Remembered {
+        let database = self.database(node.page.database.0)?;
+        let Some(root) = node.root else { return Ok(()) };
+        // A transaction that was over before the checkpoint may still have changes behind it, without its Begin.
+        let open = self.transactions.entry(node.page.procid).or_insert_with(|| Unfinished {
+            transaction: Transaction::new(u64::from(node.page.begin0)),
+            begun: LogPosition::MIN,
+            level: node.page.level,
+            acts: Vec::new(),
+        });
+        let info = self.infos.get(&node.rceid);
+        let known = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
+        let (key, key_len) = bookmark.or(known).unwrap_or_default();
+        let change = match (change, info) {
+            (Change::ReplaceUnknown, Some(info)) => Change::Replace { before: info.before.clone().into() },
+            (change, _) => change,
+        };
+        let mut remembered = Remembered {
             database: node.page.database.0,
             root,
             id: node.rceid,
@@ -517,7 +564,20 @@ impl Redo {
             level: node.page.level,
             change,
             undone: false,
-        }));
+            version: None,
+        };
+        if let Some(mut latch) = latch
+            && remembered.change != Change::Insert
+        {
+            let version = Arc::new(remembered.version_of(database.file_id, &open.transaction));
+            remembered.version = Some(version.clone());
+            let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
+            let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
+            let shape = Shape { root, id: node.tree, kind };
+            let page = node.page.page;
+            latch.defer_undo(Arc::new(DeferredBeforeImage::new(database, shape, version, page)));
+        }
+        open.acts.push(Act::Node(remembered));
         Ok(())
     }
 
@@ -532,10 +592,8 @@ impl Redo {
                 Change::Insert => act.undone,
                 _ => false,
             };
-            if dead && act.key.is_empty() {
-                // The page has moved on. If the node is still on it, its before-image record comes later.
-                self.lost.insert(act.id, (act, open.transaction.clone()));
-            } else if dead {
+            // Without a key: the page was written after the node had been removed from it.
+            if dead && !act.key.is_empty() {
                 done.push(self.done(act, &open.transaction)?);
             }
         }
@@ -548,17 +606,10 @@ impl Redo {
     fn done(&self, act: Remembered, transaction: &Arc<Transaction>) -> Result<Done> {
         let database = self.database(act.database)?;
         let tree = database.tree_at(act.root)?;
-        let version = Arc::new(Version {
-            tree: tree.key(),
-            bookmark: act.key.into(),
-            key_len: act.key_len,
-            transaction: transaction.clone(),
-            id: act.id,
-            level: act.level,
-            change: act.change,
-            settled: AtomicBool::new(false),
-            undo_logged: Mutex::new(None),
-        });
+        if let Some(version) = act.version {
+            return Ok(Done::Node(tree, version));
+        }
+        let version = Arc::new(act.version_of(database.file_id, transaction));
         Ok(Done::Node(tree, version))
     }
 

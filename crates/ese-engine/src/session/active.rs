@@ -173,8 +173,8 @@ impl ActiveTransaction {
             }
             (hold, _) => hold,
         };
-        let now = self.core.transactions.now();
-        self.core.cleanup.push(Settled::new(now, end, own_hold, revived));
+        let newest_snapshot = self.core.transactions.now() - 1;
+        self.core.cleanup.push(Settled::new(newest_snapshot, end, own_hold, revived));
         if outermost {
             running.transaction.set_rolled_back();
             core_end(&self.core, running);

@@ -57,6 +57,11 @@ pub struct Version {
 }
 
 impl Version {
+    /// Undone, or history that was removed.
+    pub fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+
     fn bytes(&self) -> usize {
         let before = if let Change::Replace { before } = &self.change { before.len() } else { 0 };
         std::mem::size_of::<Version>() + 64 + self.bookmark.len() + before
