@@ -189,6 +189,8 @@ impl Instance {
         })?;
         let header = recovery::read_header(&*file)?;
         recovery::check_format(path, &header, self.options.page_size)?;
+        // A killed process may have left the file to the kernel; attaching trusts what is read.
+        file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
         match header.state {
             DatabaseState::CleanShutdown => {}
             DatabaseState::JustCreated => {

@@ -202,6 +202,19 @@ impl Tree {
             let mut node = self.node_change(procid, &page, leaf.key().page, line, version);
             node.page.begin0 = writer.snapshot as u32;
             node.page.level = level;
+            // An Undo record has no data. The old data go before it as a plain replace: redo of the Undo alone would
+            // need a before-image from a part of the log that the checkpoint may have left behind.
+            let mut records = Vec::new();
+            if let Change::Replace { before } = &version.change {
+                let mut restored = node;
+                restored.page.flags -= PageChangeFlags::VERSIONED;
+                restored.rceid = 0;
+                let (old_len, new_len) = (stored.data.len() as u16, before.len() as u16);
+                let data = before.to_vec();
+                records.push(LogRecord::Replace(Replace { node: restored, wide_diff: false, old_len, new_len, data }));
+                node.page.before = restored.page.after;
+                node.page.after = self.db.next_time();
+            }
             let record = Undo {
                 node,
                 key: version.bookmark[..version.key_len].to_vec(),
@@ -210,7 +223,8 @@ impl Tree {
                 level,
             };
             let core = self.db.core.clone();
-            self.perform(leaf, vec![LogRecord::Undo(record)], node.page.after, core, true, |page| {
+            records.push(LogRecord::Undo(record));
+            self.perform(leaf, records, node.page.after, core, true, |page| {
                 self.db.core.versions.remove(version);
                 undo_on_page(page, line, kept, &version.change)
             }, &[])?;

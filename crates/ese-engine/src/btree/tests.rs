@@ -229,7 +229,9 @@ fn a_tree_agrees_with_an_ordered_map() {
 
 #[test]
 fn power_cuts_lose_nothing_that_was_durable() {
-    for seed in 0..60 {
+    let first: u64 = std::env::var("JETCELL_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let count: u64 = std::env::var("JETCELL_SIM_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(60);
+    for seed in first..first + count {
         if std::env::var_os("JETCELL_TRACE").is_some() {
             eprintln!("seed {seed}");
         }

@@ -28,7 +28,9 @@ impl CheckpointFile {
             return Ok(None);
         }
         let failed = |e: std::io::Error| Error::io(&self.path, &e);
-        let file = self.vfs.open(&self.path, OpenMode::Read).map_err(failed)?;
+        let file = self.vfs.open(&self.path, OpenMode::Write).map_err(failed)?;
+        // A killed process may have left it to the kernel, and logs below it may be gone already.
+        file.sync(IoReason::CheckpointFile).map_err(failed)?;
         if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
             return Ok(None);
         }

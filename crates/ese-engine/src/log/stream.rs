@@ -142,8 +142,10 @@ impl LogStream {
         if rest > 0 {
             let zeros = IoBuffer::zeroed(rest as usize);
             file.write_at(at, &zeros, IoReason::LogFormat).map_err(failed)?;
-            file.sync(IoReason::LogFormat).map_err(failed)?;
         }
+        // What a killed process had written may still be in the kernel only, names included.
+        file.sync(IoReason::LogFormat).map_err(failed)?;
+        options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
         let options = LogOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
         Ok(LogStream::at(
             options,

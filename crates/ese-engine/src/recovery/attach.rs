@@ -71,6 +71,8 @@ impl<'a> Attacher<'a> {
         }
         let failed = |e: std::io::Error| Error::io(&path, &e);
         let file = vfs.open(&path, OpenMode::Write).map_err(failed)?;
+        // What a killed process had written may still be in the kernel only: what is read must also be durable.
+        file.sync(IoReason::DatabaseHeader).map_err(failed)?;
         let mut header = read_header(&*file)?;
         check_format(&path, &header, self.options.page_size)?;
         if header.signature != signature {

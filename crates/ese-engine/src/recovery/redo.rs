@@ -82,6 +82,8 @@ pub(crate) struct Redo {
     infos: UndoInfos,
     transactions: BTreeMap<u16, Unfinished>,
     macros: BTreeMap<u16, Vec<(LogPosition, LogPosition, LogRecord)>>,
+    /// Page and time of the last plain replace: an Undo record right behind it finds its data restored.
+    restored: Option<(PageNumber, DbTime)>,
     newest_number: u64,
     newest_id: u32,
     /// Records looked at, and page changes that had to be made.
@@ -103,6 +105,7 @@ impl Redo {
             infos,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
+            restored: None,
             newest_number: 0,
             newest_id: 0,
             records: 0,
@@ -113,7 +116,6 @@ impl Redo {
     /// Takes the next record. Attach, detach and create records are the caller's.
     pub fn record(&mut self, start: LogPosition, end: LogPosition, record: LogRecord) -> Result<()> {
         self.records += 1;
-        if std::env::var_os("XTRACE").is_some() { let p = record.page_change(); eprintln!("R {:?} {} {:?} rceid {:?}", start, record.name(), p.map(|p| (p.procid, p.page, p.before.0, p.after.0, p.line)), record.node_change().map(|n| n.rceid)); }
         match &record {
             LogRecord::MacroBegin(begin) => {
                 self.macros.insert(begin.procid, Vec::new());
@@ -277,6 +279,11 @@ impl Redo {
                 })
                 .map(|_| ())
             }
+            // All transactions were over when the engine wrote these.
+            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {
+                self.transactions.clear();
+                Ok(())
+            }
             LogRecord::ExtendDb(extend) => self.database(extend.database.0)?.grow_file(extend.last),
             _ => Ok(()),
         }
@@ -298,6 +305,7 @@ impl Redo {
 
     fn replace(&mut self, at: At, replace: &Replace) -> Result<()> {
         let node = replace.node;
+        self.restored = Some((node.page.page, node.page.after));
         let mut found = None;
         let latch = self.node(at, &node, |page, line| {
             let view = page.as_page();
@@ -334,12 +342,16 @@ impl Redo {
                 }
             }
         }
+        let restored = self.restored == Some((node.page.page, node.page.before));
         let change = change.unwrap_or(match undo.operation {
             operation::INSERT => Change::Insert,
             operation::FLAG_DELETE => Change::FlagDelete,
             _ => Change::ReplaceUnknown,
         });
         self.node(at, &node, |page, line| {
+            if restored {
+                return Ok(());
+            }
             let flags = apply::flags_of(page, line);
             undo_on_page(page, line, flags, &change)
         })
@@ -452,7 +464,6 @@ impl Redo {
         database.time_used(after);
         let mut latch = database.pin(number)?.write();
         let time = Page::new(&latch, database.page_size).db_time();
-        if std::env::var_os("XTRACE").is_some() { eprintln!("   page {number} has {} wants {} -> {}", time.0, before.0, after.0); }
         if time >= after {
             return Ok(None);
         }
@@ -634,6 +645,7 @@ impl Redo {
                 self.core.clone(),
                 procid,
                 open.transaction,
+                open.level,
                 open.begun,
                 done,
             ));

@@ -57,11 +57,13 @@ impl ActiveTransaction {
         core: Arc<Core>,
         procid: u16,
         transaction: Arc<Transaction>,
+        level: u8,
         hold: LogPosition,
         done: Vec<Done>,
     ) -> ActiveTransaction {
-        let running =
-            Running { transaction, level: 1, logged_level: 1, hold: Some(hold), done, savepoints: vec![0] };
+        let level = level.max(1);
+        let savepoints = vec![0; usize::from(level)];
+        let running = Running { transaction, level, logged_level: level, hold: Some(hold), done, savepoints };
         ActiveTransaction { core, procid, running: Some(running) }
     }
 
