@@ -3,3 +3,4 @@
 pub mod corpus;
 pub mod fuzz;
 pub mod readers;
+pub mod simulation;

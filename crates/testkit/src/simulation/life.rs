@@ -1,0 +1,163 @@
+//! One life: recover, compare, work until the power fails.
+
+use std::sync::Arc;
+
+use ese_engine::database::Database;
+use ese_engine::{CreateOptions, Error, Instance, Result};
+use rand::Rng;
+
+use super::model::{State, check_indexes, difference, read_all};
+use super::work::Worker;
+use super::{World, db_path};
+
+/// Steps of one life without a cut.
+const STEPS: usize = 250;
+
+/// The databases in use; `None` is detached or not yet created.
+pub(super) type Databases = Vec<Option<Arc<Database>>>;
+
+impl World {
+    /// Recovers, compares with the model, works until the power goes off or there is enough.
+    pub(super) fn live(&mut self) {
+        let instance = self.recover();
+        self.check_files("after recovery");
+        let mut databases = self.attach_created(&instance);
+        self.compare(&instance, &databases);
+
+        let limit = 1 << self.rng.random_range(3..11);
+        let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
+        self.disk.stop_after(at);
+        let worked = self.work(&instance, &mut databases);
+        if let Err(error) = worked
+            && self.power()
+        {
+            panic!("{}: {error} ({error:?})", self.context);
+        }
+    }
+
+    fn attach_created(&mut self, instance: &Arc<Instance>) -> Databases {
+        let numbers = 0..self.plan.databases;
+        numbers
+            .map(|number| {
+                self.created[number].then(|| {
+                    let db = instance.attach(&db_path(number), 64);
+                    db.unwrap_or_else(|error| panic!("{}: attach: {error}", self.context))
+                })
+            })
+            .collect()
+    }
+
+    /// Finds out which of the possible states survived; it is the only one from now on.
+    fn compare(&mut self, instance: &Arc<Instance>, databases: &Databases) {
+        let mut session = instance.session();
+        let mut found = State::new();
+        for (number, db) in databases.iter().enumerate() {
+            let Some(db) = db else { continue };
+            let all = read_all(number, db, &mut session);
+            found.extend(all.unwrap_or_else(|error| panic!("{}: reading: {error}", self.context)));
+        }
+        let Some(which) = self.states.iter().rposition(|state| *state == found) else {
+            let nearest = self.states.iter().enumerate().map(|(i, state)| (difference(state, &found), i));
+            let (nearest, i) = nearest.min_by_key(|(text, _)| text.len()).unwrap_or_default();
+            panic!(
+                "{}: no committed state looks like that; of {} states (durable {}), {i} differs least: {nearest}",
+                self.context,
+                self.states.len(),
+                self.durable,
+            );
+        };
+        assert!(
+            which >= self.durable,
+            "{}: durable commits are lost: state {which} of {}, durable {}",
+            self.context,
+            self.states.len(),
+            self.durable,
+        );
+        for ((number, name), table) in &found {
+            let Some(db) = &databases[*number] else { continue };
+            let checked = check_indexes(db, &mut session, name, table);
+            checked.unwrap_or_else(|error| panic!("{}: {name}: {error}", self.context));
+        }
+        self.states = vec![found];
+        self.durable = 0;
+    }
+
+    fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
+        // What an interrupted creation left is worth nothing and in the way.
+        let path = db_path(number);
+        if vfs::Vfs::exists(&self.disk, &path) {
+            vfs::Vfs::remove(&self.disk, &path).map_err(|e| Error::io(&path, &e))?;
+        }
+        let options = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let db = instance.create_database(&path, &options)?;
+        self.created[number] = true;
+        Ok(db)
+    }
+
+    fn work(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
+        for (number, slot) in databases.iter_mut().enumerate() {
+            if slot.is_none() {
+                *slot = Some(self.create(instance, number)?);
+            }
+        }
+        let mut workers: Vec<Worker> = (0..3).map(|number| Worker::new(number, instance.session())).collect();
+        let steps = self.rng.random_range(STEPS / 4..STEPS);
+        let mut commits = Vec::new();
+        let done = (|| {
+            for _ in 0..steps {
+                let worker = &mut workers[self.rng.random_range(0..3)];
+                worker.step(self, databases, &mut commits)?;
+                match self.rng.random_range(0..40) {
+                    0..3 => {
+                        instance.flush()?;
+                        self.durable = self.states.len() - 1;
+                    }
+                    3..12 => instance.step()?,
+                    12 => {
+                        instance.checkpoint()?;
+                    }
+                    13 if self.rng.random_bool(0.2) => {
+                        for worker in &mut workers {
+                            worker.finish(self, &mut commits)?;
+                        }
+                        self.detach_and_attach(instance, databases)?;
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        })();
+        // The log says itself what is durable; it must not say too much.
+        let durable = instance.durable();
+        for (id, state) in commits {
+            if id <= durable {
+                self.durable = self.durable.max(state);
+            }
+        }
+        done?;
+        if self.rng.random_bool(0.5) {
+            for worker in &mut workers {
+                worker.finish(self, &mut Vec::new())?;
+            }
+            drop(workers);
+            databases.clear();
+            instance.shutdown()?;
+            self.durable = self.states.len() - 1;
+            self.tally.shutdowns += 1;
+            self.check_files("after shutdown");
+        }
+        Ok(())
+    }
+
+    fn detach_and_attach(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
+        let number = self.rng.random_range(0..databases.len());
+        let Some(db) = databases[number].take() else { return Ok(()) };
+        instance.detach(&db)?;
+        drop(db);
+        self.durable = self.states.len() - 1;
+        if self.rng.random_bool(0.7) {
+            databases[number] = Some(instance.attach(&db_path(number), 64)?);
+        }
+        Ok(())
+    }
+}
