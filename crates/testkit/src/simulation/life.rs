@@ -28,10 +28,9 @@ impl World {
         let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
         self.disk.stop_after(at);
         let worked = self.work(&instance, &mut databases);
-        if let Err(error) = worked
-            && self.power()
-        {
-            panic!("{}: {error} ({error:?})", self.context);
+        if self.power() {
+            worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", self.context));
+            self.disk.stop_after(u64::MAX);
         }
     }
 

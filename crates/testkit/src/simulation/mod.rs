@@ -35,6 +35,16 @@ pub struct Tally {
     pub commits: u64,
 }
 
+impl Tally {
+    /// Adds what another seed went through.
+    pub fn add(&mut self, other: Tally) {
+        self.cuts += other.cuts;
+        self.in_recovery += other.in_recovery;
+        self.shutdowns += other.shutdowns;
+        self.commits += other.commits;
+    }
+}
+
 /// What a seed decides once.
 struct Plan {
     size: PageSize,
@@ -91,7 +101,7 @@ pub fn run(seed: u64) -> Tally {
     for life in 0..6 {
         world.context = format!("seed {seed}, life {life}");
         world.live();
-        if world.rng.random_bool(0.9) {
+        if !world.power() || world.rng.random_bool(0.9) {
             world.cut();
         }
     }
