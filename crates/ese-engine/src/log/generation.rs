@@ -152,9 +152,15 @@ impl LogStream {
 
     /// Makes `generation` the current one. Only the writer calls this.
     pub(super) fn enter_generation(&self, generation: Generation) -> Result<()> {
-        if self.state.lock().prepared.is_none() {
+        // Held until the prepared file has left its name, which belongs to the next one from then on.
+        let one = loop {
+            let one = self.preparing.lock();
+            if self.state.lock().prepared.is_some() {
+                break one;
+            }
+            drop(one);
             self.prepare_next(true)?;
-        }
+        };
         let (prepared, old, old_created, accumulated, archived) = {
             let mut state = self.state.lock();
             let prepared = state.prepared.take();
@@ -181,6 +187,7 @@ impl LogStream {
         }
         vfs.rename(&names.next(), &names.current()).map_err(failed)?;
         vfs.sync_directory(names.directory()).map_err(failed)?;
+        drop(one);
         if let Some(listener) = self.listener.get() {
             listener.before_generation(generation, created)?;
         }
