@@ -131,6 +131,8 @@ impl Redo {
                 }
                 return Ok(());
             }
+            // What a crash cut off stays cut off; recovery goes on under the same session numbers.
+            LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.macros.clear(),
             _ => {}
         }
         if let Some(procid) = procid_of(&record)
