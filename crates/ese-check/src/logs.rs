@@ -248,9 +248,10 @@ impl Scan {
         }
         let is_copy = number.checked_sub(1).is_some_and(|before| {
             let mut copy = segment.to_vec();
-            before == self.valid
-                && before > 0
+            // Behind the end, a copy may also be left from the file's last use.
+            before > 0
                 && verify_segment(&mut copy, before.into()) != SegmentVerdict::Bad
+                && (before == self.valid || self.end.is_some() && position(&copy) < expected)
         });
         if is_copy || segment.iter().all(|&byte| byte == 0) {
             self.end.get_or_insert(number);
