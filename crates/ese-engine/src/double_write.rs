@@ -13,14 +13,14 @@
 //! Invariants: the images of a batch are durable before any of its pages is written in place; a batch is only
 //! overwritten after the pages it holds were written in place and the database file was synced. Images carry
 //! their own checksums, so a torn or stale batch does no harm: of several good images of a page the one with the
-//! highest dbtime counts, and only if the page in the database is damaged.
+//! highest dbtime counts, and only if the page in the database is damaged or not newer.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::checksum::{PageVerdict, verify_page};
 use ese_format::header::DatabaseHeader;
-use ese_format::page::{Page, validate};
+use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize, Signature};
 use parking_lot::{Condvar, Mutex};
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
@@ -164,22 +164,20 @@ pub(crate) fn restore(vfs: &dyn Vfs, path: &Path, database: &dyn File, header: &
     let database_len = database.len().map_err(broken)?;
     let mut stored = IoBuffer::zeroed(size);
     let mut restored = 0;
-    for (page, (_, image_at)) in newest {
+    for (page, (image_time, image_at)) in newest {
         let offset = header.page_size.offset_of(page);
         if offset + size as u64 > database_len {
             continue;
         }
         database.read_at(offset, &mut stored, IoReason::DatabaseRead).map_err(broken)?;
-        // ESE's checksum is linear: a tear between two states that differ little can pass it, but hardly the
-        // structure check as well.
-        let intact = match verify_page(&mut stored, header.page_size, page) {
-            PageVerdict::Good => validate(&stored, header.page_size).is_ok(),
-            verdict => verdict == PageVerdict::Zero,
-        };
-        if intact {
+        let verdict = verify_page(&mut stored, header.page_size, page);
+        file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
+        // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector says
+        // which state the write was to reach; an image of that state or a later one is as good or better.
+        let newer = Page::new(&stored, header.page_size).db_time().0 > image_time;
+        if verdict == PageVerdict::Zero || (verdict == PageVerdict::Good && (newer || stored[..] == image[..])) {
             continue;
         }
-        file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
         database.write_at(offset, &image, IoReason::EvictionWrite).map_err(broken)?;
         restored += 1;
     }
