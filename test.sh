@@ -8,4 +8,4 @@ scripts/setup-readers.sh
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
 # The tests that compare with independent readers must not be skipped in silence.
-JETCELL_REQUIRE_READERS=1 cargo test --workspace --profile test-fast
+JETCELL_REQUIRE_READERS=1 cargo test --workspace
