@@ -143,6 +143,7 @@ fn parameters(result: &RunResult) -> Markup {
         ("Replace Operations", percent(mix.replace)),
         ("Read Operations", percent(mix.read)),
         ("Lazy Commits", percent(*lazy_percent)),
+        ("Database page writes", page_writes(result.plan.page_protection).to_string()),
         ("Database Page Fault Stalls", result.page_fault_stalls.to_string()),
         ("Cache in use at the end (bytes)", bytes(result.cache_used_bytes)),
     ];
@@ -150,6 +151,13 @@ fn parameters(result: &RunResult) -> Markup {
         rows.push(("Highest resident memory (bytes)", bytes(peak)));
     }
     facts("Jetstress System Parameters", &rows)
+}
+
+fn page_writes(protected: bool) -> &'static str {
+    match protected {
+        true => "to a side file first, then in place",
+        false => "in place and once, as ESE writes; no side file protects against torn pages",
+    }
 }
 
 fn instances(result: &RunResult) -> Markup {

@@ -6,6 +6,7 @@
 
 pub mod drive;
 pub mod engine;
+pub mod engine_ese;
 pub mod existing;
 pub mod fill;
 pub mod generator;

@@ -22,6 +22,13 @@ impl Default for Latencies {
     }
 }
 
+impl From<Histogram<u64>> for Latencies {
+    /// Takes over a histogram of microseconds.
+    fn from(histogram: Histogram<u64>) -> Latencies {
+        Latencies(histogram)
+    }
+}
+
 impl Latencies {
     /// Counts one operation.
     pub fn record(&mut self, us: u64) {

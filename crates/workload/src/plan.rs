@@ -53,6 +53,8 @@ pub struct Plan {
     pub tables: u32,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
+    /// Whether pages are written to a side file first, against torn writes. ESE does not, so neither does the load.
+    pub page_protection: bool,
     /// Directory of the results.
     pub output: PathBuf,
     /// Directories to create.
@@ -117,6 +119,7 @@ impl Plan {
             cache_bytes: profile.cache.unwrap_or(default_cache(instances.len(), total)).0,
             tables: profile.records.tables,
             circular_log: profile.circular_log,
+            page_protection: false,
             instances,
             output,
             create,

@@ -1,0 +1,74 @@
+//! A directory to work in and the command to run there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::SystemTime;
+
+pub struct Cell(tempfile::TempDir);
+
+/// Every path below the cell with its length and time of change.
+pub type Listing = BTreeMap<PathBuf, (u64, SystemTime)>;
+
+impl Cell {
+    pub fn new() -> Cell {
+        // Beside the sources: the system's temporary directory may be a tmpfs.
+        Cell(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn make_dir(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub fn jetcell(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
+        command.current_dir(self.0.path()).args(["test", "performance"]).args(arguments);
+        command.output().unwrap()
+    }
+
+    pub fn listing(&self) -> Listing {
+        let mut found = Listing::new();
+        list(self.0.path(), &mut found);
+        found
+    }
+
+    /// The command is refused with one line on stderr, which is returned, and changes nothing.
+    #[track_caller]
+    pub fn refused(&self, arguments: &[&str]) -> String {
+        let before = self.listing();
+        let output = self.jetcell(arguments);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert_eq!(self.listing(), before, "a refusal changed something");
+        stderr.strip_prefix("jetcell: ").unwrap().trim_end().to_string()
+    }
+}
+
+fn list(dir: &Path, found: &mut Listing) {
+    let metadata = fs::metadata(dir).unwrap();
+    found.insert(dir.into(), (0, metadata.modified().unwrap()));
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        if metadata.is_dir() {
+            list(&entry.path(), found);
+        } else {
+            found.insert(entry.path(), (metadata.len(), metadata.modified().unwrap()));
+        }
+    }
+}

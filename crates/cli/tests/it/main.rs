@@ -1,0 +1,5 @@
+//! The built binary, run as a person would: what it says, how it exits, and that a refusal changes nothing.
+
+mod bad_input;
+mod cell;
+mod runs;

@@ -1,0 +1,199 @@
+//! Whole runs with the real engine: verdicts, files, interruption, recovery. Limits are wide, because the machine that
+//! runs the tests is not what is judged.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+const WIDE_LIMITS: &str = "
+size = '64MiB'
+cache = '16MiB'
+duration = '2s'
+threads = 3
+[thresholds]
+average_database_read_ms = 10000
+maximum_database_read_ms = 10000
+average_log_write_ms = 10000
+maximum_log_write_ms = 10000
+page_fault_stalls = 1000000
+";
+
+impl Cell {
+    fn with_limits() -> Cell {
+        let cell = Cell::new();
+        cell.write("wide.toml", WIDE_LIMITS);
+        cell.make_dir("d");
+        cell
+    }
+
+    /// Runs with wide limits and returns the result; the exit code is checked.
+    #[track_caller]
+    fn run(&self, output: &str, exit: i32, arguments: &[&str]) -> Value {
+        let arguments = [&["--config", "wide.toml", "--output", output, "--json"], arguments].concat();
+        let finished = self.jetcell(&arguments);
+        let stderr = String::from_utf8_lossy(&finished.stderr);
+        assert_eq!(
+            finished.status.code(),
+            Some(exit),
+            "{stderr}\n{}",
+            String::from_utf8_lossy(&finished.stdout)
+        );
+        let printed: Value = serde_json::from_slice(&finished.stdout).unwrap();
+        assert_eq!(self.result(output), printed);
+        printed
+    }
+
+    fn result(&self, output: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.path(output).join("result.json")).unwrap()).unwrap()
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
+        command
+            .current_dir(self.path(""))
+            .args(["test", "performance", "--config", "wide.toml"])
+            .args(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+}
+
+fn wait_until(what: &str, test: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !test() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn has_samples(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text.lines().count() > 1)
+}
+
+#[test]
+fn a_short_run_passes_and_leaves_what_it_promises() {
+    let cell = Cell::with_limits();
+    let result = cell.run("out", 0, &["--dir", "d"]);
+    assert_eq!(result["verdict"], "pass");
+    assert_eq!(result["schema_version"], 1);
+    assert!(result["rules"].as_array().unwrap().iter().all(|rule| rule["passed"] == true));
+    assert!(result["achieved_transactional_iops"].as_f64().unwrap() > 0.0);
+    assert!(result["latency"]["database_read"]["p99"].as_u64().unwrap() > 0);
+    assert!(result["latency"]["log_write"]["count"].as_u64().unwrap() > 0);
+    assert!(result["instances"][0]["I/O Database Reads/sec"].as_f64().unwrap() > 0.0);
+    assert_eq!(result["operations"]["wrong_records"], 0);
+    let verified: u64 = result["verification"]["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["blocks"].as_u64().unwrap())
+        .sum();
+    assert!(verified > 2000, "{verified} pages and segments");
+    assert!(cell.path("d/Jetstress001001.edb").is_file() && cell.path("d/log001/E00.log").is_file());
+    assert!(has_samples(&cell.path("out/samples.csv")));
+    assert!(
+        fs::read_to_string(cell.path("out/report.html"))
+            .unwrap()
+            .contains("Achieved Transactional I/O per Second")
+    );
+
+    // The same database again, and then replaced.
+    let again = cell.run("out2", 0, &["--dir", "d", "--open", "--duration", "1s"]);
+    assert_eq!(again["phases"][0]["phase"], "attach");
+    assert_eq!(again["initial_database_bytes"], result["final_database_bytes"]);
+    assert!(
+        cell.refused(&["--dir", "d", "--open", "--page-size", "4KiB"])
+            .contains("has pages of 32KiB, not 4KiB")
+    );
+    let replaced = cell.run("out2", 0, &["--dir", "d", "--force", "--duration", "1s", "--page-size", "8KiB"]);
+    assert_eq!(replaced["plan"]["page_bytes"], 8192);
+}
+
+#[test]
+fn a_missed_target_fails_with_exit_code_1() {
+    let cell = Cell::with_limits();
+    let result = cell.run("out", 1, &["--dir", "d", "--target-iops", "1000000000", "--duration", "1s"]);
+    assert_eq!(result["verdict"], "fail");
+    assert!(result["reason"].as_str().unwrap().starts_with("Achieved transactional I/O per second"));
+}
+
+#[test]
+fn databases_and_logs_spread_over_directories() {
+    let cell = Cell::with_limits();
+    cell.make_dir("e");
+    cell.make_dir("logs");
+    let options = [
+        "--dir",
+        "d",
+        "--dir",
+        "e",
+        "--log-dir",
+        "logs",
+        "--databases",
+        "3",
+        "--size",
+        "32MiB",
+        "--page-size",
+        "4KiB",
+    ];
+    let result = cell.run("out", 0, &options);
+    assert_eq!(result["instances"].as_array().unwrap().len(), 3);
+    for file in
+        ["d/Jetstress001001.edb", "e/Jetstress002001.edb", "d/Jetstress003001.edb", "logs/log003/E00.log"]
+    {
+        assert!(cell.path(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn ctrl_c_stops_cleanly_and_still_reports() {
+    let cell = Cell::with_limits();
+    let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "1h"]);
+    wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
+    let busy = cell.jetcell(&["--dir", "d", "--open"]);
+    assert_eq!(busy.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&busy.stderr).contains("in use by another process"));
+
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let result = cell.result("out");
+    assert_eq!(result["verdict"], "incomplete");
+    assert!(result["achieved_transactional_iops"].as_f64().unwrap() > 0.0);
+    assert!(cell.path("out/report.html").is_file());
+    assert_eq!(cell.run("after", 0, &["--dir", "d", "--open"])["verdict"], "pass");
+}
+
+#[test]
+fn a_killed_run_recovers_unless_its_logs_are_gone() {
+    let cell = Cell::with_limits();
+    let mut child = cell.start(&["--dir", "d", "--output", "out", "--duration", "1h"]);
+    wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    fs::rename(cell.path("d/log001"), cell.path("elsewhere")).unwrap();
+    let text = cell.refused(&["--dir", "d", "--open"]);
+    assert!(text.contains("was not shut down and needs log"), "{text}");
+    fs::rename(cell.path("elsewhere"), cell.path("d/log001")).unwrap();
+    let result = cell.run("after", 0, &["--dir", "d", "--open"]);
+    assert_eq!((&result["verdict"], &result["operations"]["wrong_records"]), (&"pass".into(), &0.into()));
+}
+
+#[test]
+fn a_damaged_page_is_refused_before_anything_changes() {
+    let cell = Cell::with_limits();
+    cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
+    let path = cell.path("d/Jetstress001001.edb");
+    let mut bytes = fs::read(&path).unwrap();
+    let page = bytes.len() / 2 / 32768 * 32768;
+    bytes[page + 1000..page + 1100].fill(0xA5);
+    fs::write(&path, bytes).unwrap();
+    let text = cell.refused(&["--dir", "d", "--open"]);
+    assert!(text.contains(&format!("page {}", page / 32768 - 1)), "{text}");
+}

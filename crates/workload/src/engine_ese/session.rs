@@ -1,0 +1,154 @@
+//! A session of the load as calls of the engine.
+
+use std::sync::Arc;
+
+use ese_engine::btree::Seek;
+use ese_engine::database::Database;
+use ese_engine::{CommitMode, Error, Table};
+use ese_format::record::{ColumnId, Value};
+
+use super::table_name;
+use crate::engine::{Commit, Result, Row, Session};
+
+/// A session with the tables it has used so far.
+pub(super) struct EseSession {
+    session: ese_engine::Session,
+    database: Arc<Database>,
+    tables: Vec<Option<OpenTable>>,
+}
+
+struct OpenTable {
+    table: Table,
+    columns: Columns,
+}
+
+#[derive(Clone, Copy)]
+struct Columns {
+    id: ColumnId,
+    thread: ColumnId,
+    short: ColumnId,
+    long: ColumnId,
+}
+
+impl EseSession {
+    pub(super) fn new(session: ese_engine::Session, database: Arc<Database>) -> EseSession {
+        EseSession { session, database, tables: Vec::new() }
+    }
+
+    /// The session, a table and its columns; the table is opened when it is first used.
+    fn table(&mut self, number: u32) -> Result<(&mut ese_engine::Session, &mut Table, Columns)> {
+        let at = number as usize;
+        if self.tables.len() <= at {
+            self.tables.resize_with(at + 1, || None);
+        }
+        let open = match &mut self.tables[at] {
+            Some(open) => open,
+            closed => closed.insert(OpenTable::open(&mut self.session, &self.database, number)?),
+        };
+        Ok((&mut self.session, &mut open.table, open.columns))
+    }
+}
+
+impl OpenTable {
+    fn open(session: &mut ese_engine::Session, database: &Arc<Database>, number: u32) -> Result<OpenTable> {
+        let name = table_name(number);
+        let other = || {
+            let path = database.path.display();
+            Error::Usage(format!(
+                "{path} has no table {name:?} of this load: only databases made by it can be used"
+            ))
+        };
+        let table = session.open_table(database, &name).map_err(|error| match error {
+            Error::Usage(_) | Error::RecordNotFound => other(),
+            error => error,
+        })?;
+        let column = |name| table.column(name).ok_or_else(other);
+        let columns = Columns {
+            id: column("Id")?,
+            thread: column("Thread")?,
+            short: column("Short")?,
+            long: column("Long")?,
+        };
+        Ok(OpenTable { table, columns })
+    }
+}
+
+fn content(columns: Columns, row: &Row) -> [(ColumnId, Value); 3] {
+    let long = row.long.clone().map_or(Value::Null, Value::Binary);
+    [
+        (columns.thread, Value::Binary(row.thread.to_vec())),
+        (columns.short, Value::Binary(row.short.clone())),
+        (columns.long, long),
+    ]
+}
+
+/// Bytes of a value; anything else is content that the load did not write, which its verification reports.
+fn bytes(value: Value) -> Option<Vec<u8>> {
+    if let Value::Binary(bytes) = value { Some(bytes) } else { None }
+}
+
+fn id_of(session: &mut ese_engine::Session, table: &mut Table, columns: Columns) -> Result<i64> {
+    match table.get(session, columns.id)? {
+        Value::LongLong(id) => Ok(id),
+        other => Err(Error::Usage(format!("column Id of table {:?} holds {other:?}", table.schema().name))),
+    }
+}
+
+impl Session for EseSession {
+    fn begin(&mut self) -> Result<()> {
+        self.session.begin()
+    }
+
+    fn commit(&mut self, commit: Commit) -> Result<()> {
+        let mode = match commit {
+            Commit::Durable => CommitMode::Durable,
+            Commit::Lazy => CommitMode::Lazy,
+        };
+        self.session.commit(mode).map(|_| ())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.session.rollback()
+    }
+
+    fn insert(&mut self, table: u32, row: &Row) -> Result<()> {
+        let (session, table, columns) = self.table(table)?;
+        let [thread, short, long] = content(columns, row);
+        table.insert(session, &[(columns.id, Value::LongLong(row.id)), thread, short, long])
+    }
+
+    fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>> {
+        let (session, table, columns) = self.table(table)?;
+        if !table.seek(session, &[Value::LongLong(id)], Seek::GreaterOrEqual)? {
+            return Ok(None);
+        }
+        id_of(session, table, columns).map(Some)
+    }
+
+    fn read(&mut self, table: u32) -> Result<Row> {
+        let (session, table, columns) = self.table(table)?;
+        let id = id_of(session, table, columns)?;
+        let thread = bytes(table.get(session, columns.thread)?).unwrap_or_default();
+        let short = bytes(table.get(session, columns.short)?).unwrap_or_default();
+        let long = bytes(table.get(session, columns.long)?);
+        Ok(Row { id, thread: thread.try_into().unwrap_or_default(), short, long })
+    }
+
+    fn replace(&mut self, table: u32, row: &Row) -> Result<()> {
+        let (session, table, columns) = self.table(table)?;
+        table.replace(session, &content(columns, row))
+    }
+
+    fn delete(&mut self, table: u32) -> Result<()> {
+        let (session, table, _) = self.table(table)?;
+        table.delete(session)
+    }
+
+    fn last(&mut self, table: u32) -> Result<Option<i64>> {
+        let (session, table, columns) = self.table(table)?;
+        if !table.last(session)? {
+            return Ok(None);
+        }
+        id_of(session, table, columns).map(Some)
+    }
+}
