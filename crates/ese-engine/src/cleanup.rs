@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ese_format::LogPosition;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Result;
 use crate::core::Core;
@@ -50,6 +50,16 @@ pub struct CleanupQueue {
 impl CleanupQueue {
     pub(crate) fn push(&self, settled: Settled) {
         self.waiting.lock().push_back(settled);
+    }
+
+    /// Keeps cleaning from running while the result lives.
+    pub(crate) fn pause(&self) -> MutexGuard<'_, ()> {
+        self.cleaning.lock()
+    }
+
+    /// Forgets everything: the instance ends without a shutdown.
+    pub(crate) fn clear(&self) {
+        self.waiting.lock().clear();
     }
 
     /// Transactions waiting.
@@ -113,6 +123,11 @@ fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber) -> Result<()> {
     let Done::Node(tree, version) = done else { return Ok(()) };
     if !core.database(tree.db.file_id).is_some_and(|database| Arc::ptr_eq(&database, &tree.db)) {
         // Recovery met its detach record: the database was clean then.
+        return Ok(());
+    }
+    if !tree.db.open_tree(tree.root).is_some_and(|open| Arc::ptr_eq(&open, tree)) {
+        // Its creation was rolled back, and its pages belong to others.
+        core.versions.remove(version);
         return Ok(());
     }
     match version.change {

@@ -74,7 +74,7 @@ impl Instance {
         let clock = options.vfs.clock();
         let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));
-        let opened = recovery::open_log(&core, &options, fresh)?;
+        let opened = recovery::open_log(&core, &options, fresh).inspect_err(|_| abandon(&core))?;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
             log_file_size: u64::from(options.log_file_size),
@@ -397,13 +397,17 @@ impl Drop for Instance {
     /// Without a shutdown the databases stay dirty and the next open recovers them.
     fn drop(&mut self) {
         self.stop_threads();
-        for database in self.core.databases() {
-            database.forget_trees();
-            if !self.closed.load(Ordering::Acquire) {
-                let _ = self.core.cache.discard(database.file_id);
-            }
-            self.core.remove_database(database.file_id);
-        }
+        abandon(&self.core);
+    }
+}
+
+/// Lets go of all databases as they are, locks included.
+fn abandon(core: &Core) {
+    core.cleanup.clear();
+    for database in core.databases() {
+        database.forget_trees();
+        let _ = core.cache.discard(database.file_id);
+        core.remove_database(database.file_id);
     }
 }
 

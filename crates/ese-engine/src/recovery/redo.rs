@@ -229,6 +229,20 @@ impl Redo {
                 })
                 .map(|_| ()),
             LogRecord::Undo(undo) => self.undo(at, undo),
+            LogRecord::SetExternalHeader(set) if set.data.is_empty() => {
+                // The creation of a tree was taken back: what was done in it needs no undo nor cleanup any more.
+                if let Some(open) = self.transactions.get_mut(&set.node.page.procid) {
+                    let gone = (set.node.page.database.0, set.node.page.page);
+                    open.acts.retain(|act| match act {
+                        Act::Node(act) => (act.database, act.root) != gone,
+                        Act::Tree { database, root } => (*database, *root) != gone,
+                    });
+                }
+                self.node(at, &set.node, |page, _| {
+                    page.set_external_header(&set.data).map_err(|_| "external header does not fit")
+                })
+                .map(|_| ())
+            }
             LogRecord::SetExternalHeader(set) => self
                 .node(at, &set.node, |page, _| {
                     page.set_external_header(&set.data).map_err(|_| "external header does not fit")

@@ -241,8 +241,11 @@ fn undo(done: &Done, procid: u16, transaction: &Arc<Transaction>, level: u8) -> 
     match done {
         Done::Node(tree, version) => tree.undo(version, procid, transaction, level),
         Done::Tree(db, root) => {
+            // Cleanup must not walk into pages that are given away.
+            let _paused = db.core.cleanup.pause();
+            SpaceLock::new(db).free_tree(procid, *root)?;
             db.forget_tree(*root);
-            SpaceLock::new(db).free_tree(*root)
+            Ok(())
         }
     }
 }

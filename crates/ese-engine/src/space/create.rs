@@ -46,13 +46,15 @@ impl SpaceLock<'_> {
         })
     }
 
-    /// Gives all pages of a tree back to its parent. Nobody may use the tree any more.
-    pub fn free_tree(&self, root: PageNumber) -> Result<()> {
+    /// Gives all pages of a tree back to its parent. Nobody may use the tree any more. The group is one of the
+    /// session `procid`, and takes the root its space header: that tells redo that the tree is gone already.
+    pub fn free_tree(&self, procid: u16, root: PageNumber) -> Result<()> {
         let trees = self.trees(root)?;
         let Some(parent) = trees.parent else { return Ok(()) };
         let parent = self.trees(parent)?;
         let extents = self.owned_extents(&trees)?;
-        group::run(self.db, true, |group| {
+        group::run_as(self.db, procid, true, |group| {
+            group.set_external_header(&trees.owner, root, &[])?;
             for extent in &extents {
                 self.free(group, &parent, *extent)?;
             }
