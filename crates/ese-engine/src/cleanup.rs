@@ -26,11 +26,17 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    pub fn new(number: CommitNumber, end: LogPosition, hold: Option<LogPosition>, done: Vec<Done>) -> Settled {
+    pub fn new(
+        number: CommitNumber,
+        end: LogPosition,
+        hold: Option<LogPosition>,
+        done: Vec<Done>,
+    ) -> Settled {
         let has_deleted_nodes = done.iter().any(|done| match done {
             // An insert that was rolled back is a node flagged deleted now.
             Done::Node(_, version) => {
-                version.change == Change::FlagDelete || version.change == Change::Insert && version.is_settled()
+                version.change == Change::FlagDelete
+                    || version.change == Change::Insert && version.is_settled()
             }
             Done::Tree(..) => false,
         });
@@ -102,7 +108,12 @@ impl CleanupQueue {
         if core.log().durable() >= settled.end {
             core.transactions.release_checkpoint(hold);
         } else {
-            self.waiting.lock().push_back(Settled { hold: Some(hold), done: Vec::new(), has_deleted_nodes: false, ..settled });
+            self.waiting.lock().push_back(Settled {
+                hold: Some(hold),
+                done: Vec::new(),
+                has_deleted_nodes: false,
+                ..settled
+            });
         }
     }
 
@@ -111,7 +122,9 @@ impl CleanupQueue {
     pub(crate) fn release_durable(&self, core: &Core) {
         let durable = core.log().durable();
         let mut waiting = self.waiting.lock();
-        for settled in waiting.iter_mut().filter(|settled| !settled.has_deleted_nodes && settled.end <= durable) {
+        for settled in
+            waiting.iter_mut().filter(|settled| !settled.has_deleted_nodes && settled.end <= durable)
+        {
             if let Some(hold) = settled.hold.take() {
                 core.transactions.release_checkpoint(hold);
             }
@@ -132,9 +145,7 @@ fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber) -> Result<()> {
     }
     match version.change {
         Change::FlagDelete => tree.remove_deleted(&version.bookmark, Some(version), oldest),
-        Change::Insert if version.is_settled() => {
-            tree.remove_deleted(&version.bookmark, None, oldest)
-        }
+        Change::Insert if version.is_settled() => tree.remove_deleted(&version.bookmark, None, oldest),
         _ => {
             core.versions.remove(version);
             Ok(())

@@ -5,7 +5,7 @@
 //! durable. Both copies are written one after the other with a sync between, so one is always whole.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -25,10 +25,8 @@ use crate::double_write::{self, DoubleWrite};
 use crate::{Error, Result};
 
 /// Page flags that all pages of a tree share.
-pub(crate) const TREE_KIND: PageFlags = PageFlags::INDEX
-    .union(PageFlags::LONG_VALUE)
-    .union(PageFlags::NON_UNIQUE)
-    .union(PageFlags::NEW_RECORD);
+pub(crate) const TREE_KIND: PageFlags =
+    PageFlags::INDEX.union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE).union(PageFlags::NEW_RECORD);
 
 /// A database in use. ESE: `FMP`.
 #[doc(alias = "FMP")]
@@ -56,6 +54,16 @@ pub struct Database {
     trees: Mutex<HashMap<PageNumber, Arc<Tree>>>,
     side: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
+}
+
+/// A locked database file that is about to be taken into use.
+pub(crate) struct OpenedFile {
+    pub path: PathBuf,
+    pub file: Arc<dyn File>,
+    pub lock: Box<dyn DirectoryLock>,
+    pub header: DatabaseHeader,
+    pub extension_pages: u32,
+    pub side: Option<Arc<DoubleWrite>>,
 }
 
 /// What the cache asks before it writes pages of a database.
@@ -91,23 +99,15 @@ impl WriteAhead for WriteGuard {
 
 impl Database {
     /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
-    pub(crate) fn open(
-        core: &Arc<Core>,
-        path: &Path,
-        file: Arc<dyn File>,
-        lock: Box<dyn DirectoryLock>,
-        header: DatabaseHeader,
-        log_id: u8,
-        extension_pages: u32,
-        side: Option<Arc<DoubleWrite>>,
-    ) -> Arc<Database> {
+    pub(crate) fn open(core: &Arc<Core>, opened: OpenedFile, log_id: u8) -> Arc<Database> {
+        let OpenedFile { path, file, lock, header, extension_pages, side } = opened;
         let guard = WriteGuard { core: core.clone(), side: side.clone() };
         let file_id = core.cache.attach(file.clone(), Arc::new(guard));
         let database = Arc::new(Database {
             core: core.clone(),
             file_id,
             log_id,
-            path: path.to_path_buf(),
+            path,
             page_size: header.page_size,
             extension_pages: extension_pages.max(16),
             file,

@@ -66,7 +66,12 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
 
 impl DoubleWrite {
     /// Opens or creates the side file. Call [`restore`] before.
-    pub fn open(vfs: &dyn Vfs, path: &Path, database: Arc<dyn File>, header: &DatabaseHeader) -> Result<Arc<DoubleWrite>> {
+    pub fn open(
+        vfs: &dyn Vfs,
+        path: &Path,
+        database: Arc<dyn File>,
+        header: &DatabaseHeader,
+    ) -> Result<Arc<DoubleWrite>> {
         let side = path_of(path);
         let failed = |e: std::io::Error| Error::io(&side, &e);
         let file = if vfs.exists(&side) {
@@ -126,7 +131,12 @@ impl DoubleWrite {
 }
 
 /// Puts torn pages of a database back from its side file. Returns how many. Runs before redo, on a dirty database.
-pub(crate) fn restore(vfs: &dyn Vfs, path: &Path, database: &dyn File, header: &DatabaseHeader) -> Result<usize> {
+pub(crate) fn restore(
+    vfs: &dyn Vfs,
+    path: &Path,
+    database: &dyn File,
+    header: &DatabaseHeader,
+) -> Result<usize> {
     let side = path_of(path);
     if !vfs.exists(&side) {
         return Ok(0);
@@ -151,7 +161,10 @@ pub(crate) fn restore(vfs: &dyn Vfs, path: &Path, database: &dyn File, header: &
         let count = (word(36) as usize).min(MAX_BATCH);
         for i in 0..count {
             let image_at = block + DESCRIPTOR as u64 + (i * size) as u64;
-            let Some(page) = PageNumber::new(word(40 + 4 * i)).filter(|_| image_at + size as u64 <= len) else { break };
+            let Some(page) = PageNumber::new(word(40 + 4 * i)).filter(|_| image_at + size as u64 <= len)
+            else {
+                break;
+            };
             file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
             if verify_page(&mut image, header.page_size, page) == PageVerdict::Good {
                 let time = Page::new(&image, header.page_size).db_time().0;
@@ -175,7 +188,9 @@ pub(crate) fn restore(vfs: &dyn Vfs, path: &Path, database: &dyn File, header: &
         // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector says
         // which state the write was to reach; an image of that state or a later one is as good or better.
         let newer = Page::new(&stored, header.page_size).db_time().0 > image_time;
-        if verdict == PageVerdict::Zero || (verdict == PageVerdict::Good && (newer || stored[..] == image[..])) {
+        if verdict == PageVerdict::Zero
+            || (verdict == PageVerdict::Good && (newer || stored[..] == image[..]))
+        {
             continue;
         }
         database.write_at(offset, &image, IoReason::EvictionWrite).map_err(broken)?;

@@ -24,7 +24,7 @@ use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 use crate::catalog::{FIRST_OWN_PROCID, initial_pages};
 use crate::checkpoint::Checkpointer;
 use crate::core::Core;
-use crate::database::{self, Database};
+use crate::database::{self, Database, OpenedFile};
 use crate::log::RecordBatch;
 use crate::options::{CreateOptions, InstanceOptions};
 use crate::recovery::{self, RecoverySummary};
@@ -133,6 +133,7 @@ impl Instance {
         let failed = |e: std::io::Error| Error::io(path, &e);
         let pages = create.initial_pages.max(256);
         let file = vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
+        let mut logged = false;
         let result = (|| {
             let lock = vfs.lock(path).map_err(failed)?;
             let now = LogTime::from_unix_ms(vfs.clock().unix_ms());
@@ -166,10 +167,11 @@ impl Instance {
                 }),
                 LogRecord::CreateDbFinish(CreateDbFinish { procid, database: DatabaseIdInLog(log_id) }),
             ];
+            logged = true;
             self.append(&records)?;
             self.attach_file(path, file.clone(), lock, header, log_id, create.extension_pages)
         })();
-        if result.is_err() && self.core.databases().iter().all(|database| database.path != path) {
+        if result.is_err() && !logged {
             // Nothing refers to the file yet, so it goes again.
             let _ = vfs.remove(path);
         }
@@ -252,7 +254,9 @@ impl Instance {
             header.gen_max_required = generation;
             header.gen_max_committed = generation;
             header.gen_max_committed_time = self.core.log().created();
-            let database = Database::open(&self.core, path, file, lock, header, log_id, extension_pages, side);
+            let path = path.to_path_buf();
+            let opened = OpenedFile { path, file, lock, header, extension_pages, side };
+            let database = Database::open(&self.core, opened, log_id);
             database.update_header(|header| {
                 // A generation may have begun since; the listener updates only databases it knows.
                 let generation = self.core.log().tip().generation;
@@ -310,7 +314,8 @@ impl Instance {
         }
         let tip = self.core.log().tip();
         let redo_from = *self.core.checkpoint.lock();
-        let end = self.append(&[LogRecord::Term2(Termination { last: tip, redo_from, hard: 0, time: now })])?;
+        let end =
+            self.append(&[LogRecord::Term2(Termination { last: tip, redo_from, hard: 0, time: now })])?;
         self.core.log().flush(end.1)?;
         self.checkpointer.write(&self.core, end.0)?;
         self.core.log().close()?;
@@ -326,7 +331,9 @@ impl Instance {
                 return Ok(());
             }
             if cleaned == 0 && self.core.transactions.any_running() {
-                return Err(Error::Usage("a transaction is still open; commit or roll it back first".to_string()));
+                return Err(Error::Usage(
+                    "a transaction is still open; commit or roll it back first".to_string(),
+                ));
             }
             self.options.vfs.clock().sleep(Duration::from_millis(1));
         }
@@ -379,7 +386,10 @@ impl Instance {
                 }
             }
         };
-        std::thread::Builder::new().name(format!("jetcell-{name}")).spawn(body).expect("threads can be started")
+        std::thread::Builder::new()
+            .name(format!("jetcell-{name}"))
+            .spawn(body)
+            .expect("threads can be started")
     }
 
     fn stop_threads(&self) {

@@ -3,9 +3,9 @@
 //! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ
 //! from normal operation. They touch one page each, take everything else from the record, and set no dbtime.
 
-use ese_format::{PageNumber, PageSize};
 use ese_format::log::record::{Insert, Merge, Split};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
+use ese_format::{PageNumber, PageSize};
 
 /// Values of `Split::split_type`.
 pub(crate) mod split_type {
@@ -27,7 +27,6 @@ pub(crate) mod merge_type {
 
 /// Why a record does not fit the page it names; the page is damaged or the record is not for it.
 pub(crate) type Applied = Result<(), &'static str>;
-
 
 const NO_ROOM: &str = "page has no room for the node in the log record";
 
@@ -108,7 +107,8 @@ pub(crate) fn split_right(page: &mut PageMut<'_>, record: &Split) {
 
 /// The parent of a split page: the separator leads to the split page, the old entry to the new one.
 pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
-    let line = entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the split page")?;
+    let line =
+        entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the split page")?;
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)?;
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
@@ -121,12 +121,7 @@ pub(crate) fn merge_source(page: &mut PageMut<'_>) {
 }
 
 /// The right neighbour of a merged page: takes its nodes (full merge) and its left link.
-pub(crate) fn merge_right(
-    bytes: &mut [u8],
-    size: PageSize,
-    source: &Page<'_>,
-    record: &Merge,
-) -> Applied {
+pub(crate) fn merge_right(bytes: &mut [u8], size: PageSize, source: &Page<'_>, record: &Merge) -> Applied {
     let mut page = PageMut::new(bytes, size);
     page.set_prev(record.left);
     if record.merge_type != merge_type::FULL_RIGHT {
@@ -147,7 +142,8 @@ pub(crate) fn merge_left(page: &mut PageMut<'_>, record: &Merge) {
 
 /// The parent of a merged page: its entry goes; a last entry bequeaths its key to the one before.
 pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
-    let line = entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the merged page")?;
+    let line =
+        entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the merged page")?;
     let last = line + 1 == page.as_page().node_count();
     page.delete_node(line);
     if !last || line == 0 {

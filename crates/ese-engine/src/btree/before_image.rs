@@ -26,7 +26,12 @@ pub(crate) struct DeferredBeforeImage {
 }
 
 impl DeferredBeforeImage {
-    pub fn new(db: Arc<Database>, shape: Shape, version: Arc<Version>, page: PageNumber) -> DeferredBeforeImage {
+    pub fn new(
+        db: Arc<Database>,
+        shape: Shape,
+        version: Arc<Version>,
+        page: PageNumber,
+    ) -> DeferredBeforeImage {
         DeferredBeforeImage { db, shape, version, page }
     }
 }

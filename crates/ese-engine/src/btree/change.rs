@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use ese_format::DbTime;
 use ese_format::log::record::{
-    DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, LogRecord, NodeChange, PageChange,
-    PageChangeFlags, Replace, Undo, operation,
+    DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, LogRecord, NodeChange,
+    PageChange, PageChangeFlags, Replace, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
 use parking_lot::Mutex;
@@ -69,9 +69,15 @@ impl Tree {
                 let (prefix, suffix) = cut_key(&page, key);
                 let record = Insert { node, prefix, suffix, data: data.to_vec() };
                 records.push(LogRecord::Insert(record.clone()));
-                self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
-                    apply::insert(page, line, &record, NodeFlags::VERSIONED)
-                }, &[&version])?;
+                self.perform(
+                    leaf,
+                    records,
+                    node.page.after,
+                    session.core.clone(),
+                    false,
+                    |page| apply::insert(page, line, &record, NodeFlags::VERSIONED),
+                    &[&version],
+                )?;
                 session.did(Done::Node(self.clone(), version));
                 return Ok(());
             }
@@ -92,16 +98,29 @@ impl Tree {
         let version = self.version(bytes, bookmark.key_len(), &writer, level, Change::FlagDelete);
         let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
         records.push(LogRecord::FlagDelete(FlagDelete { node }));
-        self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
-            page.set_node_flags(line, NodeFlags::VERSIONED | NodeFlags::DELETED);
-            Ok(())
-        }, &[&version])?;
+        self.perform(
+            leaf,
+            records,
+            node.page.after,
+            session.core.clone(),
+            false,
+            |page| {
+                page.set_node_flags(line, NodeFlags::VERSIONED | NodeFlags::DELETED);
+                Ok(())
+            },
+            &[&version],
+        )?;
         session.did(Done::Node(self.clone(), version));
         Ok(())
     }
 
     /// Replaces the data of a record (unique trees only: elsewhere the data is part of the order).
-    pub fn replace(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark, data: &[u8]) -> Result<()> {
+    pub fn replace(
+        self: &Arc<Self>,
+        session: &mut ActiveTransaction,
+        bookmark: &Bookmark,
+        data: &[u8],
+    ) -> Result<()> {
         debug_assert!(self.is_unique());
         self.check_version_room()?;
         let bytes = bookmark.bytes();
@@ -117,14 +136,26 @@ impl Tree {
             }
             let (mut records, writer, level) = session.prologue()?;
             let old_len = old.len() as u16;
-            let version =
-                self.version(bytes, bookmark.key_len(), &writer, level, Change::Replace { before: old.into() });
+            let version = self.version(
+                bytes,
+                bookmark.key_len(),
+                &writer,
+                level,
+                Change::Replace { before: old.into() },
+            );
             let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
-            let record = Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
+            let record =
+                Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
             records.push(LogRecord::Replace(record));
-            self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
-                apply::replace(page, line, data, NodeFlags::VERSIONED)
-            }, &[&version])?;
+            self.perform(
+                leaf,
+                records,
+                node.page.after,
+                session.core.clone(),
+                false,
+                |page| apply::replace(page, line, data, NodeFlags::VERSIONED),
+                &[&version],
+            )?;
             session.did(Done::Node(self.clone(), version));
             return Ok(());
         }
@@ -159,9 +190,15 @@ impl Tree {
             None => LogRecord::FlagInsert(FlagInsert { node, key, data: data.clone() }),
         });
         let versions: Vec<&Arc<Version>> = replaced.iter().chain([&version]).collect();
-        self.perform(leaf, records, node.page.after, session.core.clone(), false, |page| {
-            apply::replace(page, line, &data, NodeFlags::VERSIONED)
-        }, &versions)?;
+        self.perform(
+            leaf,
+            records,
+            node.page.after,
+            session.core.clone(),
+            false,
+            |page| apply::replace(page, line, &data, NodeFlags::VERSIONED),
+            &versions,
+        )?;
         for version in replaced.into_iter().chain([version]) {
             session.did(Done::Node(self.clone(), version));
         }
@@ -182,6 +219,10 @@ impl Tree {
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, bytes);
             let Some(stored) = page.node(line).filter(|_| exact) else {
+                eprintln!(
+                    "DBG root {:?} id {:?} kind {:?} rceid {} change {:?} key {:?} procid {procid} level {level}",
+                    self.root, self.id, self.kind, version.id, version.change, bytes
+                );
                 return Err(self.damaged(leaf.key().page, "the node of a change to undo is gone"));
             };
             let kept = stored.flags - NodeFlags::COMPRESSED;
@@ -211,7 +252,13 @@ impl Tree {
                 restored.rceid = 0;
                 let (old_len, new_len) = (stored.data.len() as u16, before.len() as u16);
                 let data = before.to_vec();
-                records.push(LogRecord::Replace(Replace { node: restored, wide_diff: false, old_len, new_len, data }));
+                records.push(LogRecord::Replace(Replace {
+                    node: restored,
+                    wide_diff: false,
+                    old_len,
+                    new_len,
+                    data,
+                }));
                 node.page.before = restored.page.after;
                 node.page.after = self.db.next_time();
             }
@@ -224,10 +271,18 @@ impl Tree {
             };
             let core = self.db.core.clone();
             records.push(LogRecord::Undo(record));
-            self.perform(leaf, records, node.page.after, core, true, |page| {
-                self.db.core.versions.remove(version);
-                undo_on_page(page, line, kept, &version.change)
-            }, &[])?;
+            self.perform(
+                leaf,
+                records,
+                node.page.after,
+                core,
+                true,
+                |page| {
+                    self.db.core.versions.remove(version);
+                    undo_on_page(page, line, kept, &version.change)
+                },
+                &[],
+            )?;
             return Ok(());
         }
     }
@@ -369,7 +424,12 @@ impl Tree {
 }
 
 /// The effect of taking back `change` on its node; also what redo of an Undo record does.
-pub(crate) fn undo_on_page(page: &mut PageMut<'_>, line: usize, kept: NodeFlags, change: &Change) -> apply::Applied {
+pub(crate) fn undo_on_page(
+    page: &mut PageMut<'_>,
+    line: usize,
+    kept: NodeFlags,
+    change: &Change,
+) -> apply::Applied {
     match change {
         Change::Insert => page.set_node_flags(line, kept | NodeFlags::DELETED),
         Change::FlagDelete => page.set_node_flags(line, kept - NodeFlags::DELETED),
@@ -384,4 +444,3 @@ pub(crate) fn insert_size(page: &Page<'_>, key: &[u8], data: &[u8]) -> usize {
     let shared = shared_prefix_len(page.prefix(), key);
     node_space(key.len() - shared, shared > 0, data.len())
 }
-

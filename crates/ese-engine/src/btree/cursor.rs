@@ -79,20 +79,20 @@ impl TreeCursor {
     /// Goes to a key, or (non-unique trees) the first or last record with that key prefix. False: nowhere now.
     pub fn seek(&mut self, view: &View, key: &[u8], seek: Seek) -> Result<bool> {
         let found = match seek {
-            Seek::Equal => self.from_bound(view, key, Way::Forward, true)? && self.key_is(key),
-            Seek::GreaterOrEqual => self.from_bound(view, key, Way::Forward, true)?,
+            Seek::Equal => self.scan_from(view, key, Way::Forward, true)? && self.key_is(key),
+            Seek::GreaterOrEqual => self.scan_from(view, key, Way::Forward, true)?,
             Seek::Greater => {
-                let mut found = self.from_bound(view, key, Way::Forward, true)?;
+                let mut found = self.scan_from(view, key, Way::Forward, true)?;
                 while found && self.key_is(key) {
                     found = self.next(view)?;
                 }
                 found
             }
             Seek::LessOrEqual => {
-                (self.from_bound(view, key, Way::Forward, true)? && self.key_is(key))
-                    || self.from_bound(view, key, Way::Backward, false)?
+                (self.scan_from(view, key, Way::Forward, true)? && self.key_is(key))
+                    || self.scan_from(view, key, Way::Backward, false)?
             }
-            Seek::Less => self.from_bound(view, key, Way::Backward, false)?,
+            Seek::Less => self.scan_from(view, key, Way::Backward, false)?,
         };
         if !found {
             self.reset();
@@ -133,11 +133,11 @@ impl TreeCursor {
             }
         }
         let bytes = bookmark.bytes().to_vec();
-        self.from_bound(view, &bytes, way, false)
+        self.scan_from(view, &bytes, way, false)
     }
 
     /// First record at or after `bytes` (after, unless `inclusive`), or last one before it.
-    fn from_bound(&mut self, view: &View, bytes: &[u8], way: Way, inclusive: bool) -> Result<bool> {
+    fn scan_from(&mut self, view: &View, bytes: &[u8], way: Way, inclusive: bool) -> Result<bool> {
         let leaf = self.tree.leaf_for_read(Target::Key(bytes))?;
         let page = self.tree.view(&leaf);
         let (bound, exact) = self.tree.find(&page, bytes);

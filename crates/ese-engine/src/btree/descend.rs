@@ -119,7 +119,9 @@ impl Tree {
         let child = match target {
             Target::Key(key) => page.child_for(key).map(|(_, child)| child),
             Target::First => page.node(0).and_then(|node| node.child()),
-            Target::Last => page.node_count().checked_sub(1).and_then(|i| page.node(i)).and_then(|n| n.child()),
+            Target::Last => {
+                page.node_count().checked_sub(1).and_then(|i| page.node(i)).and_then(|n| n.child())
+            }
         };
         child.ok_or_else(|| self.damaged(at, "internal page has no child for a key in its range"))
     }

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use ese_format::log::record::{
-    DatabaseIdInLog, Delete, FlagDelete, Insert, LogRecord, Macro, NodeChange, PageChange,
-    PageChangeFlags, Replace, SetExternalHeader,
+    DatabaseIdInLog, Delete, FlagDelete, Insert, LogRecord, Macro, NodeChange, PageChange, PageChangeFlags,
+    Replace, SetExternalHeader,
 };
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber};
@@ -188,7 +188,13 @@ impl AtomicGroup {
     }
 
     /// The common prefix of a record about `page`.
-    pub fn change(&mut self, page: PageNumber, after: DbTime, line: usize, flags: PageChangeFlags) -> Attempt<PageChange> {
+    pub fn change(
+        &mut self,
+        page: PageNumber,
+        after: DbTime,
+        line: usize,
+        flags: PageChangeFlags,
+    ) -> Attempt<PageChange> {
         Ok(PageChange {
             procid: self.procid,
             database: DatabaseIdInLog(self.db.log_id),
@@ -202,13 +208,26 @@ impl AtomicGroup {
         })
     }
 
-    fn node_change(&mut self, tree: &Shape, page: PageNumber, after: DbTime, line: usize) -> Attempt<NodeChange> {
+    fn node_change(
+        &mut self,
+        tree: &Shape,
+        page: PageNumber,
+        after: DbTime,
+        line: usize,
+    ) -> Attempt<NodeChange> {
         let change = self.change(page, after, line, tree.record_flags())?;
         Ok(NodeChange { page: change, rceid: 0, root: Some(tree.root), tree: tree.id })
     }
 
     /// Inserts an unversioned node.
-    pub fn insert(&mut self, tree: &Shape, page: PageNumber, line: usize, key: &[u8], data: &[u8]) -> Attempt<()> {
+    pub fn insert(
+        &mut self,
+        tree: &Shape,
+        page: PageNumber,
+        line: usize,
+        key: &[u8],
+        data: &[u8],
+    ) -> Attempt<()> {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
         let (prefix, suffix) = cut_key(&self.page(page)?, key);
@@ -245,7 +264,8 @@ impl AtomicGroup {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
         let old_len = self.page(page)?.node(line).map_or(0, |node| node.data.len()) as u16;
-        let record = Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
+        let record =
+            Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
         let mut target = self.page_mut(page)?;
         let flags = apply::flags_of(&target, line);
         let applied = apply::replace(&mut target, line, data, flags);
@@ -258,9 +278,14 @@ impl AtomicGroup {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, 0)?;
         let mut target = self.page_mut(page)?;
-        let applied = target.set_external_header(header).map_err(|_| "page has no room for its external header");
+        let applied =
+            target.set_external_header(header).map_err(|_| "page has no room for its external header");
         target.set_db_time(time);
-        self.done(page, applied, LogRecord::SetExternalHeader(SetExternalHeader { node, data: header.to_vec() }))
+        self.done(
+            page,
+            applied,
+            LogRecord::SetExternalHeader(SetExternalHeader { node, data: header.to_vec() }),
+        )
     }
 
     /// Adds the record of an applied change, or fails when it did not fit.

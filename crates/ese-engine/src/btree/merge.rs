@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ese_format::log::record::{
-    BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags, NodeChange,
-    PageChange,
+    BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags,
+    NodeChange, PageChange,
 };
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::Extent;
@@ -15,10 +15,10 @@ use super::apply::{self, merge_type};
 use super::descend::Target;
 use super::group::{self, AtomicGroup, Attempt, Stop};
 use super::split::capacity;
+use crate::Result;
 use crate::log::RecordBatch;
 use crate::space::SpaceLock;
 use crate::versions::{CommitNumber, Version};
-use crate::Result;
 
 impl Tree {
     /// Removes a node flagged deleted that no snapshot below `oldest` can see, and the version that says so.
@@ -131,7 +131,8 @@ impl Tree {
         let newest = self.db.core.versions.newest(self.key(), bytes);
         exact
             && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED))
-            && newest.is_none_or(|version| version.transaction.committed().is_some_and(|number| number < oldest))
+            && newest
+                .is_none_or(|version| version.transaction.committed().is_some_and(|number| number < oldest))
     }
 
     /// Removes an empty leaf and the ancestors below `parents[keeper]`, which lead only to it.
@@ -160,7 +161,11 @@ impl Tree {
         let mut entries = Vec::new();
         for &page in parents[1..].iter().chain([&leaf]) {
             let view = group.page(page)?;
-            entries.push(EmptiedPage { before: view.db_time(), page: page.get(), flags: view.flags().bits() });
+            entries.push(EmptiedPage {
+                before: view.db_time(),
+                page: page.get(),
+                flags: view.flags().bits(),
+            });
         }
         for entry in &entries {
             let mut page = group.page_mut(PageNumber::fixed(entry.page))?;
@@ -245,7 +250,9 @@ impl Tree {
         if let Some(parent) = parent {
             let entries = group.page(parent)?;
             let line = apply::entry_of(&entries, source);
-            if let Some(node) = line.filter(|line| line + 1 == entries.node_count()).and_then(|line| entries.node(line)) {
+            if let Some(node) =
+                line.filter(|line| line + 1 == entries.node_count()).and_then(|line| entries.node(line))
+            {
                 separator = node.key_to_vec();
                 flags |= MergeFlags::KEY_CHANGE;
             }
@@ -292,4 +299,3 @@ impl Tree {
         Ok(())
     }
 }
-

@@ -61,7 +61,8 @@ impl Tree {
                 // A large node between others may fit on neither side: then the page is cut where the node belongs,
                 // and the next round gives it a page of its own.
                 let alone = with.is_none();
-                let cut = with.or_else(|| split::cut_at(&shape, &page, line)).ok_or_else(|| too_large(data))?;
+                let cut =
+                    with.or_else(|| split::cut_at(&shape, &page, line)).ok_or_else(|| too_large(data))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {
                     return Ok(Step::Split(path.len() - 2));
@@ -163,7 +164,12 @@ impl Tree {
     }
 
     /// Splits the internal page `path[level]`, or the ancestor that must be split before it.
-    fn split_internal(self: &Arc<Self>, space: &SpaceLock<'_>, path: &[PageNumber], level: usize) -> Result<()> {
+    fn split_internal(
+        self: &Arc<Self>,
+        space: &SpaceLock<'_>,
+        path: &[PageNumber],
+        level: usize,
+    ) -> Result<()> {
         let trees = space.prepare(self.root, 1)?;
         let step = group::run(&self.db, true, |group| {
             let Some(parent) = level.checked_sub(1).map(|above| path[above]) else {
@@ -173,7 +179,8 @@ impl Tree {
             };
             group.page(parent)?;
             let page = group.page(path[level])?;
-            let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, None).ok_or_else(|| too_large(&[]))?;
+            let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, None)
+                .ok_or_else(|| too_large(&[]))?;
             if !self.parent_fits(group, parent, cut.separator.len())? {
                 return Ok(Step::Split(level - 1));
             }

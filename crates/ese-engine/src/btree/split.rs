@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use ese_format::{PageNumber, PageSize};
 use ese_format::log::record::{BeforeImageFlags, LogRecord, Split};
 use ese_format::page::{Node, Page, PageFlags, node_space, shared_prefix_len};
+use ese_format::{PageNumber, PageSize};
 
 use super::apply::{self, split_type};
 use super::group::{AtomicGroup, Attempt, Shape, Stop};
@@ -103,9 +103,8 @@ pub(crate) fn choose_cut(
         let right = incoming.is_some_and(|new| new.line >= k);
         let line = if incoming.is_some() && !right { k - 1 } else { k };
         if page.flags().contains(PageFlags::LEAF) || (line > 0 && line < count) {
-            let sizes = [0..line, line..count].map(|half| {
-                packed_size(page, half.clone(), &prefix_of(page, prefix_line(page, half)))
-            });
+            let sizes = [0..line, line..count]
+                .map(|half| packed_size(page, half.clone(), &prefix_of(page, prefix_line(page, half))));
             let need = if right { [0, new_size] } else { [new_size, 0] };
             if sizes[0] + need[0] <= room && sizes[1] + need[1] <= room {
                 let separator = separator_at(shape, page, line, incoming, right)?;
@@ -138,7 +137,8 @@ fn separator_at(
         return last_left;
     }
     let first_right = page.node(line).map(|node| shape.order_key(&node));
-    let new = incoming.map(|new| if shape.is_unique() { new.key.to_vec() } else { [new.key, new.data].concat() });
+    let new =
+        incoming.map(|new| if shape.is_unique() { new.key.to_vec() } else { [new.key, new.data].concat() });
     let (left, right) = match new {
         Some(new) if incoming_right => {
             let right = first_right.map_or_else(|| new.clone(), |old| old.min(new.clone()));
@@ -163,7 +163,16 @@ pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber
     let cut = Cut { line: 0, incoming_right: false, separator: Vec::new(), append: false };
     let prefix = prefix_line(&page, 0..count);
     let target = Target { page: shape.root, new, parent: None, right: None };
-    finish(group, shape, &before, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix])
+    finish(
+        group,
+        shape,
+        &before,
+        split_type::VERTICAL,
+        &cut,
+        &target,
+        [root_flags, child_flags],
+        [None, prefix],
+    )
 }
 
 /// Splits a page below the root. The parent must have room for the separator.
@@ -243,7 +252,11 @@ fn finish(
     }
     let path = group.db.path.clone();
     let misfit = |what| {
-        Stop::Failed(Error::Corrupt { path: path.clone(), page: Some(target.page), what: format!("split: {what}") })
+        Stop::Failed(Error::Corrupt {
+            path: path.clone(),
+            page: Some(target.page),
+            what: format!("split: {what}"),
+        })
     };
     let new = group.new_page(target.new)?;
     let mut new = apply::split_new(new, size, &page, &record).map_err(misfit)?;

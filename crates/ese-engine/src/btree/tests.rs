@@ -161,7 +161,10 @@ fn check_structure(tree: &Arc<Tree>) {
             }
             let last = line + 1 == view.node_count();
             let to = if node.key_len() == 0 { None } else { Some(node.key_to_vec()) };
-            assert!(!last || to.as_deref() == high, "{page:?}: last entry must repeat the parent's separator");
+            assert!(
+                !last || to.as_deref() == high,
+                "{page:?}: last entry must repeat the parent's separator"
+            );
             walk(tree, node.child().unwrap(), &from, to.as_deref(), leaves);
             from = to.unwrap_or_default();
         }
@@ -222,7 +225,9 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
 
 #[test]
 fn a_tree_agrees_with_an_ordered_map() {
-    for (seed, size) in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32].into_iter().enumerate() {
+    for (seed, size) in
+        [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32].into_iter().enumerate()
+    {
         model_run(seed as u64, size, PageFlags::empty(), 400);
     }
 }
@@ -253,7 +258,6 @@ fn crash_run(seed: u64) {
     let mut durable = Model::new();
     for life in 0..4 {
         let context = format!("seed {seed}, life {life}");
-        let start = disk.operations();
         let opened = (|| {
             let instance = open(&disk, size, 48)?;
             let db = instance.attach(Path::new(DB), 256)?;
@@ -268,8 +272,8 @@ fn crash_run(seed: u64) {
         let mut states = vec![durable.clone()];
         let mut durable_at = 0;
         let mut model = durable.clone();
-        disk.stop_after(disk.operations() - start.min(0) + rng.random_range(1..400));
-        for round in 0..400 {
+        disk.stop_after(disk.operations() + rng.random_range(1..400));
+        for _ in 0..400 {
             match transaction(&tree, &mut session, &mut model, &mut rng, 1500, size.bytes() / 3) {
                 Ok(true) => states.push(model.clone()),
                 Ok(false) => {}
@@ -288,13 +292,16 @@ fn crash_run(seed: u64) {
             if flushed {
                 durable_at = states.len() - 1;
             }
-            let _ = round;
         }
         drop(session);
         drop(tree);
         drop(db);
         drop(instance);
-        disk = if rng.random_bool(0.3) { disk.process_kill() } else { disk.crash(rng.random(), CrashOptions::default()) };
+        disk = if rng.random_bool(0.3) {
+            disk.process_kill()
+        } else {
+            disk.crash(rng.random(), CrashOptions::default())
+        };
         // Recovery decides which of the states since the last durable one it is; crash it as well sometimes.
         if rng.random_bool(0.5) {
             disk.stop_after(rng.random_range(1..60));

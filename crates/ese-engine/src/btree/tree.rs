@@ -107,6 +107,8 @@ impl Tree {
 
     /// Whether the page is a leaf that belongs to the tree now (a freed page may still be in a reader's hand).
     pub(crate) fn is_live_leaf(&self, page: &Page<'_>) -> bool {
-        page.flags().contains(PageFlags::LEAF) && !page.flags().contains(PageFlags::EMPTY) && page.tree() == self.id
+        page.flags().contains(PageFlags::LEAF)
+            && !page.flags().contains(PageFlags::EMPTY)
+            && page.tree() == self.id
     }
 }

@@ -12,9 +12,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ese_format::{LogPosition, PageNumber};
 use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
+use ese_format::{LogPosition, PageNumber};
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::files::{Attached, Books, InFlight};

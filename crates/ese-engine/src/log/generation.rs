@@ -124,14 +124,13 @@ impl LogStream {
 
     fn take_reserve(&self) -> Result<Prepared> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
-        for reserve in (1..=RESERVES).rev().map(|number| names.reserve(number)).filter(|path| vfs.exists(path)) {
-            let failed = |e: std::io::Error| Error::io(&reserve, &e);
-            vfs.rename(&reserve, &names.next()).map_err(failed)?;
-            vfs.sync_directory(names.directory()).map_err(failed)?;
-            let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
-            return Ok(Prepared { file, from_reserve: true });
-        }
-        Err(Error::DiskFull { path: names.next() })
+        let reserve = (1..=RESERVES).rev().map(|number| names.reserve(number)).find(|path| vfs.exists(path));
+        let Some(reserve) = reserve else { return Err(Error::DiskFull { path: names.next() }) };
+        let failed = |e: std::io::Error| Error::io(&reserve, &e);
+        vfs.rename(&reserve, &names.next()).map_err(failed)?;
+        vfs.sync_directory(names.directory()).map_err(failed)?;
+        let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
+        Ok(Prepared { file, from_reserve: true })
     }
 
     /// Creates missing reserve logs. A full disk is no error: they are for later.
@@ -166,7 +165,9 @@ impl LogStream {
             let prepared = state.prepared.take();
             (prepared, state.generation, state.created, state.accumulated, state.archived)
         };
-        let Some(prepared) = prepared else { return Err(Error::ReadOnly("no log file is prepared".to_string())) };
+        let Some(prepared) = prepared else {
+            return Err(Error::ReadOnly("no log file is prepared".to_string()));
+        };
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let created = LogTime::from_unix_ms(vfs.clock().unix_ms());
         let mut header = header(&self.options, self.signature, generation, created);

@@ -74,7 +74,9 @@ impl LogReader {
 
     /// Oldest and newest generation.
     pub fn range(&self) -> (Generation, Generation) {
-        let bound = |entry: Option<(&Generation, &PathBuf)>| entry.map_or(Generation(0), |(generation, _)| *generation);
+        let bound = |entry: Option<(&Generation, &PathBuf)>| {
+            entry.map_or(Generation(0), |(generation, _)| *generation)
+        };
         (bound(self.files.first_key_value()), bound(self.files.last_key_value()))
     }
 
@@ -146,7 +148,11 @@ impl LogReader {
         let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
         let mut bytes = IoBuffer::zeroed(SEGMENT_BYTES);
         file.read_at(0, &mut bytes, IoReason::LogRead).map_err(failed)?;
-        LogHeader::decode(&bytes).map_err(|e| Error::Corrupt { path: path.clone(), page: None, what: e.to_string() })
+        LogHeader::decode(&bytes).map_err(|e| Error::Corrupt {
+            path: path.clone(),
+            page: None,
+            what: e.to_string(),
+        })
     }
 
     fn load(&self, generation: Generation, newest: bool) -> Result<LoadedLog> {
@@ -157,7 +163,8 @@ impl LogReader {
         let failed = |e: std::io::Error| Error::io(path, &e);
         let header = self.header(path)?;
         if header.generation != generation {
-            let what = format!("file name says generation {:X}, its header {:X}", generation.0, header.generation.0);
+            let what =
+                format!("file name says generation {:X}, its header {:X}", generation.0, header.generation.0);
             return Err(self.corrupt(generation, what));
         }
         let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
@@ -212,7 +219,9 @@ impl LogReader {
             };
             let len = record_len(rest)
                 .map_err(|e| e.to_string())
-                .and_then(|len| if len <= rest.len() { Ok(len) } else { Err("runs past its segment".to_string()) })
+                .and_then(
+                    |len| if len <= rest.len() { Ok(len) } else { Err("runs past its segment".to_string()) },
+                )
                 .map_err(|e| self.corrupt(base.generation, format!("record at {:?}: {e}", position(at))))?;
             let (start, end, bytes) = (position(at), position(at + len), &rest[..len]);
             at += len;

@@ -146,7 +146,8 @@ impl LogStream {
         // What a killed process had written may still be in the kernel only, names included.
         file.sync(IoReason::LogFormat).map_err(failed)?;
         options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
-        let options = LogOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
+        let options =
+            LogOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
         Ok(LogStream::at(
             options,
             header.signature,
@@ -176,7 +177,10 @@ impl LogStream {
             position = LogPosition { generation: generation.next(), segment: 1, ..position };
         }
         let state = State {
-            open: Segment { position: LogPosition { offset: 0, ..position }, bytes: Box::new([0; SEGMENT_BYTES]) },
+            open: Segment {
+                position: LogPosition { offset: 0, ..position },
+                bytes: Box::new([0; SEGMENT_BYTES]),
+            },
             used: RECORDS_AT,
             full: VecDeque::new(),
             writing: false,
@@ -246,7 +250,8 @@ impl LogStream {
         let segments_needed = batch.len() / (SEGMENT_BYTES - RECORDS_AT - SMALLEST_FRAGMENT - 16) + 2;
         let file_segments = self.file_segments();
         if segments_needed > file_segments / 2 {
-            let what = format!("{} bytes of records do not fit a log file; use larger log files", batch.len());
+            let what =
+                format!("{} bytes of records do not fit a log file; use larger log files", batch.len());
             return Err(Error::Usage(what));
         }
         let buffer_limit = (file_segments / 2).min(LONGEST_WRITE * 2);
@@ -389,12 +394,17 @@ impl LogStream {
             return Ok(());
         }
         let wanted = upto.map(|upto| upto.max(state.requested));
-        if state.used > RECORDS_AT && wanted.is_some_and(|wanted| wanted > LogPosition { offset: RECORDS_AT as u16, ..state.open.position }) {
+        if state.used > RECORDS_AT
+            && wanted.is_some_and(|wanted| {
+                wanted > LogPosition { offset: RECORDS_AT as u16, ..state.open.position }
+            })
+        {
             self.fill(&mut state);
         }
         let Some(first) = state.full.front() else { return Ok(()) };
         let generation = first.position.generation;
-        let count = state.full.iter().take(LONGEST_WRITE).take_while(|s| s.position.generation == generation).count();
+        let count =
+            state.full.iter().take(LONGEST_WRITE).take_while(|s| s.position.generation == generation).count();
         let segments: Vec<Segment> = state.full.drain(..count).collect();
         state.writing = true;
         drop(state);

@@ -13,7 +13,7 @@ use ese_format::{LogPosition, LogTime, PageSize, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use crate::core::Core;
-use crate::database::Database;
+use crate::database::{Database, OpenedFile};
 use crate::double_write::{self, DoubleWrite};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
@@ -45,7 +45,8 @@ impl<'a> Attacher<'a> {
 
     /// A detach record: the file was flushed before it was written; only its header may not say so yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
-        let Some(database) = self.core.databases().into_iter().find(|database| database.log_id == log_id) else {
+        let Some(database) = self.core.databases().into_iter().find(|database| database.log_id == log_id)
+        else {
             return Ok(());
         };
         self.core.cache.flush_file(database.file_id)?;
@@ -102,7 +103,8 @@ impl<'a> Attacher<'a> {
             true => Some(DoubleWrite::open(vfs, &path, file.clone(), &header)?),
             false => None,
         };
-        let database = Database::open(self.core, &path, file, lock, header, log_id, 256, side);
+        let opened = OpenedFile { path, file, lock, header, extension_pages: 256, side };
+        let database = Database::open(self.core, opened, log_id);
         database.update_header(|_| {})
     }
 }

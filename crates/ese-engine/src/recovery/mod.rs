@@ -20,7 +20,9 @@ pub(crate) use self::attach::{check_format, read_header};
 use self::redo::{Redo, UndoInfos};
 use crate::core::Core;
 use crate::instance::{append, detach};
-use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, StoredRecord, remove_leftovers};
+use crate::log::{
+    CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, StoredRecord, remove_leftovers,
+};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
@@ -52,7 +54,8 @@ struct Listener(std::sync::Weak<Core>);
 
 impl LogListener for Listener {
     fn attachments(&self) -> Vec<u8> {
-        let attachments = self.0.upgrade().map(|core| crate::checkpoint::attachments(&core)).unwrap_or_default();
+        let attachments =
+            self.0.upgrade().map(|core| crate::checkpoint::attachments(&core)).unwrap_or_default();
         ese_format::attachment::Attachment::encode_list(&attachments).unwrap_or_default()
     }
 
@@ -63,7 +66,10 @@ impl LogListener for Listener {
 
     fn checkpoint(&self) -> LogPosition {
         // The lock is held while a checkpoint is written, which may itself need the log: never wait for it here.
-        self.0.upgrade().and_then(|core| core.checkpoint.try_lock().map(|last| *last)).unwrap_or(LogPosition::MIN)
+        self.0
+            .upgrade()
+            .and_then(|core| core.checkpoint.try_lock().map(|last| *last))
+            .unwrap_or(LogPosition::MIN)
     }
 }
 
@@ -95,9 +101,11 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     let signature = reader.header_of(newest)?.signature;
     // A checkpoint of another stream, or beyond the logs, is as good as none.
     let checkpoint = checkpoint_file.read()?.filter(|checkpoint| {
-        checkpoint.log_signature == signature && (oldest..=newest.next()).contains(&checkpoint.position.generation)
+        checkpoint.log_signature == signature
+            && (oldest..=newest.next()).contains(&checkpoint.position.generation)
     });
-    let start = checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
+    let start =
+        checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
     let start = if start.generation > newest { LogPosition::new(newest.0, u16::MAX, 0) } else { start };
     let mut infos = UndoInfos::new();
     let tail = reader.read_from(start, |stored| {
@@ -114,7 +122,9 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
         Some(Ok(list)) => attacher.attach_listed(&list, start)?,
         _ => {
-            let list = ese_format::attachment::Attachment::decode_list(&reader.header_of(start.generation)?.attachment_list);
+            let list = ese_format::attachment::Attachment::decode_list(
+                &reader.header_of(start.generation)?.attachment_list,
+            );
             attacher.attach_listed(&list.unwrap_or_default(), start)?;
         }
     }
@@ -167,9 +177,7 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     let (position, end) = append(core, &[LogRecord::RecoveryQuit2(quit)])?;
     log.flush(end)?;
     let mut written = ese_format::checkpoint::Checkpoint::new(position, signature);
-    written
-        .set_attachments(&[])
-        .map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
+    written.set_attachments(&[]).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
     checkpoint_file.write(&written)?;
     Ok(Opened { checkpoint_file, checkpoint: position, signature, summary })
 }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ese_format::log::record::{
-    Insert, LogRecord, Merge, NodeChange, PageChange, PageChangeFlags, Replace, Split, Undo, UndoInfo, operation,
+    Insert, LogRecord, Merge, NodeChange, PageChange, PageChangeFlags, Replace, Split, Undo, UndoInfo,
+    operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::space::SpaceHeader;
@@ -153,12 +154,15 @@ impl Redo {
         match record {
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
-                self.transactions.insert(begin.procid, Unfinished {
-                    transaction: Transaction::new(u64::from(begin.begin0)),
-                    begun: start,
-                    level: begin.levels.count().max(1),
-                    acts: Vec::new(),
-                });
+                self.transactions.insert(
+                    begin.procid,
+                    Unfinished {
+                        transaction: Transaction::new(u64::from(begin.begin0)),
+                        begun: start,
+                        level: begin.levels.count().max(1),
+                        acts: Vec::new(),
+                    },
+                );
                 Ok(())
             }
             LogRecord::Begin(begin) => {
@@ -192,8 +196,9 @@ impl Redo {
             LogRecord::Insert(insert) => self.insert(at, insert),
             LogRecord::FlagInsert(revive) => {
                 let (node, data) = (revive.node, &revive.data);
-                let latch =
-                    self.node(at, &node, |page, line| apply::replace(page, line, data, kept(page, line, &node)))?;
+                let latch = self.node(at, &node, |page, line| {
+                    apply::replace(page, line, data, kept(page, line, &node))
+                })?;
                 self.remember(&node, Some((revive.key.clone(), revive.key.len())), Change::Insert, latch)
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
@@ -288,8 +293,11 @@ impl Redo {
                 self.change(at, &change, |page| {
                     let mut external = page.as_page().external_header().to_vec();
                     let header = SpaceHeader::decode(&external).map_err(|_| "root has no space header")?;
-                    let header =
-                        SpaceHeader { multiple: true, owned_root_or_bitmap: convert.owned_root.get(), ..header };
+                    let header = SpaceHeader {
+                        multiple: true,
+                        owned_root_or_bitmap: convert.owned_root.get(),
+                        ..header
+                    };
                     header.update(&mut external);
                     page.set_external_header(&external).map_err(|_| "external header does not fit")
                 })
@@ -383,7 +391,8 @@ impl Redo {
             .map_err(|e| self.misfit(&database, change.page, &format!("split record: {e}")))?
             .unwrap_or_else(|| vec![0; size.bytes()]);
         let before = Page::new(&image, size);
-        let new_page = split.new_page.ok_or_else(|| self.misfit(&database, change.page, "split without new page"))?;
+        let new_page =
+            split.new_page.ok_or_else(|| self.misfit(&database, change.page, "split without new page"))?;
         self.format(at, change.database.0, new_page, change.after, |bytes, size| {
             apply::split_new(bytes, size, &before, split)
         })?;
@@ -510,7 +519,10 @@ impl Redo {
         database: u8,
         number: PageNumber,
         after: DbTime,
-        build: impl for<'b> FnOnce(&'b mut [u8], ese_format::PageSize) -> std::result::Result<PageMut<'b>, &'static str>,
+        build: impl for<'b> FnOnce(
+            &'b mut [u8],
+            ese_format::PageSize,
+        ) -> std::result::Result<PageMut<'b>, &'static str>,
     ) -> Result<bool> {
         let database = self.database(database)?;
         database.time_used(after);
@@ -719,4 +731,3 @@ fn procid_of(record: &LogRecord) -> Option<u16> {
         _ => return None,
     })
 }
-

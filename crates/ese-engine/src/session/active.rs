@@ -80,10 +80,9 @@ impl ActiveTransaction {
     /// What the session may see now.
     pub fn view(&self) -> View {
         match &self.running {
-            Some(running) => View {
-                own: Some(running.transaction.clone()),
-                snapshot: running.transaction.snapshot,
-            },
+            Some(running) => {
+                View { own: Some(running.transaction.clone()), snapshot: running.transaction.snapshot }
+            }
             None => View { own: None, snapshot: self.core.transactions.now() },
         }
     }
@@ -220,7 +219,11 @@ impl ActiveTransaction {
                 running.hold = Some(hold);
             }
             let begin0 = running.transaction.snapshot as u32;
-            records.push(LogRecord::Begin0(Begin0 { procid, levels: BeginLevels::new(0, running.level), begin0 }));
+            records.push(LogRecord::Begin0(Begin0 {
+                procid,
+                levels: BeginLevels::new(0, running.level),
+                begin0,
+            }));
         } else if running.logged_level < running.level {
             let levels = BeginLevels::new(running.logged_level, running.level - running.logged_level);
             records.push(LogRecord::Begin(Begin { procid, levels }));

@@ -20,7 +20,6 @@ pub(crate) struct SpaceTrees {
     pub owned: Shape,
     pub available: Shape,
     pub parent: Option<PageNumber>,
-    pub primary_pages: u32,
 }
 
 /// The right to change space trees of a database.
@@ -48,7 +47,6 @@ impl<'a> SpaceLock<'a> {
                 owned: extents::shape(&owner, owned),
                 available: extents::shape(&owner, available),
                 parent: header.parent,
-                primary_pages: header.primary_pages,
             });
         }
         self.convert(owner, header)?;
@@ -85,13 +83,13 @@ impl<'a> SpaceLock<'a> {
 
     /// Takes the lowest available page. Call [`SpaceLock::prepare`] first.
     pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> Attempt<PageNumber> {
-        take_first(group, trees, 1)?
-            .map(|extent| extent.last)
-            .ok_or_else(|| Stop::Failed(Error::Corrupt {
+        take_first(group, trees, 1)?.map(|extent| extent.last).ok_or_else(|| {
+            Stop::Failed(Error::Corrupt {
                 path: self.db.path.clone(),
                 page: Some(trees.available.root),
                 what: "available-extent tree lost pages it had".to_string(),
-            }))
+            })
+        })
     }
 
     /// Makes an extent of the tree available.
@@ -151,7 +149,8 @@ impl<'a> SpaceLock<'a> {
                 done = None;
                 let first = PageNumber::fixed(1);
                 let mut count = wanted;
-                let mut found = extents::find(group, &parent.available, first, |extent| extent.count >= wanted)?;
+                let mut found =
+                    extents::find(group, &parent.available, first, |extent| extent.count >= wanted)?;
                 if found.is_none() {
                     let mut largest = 0;
                     extents::find(group, &parent.available, first, |extent| {
@@ -186,7 +185,8 @@ impl<'a> SpaceLock<'a> {
             return Ok(extent);
         }
         let last_before = PageNumber::new(extent.first().get() - 1);
-        let before = last_before.map(|last| extents::ending_at(group, &trees.owned, last)).transpose()?.flatten();
+        let before =
+            last_before.map(|last| extents::ending_at(group, &trees.owned, last)).transpose()?.flatten();
         if let Some(before) = before {
             merged.count += before.extent.count;
             extents::remove(group, &trees.owned, &before)?;
@@ -195,7 +195,11 @@ impl<'a> SpaceLock<'a> {
         let mut spare = |_: &mut AtomicGroup| {
             let page = left.first();
             left.count -= 1;
-            if left.count == 0 { Err(Stop::Failed(Error::Usage("extent too small".into()))) } else { Ok(page) }
+            if left.count == 0 {
+                Err(Stop::Failed(Error::Usage("extent too small".into())))
+            } else {
+                Ok(page)
+            }
         };
         extents::insert(group, &trees.owned, merged, &mut spare)?;
         Ok(left)

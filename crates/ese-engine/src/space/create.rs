@@ -85,21 +85,25 @@ impl SpaceLock<'_> {
                 page.set_db_time(time);
             }
             let mut root = group.page_mut(owner.root)?;
-            let converted = SpaceHeader {
-                multiple: true,
-                owned_root_or_bitmap: record.owned_root.get(),
-                ..header
-            };
+            let converted =
+                SpaceHeader { multiple: true, owned_root_or_bitmap: record.owned_root.get(), ..header };
             let mut external = root.as_page().external_header().to_vec();
             converted.update(&mut external);
-            let applied = root.set_external_header(&external).map_err(|_| "root has no room for its space header");
+            let applied =
+                root.set_external_header(&external).map_err(|_| "root has no room for its space header");
             root.set_db_time(time);
             group.done(owner.root, applied, LogRecord::ConvertFdp2(record))
         })
     }
 }
 
-fn empty_space_root(bytes: &mut [u8], size: PageSize, page: PageNumber, id: TreeId, kind: PageFlags) -> PageMut<'_> {
+fn empty_space_root(
+    bytes: &mut [u8],
+    size: PageSize,
+    page: PageNumber,
+    id: TreeId,
+    kind: PageFlags,
+) -> PageMut<'_> {
     let flags = kind | PageFlags::ROOT | PageFlags::LEAF | PageFlags::SPACE;
     let mut root = PageMut::format(bytes, size, page, id, flags);
     let placed = root.set_external_header(&SplitReserve::default().encode());
@@ -161,7 +165,9 @@ pub(crate) fn convert_root_pages<'a>(
             let is_free = offset > 32 || record.available_bits >> (offset - 1) & 1 == 1;
             let page = tree_root.plus(offset);
             match free.last_mut() {
-                Some(run) if is_free && run.last.plus(1) == page => *run = Extent { last: page, count: run.count + 1 },
+                Some(run) if is_free && run.last.plus(1) == page => {
+                    *run = Extent { last: page, count: run.count + 1 }
+                }
                 _ if is_free => free.push(Extent { last: page, count: 1 }),
                 _ => {}
             }

@@ -34,7 +34,8 @@ fn path(group: &mut AtomicGroup, tree: &Shape, key: &[u8]) -> Attempt<Vec<PageNu
             return Ok(path);
         }
         let child = page.child_for(key).map(|(_, child)| child);
-        let child = child.filter(|_| path.len() < 12).ok_or_else(|| damaged(group, at, "no child for an extent"))?;
+        let child =
+            child.filter(|_| path.len() < 12).ok_or_else(|| damaged(group, at, "no child for an extent"))?;
         path.push(child);
     }
 }
@@ -145,7 +146,8 @@ fn make_room(
     let size = group.db.page_size;
     let page = group.page(at)?;
     let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });
-    let cut = split::choose_cut(tree, &page, size, incoming).ok_or_else(|| damaged(group, at, "page cannot be split"))?;
+    let cut = split::choose_cut(tree, &page, size, incoming)
+        .ok_or_else(|| damaged(group, at, "page cannot be split"))?;
     let parent = path[level - 1];
     if group.page(parent)?.free_bytes() < node_space(cut.separator.len(), false, 4) {
         return make_room(group, tree, path, level - 1, None, &mut |_| Ok(new));

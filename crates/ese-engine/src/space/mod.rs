@@ -11,4 +11,4 @@ mod create;
 mod extents;
 
 pub(crate) use allocate::{SpaceLock, SpaceTrees};
-pub(crate) use create::{create_root_pages, convert_root_pages};
+pub(crate) use create::{convert_root_pages, create_root_pages};

@@ -236,7 +236,12 @@ mod tests {
 
     const TREE: (FileId, PageNumber) = (FileId(0), PageNumber::fixed(31));
 
-    fn change(store: &VersionStore, transaction: &Arc<Transaction>, key: &[u8], change: Change) -> Arc<Version> {
+    fn change(
+        store: &VersionStore,
+        transaction: &Arc<Transaction>,
+        key: &[u8],
+        change: Change,
+    ) -> Arc<Version> {
         let version = Arc::new(Version {
             tree: TREE,
             bookmark: key.into(),
