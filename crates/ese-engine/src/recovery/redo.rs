@@ -199,7 +199,7 @@ impl Redo {
                 let latch = self.node(at, &node, |page, line| {
                     apply::replace(page, line, data, kept(page, line, &node))
                 })?;
-                self.remember(&node, Some((revive.key.clone(), revive.key.len())), Change::Insert, latch)
+                self.remember(&node, Some(bookmark_of(&node, &revive.key, data)), Change::Insert, latch)
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let (node, data) = (revive.node, &revive.data);
@@ -209,7 +209,7 @@ impl Redo {
                     apply::replace(page, line, data, kept(page, line, &node))
                 })?;
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..node };
-                let bookmark = Some((revive.key.clone(), revive.key.len()));
+                let bookmark = Some(bookmark_of(&node, &revive.key, data));
                 self.remember(&replaced, bookmark.clone(), replaced_from(old), latch)?;
                 self.remember(&node, bookmark, Change::Insert, None)
             }
@@ -318,13 +318,7 @@ impl Redo {
         let versioned = node.page.flags.contains(PageChangeFlags::VERSIONED);
         let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
         let latch = self.node(at, &node, |page, line| apply::insert(page, line, insert, flags))?;
-        let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
-        let mut key = insert.key();
-        let key_len = key.len();
-        if !unique {
-            key.extend_from_slice(&insert.data);
-        }
-        self.remember(&node, Some((key, key_len)), Change::Insert, latch)
+        self.remember(&node, Some(bookmark_of(&node, &insert.key(), &insert.data)), Change::Insert, latch)
     }
 
     fn replace(&mut self, at: At, replace: &Replace) -> Result<()> {
@@ -699,6 +693,14 @@ fn kept(page: &PageMut<'_>, line: usize, node: &NodeChange) -> NodeFlags {
 
 fn replaced_from(old: Option<Vec<u8>>) -> Change {
     old.map_or(Change::ReplaceUnknown, |before| Change::Replace { before: before.into() })
+}
+
+/// Key and, where it is part of the order, data; and the length of the key.
+fn bookmark_of(node: &NodeChange, key: &[u8], data: &[u8]) -> (Vec<u8>, usize) {
+    match node.page.flags.contains(PageChangeFlags::UNIQUE) {
+        true => (key.to_vec(), key.len()),
+        false => ([key, data].concat(), key.len()),
+    }
 }
 
 fn bookmark_at(page: &Page<'_>, line: usize, unique: bool) -> Option<(Vec<u8>, usize)> {
