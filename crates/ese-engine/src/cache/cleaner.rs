@@ -31,7 +31,11 @@ impl Cache {
     /// there is nothing to do now.
     pub fn clean_step(&self) -> Result<usize> {
         let low = self.available() < self.limits.start;
-        if !low && !self.refilling.load(Ordering::Relaxed) && self.wanted.lock().len() < WORTH_WRITING {
+        let excess = || {
+            let cleaning = self.books.cleaning.load(Ordering::Relaxed);
+            self.books.dirty.load(Ordering::Relaxed).saturating_sub(self.limits.dirty + cleaning)
+        };
+        if !low && excess() == 0 && !self.refilling.load(Ordering::Relaxed) && self.wanted.lock().len() < WORTH_WRITING {
             return Ok(0);
         }
         let mut done = 0;
@@ -41,7 +45,7 @@ impl Cache {
             done += 1;
         }
         let coming = self.available() + self.books.cleaning.load(Ordering::Relaxed);
-        let missing = self.limits.stop.saturating_sub(coming);
+        let missing = self.limits.stop.saturating_sub(coming).max(excess());
         let wanted = self.wanted.lock().len();
         if missing > 0 || wanted >= WORTH_WRITING {
             let victims = self.dirty_victims(missing.max(wanted).min(STEP));

@@ -265,14 +265,6 @@ impl Cache {
             return Ok(frame);
         }
         self.books.tallies.fault_stalls.add(1);
-        eprintln!(
-            "STALL {:?} {:?} cleaning {} refilling {} wanted {}",
-            std::thread::current().name(),
-            self.counters(),
-            self.books.cleaning.load(Ordering::Relaxed),
-            self.refilling.load(Ordering::Relaxed),
-            self.wanted.lock().len()
-        );
         self.make_room()
     }
 

@@ -58,6 +58,8 @@ pub(super) struct Limits {
     pub start: usize,
     /// As many available frames end it.
     pub stop: usize,
+    /// With more dirty frames there would soon be no clean victim: cleaning starts.
+    pub dirty: usize,
     /// Pages in one transfer.
     pub run: usize,
     /// Remembered evicted pages.
@@ -84,6 +86,7 @@ impl Limits {
             copies,
             start,
             stop: share(options.stop_cleaning_permille).max(start + floor),
+            dirty: frames - frames / 4,
             run: (options.coalesce_bytes / page).clamp(1, copies),
             history: options.history_pages.min(2 * frames).max(64),
         }
