@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use ese_format::LogPosition;
+use ese_format::log::record::LogRecord;
 use parking_lot::{Mutex, RwLock};
 use vfs::Vfs;
 
 use crate::Result;
 use crate::cache::{Cache, FileId};
 use crate::database::Database;
-use crate::log::LogStream;
+use crate::log::{LogStream, RecordBatch};
 use crate::versions::{TransactionTable, VersionStore};
 
 use crate::cleanup::CleanupQueue;
@@ -51,6 +52,14 @@ impl Core {
     /// The log. Only redo runs before it is opened, and redo writes no records.
     pub fn log(&self) -> &Arc<LogStream> {
         self.log.get().expect("the log is open before any session exists")
+    }
+
+    /// Appends records of the engine itself, by the reserve logs of a full disk if need be; where they start and end.
+    pub(crate) fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
+        let mut batch = RecordBatch::new();
+        records.iter().for_each(|record| batch.push(&record.to_bytes()));
+        let appended = self.log().append_privileged(&batch)?;
+        Ok((appended.start, appended.end))
     }
 
     pub(crate) fn open_log(&self, log: Arc<LogStream>) {

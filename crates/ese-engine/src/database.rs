@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
-use ese_format::log::record::DatabaseIdInLog;
+use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path};
 use ese_format::page::{Page, PageFlags};
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
 use parking_lot::Mutex;
@@ -260,8 +260,35 @@ impl Database {
         })
     }
 
+    /// Flushes the database and leaves it clean. ESE: detach.
+    pub(crate) fn detach(&self, now: LogTime) -> Result<()> {
+        let core = &self.core;
+        let _steady = core.checkpoint.lock();
+        core.log().flush(core.log().tip())?;
+        core.cache.flush_file(self.file_id)?;
+        let record = LogRecord::DetachDb(DetachDb {
+            procid: 0,
+            database: DatabaseIdInLog(self.log_id),
+            flags: DetachDb::UNICODE,
+            path: encode_path(&self.path.to_string_lossy()),
+        });
+        let (start, end) = core.append(&[record])?;
+        core.log().flush(end)?;
+        self.close_clean(start, now)
+    }
+
+    /// Ends the use of the file; all pages are on disk and the detach record at `position` is durable.
+    pub(crate) fn close_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
+        self.set_clean(position, now)?;
+        self.forget_trees();
+        self.core.cache.detach(self.file_id)?;
+        self.core.remove_database(self.file_id);
+        self.remove_side_file();
+        Ok(())
+    }
+
     /// All pages are on disk and the detach record at `position` is durable: no log is needed any more.
-    pub(crate) fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
+    fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
         self.update_header(|header| {
             header.state = DatabaseState::CleanShutdown;
             header.consistent_position = position;
@@ -278,7 +305,7 @@ impl Database {
     }
 
     /// A clean database needs no page images. Failure to remove them does no harm.
-    pub(crate) fn remove_side_file(&self) {
+    fn remove_side_file(&self) {
         if self.side.is_some() {
             let _ = self.core.vfs.remove(&double_write::path_of(&self.path));
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{
-    AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, DetachDb, LogRecord, Termination, encode_path,
+    AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, Termination, encode_path,
 };
 use ese_format::{LogPosition, LogTime, PageNumber, Signature};
 use parking_lot::{Condvar, Mutex};
@@ -25,7 +25,6 @@ use crate::catalog::{FIRST_OWN_PROCID, initial_pages};
 use crate::checkpoint::Checkpointer;
 use crate::core::Core;
 use crate::database::{self, Database, OpenedFile};
-use crate::log::RecordBatch;
 use crate::options::{CreateOptions, InstanceOptions};
 use crate::recovery::{self, RecoverySummary};
 use crate::session::Session;
@@ -168,7 +167,7 @@ impl Instance {
                 LogRecord::CreateDbFinish(CreateDbFinish { procid, database: DatabaseIdInLog(log_id) }),
             ];
             logged = true;
-            self.append(&records)?;
+            self.core.append(&records)?;
             self.attach_file(path, file.clone(), lock, header, log_id, create.extension_pages)
         })();
         if result.is_err() && !logged {
@@ -241,7 +240,7 @@ impl Instance {
         let hold = self.core.log().tip();
         self.core.transactions.hold_checkpoint(hold);
         let attached = (|| {
-            let position = self.append(&[record])?;
+            let position = self.core.append(&[record])?;
             self.core.log().flush(position.1)?;
             header.state = DatabaseState::DirtyShutdown;
             header.log_signature = self.signature;
@@ -272,7 +271,7 @@ impl Instance {
     /// Detaches a database: flushes it and leaves it clean. No session may use it any more.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
         self.clean_up_all()?;
-        detach(&self.core, database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
+        database.detach(LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }
 
     /// Makes everything committed so far durable; returns the position up to which the log is durable.
@@ -310,12 +309,16 @@ impl Instance {
         self.clean_up_all()?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         for database in self.core.databases() {
-            detach(&self.core, &database, now)?;
+            database.detach(now)?;
         }
         let tip = self.core.log().tip();
         let redo_from = *self.core.checkpoint.lock();
-        let end =
-            self.append(&[LogRecord::Term2(Termination { last: tip, redo_from, hard: 0, time: now })])?;
+        let end = self.core.append(&[LogRecord::Term2(Termination {
+            last: tip,
+            redo_from,
+            hard: 0,
+            time: now,
+        })])?;
         self.core.log().flush(end.1)?;
         self.checkpointer.write(&self.core, end.0)?;
         self.core.log().close()?;
@@ -344,10 +347,6 @@ impl Instance {
         (1..=6).find(|id| !used.contains(id)).ok_or_else(|| {
             Error::Usage("an instance holds at most 6 databases; use another instance".to_string())
         })
-    }
-
-    fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
-        append(&self.core, records)
     }
 
     fn start_threads(self: &Arc<Self>) {
@@ -419,35 +418,6 @@ fn abandon(core: &Core) {
         let _ = core.cache.discard(database.file_id);
         core.remove_database(database.file_id);
     }
-}
-
-/// Appends records, by the reserve logs if need be; where they start and end.
-pub(crate) fn append(core: &Core, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
-    let mut batch = RecordBatch::new();
-    records.iter().for_each(|record| batch.push(&record.to_bytes()));
-    let appended = core.log().append_privileged(&batch)?;
-    Ok((appended.start, appended.end))
-}
-
-/// Flushes a database and leaves it clean.
-pub(crate) fn detach(core: &Arc<Core>, database: &Arc<Database>, now: LogTime) -> Result<()> {
-    let _steady = core.checkpoint.lock();
-    core.log().flush(core.log().tip())?;
-    core.cache.flush_file(database.file_id)?;
-    let record = LogRecord::DetachDb(DetachDb {
-        procid: 0,
-        database: DatabaseIdInLog(database.log_id),
-        flags: DetachDb::UNICODE,
-        path: encode_path(&database.path.to_string_lossy()),
-    });
-    let (start, end) = append(core, &[record])?;
-    core.log().flush(end)?;
-    database.set_clean(start, now)?;
-    database.forget_trees();
-    core.cache.detach(database.file_id)?;
-    core.remove_database(database.file_id);
-    database.remove_side_file();
-    Ok(())
 }
 
 fn seed_of(clock: &dyn vfs::Clock) -> u64 {

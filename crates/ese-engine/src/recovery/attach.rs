@@ -50,11 +50,7 @@ impl<'a> Attacher<'a> {
             return Ok(());
         };
         self.core.cache.flush_file(database.file_id)?;
-        database.set_clean(position, LogTime::NONE)?;
-        database.forget_trees();
-        self.core.cache.detach(database.file_id)?;
-        self.core.remove_database(database.file_id);
-        Ok(())
+        database.close_clean(position, LogTime::NONE)
     }
 
     fn open(&mut self, log_id: u8, path: &str, signature: Signature, attached_at: LogPosition) -> Result<()> {

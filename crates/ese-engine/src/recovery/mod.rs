@@ -19,7 +19,6 @@ use self::attach::Attacher;
 pub(crate) use self::attach::{check_format, read_header};
 use self::redo::{Redo, UndoInfos};
 use crate::core::Core;
-use crate::instance::{append, detach};
 use crate::log::{
     CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, StoredRecord, remove_leftovers,
 };
@@ -159,7 +158,7 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         let generation = log.tip().generation;
         database.enter_generation(generation, log.created())?;
     }
-    let (undo_from, _) = append(core, &[LogRecord::RecoveryUndo2(RecoveryUndo { time: now })])?;
+    let (undo_from, _) = core.append(&[LogRecord::RecoveryUndo2(RecoveryUndo { time: now })])?;
     summary.rolled_back = leftovers.unfinished.len();
     for mut session in leftovers.unfinished {
         while session.level() > 0 {
@@ -171,10 +170,10 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         core.cleanup.step(core, usize::MAX)?;
     }
     for database in core.databases() {
-        detach(core, &database, now)?;
+        database.detach(now)?;
     }
     let quit = Termination { last: undo_from, redo_from, hard: 0, time: now };
-    let (position, end) = append(core, &[LogRecord::RecoveryQuit2(quit)])?;
+    let (position, end) = core.append(&[LogRecord::RecoveryQuit2(quit)])?;
     log.flush(end)?;
     let mut written = ese_format::checkpoint::Checkpoint::new(position, signature);
     written.set_attachments(&[]).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;

@@ -14,7 +14,6 @@ use crate::btree::Tree;
 use crate::cleanup::Settled;
 use crate::core::Core;
 use crate::database::Database;
-use crate::log::RecordBatch;
 use crate::space::SpaceLock;
 use crate::versions::{Change, Transaction, Version, View};
 use crate::{Error, Result};
@@ -119,7 +118,7 @@ impl ActiveTransaction {
         if running.level > 1 {
             if running.logged_level == running.level {
                 let record = LogRecord::Commit(Commit { procid, level: running.level - 1 });
-                append(&self.core, &[record])?;
+                self.core.append(&[record])?;
                 running.logged_level -= 1;
             }
             running.level -= 1;
@@ -129,8 +128,8 @@ impl ActiveTransaction {
         let mut end = None;
         if running.logged_level > 0 {
             let core = &self.core;
-            let (number, position) = core.transactions.commit(&running.transaction, |number| {
-                append(core, &[LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number as u32 })])
+            let (number, (_, position)) = core.transactions.commit(&running.transaction, |number| {
+                core.append(&[LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number as u32 })])
             })?;
             end = Some(position);
             let done = std::mem::take(&mut running.done);
@@ -161,7 +160,8 @@ impl ActiveTransaction {
         }
         let mut end = LogPosition::MIN;
         if running.logged_level == running.level {
-            end = append(&self.core, &[LogRecord::Rollback(Rollback { procid: self.procid, levels: 1 })])?;
+            let record = LogRecord::Rollback(Rollback { procid: self.procid, levels: 1 });
+            end = self.core.append(&[record])?.1;
             running.logged_level -= 1;
         }
         let outermost = running.level == 1;
@@ -258,13 +258,6 @@ fn core_end(core: &Core, running: &mut Running) {
         core.transactions.release_checkpoint(hold);
     }
     core.transactions.end(&running.transaction);
-}
-
-/// Ends of transactions may use the reserve logs of a full disk.
-fn append(core: &Core, records: &[LogRecord]) -> Result<LogPosition> {
-    let mut batch = RecordBatch::new();
-    records.iter().for_each(|record| batch.push(&record.to_bytes()));
-    Ok(core.log().append_privileged(&batch)?.end)
 }
 
 fn no_transaction() -> Error {
