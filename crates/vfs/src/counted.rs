@@ -19,7 +19,7 @@ use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKi
 pub enum IoOperation {
     /// Synchronous or asynchronous read.
     Read,
-    /// Synchronous or asynchronous write.
+    /// Synchronous or asynchronous write; a durable one lasts until it is durable.
     Write,
     /// Making a file durable; moves no bytes.
     Sync,
@@ -285,6 +285,11 @@ impl File for CountedFile {
     fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
         let kind = kind(reason, IoOperation::Write);
         self.counters.measure(kind, data.len() as u64, || self.inner.write_at(offset, data, reason))
+    }
+
+    fn write_durable(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        let kind = kind(reason, IoOperation::Write);
+        self.counters.measure(kind, data.len() as u64, || self.inner.write_durable(offset, data, reason))
     }
 
     fn submit(&self, batch: Vec<Transfer>) {

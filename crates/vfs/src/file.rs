@@ -103,6 +103,11 @@ pub trait File: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()>;
     /// Writes all of `data`; durable only after [`File::sync`].
     fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()>;
+    /// Writes all of `data` and returns when it survives power loss, as one operation for whoever counts.
+    fn write_durable(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        self.write_at(offset, data, reason)?;
+        self.sync(reason)
+    }
     /// Starts a batch of transfers with as few system calls as possible and returns; completions come through
     /// [`Transfer::done`]. Callers hold no lock that `done` takes.
     fn submit(&self, batch: Vec<Transfer>);

@@ -468,8 +468,7 @@ impl LogStream {
         buffer.copy_within(end - SEGMENT_BYTES..end, end);
         let offset = u64::from(first.position.segment) * SEGMENT_BYTES as u64;
         let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", file.path().display()));
-        file.write_at(offset, &buffer, IoReason::LogWrite).map_err(failed)?;
-        file.sync(IoReason::LogWrite).map_err(failed)?;
+        file.write_durable(offset, &buffer, IoReason::LogWrite).map_err(failed)?;
         let at = last.position;
         let last_of_file = at.segment as usize == self.file_segments() - 2;
         let next = match last_of_file {
