@@ -1,7 +1,7 @@
 //! Deferred undo information: the before-image of an uncommitted replace, and the key of a deleted node, go to the
 //! log only if their page must be written before the transaction ends (the node is removed). ESE: `LRUNDOINFO`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering;
 
 use ese_format::log::record::{
@@ -19,7 +19,8 @@ use crate::versions::{Change, Version};
 /// Hangs on a dirty frame until the page is written or the change is settled.
 #[doc(alias = "LRUNDOINFO")]
 pub(crate) struct DeferredBeforeImage {
-    db: Arc<Database>,
+    /// Not kept alive: frames that nobody uses any more may still hold this.
+    db: Weak<Database>,
     shape: Shape,
     version: Arc<Version>,
     page: PageNumber,
@@ -32,7 +33,7 @@ impl DeferredBeforeImage {
         version: Arc<Version>,
         page: PageNumber,
     ) -> DeferredBeforeImage {
-        DeferredBeforeImage { db, shape, version, page }
+        DeferredBeforeImage { db: Arc::downgrade(&db), shape, version, page }
     }
 }
 
@@ -43,6 +44,7 @@ impl DeferredUndo for DeferredBeforeImage {
         if logged.is_some() || self.is_settled() {
             return Ok(*logged);
         }
+        let Some(db) = self.db.upgrade() else { return Ok(None) };
         let (operation, before) = match &self.version.change {
             Change::Replace { before } => (operation::REPLACE, &before[..]),
             Change::FlagDelete => (operation::FLAG_DELETE, &[][..]),
@@ -52,7 +54,7 @@ impl DeferredUndo for DeferredBeforeImage {
             node: NodeChange {
                 page: PageChange {
                     procid: 0,
-                    database: DatabaseIdInLog(self.db.log_id),
+                    database: DatabaseIdInLog(db.log_id),
                     page: self.page,
                     after: DbTime(0),
                     before: DbTime(0),
@@ -74,7 +76,7 @@ impl DeferredUndo for DeferredBeforeImage {
         });
         let mut batch = RecordBatch::new();
         batch.push(&record.to_bytes());
-        let end = self.db.core.log().append_privileged(&batch)?.end;
+        let end = db.core.log().append_privileged(&batch)?.end;
         *logged = Some(end);
         Ok(*logged)
     }

@@ -128,8 +128,7 @@ impl Frame {
         self.flush_type.store(0, Ordering::Relaxed);
         self.read_ahead.store(false, Ordering::Relaxed);
         self.has_undo.store(false, Ordering::Relaxed);
-        self.body.write().undo.clear();
-        self.owed_undo.lock().clear();
+        self.forget_undo();
         *self.change.lock() = Change::default();
         self.pins.store(1, Ordering::Relaxed);
         self.set_state(state);
@@ -288,6 +287,12 @@ impl Frame {
             None => self.became_clean(&mut change),
             Some(next) => change.first = next,
         }
+    }
+
+    /// Drops deferred undo: it is of another page, or of a file that leaves the cache.
+    pub fn forget_undo(&self) {
+        self.body.write().undo.clear();
+        self.owed_undo.lock().clear();
     }
 
     /// Forgets changes: the page leaves the cache with its file.

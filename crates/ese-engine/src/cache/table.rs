@@ -130,18 +130,23 @@ impl Table {
             let mut gone: Vec<_> =
                 slots.frames.values().filter(|f| f.key().file == attached.id).cloned().collect();
             gone.sort_by_key(|frame| frame.index);
-            for frame in gone {
+            for frame in &gone {
                 slots.frames.remove(&frame.key().to_u64());
                 frame.forget_changes(attached);
                 frame.pin();
                 frame.retire();
-                frame.unpin();
             }
             slots
                 .history
                 .iter_mut()
                 .filter(|e| PageKey::from_u64(e.0).file == attached.id)
                 .for_each(|e| *e = (0, 0));
+            drop(slots);
+            for frame in gone {
+                // Deferred undo refers to the database, which must not outlive its use.
+                frame.forget_undo();
+                frame.unpin();
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ese_engine::database::Database;
 use ese_engine::{CreateOptions, Error, Instance, Result};
+use ese_format::LogPosition;
 use rand::Rng;
 
 use super::model::{State, check_indexes, difference, read_all};
@@ -26,7 +27,7 @@ impl World {
 
         let limit = 1 << self.rng.random_range(3..11);
         let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
-        self.disk.stop_after(at);
+        self.disk.stop_after(if self.rng.random_bool(0.9) { at } else { u64::MAX });
         let worked = self.work(&instance, &mut databases);
         if self.power() {
             worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", self.context));
@@ -129,7 +130,8 @@ impl World {
         // The log says itself what is durable; it must not say too much.
         let durable = instance.durable();
         for (id, state) in commits {
-            if id <= durable {
+            // The smallest id is that of a commit that changed nothing.
+            if id > LogPosition::MIN && id <= durable {
                 self.durable = self.durable.max(state);
             }
         }
