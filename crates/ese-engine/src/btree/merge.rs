@@ -46,7 +46,9 @@ impl Tree {
         }
         if page.node_count() == 1 && !page.is_root() {
             drop(leaf);
-            self.remove_leaf(bytes, oldest)?;
+            if !self.remove_leaf(bytes, oldest)? {
+                return self.remove_deleted(bytes, version, oldest);
+            }
             if let Some(version) = version {
                 versions.remove(version);
             }
@@ -86,33 +88,40 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes the leaf of `bytes`, whose only node is a dead one, out of the tree.
-    fn remove_leaf(self: &Arc<Self>, bytes: &[u8], oldest: CommitNumber) -> Result<()> {
+    /// Takes the leaf of `bytes`, whose only node is a dead one, out of the tree. False: it is not like that any more.
+    fn remove_leaf(self: &Arc<Self>, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.db);
         let trees = space.trees(self.root)?;
         let path = self.path(Target::Key(bytes))?;
-        let Some((&leaf, parents)) = path.split_last() else { return Ok(()) };
+        let Some((&leaf, parents)) = path.split_last() else { return Ok(false) };
         let (left, right) = {
             let latch = self.pin(leaf)?.read();
             (self.view(&latch).prev(), self.view(&latch).next())
         };
+        // The ancestors that lead nowhere else go together with the leaf. Internal pages change only under the
+        // structure lock, so they can be looked at one by one; latches are then taken from the top down.
+        let mut keeper = parents.len();
+        let mut entries = 0;
+        while keeper > 0 && entries <= 1 {
+            keeper -= 1;
+            let latch = self.pin(parents[keeper])?.read();
+            entries = self.view(&latch).node_count();
+        }
+        if parents.is_empty() {
+            return Ok(false);
+        }
+        let empties_tree = entries <= 1;
         group::run(&self.db, true, |group| {
-            // The ancestors that lead nowhere else go together with the leaf.
-            let mut keeper = parents.len();
-            while keeper > 0 {
-                keeper -= 1;
-                if group.page(parents[keeper])?.node_count() > 1 {
-                    break;
-                }
+            for &page in &parents[keeper..] {
+                group.page(page)?;
             }
-            let empties_tree = group.page(parents[keeper])?.node_count() <= 1;
             for page in [left, Some(leaf), right].into_iter().flatten() {
                 group.page(page)?;
             }
             let page = group.page(leaf)?;
             if page.node_count() != 1 || !self.is_dead(&page, bytes, oldest) {
-                return Ok(());
+                return Ok(false);
             }
             if empties_tree {
                 self.empty_tree(group, parents, leaf)?;
@@ -122,7 +131,7 @@ impl Tree {
             for &page in parents[keeper + 1..].iter().chain([&leaf]) {
                 space.free(group, &trees, Extent { last: page, count: 1 })?;
             }
-            Ok(())
+            Ok(true)
         })
     }
 
