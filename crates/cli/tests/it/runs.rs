@@ -186,7 +186,7 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
 }
 
 #[test]
-fn a_damaged_page_is_refused_before_anything_changes() {
+fn a_damaged_page_fails_the_run_and_is_named() {
     let cell = Cell::with_limits();
     cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
     let path = cell.path("d/Jetstress001001.edb");
@@ -194,6 +194,8 @@ fn a_damaged_page_is_refused_before_anything_changes() {
     let page = bytes.len() / 2 / 32768 * 32768;
     bytes[page + 1000..page + 1100].fill(0xA5);
     fs::write(&path, bytes).unwrap();
-    let text = cell.refused(&["--dir", "d", "--open"]);
+    let result = cell.run("after", 1, &["--dir", "d", "--open"]);
+    assert_eq!(result["verdict"], "fail");
+    let text = serde_json::to_string(&result["rules"]).unwrap() + result["reason"].as_str().unwrap();
     assert!(text.contains(&format!("page {}", page / 32768 - 1)), "{text}");
 }
