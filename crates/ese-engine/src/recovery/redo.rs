@@ -5,77 +5,29 @@
 //! from nothing are formatted whenever they are older. Records between MacroBegin and MacroCommit wait for the
 //! commit; a macro that the log cuts off never happened.
 
+mod page;
+mod unfinished;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use ese_format::log::record::{
-    Insert, LogRecord, Merge, NodeChange, PageChange, PageChangeFlags, Replace, Split, Undo, UndoInfo,
-    operation,
+    Insert, LogRecord, Merge, NodeChange, PageChangeFlags, Replace, Split, Undo, operation,
 };
-use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
+use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, LogPosition, PageNumber};
-use parking_lot::Mutex;
 
-use crate::btree::apply::{self, Applied};
-use crate::btree::before_image::DeferredBeforeImage;
+pub(crate) use self::unfinished::UndoInfos;
+use self::unfinished::{Act, Unfinished};
+use crate::btree::apply;
 use crate::btree::change::undo_on_page;
-use crate::btree::group::Shape;
-use crate::cache::{FileId, PinnedPage, WriteLatch};
-use crate::cleanup::Settled;
 use crate::core::Core;
 use crate::database::Database;
-use crate::session::{ActiveTransaction, Done};
 use crate::space::{convert_root_pages, create_root_pages};
-use crate::versions::{Change, Transaction, Version};
+use crate::versions::{Change, Transaction};
 use crate::{Error, Result};
-
-/// A change as redo remembers it, until its transaction ends.
-struct Remembered {
-    database: u8,
-    root: PageNumber,
-    id: u32,
-    key: Vec<u8>,
-    key_len: usize,
-    level: u8,
-    change: Change,
-    undone: bool,
-    /// The version that hangs on the page until its before-image is logged or it is settled.
-    version: Option<Arc<Version>>,
-}
-
-impl Remembered {
-    fn version_of(&self, file: FileId, transaction: &Arc<Transaction>) -> Version {
-        Version {
-            tree: (file, self.root),
-            bookmark: self.key.clone().into(),
-            key_len: self.key_len,
-            transaction: transaction.clone(),
-            id: self.id,
-            level: self.level,
-            change: self.change.clone(),
-            settled: AtomicBool::new(self.undone),
-            undo_logged: Mutex::new(None),
-        }
-    }
-}
-
-enum Act {
-    Node(Remembered),
-    Tree { database: u8, root: PageNumber },
-}
-
-struct Unfinished {
-    transaction: Arc<Transaction>,
-    begun: LogPosition,
-    level: u8,
-    acts: Vec<Act>,
-}
-
-/// Before-images and keys that the log holds, by version id: collected before redo, because a record that needs
-/// one may stand before it. ESE: `LRUNDOINFO`.
-pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
 
 /// Redo in progress.
 pub(crate) struct Redo {
@@ -90,13 +42,6 @@ pub(crate) struct Redo {
     /// Records looked at, and page changes that had to be made.
     pub records: u64,
     pub applied: u64,
-}
-
-/// What is left to do after redo.
-pub(crate) struct Leftovers {
-    pub unfinished: Vec<ActiveTransaction>,
-    pub next_number: u64,
-    pub newest_id: u32,
 }
 
 impl Redo {
@@ -437,112 +382,6 @@ impl Redo {
         .map(|_| ())
     }
 
-    /// Applies a node change if the page still needs it.
-    fn node(
-        &mut self,
-        at: At,
-        node: &NodeChange,
-        change: impl FnOnce(&mut PageMut<'_>, usize) -> Applied,
-    ) -> Result<Option<WriteLatch>> {
-        self.newest_id = self.newest_id.max(node.rceid);
-        self.change(at, &node.page, |page| change(page, usize::from(node.page.line)))
-    }
-
-    fn change(
-        &mut self,
-        at: At,
-        change: &PageChange,
-        apply: impl FnOnce(&mut PageMut<'_>) -> Applied,
-    ) -> Result<Option<WriteLatch>> {
-        self.page(at, change.database.0, change.page, change.before, change.after, apply)
-    }
-
-    fn page(
-        &mut self,
-        at: At,
-        database: u8,
-        number: PageNumber,
-        before: DbTime,
-        after: DbTime,
-        apply: impl FnOnce(&mut PageMut<'_>) -> Applied,
-    ) -> Result<Option<WriteLatch>> {
-        let size = self.database(database)?.page_size;
-        self.bytes(at, database, number, before, after, |bytes| apply(&mut PageMut::new(bytes, size)))
-    }
-
-    fn bytes(
-        &mut self,
-        at: At,
-        database: u8,
-        number: PageNumber,
-        before: DbTime,
-        after: DbTime,
-        apply: impl FnOnce(&mut [u8]) -> Applied,
-    ) -> Result<Option<WriteLatch>> {
-        let database = self.database(database)?;
-        database.time_used(after);
-        let mut latch = database.pin(number)?.write();
-        let time = Page::new(&latch, database.page_size).db_time();
-        if time >= after {
-            return Ok(None);
-        }
-        if time != before {
-            let age = if time < before { "older" } else { "newer" };
-            let what = format!(
-                "dbtime {} is {age} than the log expects ({} before the change at {:?}): a write was lost or the \
-                 file is from another moment than the log",
-                time.0, before.0, at.start
-            );
-            return Err(self.misfit(&database, number, &what));
-        }
-        let applied = apply(&mut latch);
-        if let Err(what) = applied {
-            return Err(self.misfit(&database, number, &format!("{what} (log record at {:?})", at.start)));
-        }
-        PageMut::new(&mut latch, database.page_size).set_db_time(after);
-        latch.mark_dirty(at.start);
-        latch.set_last(at.end);
-        self.applied += 1;
-        Ok(Some(latch))
-    }
-
-    /// Formats a page unless it is newer already. What an older page holds, or whether it can be read, is no matter.
-    fn format(
-        &mut self,
-        at: At,
-        database: u8,
-        number: PageNumber,
-        after: DbTime,
-        build: impl for<'b> FnOnce(
-            &'b mut [u8],
-            ese_format::PageSize,
-        ) -> std::result::Result<PageMut<'b>, &'static str>,
-    ) -> Result<bool> {
-        let database = self.database(database)?;
-        database.time_used(after);
-        let size = database.page_size;
-        database.grow_file(number)?;
-        let pinned: PinnedPage = match database.pin(number) {
-            Ok(pinned) => {
-                if Page::new(&pinned.read(), size).db_time() >= after {
-                    return Ok(false);
-                }
-                pinned
-            }
-            Err(Error::Corrupt { .. }) => database.pin_new(number)?,
-            Err(error) => return Err(error),
-        };
-        let mut latch = pinned.write();
-        match build(&mut latch, size) {
-            Ok(mut page) => page.set_db_time(after),
-            Err(what) => return Err(self.misfit(&database, number, what)),
-        }
-        latch.mark_dirty(at.start);
-        latch.set_last(at.end);
-        self.applied += 1;
-        Ok(true)
-    }
-
     fn attached(&self, log_id: u8) -> Option<Arc<Database>> {
         self.core.databases().into_iter().find(|database| database.log_id == log_id)
     }
@@ -557,122 +396,6 @@ impl Redo {
 
     fn misfit(&self, database: &Database, page: PageNumber, what: &str) -> Error {
         Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
-    }
-
-    /// Remembers a versioned change of an open transaction. `latch` is there if redo made the change: then its
-    /// before-image hangs on the page, as it did when the change was made first. Otherwise the page has moved on,
-    /// and key and before-image are in an UndoInfo record if they can be needed.
-    fn remember(
-        &mut self,
-        node: &NodeChange,
-        bookmark: Option<(Vec<u8>, usize)>,
-        change: Change,
-        latch: Option<WriteLatch>,
-    ) -> Result<()> {
-        if !node.page.flags.contains(PageChangeFlags::VERSIONED) {
-            return Ok(());
-        }
-        let database = self.database(node.page.database.0)?;
-        let Some(root) = node.root else { return Ok(()) };
-        // A transaction that was over before the checkpoint may still have changes behind it, without its Begin.
-        let open = self.transactions.entry(node.page.procid).or_insert_with(|| Unfinished {
-            transaction: Transaction::new(u64::from(node.page.begin0)),
-            begun: LogPosition::MIN,
-            level: node.page.level,
-            acts: Vec::new(),
-        });
-        let info = self.infos.get(&node.rceid);
-        let known = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
-        let (key, key_len) = bookmark.or(known).unwrap_or_default();
-        let change = match (change, info) {
-            (Change::ReplaceUnknown, Some(info)) => Change::Replace { before: info.before.clone().into() },
-            (change, _) => change,
-        };
-        let mut remembered = Remembered {
-            database: node.page.database.0,
-            root,
-            id: node.rceid,
-            key,
-            key_len,
-            level: node.page.level,
-            change,
-            undone: false,
-            version: None,
-        };
-        if let Some(mut latch) = latch
-            && remembered.change != Change::Insert
-        {
-            let version = Arc::new(remembered.version_of(database.file_id, &open.transaction));
-            remembered.version = Some(version.clone());
-            let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
-            let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
-            let shape = Shape { root, id: node.tree, kind };
-            let page = node.page.page;
-            latch.defer_undo(Arc::new(DeferredBeforeImage::new(database, shape, version, page)));
-        }
-        open.acts.push(Act::Node(remembered));
-        Ok(())
-    }
-
-    /// A transaction ended: its deletions are left for cleanup.
-    fn settle(&mut self, open: Unfinished, end: LogPosition) -> Result<()> {
-        let committed = open.transaction.committed().is_some();
-        let mut done = Vec::new();
-        for act in open.acts {
-            let Act::Node(act) = act else { continue };
-            let dead = match act.change {
-                Change::FlagDelete => committed && !act.undone,
-                Change::Insert => act.undone,
-                _ => false,
-            };
-            // Without a key: the page was written after the node had been removed from it.
-            if dead && !act.key.is_empty() {
-                done.push(self.done(act, &open.transaction)?);
-            }
-        }
-        if !done.is_empty() {
-            self.core.cleanup.push(Settled::new(0, end, None, done));
-        }
-        Ok(())
-    }
-
-    fn done(&self, act: Remembered, transaction: &Arc<Transaction>) -> Result<Done> {
-        let database = self.database(act.database)?;
-        let tree = database.tree_at(act.root)?;
-        if let Some(version) = act.version {
-            return Ok(Done::Node(tree, version));
-        }
-        let version = Arc::new(act.version_of(database.file_id, transaction));
-        Ok(Done::Node(tree, version))
-    }
-
-    /// Ends redo: what unfinished transactions did, ready to be rolled back.
-    pub fn finish(mut self) -> Result<Leftovers> {
-        let mut unfinished = Vec::new();
-        for (procid, open) in std::mem::take(&mut self.transactions) {
-            let mut done = Vec::new();
-            for act in open.acts {
-                match act {
-                    Act::Node(act) if act.undone && act.change == Change::Insert => {
-                        let done = vec![self.done(act, &open.transaction)?];
-                        self.core.cleanup.push(Settled::new(0, LogPosition::MIN, None, done));
-                    }
-                    Act::Node(act) if act.undone => {}
-                    Act::Node(act) => done.push(self.done(act, &open.transaction)?),
-                    Act::Tree { database, root } => done.push(Done::Tree(self.database(database)?, root)),
-                }
-            }
-            self.core.transactions.hold_checkpoint(open.begun);
-            unfinished.push(ActiveTransaction::resumed(
-                self.core.clone(),
-                procid,
-                open.transaction,
-                open.level,
-                open.begun,
-                done,
-            ));
-        }
-        Ok(Leftovers { unfinished, next_number: self.newest_number + 1, newest_id: self.newest_id })
     }
 }
 

@@ -1,0 +1,188 @@
+//! What transactions did that had not ended when the log did, and deletions that still wait for cleanup.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ese_format::log::record::{NodeChange, PageChangeFlags, UndoInfo};
+use ese_format::page::PageFlags;
+use ese_format::{LogPosition, PageNumber};
+use parking_lot::Mutex;
+
+use super::Redo;
+use crate::Result;
+use crate::btree::before_image::DeferredBeforeImage;
+use crate::btree::group::Shape;
+use crate::cache::{FileId, WriteLatch};
+use crate::cleanup::Settled;
+use crate::session::{ActiveTransaction, Done};
+use crate::versions::{Change, Transaction, Version};
+
+/// A change as redo remembers it, until its transaction ends.
+pub(super) struct Remembered {
+    pub database: u8,
+    pub root: PageNumber,
+    pub id: u32,
+    pub key: Vec<u8>,
+    pub key_len: usize,
+    pub level: u8,
+    pub change: Change,
+    pub undone: bool,
+    /// The version that hangs on the page until its before-image is logged or it is settled.
+    pub version: Option<Arc<Version>>,
+}
+
+impl Remembered {
+    fn version_of(&self, file: FileId, transaction: &Arc<Transaction>) -> Version {
+        Version {
+            tree: (file, self.root),
+            bookmark: self.key.clone().into(),
+            key_len: self.key_len,
+            transaction: transaction.clone(),
+            id: self.id,
+            level: self.level,
+            change: self.change.clone(),
+            settled: AtomicBool::new(self.undone),
+            undo_logged: Mutex::new(None),
+        }
+    }
+}
+
+pub(super) enum Act {
+    Node(Remembered),
+    Tree { database: u8, root: PageNumber },
+}
+
+pub(super) struct Unfinished {
+    pub transaction: Arc<Transaction>,
+    pub begun: LogPosition,
+    pub level: u8,
+    pub acts: Vec<Act>,
+}
+
+/// Before-images and keys that the log holds, by version id: collected before redo, because a record that needs
+/// one may stand before it. ESE: `LRUNDOINFO`.
+pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
+/// What is left to do after redo.
+pub(crate) struct Leftovers {
+    pub unfinished: Vec<ActiveTransaction>,
+    pub next_number: u64,
+    pub newest_id: u32,
+}
+impl Redo {
+    /// Remembers a versioned change of an open transaction. `latch` is there if redo made the change: then its
+    /// before-image hangs on the page, as it did when the change was made first. Otherwise the page has moved on,
+    /// and key and before-image are in an UndoInfo record if they can be needed.
+    pub(super) fn remember(
+        &mut self,
+        node: &NodeChange,
+        bookmark: Option<(Vec<u8>, usize)>,
+        change: Change,
+        latch: Option<WriteLatch>,
+    ) -> Result<()> {
+        if !node.page.flags.contains(PageChangeFlags::VERSIONED) {
+            return Ok(());
+        }
+        let database = self.database(node.page.database.0)?;
+        let Some(root) = node.root else { return Ok(()) };
+        // A transaction that was over before the checkpoint may still have changes behind it, without its Begin.
+        let open = self.transactions.entry(node.page.procid).or_insert_with(|| Unfinished {
+            transaction: Transaction::new(u64::from(node.page.begin0)),
+            begun: LogPosition::MIN,
+            level: node.page.level,
+            acts: Vec::new(),
+        });
+        let info = self.infos.get(&node.rceid);
+        let known = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
+        let (key, key_len) = bookmark.or(known).unwrap_or_default();
+        let change = match (change, info) {
+            (Change::ReplaceUnknown, Some(info)) => Change::Replace { before: info.before.clone().into() },
+            (change, _) => change,
+        };
+        let mut remembered = Remembered {
+            database: node.page.database.0,
+            root,
+            id: node.rceid,
+            key,
+            key_len,
+            level: node.page.level,
+            change,
+            undone: false,
+            version: None,
+        };
+        if let Some(mut latch) = latch
+            && remembered.change != Change::Insert
+        {
+            let version = Arc::new(remembered.version_of(database.file_id, &open.transaction));
+            remembered.version = Some(version.clone());
+            let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
+            let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
+            let shape = Shape { root, id: node.tree, kind };
+            let page = node.page.page;
+            latch.defer_undo(Arc::new(DeferredBeforeImage::new(database, shape, version, page)));
+        }
+        open.acts.push(Act::Node(remembered));
+        Ok(())
+    }
+
+    /// A transaction ended: its deletions are left for cleanup.
+    pub(super) fn settle(&mut self, open: Unfinished, end: LogPosition) -> Result<()> {
+        let committed = open.transaction.committed().is_some();
+        let mut done = Vec::new();
+        for act in open.acts {
+            let Act::Node(act) = act else { continue };
+            let dead = match act.change {
+                Change::FlagDelete => committed && !act.undone,
+                Change::Insert => act.undone,
+                _ => false,
+            };
+            // Without a key: the page was written after the node had been removed from it.
+            if dead && !act.key.is_empty() {
+                done.push(self.done(act, &open.transaction)?);
+            }
+        }
+        if !done.is_empty() {
+            self.core.cleanup.push(Settled::new(0, end, None, done));
+        }
+        Ok(())
+    }
+
+    pub(super) fn done(&self, act: Remembered, transaction: &Arc<Transaction>) -> Result<Done> {
+        let database = self.database(act.database)?;
+        let tree = database.tree_at(act.root)?;
+        if let Some(version) = act.version {
+            return Ok(Done::Node(tree, version));
+        }
+        let version = Arc::new(act.version_of(database.file_id, transaction));
+        Ok(Done::Node(tree, version))
+    }
+
+    /// Ends redo: what unfinished transactions did, ready to be rolled back.
+    pub fn finish(mut self) -> Result<Leftovers> {
+        let mut unfinished = Vec::new();
+        for (procid, open) in std::mem::take(&mut self.transactions) {
+            let mut done = Vec::new();
+            for act in open.acts {
+                match act {
+                    Act::Node(act) if act.undone && act.change == Change::Insert => {
+                        let done = vec![self.done(act, &open.transaction)?];
+                        self.core.cleanup.push(Settled::new(0, LogPosition::MIN, None, done));
+                    }
+                    Act::Node(act) if act.undone => {}
+                    Act::Node(act) => done.push(self.done(act, &open.transaction)?),
+                    Act::Tree { database, root } => done.push(Done::Tree(self.database(database)?, root)),
+                }
+            }
+            self.core.transactions.hold_checkpoint(open.begun);
+            unfinished.push(ActiveTransaction::resumed(
+                self.core.clone(),
+                procid,
+                open.transaction,
+                open.level,
+                open.begun,
+                done,
+            ));
+        }
+        Ok(Leftovers { unfinished, next_number: self.newest_number + 1, newest_id: self.newest_id })
+    }
+}
