@@ -12,11 +12,12 @@ use ese_format::log::parameters::EngineParameters;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode};
 
-use super::LogNames;
 use super::stream::{LogOptions, LogStream};
+use super::{LogNames, LogTail};
 use crate::{Error, Result};
 
 /// A file ready to become the next generation.
+#[derive(Clone)]
 pub(super) struct Prepared {
     file: Arc<dyn File>,
     from_reserve: bool,
@@ -24,6 +25,8 @@ pub(super) struct Prepared {
 
 /// Reserve logs kept for a full disk.
 const RESERVES: u32 = 2;
+/// No generation follows this one. ESE: `lGenerationMax`.
+const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
 const FORMAT_WRITE: usize = 256 << 10;
 
 /// Creates a zero-filled file of the size of a log, durably. On failure nothing is left.
@@ -106,12 +109,50 @@ pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result
     Ok((file, created))
 }
 
+/// Opens the newest log to go on behind its tail, and makes durable exactly what was read.
+pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<Arc<dyn File>> {
+    let path = match tail.archived {
+        true => options.names.archived(tail.header.generation),
+        false => options.names.current(),
+    };
+    let failed = |e: std::io::Error| Error::io(&path, &e);
+    let file = options.vfs.open(&path, OpenMode::Write).map_err(failed)?;
+    // Before its shadow is wiped.
+    for (index, segment) in &tail.repaired {
+        let mut buffer = IoBuffer::zeroed(SEGMENT_BYTES);
+        buffer.copy_from_slice(segment);
+        file.write_at(u64::from(*index) * SEGMENT_BYTES as u64, &buffer, IoReason::LogFormat)
+            .map_err(failed)?;
+    }
+    if !tail.repaired.is_empty() {
+        file.sync(IoReason::LogFormat).map_err(failed)?;
+    }
+    let end = u64::from(tail.next_segment) * SEGMENT_BYTES as u64;
+    let rest = file.len().map_err(failed)?.saturating_sub(end);
+    if tail.marked && rest > 0 {
+        file.write_at(end, &IoBuffer::zeroed(rest as usize), IoReason::LogFormat).map_err(failed)?;
+    }
+    // What a killed process had written may still be in the kernel only, names included.
+    file.sync(IoReason::LogFormat).map_err(failed)?;
+    options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
+    Ok(file)
+}
+
 impl LogStream {
     /// Makes the next file ready. `privileged`: a reserve log may become it when the disk is full.
     pub(super) fn prepare_next(&self, privileged: bool) -> Result<()> {
         let _one = self.preparing.lock();
-        if self.state.lock().prepared.is_some() {
-            return Ok(());
+        let entered = {
+            let state = self.state.lock();
+            if state.prepared.is_some() {
+                return Ok(());
+            }
+            state.generation
+        };
+        if entered >= LAST_GENERATION {
+            return Err(Error::Usage(
+                "log generation numbers are used up; start a new log stream".to_string(),
+            ));
         }
         let prepared = match create_filled(&self.options, &self.options.names.next()) {
             Ok(file) => Prepared { file, from_reserve: false },
@@ -124,8 +165,10 @@ impl LogStream {
 
     fn take_reserve(&self) -> Result<Prepared> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
-        let reserve = (1..=RESERVES).rev().map(|number| names.reserve(number)).find(|path| vfs.exists(path));
-        let Some(reserve) = reserve else { return Err(Error::DiskFull { path: names.next() }) };
+        let mut reserves = (1..=RESERVES).rev().map(|number| names.reserve(number));
+        let Some(reserve) = reserves.find(|path| vfs.exists(path)) else {
+            return Err(Error::DiskFull { path: names.next() });
+        };
         let failed = |e: std::io::Error| Error::io(&reserve, &e);
         vfs.rename(&reserve, &names.next()).map_err(failed)?;
         vfs.sync_directory(names.directory()).map_err(failed)?;
@@ -151,19 +194,9 @@ impl LogStream {
 
     /// Makes `generation` the current one. Only the writer calls this.
     pub(super) fn enter_generation(&self, generation: Generation) -> Result<()> {
-        // Held until the prepared file has left its name, which belongs to the next one from then on.
-        let one = loop {
-            let one = self.preparing.lock();
-            if self.state.lock().prepared.is_some() {
-                break one;
-            }
-            drop(one);
-            self.prepare_next(true)?;
-        };
         let (prepared, old, old_created, accumulated, archived) = {
-            let mut state = self.state.lock();
-            let prepared = state.prepared.take();
-            (prepared, state.generation, state.created, state.accumulated, state.archived)
+            let state = self.state.lock();
+            (state.prepared.clone(), state.generation, state.created, state.accumulated, state.archived)
         };
         let Some(prepared) = prepared else {
             return Err(Error::ReadOnly("no log file is prepared".to_string()));
@@ -188,11 +221,11 @@ impl LogStream {
         }
         vfs.rename(&names.next(), &names.current()).map_err(failed)?;
         vfs.sync_directory(names.directory()).map_err(failed)?;
-        drop(one);
         if let Some(listener) = self.listener.get() {
             listener.before_generation(generation, created)?;
         }
         let mut state = self.state.lock();
+        state.prepared = None;
         state.file = prepared.file;
         state.generation = generation;
         state.created = created;
@@ -207,19 +240,22 @@ impl LogStream {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let directory = names.directory();
         let failed = |e: std::io::Error| Error::io(directory, &e);
-        let old: Vec<_> = vfs
+        let entered = self.state.lock().generation;
+        let mut old: Vec<_> = vfs
             .list(directory)
             .map_err(failed)?
             .into_iter()
-            .filter(|path| names.generation_of(path).is_some_and(|found| found < generation))
+            .filter_map(|path| Some((names.generation_of(&path)?, path)))
+            .filter(|(found, _)| *found < generation.min(entered))
             .collect();
+        old.sort_unstable();
         if old.is_empty() {
             return Ok(());
         }
         let _one = self.preparing.lock();
         let mut recycle = self.state.lock().prepared.is_none();
         // Ascending, so that what is left is always a run without gaps.
-        for path in old {
+        for (_, path) in old {
             if recycle {
                 recycle = false;
                 vfs.rename(&path, &names.next()).map_err(failed)?;

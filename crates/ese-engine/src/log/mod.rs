@@ -3,11 +3,15 @@
 //! Lock order: `preparing`, then `state`; neither is held across a write of records.
 
 mod batch;
+mod buffer;
 mod checkpoint_file;
 mod generation;
 mod name;
 mod reader;
 mod stream;
+#[cfg(test)]
+mod tests;
+mod writer;
 
 pub use batch::RecordBatch;
 pub use checkpoint_file::CheckpointFile;

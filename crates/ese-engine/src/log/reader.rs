@@ -1,8 +1,7 @@
 //! Reading a log stream: generations in order, segments, and the records put together from their fragments.
 //!
-//! The end of the stream is the first segment of the newest generation that is not valid. What a crash may leave
-//! behind it is at most one unfinished write, so a valid segment further away than the longest write means that
-//! something durable in between was damaged, and reading ends with an error instead.
+//! Where a file ends, and whether a crash or damage made that end, is told by [`ese_format::log::scan`]. Nothing is
+//! changed on disk; what was repaired in memory goes to disk when the stream is resumed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,13 +9,17 @@ use std::sync::Arc;
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::record::record_len;
-use ese_format::log::segment::{RECORDS_AT, SegmentKind, classify};
+use ese_format::log::scan::{LogScan, scan_log};
+use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition};
 use vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use super::LogNames;
-use super::stream::LONGEST_WRITE;
 use crate::{Error, Result};
+
+const NOP: u8 = 0;
+const FRAGMENT_BEGIN: u8 = 76;
+const FRAGMENT: u8 = 77;
 
 /// One record with its place.
 #[derive(Debug, Clone)]
@@ -40,6 +43,10 @@ pub struct LogTail {
     pub accumulated: u64,
     /// The newest generation carries its archive name already (a crash fell between two renames).
     pub archived: bool,
+    /// Segments of it whose bytes on disk are not what was read.
+    pub repaired: Vec<(u16, Vec<u8>)>,
+    /// An engine that marks where its writes begin wrote it, so that it can be written on.
+    pub marked: bool,
 }
 
 /// The files of a stream.
@@ -51,8 +58,22 @@ pub struct LogReader {
 
 struct LoadedLog {
     header: LogHeader,
-    segments: Vec<Vec<u8>>,
-    accumulated: u64,
+    bytes: IoBuffer,
+    scan: LogScan,
+}
+
+impl LoadedLog {
+    fn segment(&self, index: u16) -> &[u8] {
+        let at = usize::from(index) * SEGMENT_BYTES;
+        self.bytes.get(at..at + SEGMENT_BYTES).unwrap_or_default()
+    }
+}
+
+/// A record of which some fragments are still missing.
+struct Pending {
+    start: LogPosition,
+    total: usize,
+    bytes: Vec<u8>,
 }
 
 impl LogReader {
@@ -94,26 +115,28 @@ impl LogReader {
     ) -> Result<LogTail> {
         let (_, newest) = self.range();
         let mut previous: Option<LoadedLog> = None;
-        let mut pending: Option<(LogPosition, usize, Vec<u8>)> = None;
+        let mut pending: Option<Pending> = None;
         for number in from.generation.0..=newest.0 {
             let generation = Generation(number);
             let log = self.load(generation, generation == newest)?;
             if let Some(previous) = &previous {
                 self.check_chain(previous, &log)?;
             }
-            for (index, segment) in log.segments.iter().enumerate() {
-                let base = LogPosition { generation, segment: index as u16 + 1, offset: 0 };
-                self.records(segment, base, &mut pending, &mut |record| {
+            for index in 1..=log.scan.last {
+                self.records(&log, index, &mut pending, &mut |record| {
                     if record.start >= from { visit(record) } else { Ok(()) }
                 })?;
             }
             previous = Some(log);
         }
         let log = previous.ok_or_else(|| self.missing(from.generation))?;
+        let repaired = log.scan.repaired.iter().map(|&index| (index, log.segment(index).to_vec())).collect();
         Ok(LogTail {
-            next_segment: log.segments.len() as u16 + 1,
-            accumulated: log.accumulated,
+            next_segment: log.scan.last + 1,
+            accumulated: log.scan.accumulated,
             archived: self.files.get(&newest) != Some(&self.names.current()),
+            repaired,
+            marked: log.scan.marked,
             header: log.header,
         })
     }
@@ -131,11 +154,13 @@ impl LogReader {
 
     fn check_chain(&self, previous: &LoadedLog, log: &LoadedLog) -> Result<()> {
         let generation = log.header.generation;
+        // Earlier formats leave the field zero.
+        let has_checksum = (log.header.version_update, log.header.version_update_minor) >= (5, 13);
         let what = if log.header.signature != previous.header.signature {
             "belongs to another log stream"
         } else if log.header.previous_created != previous.header.created {
             "does not continue the generation before it (creation times differ)"
-        } else if log.header.previous_checksum != previous.accumulated {
+        } else if has_checksum && log.header.previous_checksum != previous.scan.accumulated {
             "does not continue the generation before it (its checksum differs)"
         } else {
             return Ok(());
@@ -175,68 +200,67 @@ impl LogReader {
         }
         let mut bytes = IoBuffer::zeroed(len as usize);
         file.read_at(0, &mut bytes, IoReason::LogRead).map_err(failed)?;
-        let mut log = LoadedLog { header, segments: Vec::new(), accumulated: 0 };
-        let mut end: Option<(usize, SegmentKind)> = None;
-        for (index, segment) in bytes.chunks_exact_mut(SEGMENT_BYTES).enumerate().skip(1) {
-            let expected = LogPosition { generation, segment: index as u16, offset: 0 };
-            match (classify(segment, expected), end) {
-                (SegmentKind::Valid(checksum), None) => {
-                    log.accumulated ^= checksum;
-                    log.segments.push(segment.to_vec());
-                }
-                (SegmentKind::Valid(_), Some((at, _))) if !newest || index - at > LONGEST_WRITE => {
-                    return Err(self.corrupt(
-                        generation,
-                        format!("segment {at:X} (hexadecimal) is damaged, but later ones are good"),
-                    ));
-                }
-                (kind, None) => end = Some((index, kind)),
-                _ => {}
-            }
+        let scan =
+            scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
+        if scan.torn && !newest {
+            let what = format!(
+                "log segment {} is damaged, and the next generation says it was whole",
+                scan.last + 1
+            );
+            return Err(self.corrupt(generation, what));
         }
-        Ok(log)
+        Ok(LoadedLog { header, bytes, scan })
     }
 
     fn records(
         &self,
-        segment: &[u8],
-        base: LogPosition,
-        pending: &mut Option<(LogPosition, usize, Vec<u8>)>,
+        log: &LoadedLog,
+        index: u16,
+        pending: &mut Option<Pending>,
         visit: &mut dyn FnMut(StoredRecord) -> Result<()>,
     ) -> Result<()> {
-        const FRAGMENT_BEGIN: u8 = 76;
-        const FRAGMENT: u8 = 77;
+        let generation = log.header.generation;
+        let segment = log.segment(index);
+        let position = |at: usize| match at < SEGMENT_BYTES {
+            true => LogPosition { generation, segment: index, offset: at as u16 },
+            false if index + 2 < log.header.file_segments => {
+                LogPosition { generation, segment: index + 1, offset: RECORDS_AT as u16 }
+            }
+            false => LogPosition { generation: generation.next(), segment: 1, offset: RECORDS_AT as u16 },
+        };
         let mut at = RECORDS_AT;
-        while at < segment.len() {
-            let rest = &segment[at..];
-            if rest[0] == 0 {
+        while let Some(rest) = segment.get(at..).filter(|rest| !rest.is_empty()) {
+            if rest[0] == NOP {
                 at += 1;
                 continue;
             }
-            let position = |at: usize| {
-                let next = LogPosition { segment: base.segment + 1, offset: RECORDS_AT as u16, ..base };
-                if at >= SEGMENT_BYTES { next } else { LogPosition { offset: at as u16, ..base } }
-            };
-            let len = record_len(rest)
+            let bytes = record_len(rest)
                 .map_err(|e| e.to_string())
-                .and_then(
-                    |len| if len <= rest.len() { Ok(len) } else { Err("runs past its segment".to_string()) },
-                )
-                .map_err(|e| self.corrupt(base.generation, format!("record at {:?}: {e}", position(at))))?;
-            let (start, end, bytes) = (position(at), position(at + len), &rest[..len]);
-            at += len;
-            match bytes[0] {
-                FRAGMENT_BEGIN if len >= 7 => {
-                    let total = u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize;
-                    *pending = Some((start, total, bytes[7..].to_vec()));
+                .and_then(|len| rest.get(..len).ok_or_else(|| "it runs past its segment".to_string()))
+                .map_err(|e| self.corrupt(generation, format!("log record at {:?}: {e}", position(at))))?;
+            let (start, end) = (position(at), position(at + bytes.len()));
+            at += bytes.len();
+            match bytes {
+                [FRAGMENT_BEGIN, a, b, c, d, _, _, piece @ ..] => {
+                    let total = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+                    *pending = Some(Pending { start, total, bytes: piece.to_vec() });
                 }
-                FRAGMENT if len >= 3 => {
-                    let Some((start, total, mut whole)) = pending.take() else { continue };
-                    whole.extend_from_slice(&bytes[3..]);
-                    if whole.len() >= total {
-                        visit(StoredRecord { start, end, bytes: whole })?;
-                    } else {
-                        *pending = Some((start, total, whole));
+                [FRAGMENT, _, _, piece @ ..] => {
+                    // Without its beginning: that lies before the part that is read.
+                    let Some(mut whole) = pending.take() else { continue };
+                    whole.bytes.extend_from_slice(piece);
+                    match whole.bytes.len().cmp(&whole.total) {
+                        std::cmp::Ordering::Less => *pending = Some(whole),
+                        std::cmp::Ordering::Equal => {
+                            visit(StoredRecord { start: whole.start, end, bytes: whole.bytes })?;
+                        }
+                        std::cmp::Ordering::Greater => {
+                            let what = format!(
+                                "log record at {:?}: its pieces are longer than the whole",
+                                whole.start
+                            );
+                            return Err(self.corrupt(generation, what));
+                        }
                     }
                 }
                 // A chain that a crash cut off is followed by the records of recovery.

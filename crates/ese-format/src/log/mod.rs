@@ -3,4 +3,5 @@
 pub mod header;
 pub mod parameters;
 pub mod record;
+pub mod scan;
 pub mod segment;

@@ -1,0 +1,365 @@
+//! The stream on a disk that loses power, fills up, fails or is shared by threads; and logs that Windows wrote.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_format::log::header::LogHeader;
+use ese_format::log::record::{LogRecord, Trace};
+use ese_format::{Generation, LogPosition, LogTime, Signature};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+
+use super::*;
+use crate::{Error, Result};
+
+const FILE_SIZE: u32 = 64 << 10;
+
+fn names() -> LogNames {
+    LogNames::new(Path::new("/log"), "E00")
+}
+
+fn options(vfs: impl Vfs + 'static) -> LogOptions {
+    options_on(Arc::new(vfs))
+}
+
+fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
+    LogOptions { vfs, names: names(), file_size: FILE_SIZE, page_size: 32768, circular: false }
+}
+
+fn create(vfs: impl Vfs + 'static) -> LogStream {
+    LogStream::create(options(vfs), Signature::new(7, LogTime::NONE)).unwrap()
+}
+
+/// A record that can be told from others, of about `len` bytes.
+fn record(number: u64, len: usize) -> Vec<u8> {
+    let mut random = ChaCha8Rng::seed_from_u64(number);
+    let mut text = number.to_le_bytes().to_vec();
+    text.extend((0..len).map(|_| random.random::<u8>()));
+    LogRecord::Trace(Trace { procid: 1, text }).to_bytes()
+}
+
+fn batch(records: &[Vec<u8>]) -> RecordBatch {
+    let mut batch = RecordBatch::new();
+    records.iter().for_each(|record| batch.push(record));
+    batch
+}
+
+/// Everything in the log but filler.
+fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
+    let reader = LogReader::open(Arc::new(vfs.clone()), names())?.expect("there is a log");
+    let mut records = Vec::new();
+    let tail = reader.read_from(LogPosition::new(reader.range().0.0, 1, 0), |record| {
+        if !matches!(LogRecord::decode(&record.bytes), Ok((LogRecord::Nop2(_), _))) {
+            records.push(record);
+        }
+        Ok(())
+    })?;
+    Ok((records, tail))
+}
+
+fn contents(records: &[StoredRecord]) -> Vec<&[u8]> {
+    records.iter().map(|record| &record.bytes[..]).collect()
+}
+
+#[test]
+fn records_of_every_size_come_back_in_order_and_place() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let mut expected = Vec::new();
+    for number in 0..300 {
+        let records = [record(number, (number * 37 % 5000) as usize), record(number + 1000, 3)];
+        let appended = log.append(&batch(&records)).unwrap();
+        if number % 7 == 0 {
+            log.flush(appended.end).unwrap();
+            assert!(log.durable() >= appended.end);
+        }
+        expected.push((appended, records));
+    }
+    log.close().unwrap();
+    let (found, tail) = read(&disk).unwrap();
+    assert!(tail.header.generation > Generation(5), "several files");
+    assert_eq!(found.len(), 600);
+    for ((appended, records), found) in expected.iter().zip(found.chunks(2)) {
+        assert_eq!((found[0].start, found[1].end), (appended.start, appended.end));
+        assert_eq!(contents(found), [&records[0][..], &records[1][..]]);
+    }
+}
+
+#[test]
+fn after_any_power_cut_a_prefix_with_everything_durable_is_there_and_the_stream_goes_on() {
+    for seed in 0..60 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut disk = SimVfs::new();
+        let mut log = create(disk.clone());
+        let mut written: Vec<Vec<u8>> = Vec::new();
+        for life in 0..4u64 {
+            disk.stop_after(disk.operations() + random.random_range(0..120));
+            // Records of which a flush returned; a cut may keep more, in order.
+            let mut durable = written.len();
+            for number in 0.. {
+                let largest = if random.random_bool(0.1) { 9000 } else { 600 };
+                let new: Vec<Vec<u8>> = (0..random.random_range(1..4))
+                    .map(|part| {
+                        record(seed << 40 | life << 32 | number << 4 | part, random.random_range(0..largest))
+                    })
+                    .collect();
+                let Ok(appended) = log.append(&batch(&new)) else { break };
+                written.extend(new);
+                let done = match random.random_range(0..10) {
+                    0..4 => log.flush(appended.end),
+                    4 => log.step(),
+                    5 if random.random_bool(0.2) => log.roll(),
+                    _ => continue,
+                };
+                if done.is_err() {
+                    break;
+                }
+                durable = written.len();
+            }
+            disk = match random.random_bool(0.2) {
+                true => disk.process_kill(),
+                false => disk.crash(seed ^ life << 20, CrashOptions::default()),
+            };
+            let (found, tail) = read(&disk).unwrap_or_else(|e| panic!("seed {seed}, life {life}: {e}"));
+            let found = contents(&found);
+            assert!(found.len() >= durable, "seed {seed}, life {life}: {} of {durable}", found.len());
+            assert!(
+                written.len() >= found.len() && found.iter().zip(&written).all(|(a, b)| a == b),
+                "seed {seed}"
+            );
+            written.truncate(found.len());
+            log = LogStream::resume(options(disk.clone()), tail).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_acknowledged_write_that_the_disk_lost_is_reported() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let append = |number| {
+        let end = log.append(&batch(&[record(number, 5000)])).unwrap().end;
+        log.flush(end).unwrap();
+    };
+    append(1);
+    disk.lose_writes("/log", 1);
+    append(2);
+    assert_eq!(read(&disk).unwrap().0.len(), 1, "nothing tells yet");
+    append(3);
+    let error = read(&disk).unwrap_err();
+    assert!(error.to_string().contains("acknowledged"), "{error}");
+}
+
+#[test]
+fn damage_a_missing_generation_and_a_foreign_log_are_told_apart() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    for number in 0..100 {
+        log.append(&batch(&[record(number, 3000)])).unwrap();
+        log.step().unwrap();
+    }
+    assert!(read(&disk).is_ok());
+    let second = names().archived(Generation(2));
+    let damaged = disk.clone_disk();
+    damaged.corrupt(&second, 4096 * 5 + 600, &[1, 2, 3, 4, 5, 6]).unwrap();
+    assert!(matches!(read(&damaged), Err(Error::Corrupt { path, .. }) if path == second));
+    let gap = disk.clone_disk();
+    gap.remove(&second).unwrap();
+    assert!(matches!(read(&gap), Err(Error::LogsMissing { required: (Generation(2), _), .. })));
+    let foreign = disk.clone_disk();
+    let bytes = disk.contents(&second).unwrap();
+    let header =
+        LogHeader { signature: Signature::new(8, LogTime::NONE), ..LogHeader::decode(&bytes).unwrap() };
+    foreign.corrupt(&second, 0, &header.encode()).unwrap();
+    assert!(read(&foreign).unwrap_err().to_string().contains("another log stream"));
+    let flipped = disk.clone_disk();
+    flipped.flip_bit(&second, 8 * (4096 * 5 + 600)).unwrap();
+    assert_eq!(read(&flipped).unwrap().0.len(), 100, "one flipped bit is put right");
+}
+
+#[test]
+fn a_torn_tail_is_taken_from_its_shadow_and_written_back() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    for number in 0..3 {
+        let end = log.append(&batch(&[record(number, 100)])).unwrap().end;
+        log.flush(end).unwrap();
+    }
+    disk.corrupt(&names().current(), 3 * 4096 + 512, &[7; 511]).unwrap();
+    let (found, tail) = read(&disk).unwrap();
+    assert_eq!((found.len(), tail.next_segment), (3, 4));
+    LogStream::resume(options(disk.clone()), tail).unwrap();
+    let (found, tail) = read(&disk).unwrap();
+    assert!(found.len() == 3 && tail.repaired.is_empty());
+}
+
+#[test]
+fn a_full_disk_refuses_appends_but_lets_transactions_end() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    log.step().unwrap();
+    disk.set_capacity(disk.used());
+    let big = batch(&[record(1, 3000)]);
+    let mut accepted = 0;
+    let refused = loop {
+        match log.append(&big) {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 100, "two files hold fewer");
+    };
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    for _ in 0..20 {
+        log.append_privileged(&big).unwrap();
+        accepted += 1;
+    }
+    log.flush(log.tip()).unwrap();
+    log.step().unwrap();
+    assert!(!disk.exists(&names().reserve(2)), "a reserve log was used");
+    let refused = loop {
+        match log.append(&big) {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    disk.set_capacity(disk.used() + 10 * u64::from(FILE_SIZE));
+    log.step().unwrap();
+    assert!(disk.exists(&names().reserve(1)) && disk.exists(&names().reserve(2)), "reserves are restored");
+    log.append(&big).unwrap();
+    log.close().unwrap();
+    assert_eq!(read(&disk).unwrap().0.len(), accepted + 1);
+}
+
+#[test]
+fn after_a_failed_write_or_sync_nothing_is_accepted_any_more() {
+    for target in [FaultTarget::Write, FaultTarget::Sync] {
+        let disk = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
+        let log = LogStream::create(options_on(disk.clone()), Signature::default()).unwrap();
+        let first = log.append(&batch(&[record(1, 10)])).unwrap().end;
+        log.flush(first).unwrap();
+        let durable = log.durable();
+        disk.inject(Fault::new(target, FaultEffect::IoError).for_reason(vfs::IoReason::LogWrite));
+        let second = log.append(&batch(&[record(2, 10)])).unwrap().end;
+        for result in [log.flush(second), log.flush(second), log.append(&batch(&[record(3, 10)])).map(|_| ())]
+        {
+            assert!(matches!(result, Err(Error::ReadOnly(_))), "{target:?}: {result:?}");
+        }
+        assert_eq!(log.durable(), durable);
+        log.flush(first).unwrap();
+    }
+}
+
+#[test]
+fn commits_of_many_threads_share_writes() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let log = &log;
+            scope.spawn(move || {
+                for number in 0..100 {
+                    let new =
+                        [record(thread << 32 | number, (number * 31 % 900) as usize), record(thread, 0)];
+                    let end = log.append(&batch(&new)).unwrap().end;
+                    log.flush(end).unwrap();
+                    assert!(log.durable() >= end);
+                }
+            });
+        }
+        scope.spawn(|| (0..50).for_each(|_| log.step().unwrap()));
+        scope.spawn(|| (0..5).for_each(|_| log.roll().unwrap()));
+    });
+    let counters = log.counters();
+    assert_eq!(counters.records, 1600);
+    let (found, _) = read(&disk).unwrap();
+    assert_eq!(found.len(), 1600);
+    let number = |stored: &StoredRecord| match LogRecord::decode(&stored.bytes) {
+        Ok((LogRecord::Trace(trace), _)) => u64::from_le_bytes(*trace.text.first_chunk().unwrap()),
+        other => panic!("{other:?}"),
+    };
+    let mut next = [0; 8];
+    for pair in found.chunks(2) {
+        let (thread, count) = ((number(&pair[0]) >> 32) as usize, number(&pair[0]) as u32);
+        assert_eq!(
+            (number(&pair[1]), count),
+            (thread as u64, next[thread]),
+            "batches stay whole and in order"
+        );
+        next[thread] += 1;
+    }
+}
+
+#[test]
+fn logs_below_the_checkpoint_are_reused_or_removed() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let fill = |from: u64| {
+        for number in from..from + 60 {
+            let end = log.append(&batch(&[record(number, 3000)])).unwrap().end;
+            log.flush(end).unwrap();
+        }
+    };
+    fill(0);
+    let generation = log.tip().generation;
+    assert!(generation > Generation(3));
+    log.truncate_below(generation).unwrap();
+    fill(60);
+    // The tail lies in a file that was used before.
+    let (found, _) = read(&disk).unwrap();
+    assert!(contents(&found).ends_with(&[&record(119, 3000)]));
+    assert_eq!(LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap().range().0, generation);
+    log.truncate_below(Generation(u32::MAX)).unwrap();
+    let newest = LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap().range().1;
+    let left = LogReader::open(Arc::new(disk), names()).unwrap().unwrap().range().0;
+    assert_eq!(left, newest, "the current log stays");
+}
+
+#[test]
+fn a_roll_ends_the_generation_and_an_empty_one_stays() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    log.roll().unwrap();
+    assert_eq!(log.tip().generation, Generation(1));
+    log.append(&batch(&[record(1, 10)])).unwrap();
+    log.roll().unwrap();
+    log.roll().unwrap();
+    assert_eq!(log.tip(), LogPosition::new(2, 1, 40));
+    assert!(disk.exists(&names().archived(Generation(1))) && disk.exists(&names().current()));
+    log.append(&batch(&[record(2, 10)])).unwrap();
+    log.close().unwrap();
+    assert_eq!(contents(&read(&disk).unwrap().0), [record(1, 10), record(2, 10)]);
+}
+
+#[test]
+fn a_log_of_ese_is_continued_in_a_new_generation() {
+    let Some(corpus) = testkit::corpus::Corpus::locate() else { return };
+    let disk = SimVfs::new();
+    for (name, stored) in [
+        ("SRU00002.log", "b/SRUtmp.log"),
+        ("SRU00003.log", "b/SRU00003.log"),
+        ("SRU00004.log", "b/SRU00004.log"),
+        ("SRU.log", "b/SRU.log"),
+    ] {
+        disk.put(&Path::new("/log").join(name), &corpus.read(&format!("logsets/srum-server2022/{stored}")));
+    }
+    let names = LogNames::new(Path::new("/log"), "SRU");
+    let count = |disk: &SimVfs| {
+        let reader = LogReader::open(Arc::new(disk.clone()), names.clone()).unwrap().unwrap();
+        let mut count = 0;
+        let tail = reader.read_from(LogPosition::new(2, 1, 0), |_| {
+            count += 1;
+            Ok(())
+        });
+        (reader.range(), count, tail.unwrap())
+    };
+    let (range, records, tail) = count(&disk);
+    assert_eq!(range, (Generation(2), Generation(5)));
+    assert!(records > 100 && tail.next_segment == 7 && !tail.marked);
+    let log = LogStream::resume(LogOptions { names: names.clone(), ..options(disk.clone()) }, tail).unwrap();
+    log.append(&batch(&[record(1, 10)])).unwrap();
+    log.close().unwrap();
+    let (range, more, tail) = count(&disk);
+    assert_eq!((range.1, more, tail.marked), (Generation(6), records + 2, true), "the record and filler");
+}
