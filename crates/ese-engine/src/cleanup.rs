@@ -11,6 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::Result;
 use crate::core::Core;
+use crate::database::Database;
 use crate::session::Done;
 use crate::versions::{Change, CommitNumber};
 
@@ -66,6 +67,16 @@ impl CleanupQueue {
     /// Forgets everything: the instance ends without a shutdown.
     pub(crate) fn clear(&self) {
         self.waiting.lock().clear();
+    }
+
+    /// Forgets what was to be done in a database that is not in use any more.
+    pub(crate) fn forget(&self, database: &Arc<Database>) {
+        for settled in self.waiting.lock().iter_mut() {
+            settled.done.retain(|done| match done {
+                Done::Node(tree, _) => !Arc::ptr_eq(&tree.db, database),
+                Done::Tree(db, _) => !Arc::ptr_eq(db, database),
+            });
+        }
     }
 
     /// Transactions waiting.

@@ -74,6 +74,7 @@ impl Instance {
         let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));
         let opened = recovery::open_log(&core, &options, fresh).inspect_err(|_| abandon(&core))?;
+        opened.checkpoint_file.reserve().inspect_err(|_| abandon(&core))?;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
             log_file_size: u64::from(options.log_file_size),

@@ -2,5 +2,6 @@
 
 pub mod corpus;
 pub mod fuzz;
+pub mod killed;
 pub mod readers;
 pub mod simulation;

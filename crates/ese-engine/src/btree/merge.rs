@@ -6,7 +6,7 @@ use ese_format::log::record::{
     BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags,
     NodeChange, PageChange,
 };
-use ese_format::page::{NodeFlags, Page, PageMut};
+use ese_format::page::{NodeFlags, Page, PageMut, node_space};
 use ese_format::space::Extent;
 use ese_format::{DbTime, PageNumber};
 
@@ -112,9 +112,18 @@ impl Tree {
             return Ok(false);
         }
         let empties_tree = entries <= 1;
-        group::run(&self.db, true, |group| {
-            for &page in &parents[keeper..] {
+        let heirs = match parents.get(keeper + 1) {
+            Some(&going) if !empties_tree => self.heirs(parents[keeper], going)?,
+            _ => Vec::new(),
+        };
+        let mut narrow = None;
+        let removed = group::run(&self.db, true, |group| {
+            for &page in parents[keeper..].iter().chain(&heirs) {
                 group.page(page)?;
+            }
+            narrow = self.first_without_room(group, parents[keeper], &heirs)?;
+            if narrow.is_some() {
+                return Ok(false);
             }
             for page in [left, Some(leaf), right].into_iter().flatten() {
                 group.page(page)?;
@@ -127,12 +136,77 @@ impl Tree {
                 self.empty_tree(group, parents, leaf)?;
             } else {
                 self.unlink(group, leaf, left, right, parents, keeper)?;
+                self.inherit(group, parents[keeper], &heirs)?;
             }
             for &page in parents[keeper + 1..].iter().chain([&leaf]) {
                 space.free(group, &trees, Extent { last: page, count: 1 })?;
             }
             Ok(true)
-        })
+        })?;
+        if let Some(at) = narrow {
+            let path = [&parents[..=keeper], &heirs[..=at]].concat();
+            self.split_internal(&space, &path, keeper + 1 + at)?;
+        }
+        Ok(removed)
+    }
+
+    /// The internal pages that get a new upper bound when `going`, itself internal, leaves `parent`: none, unless it
+    /// is the last there. Then the page before it inherits its separator, and so does the last entry of that page,
+    /// and so on down: the last entry of an internal page repeats the separator above it.
+    fn heirs(&self, parent: PageNumber, going: PageNumber) -> Result<Vec<PageNumber>> {
+        let mut heirs = Vec::new();
+        let mut next = {
+            let latch = self.pin(parent)?.read();
+            let page = self.view(&latch);
+            let line = apply::entry_of(&page, going).filter(|line| line + 1 == page.node_count());
+            line.and_then(|line| line.checked_sub(1)).and_then(|line| page.node(line)).and_then(|node| node.child())
+        };
+        while let Some(number) = next {
+            let latch = self.pin(number)?.read();
+            let page = self.view(&latch);
+            if page.is_leaf() {
+                break;
+            }
+            heirs.push(number);
+            next = page.node_count().checked_sub(1).and_then(|last| page.node(last)).and_then(|node| node.child());
+        }
+        Ok(heirs)
+    }
+
+    /// The first heir that cannot take the last separator of `parent` in place of its own.
+    fn first_without_room(
+        &self,
+        group: &mut AtomicGroup,
+        parent: PageNumber,
+        heirs: &[PageNumber],
+    ) -> Attempt<Option<usize>> {
+        let last_key = |page: &Page<'_>| {
+            page.node_count().checked_sub(1).and_then(|last| page.node(last)).map_or(0, |node| node.key_len())
+        };
+        let need = last_key(&group.page(parent)?);
+        for (at, &heir) in heirs.iter().enumerate() {
+            let page = group.page(heir)?;
+            let last = page.node_count().saturating_sub(1);
+            if page.free_bytes() + page.node_size(last) < node_space(need, false, 4) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives the last entries of the heirs the last separator of `parent`.
+    fn inherit(&self, group: &mut AtomicGroup, parent: PageNumber, heirs: &[PageNumber]) -> Attempt<()> {
+        let shape = self.shape();
+        let last = |page: &Page<'_>| page.node_count().checked_sub(1).and_then(|last| page.node(last).map(|n| (last, n.key_to_vec(), n.data.to_vec())));
+        let Some((_, separator, _)) = last(&group.page(parent)?) else { return Ok(()) };
+        for &heir in heirs {
+            let Some((line, key, child)) = last(&group.page(heir)?) else { return Ok(()) };
+            if key != separator {
+                group.delete(&shape, heir, line)?;
+                group.insert(&shape, heir, line, &separator, &child)?;
+            }
+        }
+        Ok(())
     }
 
     fn is_dead(&self, page: &Page<'_>, bytes: &[u8], oldest: CommitNumber) -> bool {

@@ -164,7 +164,7 @@ impl Tree {
     }
 
     /// Splits the internal page `path[level]`, or the ancestor that must be split before it.
-    fn split_internal(
+    pub(super) fn split_internal(
         self: &Arc<Self>,
         space: &SpaceLock<'_>,
         path: &[PageNumber],

@@ -39,8 +39,12 @@ impl CheckpointFile {
         Ok(Checkpoint::decode_file(&copies).ok())
     }
 
-    /// Writes both copies, syncing between, so that one is always whole.
-    pub fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
+    /// Takes the room on disk that the file needs, so that a full disk does not keep an instance from ending.
+    pub fn reserve(&self) -> Result<()> {
+        self.open().map(|_| ())
+    }
+
+    fn open(&self) -> Result<Arc<dyn File>> {
         let failed = |e: std::io::Error| Error::io(&self.path, &e);
         let mut open = self.file.lock();
         if open.is_none() {
@@ -57,7 +61,13 @@ impl CheckpointFile {
             }
             *open = Some(file);
         }
-        let Some(file) = open.as_ref() else { return Ok(()) };
+        open.clone().ok_or_else(|| Error::io(&self.path, &std::io::ErrorKind::NotFound.into()))
+    }
+
+    /// Writes both copies, syncing between, so that one is always whole.
+    pub fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let file = self.open()?;
         let mut page = IoBuffer::zeroed(CHECKPOINT_LEN);
         page.copy_from_slice(&checkpoint.encode());
         for copy in 0..2 {

@@ -50,6 +50,8 @@ impl<'a> Attacher<'a> {
             return Ok(());
         };
         self.core.cache.flush_file(database.file_id)?;
+        // It was clean then; what redo remembers of it would keep its lock when the log attaches it again.
+        self.core.cleanup.forget(&database);
         database.close_clean(position, LogTime::NONE)
     }
 
