@@ -35,7 +35,11 @@ impl Cache {
             let cleaning = self.books.cleaning.load(Ordering::Relaxed);
             self.books.dirty.load(Ordering::Relaxed).saturating_sub(self.limits.dirty + cleaning)
         };
-        if !low && excess() == 0 && !self.refilling.load(Ordering::Relaxed) && self.wanted.lock().len() < WORTH_WRITING {
+        if !low
+            && excess() == 0
+            && !self.refilling.load(Ordering::Relaxed)
+            && self.wanted.lock().len() < WORTH_WRITING
+        {
             return Ok(0);
         }
         let mut done = 0;
@@ -49,7 +53,12 @@ impl Cache {
         let wanted = self.wanted.lock().len();
         if missing > 0 || wanted >= WORTH_WRITING {
             let victims = self.dirty_victims(missing.max(wanted).min(STEP));
-            done += self.write_pages(victims, Why::Eviction, Ahead::FlushLog, &Arc::default())?;
+            // Waiting for the log, which may be changing files, would let the pool run dry meanwhile.
+            let mut started = self.write_pages(victims.clone(), Why::Eviction, Ahead::Skip, &Arc::default())?;
+            if started == 0 {
+                started = self.write_pages(victims, Why::Eviction, Ahead::FlushLog, &Arc::default())?;
+            }
+            done += started;
         }
         self.refilling.store(self.available() < self.limits.stop, Ordering::Relaxed);
         Ok(done)

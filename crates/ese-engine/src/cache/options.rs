@@ -86,7 +86,7 @@ impl Limits {
             copies,
             start,
             stop: share(options.stop_cleaning_permille).max(start + floor),
-            dirty: frames - frames / 4,
+            dirty: frames / 2,
             run: (options.coalesce_bytes / page).clamp(1, copies),
             history: options.history_pages.min(2 * frames).max(64),
         }
