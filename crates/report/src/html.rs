@@ -174,10 +174,10 @@ fn transactional(instances: &[InstanceRow]) -> Markup {
     let Some(first) = instances.first() else { return html! {} };
     html! {
         h2 { "Transactional I/O Performance" }
-        div class="scroll" { table {
+        div class="scroll" { table class="wide" {
             thead { tr {
                 th { "MSExchange Database ==> Instances" }
-                @for (name, _) in first.jetstress_rows() { th class="number" style="white-space: normal" { (name) } }
+                @for (name, _) in first.jetstress_rows() { th class="number" { (name) } }
             } }
             tbody { @for instance in instances { tr {
                 th class="grid_row_header" scope="row" { (instance.instance) }
@@ -258,7 +258,7 @@ fn sample_table(samples: &[Sample]) -> Markup {
             } }
             p class="note" {
                 "Latencies are those of the slowest instance. "
-                @if step > 1 { "One sample in " (step) " is shown; " } "all are in samples.csv."
+                @if step > 1 { "One sample in " (step) " is shown; all are in samples.csv." } @else { "The same as in samples.csv." }
             }
         }
     }
