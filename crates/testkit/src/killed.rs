@@ -58,19 +58,22 @@ pub fn create_if_new(instance: &Arc<Instance>, db: &Arc<Database>) -> Result<()>
         return Ok(());
     }
     session.begin()?;
-    session.create_table(db, &TableDefinition {
-        name: "Rows".to_string(),
-        columns: vec![
-            ColumnDefinition::new("Id", ColumnType::Long).with_flags(ColumnFlags::NOT_NULL),
-            ColumnDefinition::new("Number", ColumnType::Long),
-            ColumnDefinition::new("Body", ColumnType::LongBinary),
-        ],
-        indexes: vec![
-            IndexDefinition::new("ById", &["Id"]).primary(),
-            IndexDefinition::new("ByNumber", &["Number"]),
-        ],
-        pages: 4,
-    })?;
+    session.create_table(
+        db,
+        &TableDefinition {
+            name: "Rows".to_string(),
+            columns: vec![
+                ColumnDefinition::new("Id", ColumnType::Long).with_flags(ColumnFlags::NOT_NULL),
+                ColumnDefinition::new("Number", ColumnType::Long),
+                ColumnDefinition::new("Body", ColumnType::LongBinary),
+            ],
+            indexes: vec![
+                IndexDefinition::new("ById", &["Id"]).primary(),
+                IndexDefinition::new("ByNumber", &["Number"]),
+            ],
+            pages: 4,
+        },
+    )?;
     session.commit(CommitMode::Durable)?;
     Ok(())
 }
@@ -78,7 +81,8 @@ pub fn create_if_new(instance: &Arc<Instance>, db: &Arc<Database>) -> Result<()>
 /// Writes a number into all rows of a thread.
 pub fn write_rows(s: &mut Session, db: &Arc<Database>, thread: i32, number: i32) -> Result<()> {
     let mut table = s.open_table(db, "Rows")?;
-    let [id, column, body] = ["Id", "Number", "Body"].map(|name| table.column(name).expect("the table has it"));
+    let [id, column, body] =
+        ["Id", "Number", "Body"].map(|name| table.column(name).expect("the table has it"));
     for row in 0..ROWS {
         let key = Value::Long(row * 1000 + thread);
         let len = (number.unsigned_abs() as usize * 37 + row as usize * 911) % 9000;

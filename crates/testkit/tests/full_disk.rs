@@ -135,9 +135,11 @@ fn full(path: &str, freed: bool, skip: u64) {
     let mut s = instance.session();
     let mut model = Model::new();
     assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
-    let fault = Fault::new(FaultTarget::Grow, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
+    let fault =
+        Fault::new(FaultTarget::Grow, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
     faults.inject(fault);
-    let fault = Fault::new(FaultTarget::Create, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
+    let fault =
+        Fault::new(FaultTarget::Create, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
     faults.inject(fault);
     let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
     let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
@@ -235,22 +237,27 @@ fn io_errors_make_the_instance_read_only_and_a_restart_recovers() {
                 assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
                 instance.flush().unwrap();
                 let safe = model.clone();
-                let fault = Fault::new(target, FaultEffect::IoError).on_path(path).after_operations(skip).forever();
+                let fault =
+                    Fault::new(target, FaultEffect::IoError).on_path(path).after_operations(skip).forever();
                 faults.inject(fault);
                 let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
                 let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
                 // Nothing depends yet on a log file that is being prepared: that may be tried again.
-                let harmless = |error: &Error| matches!(error, Error::Io { path, .. } if path.ends_with("E00tmp.log"));
+                let harmless =
+                    |error: &Error| matches!(error, Error::Io { path, .. } if path.ends_with("E00tmp.log"));
                 assert!(matches!(error, Error::ReadOnly(_)) || harmless(&error), "{context}: {error:?}");
                 let read_only = !harmless(&error);
                 // It stays so, even when the device is well again.
                 faults.clear();
                 let mut other = instance.session();
                 other.begin().unwrap();
-                let error = change(&mut other, &db, &mut Model::new(), 9999).and_then(|()| {
-                    other.commit(CommitMode::Durable).map(|_| ())
-                });
-                assert_eq!(matches!(error, Err(Error::ReadOnly(_))), read_only, "{context}: later: {error:?}");
+                let error = change(&mut other, &db, &mut Model::new(), 9999)
+                    .and_then(|()| other.commit(CommitMode::Durable).map(|_| ()));
+                assert_eq!(
+                    matches!(error, Err(Error::ReadOnly(_))),
+                    read_only,
+                    "{context}: later: {error:?}"
+                );
                 drop((s, other, db, instance));
                 let (instance, db) = open(faults.clone()).unwrap_or_else(|e| panic!("{context}: {e}"));
                 let found = contents(&mut instance.session(), &db);

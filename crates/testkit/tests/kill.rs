@@ -30,7 +30,7 @@ fn killed_processes_keep_their_word() {
             for line in output.lines().map_while(Result::ok) {
                 // The kill may cut the last line short.
                 let Some((thread, number)) = line.split_once(' ') else { continue };
-                let (Ok(thread), Ok(number)) = (thread.parse(), number.parse()) else { continue };
+                let (Ok(thread), Ok(number)) = (thread.parse(), number.parse::<i32>()) else { continue };
                 let last = said.entry(thread).or_insert(0);
                 *last = number.max(*last);
             }
@@ -58,12 +58,16 @@ fn check(directory: &Path, round: usize, promised: &mut BTreeMap<i32, i32>) {
             let found = number_of(&mut session, &db, thread).unwrap_or_else(|e| panic!("round {round}: {e}"));
             let known = promised.get(&thread).copied().unwrap_or(0);
             // At most the commit whose acknowledgement the kill cut off, and a lazy one before it, are more.
-            assert!((known..=known + 3).contains(&found), "round {round}: thread {thread}: {found}, not {known}");
+            assert!(
+                (known..=known + 3).contains(&found),
+                "round {round}: thread {thread}: {found}, not {known}"
+            );
             promised.insert(thread, found);
         }
     }
     drop((session, db));
     instance.shutdown().unwrap();
-    let report = check_database(&*disk().unwrap(), &directory.join("killed.edb"), &CheckOptions::default()).unwrap();
+    let report =
+        check_database(&*disk().unwrap(), &directory.join("killed.edb"), &CheckOptions::default()).unwrap();
     assert!(report.clean && report.is_sound(), "round {round}: {:#?}", report.errors().collect::<Vec<_>>());
 }

@@ -1,8 +1,8 @@
 //! Power cuts against the whole engine: see `testkit::simulation`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use testkit::simulation::run;
@@ -40,7 +40,9 @@ fn power_cuts_lose_nothing_that_was_durable() {
                             recovery.fetch_add(tally.in_recovery, Ordering::Relaxed);
                         }
                         Err(_) => {
-                            eprintln!("replay: JETCELL_SIM_SEED={seed} cargo test -p testkit --test simulation");
+                            eprintln!(
+                                "replay: JETCELL_SIM_SEED={seed} cargo test -p testkit --test simulation"
+                            );
                             failed.lock().unwrap().push(seed);
                         }
                     }

@@ -39,7 +39,10 @@ fn cycles(size: PageSize, random: bool, long: bool) {
             ColumnDefinition::new("Group", ColumnType::Long),
             ColumnDefinition::new("Body", ColumnType::LongBinary),
         ],
-        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary(), IndexDefinition::new("ByGroup", &["Group"])],
+        indexes: vec![
+            IndexDefinition::new("ById", &["Id"]).primary(),
+            IndexDefinition::new("ByGroup", &["Group"]),
+        ],
         pages: 4,
     };
     s.create_table(&db, &definition).unwrap();

@@ -43,7 +43,9 @@ fn main() -> ExitCode {
                             }
                         }
                         Err(_) => {
-                            eprintln!("replay: JETCELL_SIM_SEED={seed} cargo test -p testkit --test simulation");
+                            eprintln!(
+                                "replay: JETCELL_SIM_SEED={seed} cargo test -p testkit --test simulation"
+                            );
                             failed.lock().unwrap_or_else(|e| e.into_inner()).push(seed);
                         }
                     }

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ese_engine::database::Database;
-use ese_engine::{
-    ColumnDefinition, Error, IndexDefinition, Result, Session, Table, TableDefinition,
-};
+use ese_engine::{ColumnDefinition, Error, IndexDefinition, Result, Session, Table, TableDefinition};
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
 /// One record; its key is the model's.
@@ -114,7 +112,8 @@ impl Columns {
     }
 
     pub fn values(&self, row: &Row) -> Vec<(ColumnId, Value)> {
-        let binary = |bytes: &Option<Arc<[u8]>>| bytes.as_ref().map_or(Value::Null, |b| Value::Binary(b.to_vec()));
+        let binary =
+            |bytes: &Option<Arc<[u8]>>| bytes.as_ref().map_or(Value::Null, |b| Value::Binary(b.to_vec()));
         vec![
             (self.group, row.group.map_or(Value::Null, Value::Long)),
             (self.code, Value::Text(row.code.clone())),
@@ -161,7 +160,12 @@ pub(super) fn read_all(number: usize, db: &Arc<Database>, s: &mut Session) -> Re
 }
 
 /// Every index lists the rows it should, in its order, both ways.
-pub(super) fn check_indexes(db: &Arc<Database>, s: &mut Session, name: &str, model: &TableModel) -> Result<()> {
+pub(super) fn check_indexes(
+    db: &Arc<Database>,
+    s: &mut Session,
+    name: &str,
+    model: &TableModel,
+) -> Result<()> {
     let mut table = s.open_table(db, name)?;
     let columns = Columns::of(&table);
     let sorted = |key: &dyn Fn(&Row) -> Vec<u8>| {

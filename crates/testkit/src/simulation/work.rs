@@ -43,7 +43,11 @@ impl Worker {
     pub fn step(&mut self, world: &mut World, databases: &Databases, commits: &mut Commits) -> Result<()> {
         if self.saved.is_empty() {
             let committed = world.states.last().expect("there is a state");
-            self.own = committed.iter().filter(|(key, _)| self.owns(&key.1)).map(|(k, v)| (k.clone(), v.clone())).collect();
+            self.own = committed
+                .iter()
+                .filter(|(key, _)| self.owns(&key.1))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
             self.begin()?;
         }
         for _ in 0..world.rng.random_range(1..10) {
