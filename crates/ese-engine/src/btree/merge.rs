@@ -159,7 +159,9 @@ impl Tree {
             let latch = self.pin(parent)?.read();
             let page = self.view(&latch);
             let line = apply::entry_of(&page, going).filter(|line| line + 1 == page.node_count());
-            line.and_then(|line| line.checked_sub(1)).and_then(|line| page.node(line)).and_then(|node| node.child())
+            line.and_then(|line| line.checked_sub(1))
+                .and_then(|line| page.node(line))
+                .and_then(|node| node.child())
         };
         while let Some(number) = next {
             let latch = self.pin(number)?.read();
@@ -168,7 +170,11 @@ impl Tree {
                 break;
             }
             heirs.push(number);
-            next = page.node_count().checked_sub(1).and_then(|last| page.node(last)).and_then(|node| node.child());
+            next = page
+                .node_count()
+                .checked_sub(1)
+                .and_then(|last| page.node(last))
+                .and_then(|node| node.child());
         }
         Ok(heirs)
     }
@@ -197,7 +203,11 @@ impl Tree {
     /// Gives the last entries of the heirs the last separator of `parent`.
     fn inherit(&self, group: &mut AtomicGroup, parent: PageNumber, heirs: &[PageNumber]) -> Attempt<()> {
         let shape = self.shape();
-        let last = |page: &Page<'_>| page.node_count().checked_sub(1).and_then(|last| page.node(last).map(|n| (last, n.key_to_vec(), n.data.to_vec())));
+        let last = |page: &Page<'_>| {
+            page.node_count()
+                .checked_sub(1)
+                .and_then(|last| page.node(last).map(|n| (last, n.key_to_vec(), n.data.to_vec())))
+        };
         let Some((_, separator, _)) = last(&group.page(parent)?) else { return Ok(()) };
         for &heir in heirs {
             let Some((line, key, child)) = last(&group.page(heir)?) else { return Ok(()) };

@@ -54,7 +54,8 @@ impl Cache {
         if missing > 0 || wanted >= WORTH_WRITING {
             let victims = self.dirty_victims(missing.max(wanted).min(STEP));
             // Waiting for the log, which may be changing files, would let the pool run dry meanwhile.
-            let mut started = self.write_pages(victims.clone(), Why::Eviction, Ahead::Skip, &Arc::default())?;
+            let mut started =
+                self.write_pages(victims.clone(), Why::Eviction, Ahead::Skip, &Arc::default())?;
             if started == 0 {
                 started = self.write_pages(victims, Why::Eviction, Ahead::FlushLog, &Arc::default())?;
             }
