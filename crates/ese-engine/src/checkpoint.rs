@@ -47,16 +47,17 @@ impl Checkpointer {
     /// Moves the checkpoint as far as what is durable allows.
     pub fn advance(&self, core: &Arc<Core>) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
-        // The tip is read before frames and transactions are looked at: whatever appears later starts after it.
+        // In this order: a change that is logged after the first line starts later; one that is logged before has
+        // its hold until its page is dirty, and its page is dirty before its hold ends.
         let mut position = core.log().durable();
+        if let Some(held) = core.transactions.oldest_hold() {
+            position = position.min(held);
+        }
         for database in core.databases() {
             core.cache.sync_file(database.file_id)?;
             if let Some(oldest) = core.cache.oldest_dirty(database.file_id) {
                 position = position.min(oldest);
             }
-        }
-        if let Some(held) = core.transactions.oldest_hold() {
-            position = position.min(held);
         }
         if position <= *last {
             return Ok(*last);

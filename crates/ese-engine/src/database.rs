@@ -228,7 +228,8 @@ impl Database {
         change(&mut header);
         header.db_time = header.db_time.max(self.db_time());
         header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
-        write_header(&*self.file, &header)
+        // Pages and header depend on each other: after a failure nothing of this database may change.
+        write_header(&*self.file, &header).inspect_err(|error| self.core.cache.fail(error.to_string()))
     }
 
     /// The database as log headers and checkpoints list it.

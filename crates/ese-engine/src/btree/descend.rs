@@ -1,7 +1,8 @@
 //! From the root to a leaf.
 //!
 //! Invariant: a latch is never held across I/O. A child that is not in the cache is fetched without latches and
-//! the descent starts again; the pin keeps the page there meanwhile.
+//! the descent starts again; all pages fetched stay pinned meanwhile, or in a full cache one could push out another
+//! for ever.
 
 use ese_format::PageNumber;
 use ese_format::page::{Page, PageFlags};
@@ -32,7 +33,7 @@ impl Tree {
 
     /// The leaf for `target`, latched for reading.
     pub fn leaf_for_read(&self, target: Target<'_>) -> Result<ReadLatch> {
-        let mut kept: Option<PinnedPage> = None;
+        let mut kept: Vec<PinnedPage> = Vec::new();
         'restart: loop {
             let mut latch = self.pin(self.root)?.read();
             for _ in 0..MAX_DEPTH {
@@ -45,7 +46,7 @@ impl Tree {
                     Some(pinned) => latch = pinned.read(),
                     None => {
                         drop(latch);
-                        kept = Some(self.pin(child)?);
+                        kept.push(self.pin(child)?);
                         continue 'restart;
                     }
                 }
@@ -57,7 +58,7 @@ impl Tree {
 
     /// The leaf for `target`, latched for writing.
     pub fn leaf_for_write(&self, target: Target<'_>) -> Result<WriteLatch> {
-        let mut kept: Option<PinnedPage> = None;
+        let mut kept: Vec<PinnedPage> = Vec::new();
         'restart: loop {
             let root = self.pin(self.root)?;
             let mut latch = root.read();
@@ -75,7 +76,7 @@ impl Tree {
                 let child = self.child(&page, target, latch.key().page)?;
                 let Some(pinned) = self.db.resident(child) else {
                     drop(latch);
-                    kept = Some(self.pin(child)?);
+                    kept.push(self.pin(child)?);
                     continue 'restart;
                 };
                 if above_leaves {

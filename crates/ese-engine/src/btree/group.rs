@@ -335,15 +335,22 @@ impl AtomicGroup {
         if !single {
             batch.push(&LogRecord::MacroCommit(Macro { procid, db_time: time }).to_bytes());
         }
-        let log = self.db.core.log().clone();
-        let lower = log.tip();
-        for latched in self.pages.iter_mut().filter(|latched| latched.found.is_some()) {
-            latched.latch.mark_dirty(lower);
+        let core = self.db.core.clone();
+        // The hold stands for the pages until they are dirty: only then is it certain that they are to be written.
+        let lower = core.log().tip();
+        core.transactions.hold_checkpoint(lower);
+        let appended = match self.privileged {
+            true => core.log().append_privileged(&batch),
+            false => core.log().append(&batch),
+        };
+        if let Ok(appended) = &appended {
+            for latched in self.pages.iter_mut().filter(|latched| latched.found.is_some()) {
+                latched.latch.mark_dirty(lower);
+                latched.latch.set_last(appended.end);
+            }
         }
-        let appended = if self.privileged { log.append_privileged(&batch)? } else { log.append(&batch)? };
-        for latched in self.pages.iter_mut().filter(|latched| latched.found.is_some()) {
-            latched.latch.set_last(appended.end);
-        }
+        core.transactions.release_checkpoint(lower);
+        let appended = appended?;
         self.committed = true;
         for action in self.on_commit.drain(..) {
             action();

@@ -23,8 +23,11 @@ pub(super) struct Prepared {
     from_reserve: bool,
 }
 
-/// Reserve logs kept for a full disk.
-const RESERVES: u32 = 2;
+/// Reserve logs kept for a full disk: two, or as many small ones as make a megabyte.
+fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
+    1..=((1 << 20) / options.file_size).clamp(2, 16)
+}
+
 /// No generation follows this one. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
 const FORMAT_WRITE: usize = 256 << 10;
@@ -156,7 +159,11 @@ impl LogStream {
         }
         let prepared = match create_filled(&self.options, &self.options.names.next()) {
             Ok(file) => Prepared { file, from_reserve: false },
-            Err(Error::DiskFull { .. }) if privileged => self.take_reserve()?,
+            Err(Error::DiskFull { .. }) if privileged => {
+                let prepared = self.take_reserve()?;
+                self.state.lock().on_reserves = true;
+                prepared
+            }
             Err(error) => return Err(error),
         };
         self.state.lock().prepared = Some(prepared);
@@ -165,7 +172,7 @@ impl LogStream {
 
     fn take_reserve(&self) -> Result<Prepared> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
-        let mut reserves = (1..=RESERVES).rev().map(|number| names.reserve(number));
+        let mut reserves = reserves(&self.options).rev().map(|number| names.reserve(number));
         let Some(reserve) = reserves.find(|path| vfs.exists(path)) else {
             return Err(Error::DiskFull { path: names.next() });
         };
@@ -179,10 +186,20 @@ impl LogStream {
     /// Creates missing reserve logs. A full disk is no error: they are for later.
     pub(super) fn restore_reserves(&self) {
         let _one = self.preparing.lock();
-        for reserve in (1..=RESERVES).map(|number| self.options.names.reserve(number)) {
+        for reserve in reserves(&self.options).map(|number| self.options.names.reserve(number)) {
             if !self.options.vfs.exists(&reserve) && create_filled(&self.options, &reserve).is_err() {
                 return;
             }
+        }
+        self.state.lock().on_reserves = false;
+    }
+
+    /// Ordinary work may not use what the reserves gave: it goes on when all of them are there again.
+    pub(super) fn leave_reserves(&self) -> Result<()> {
+        self.restore_reserves();
+        match self.state.lock().on_reserves {
+            true => Err(Error::DiskFull { path: self.options.names.next() }),
+            false => Ok(()),
         }
     }
 

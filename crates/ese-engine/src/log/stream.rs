@@ -88,6 +88,8 @@ pub(super) struct State {
     pub(super) accumulated: u64,
     /// The file carries its archive name already.
     pub(super) archived: bool,
+    /// The disk was full and a reserve log was used; ordinary appends wait until all reserves are back.
+    pub(super) on_reserves: bool,
     pub(super) requested: LogPosition,
     pub(super) counters: LogCounters,
 }
@@ -160,6 +162,7 @@ impl LogStream {
             created: LogTime::NONE,
             accumulated: 0,
             archived: false,
+            on_reserves: false,
             requested: LogPosition::MIN,
             counters: LogCounters::default(),
         };
@@ -228,6 +231,11 @@ impl LogStream {
         loop {
             self.check()?;
             let mut state = self.state.lock();
+            if state.on_reserves && !privileged {
+                drop(state);
+                self.leave_reserves()?;
+                continue;
+            }
             if state.buffer.waiting() + needed > most_waiting {
                 state.counters.stalls += 1;
                 drop(state);
