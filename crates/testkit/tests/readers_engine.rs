@@ -1,0 +1,257 @@
+//! Databases that the engine wrote, read by three programs we did not write: fresh, after heavy churn, and after a
+//! killed process and recovery; pages of all four sizes, long values, secondary indexes, several tables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_check::{CheckOptions, Severity, check_database, check_logs};
+use ese_engine::btree::Seek;
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::database::Database;
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Session, Table,
+    TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::{ColumnFlags, ColumnType, Value};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use testkit::readers::{
+    ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable, compare,
+};
+use vfs::{SimVfs, Vfs};
+
+const DB: &str = "/db/readers.edb";
+type Rows = BTreeMap<i32, Vec<Value>>;
+
+/// Id first; the rest in this order.
+fn columns() -> Vec<ColumnDefinition> {
+    let all = [
+        ("Id", ColumnType::Long),
+        ("Flag", ColumnType::Bit),
+        ("Byte", ColumnType::UnsignedByte),
+        ("Short", ColumnType::Short),
+        ("Word", ColumnType::UnsignedShort),
+        ("Count", ColumnType::UnsignedLong),
+        ("Big", ColumnType::LongLong),
+        ("Money", ColumnType::Currency),
+        ("Single", ColumnType::Single),
+        ("Double", ColumnType::Double),
+        ("Received", ColumnType::DateTime),
+        ("Guid", ColumnType::Guid),
+        ("Code", ColumnType::Binary),
+        ("Subject", ColumnType::Text),
+        ("Body", ColumnType::LongBinary),
+        ("Notes", ColumnType::LongText),
+    ];
+    all.iter()
+        .map(|(name, kind)| {
+            let column = ColumnDefinition::new(name, *kind);
+            if *name == "Id" { column.with_flags(ColumnFlags::NOT_NULL) } else { column }
+        })
+        .collect()
+}
+
+fn row(id: i32, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Value> {
+    let letters = |rng: &mut ChaCha8Rng, len: usize| -> Vec<u8> {
+        (0..len.max(1)).map(|_| rng.random_range(b'A'..=b'z')).collect()
+    };
+    let long = match rng.random_range(0..10) {
+        0 => 3 * size.bytes() + 17,
+        1 => 1500,
+        _ => 60,
+    };
+    let mut values = vec![
+        Value::Long(id),
+        Value::Bit(id % 2 == 0),
+        Value::UnsignedByte(id as u8),
+        Value::Short(-(id as i16)),
+        Value::UnsignedShort(id as u16),
+        Value::UnsignedLong(id as u32 * 7),
+        Value::LongLong(i64::from(id) << 20),
+        Value::Currency(i64::from(id) * 100),
+        Value::Single(id as f32 / 4.0),
+        Value::Double(f64::from(id) / 8.0),
+        Value::DateTime(40_000.0 + f64::from(id)),
+        Value::Guid(rng.random()),
+        // Unique, and in no order.
+        Value::Binary([&(id as u32).wrapping_mul(2_654_435_761).to_be_bytes()[..], b"code"].concat()),
+        Value::Text(String::from_utf8(letters(rng, 30)).unwrap()),
+        Value::Binary(letters(rng, long)),
+        Value::Text(String::from_utf8(letters(rng, 80)).unwrap()),
+    ];
+    if id % 5 == 0 {
+        values[13] = Value::Null;
+    }
+    if id % 7 == 0 {
+        values[14] = Value::Null;
+    }
+    values
+}
+
+fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    for directory in ["/db", "/log"] {
+        vfs.create_directory(Path::new(directory)).unwrap();
+    }
+    let cache = Cache::new(CacheOptions::new(96 * size.bytes(), size, vfs.clock()));
+    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    options.threads = false;
+    options.log_file_size = 256 << 10;
+    options.seed = Some(11);
+    Instance::open(options).unwrap()
+}
+
+fn create(instance: &Instance) -> Arc<Database> {
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let mut s = instance.session();
+    s.begin().unwrap();
+    let everything = TableDefinition {
+        name: "Everything".to_string(),
+        columns: columns(),
+        indexes: vec![
+            IndexDefinition::new("ById", &["Id"]).primary(),
+            IndexDefinition { unique: true, ..IndexDefinition::new("ByCode", &["Code"]) },
+            IndexDefinition::new("ByShortAndDate", &["Short", "Received"]),
+        ],
+        pages: 8,
+    };
+    s.create_table(&db, &everything).unwrap();
+    let plain = TableDefinition {
+        name: "Plain".to_string(),
+        columns: vec![
+            ColumnDefinition::new("Number", ColumnType::Long),
+            ColumnDefinition::new("Text", ColumnType::Text),
+        ],
+        indexes: Vec::new(),
+        pages: 3,
+    };
+    s.create_table(&db, &plain).unwrap();
+    s.commit(CommitMode::Durable).unwrap();
+    db
+}
+
+fn insert(s: &mut Session, table: &mut Table, values: &[Value]) {
+    let ids: Vec<_> = columns().iter().map(|column| table.column(&column.name).unwrap()).collect();
+    let row: Vec<_> = ids.into_iter().zip(values.iter().cloned()).collect();
+    table.insert(s, &row).unwrap();
+}
+
+/// What the readers should find, from the schema and the rows we kept.
+fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &[&str]) -> ExpectedTable {
+    let by_name: Vec<_> = order.iter().map(|name| table.schema().column_named(name).unwrap()).collect();
+    let cells = |values: &Vec<Value>| {
+        by_name
+            .iter()
+            .zip(values)
+            .map(|(column, value)| match value.encode(column).unwrap() {
+                Some(bytes) => ExpectedCell::Value(bytes),
+                None => ExpectedCell::Null,
+            })
+            .collect()
+    };
+    ExpectedTable {
+        name: table.schema().name.clone(),
+        columns: by_name
+            .iter()
+            .map(|column| ExpectedColumn {
+                id: u32::from(column.id.0),
+                name: column.name.clone(),
+                kind: u32::from(column.kind.code()),
+            })
+            .collect(),
+        rows: ExpectedRows::Exact(rows.map(cells).collect()),
+    }
+}
+
+fn check(size: PageSize, churn: bool, kill: bool) {
+    let context = format!("{size:?}, churn {churn}, kill {kill}");
+    let mut rng = ChaCha8Rng::seed_from_u64(size.bytes() as u64 + u64::from(churn));
+    let disk = SimVfs::new();
+    let instance = open(&disk, size);
+    let db = create(&instance);
+    let mut s = instance.session();
+    let mut rows = Rows::new();
+    let mut plain_rows: Vec<Vec<Value>> = Vec::new();
+    let mut table = s.open_table(&db, "Everything").unwrap();
+    let mut plain = s.open_table(&db, "Plain").unwrap();
+    let [number, text] = ["Number", "Text"].map(|name| plain.column(name).unwrap());
+    for round in 0..if churn { 40 } else { 4 } {
+        s.begin().unwrap();
+        for i in 0..30 {
+            let id = round * 30 + i + 1;
+            let values = row(id, &mut rng, size);
+            insert(&mut s, &mut table, &values);
+            rows.insert(id, values);
+        }
+        let values = vec![Value::Long(round), Value::Text(format!("round {round}"))];
+        plain.insert(&mut s, &[(number, values[0].clone()), (text, values[1].clone())]).unwrap();
+        plain_rows.push(values);
+        s.commit(if round % 2 == 0 { CommitMode::Durable } else { CommitMode::Lazy }).unwrap();
+        if churn {
+            s.begin().unwrap();
+            let body = table.column("Body").unwrap();
+            for _ in 0..26 {
+                let wanted = rng.random_range(1..=(round + 1) * 30);
+                let Some((&id, _)) = rows.range(wanted..).next() else { continue };
+                assert!(table.seek(&mut s, &[Value::Long(id)], Seek::Equal).unwrap(), "{context}: {id}");
+                if rng.random_bool(0.8) {
+                    table.delete(&mut s).unwrap();
+                    rows.remove(&id);
+                } else {
+                    let value = Value::Binary(vec![b'r'; rng.random_range(1..2 * size.bytes())]);
+                    table.replace(&mut s, &[(body, value.clone())]).unwrap();
+                    rows.get_mut(&id).unwrap()[14] = value;
+                }
+            }
+            s.commit(CommitMode::Lazy).unwrap();
+            instance.step().unwrap();
+        }
+    }
+    let order: Vec<String> = columns().into_iter().map(|column| column.name).collect();
+    let order: Vec<&str> = order.iter().map(String::as_str).collect();
+    let all = ExpectedDatabase {
+        tables: vec![
+            expected(&table, &mut rows.values(), &order),
+            expected(&plain, &mut plain_rows.iter(), &["Number", "Text"]),
+        ],
+    };
+    let mut disk = disk;
+    if kill {
+        instance.flush().unwrap();
+        // An open transaction that must leave no trace.
+        s.begin().unwrap();
+        insert(&mut s, &mut table, &row(1_000_000, &mut rng, size));
+        instance.flush().unwrap();
+        let after = disk.process_kill();
+        disk.stop_after(disk.operations());
+        drop((table, plain, s, db, instance));
+        disk = after;
+        let recovered = open(&disk, size);
+        assert!(recovered.recovery().ran, "{context}");
+        recovered.shutdown().unwrap();
+    } else {
+        drop((table, plain, s, db));
+        instance.shutdown().unwrap();
+    }
+    let report = check_database(&disk, Path::new(DB), &CheckOptions::default()).unwrap();
+    assert!(report.clean && report.findings.is_empty(), "{context}: {:#?}", report.findings);
+    let logs = check_logs(&disk, Path::new("/log"), "E00").unwrap();
+    let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
+    assert!(logs.is_sound(), "{context}: {bad:#?}");
+    assert!(!churn || logs.logs.len() > 3, "{context}: only {} log files", logs.logs.len());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("readers.edb");
+    std::fs::write(&path, disk.contents(Path::new(DB)).unwrap()).unwrap();
+    compare(&path, &all).unwrap_or_else(|what| panic!("{context}: {what}"));
+}
+
+#[test]
+fn others_read_what_the_engine_wrote() {
+    for size in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32] {
+        for (churn, kill) in [(false, false), (true, false), (true, true)] {
+            check(size, churn, kill);
+        }
+    }
+}
