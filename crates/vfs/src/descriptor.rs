@@ -51,6 +51,12 @@ impl Descriptor {
         self.direct
     }
 
+    /// As if unaligned ranges could not be served: the buffered descriptor cannot be opened.
+    #[cfg(test)]
+    pub fn without_buffered(self) -> Descriptor {
+        Descriptor { direct: true, access: self.access | OFlags::DIRECTORY, ..self }
+    }
+
     /// For everything but transfers.
     pub fn control(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

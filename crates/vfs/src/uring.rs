@@ -162,6 +162,11 @@ impl Pilot {
             if closed && self.free.len() == DEPTH {
                 break;
             }
+            // Jobs that could not start left room after all, and whoever queues more does not know that it takes a
+            // bell.
+            if !closed && !self.free.is_empty() && !self.shared.asleep.load(Ordering::SeqCst) {
+                continue;
+            }
             self.listen();
             self.wait();
             self.shared.asleep.store(false, Ordering::SeqCst);

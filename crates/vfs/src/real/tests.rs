@@ -161,6 +161,52 @@ fn completions_may_submit_and_may_drop_the_last_handle() {
 }
 
 #[test]
+fn more_transfers_than_fit_in_flight_may_all_fail_to_start() {
+    for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, false)) {
+        let directory = on_disk();
+        let path = directory.path().join("a");
+        let descriptor = Descriptor::open(&path, OpenMode::CreateNew, false).unwrap().without_buffered();
+        let file = RealFile { descriptor: Arc::new(descriptor), engine: vfs.engine.clone() };
+        let (sender, receiver) = mpsc::channel();
+        let submit = |count: usize, len: usize| {
+            let transfer = |_| {
+                let sender = sender.clone();
+                let done = Box::new(move |result: io::Result<()>, _| sender.send(result.is_ok()).unwrap());
+                let buffer = IoBuffer::zeroed(len);
+                Transfer { kind: TransferKind::Write, offset: 0, buffer, reason: WHY, done }
+            };
+            file.submit((0..count).map(transfer).collect());
+        };
+        let next = || receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("a completion");
+        // As many as fit and more than fit, each followed by one that is fine.
+        for count in [128, 300] {
+            submit(count, 512);
+            assert!((0..count).all(|_| !next()));
+            submit(1, 4096);
+            assert!(next());
+        }
+    }
+}
+
+#[test]
+fn the_backend_is_io_uring_where_the_kernel_allows_it() {
+    let allowed = RealVfs::new(RealOptions { backend: Backend::Uring, direct: true }).is_ok();
+    let expected = if allowed { "io_uring" } else { "threads" };
+    println!("automatic backend: {expected}");
+    assert_eq!(RealVfs::new(RealOptions::default()).unwrap().backend_name(), expected);
+    assert_eq!(vfs(Backend::Threads, true).unwrap().backend_name(), "threads");
+}
+
+#[test]
+fn files_that_refuse_direct_transfers_are_opened_without() {
+    // Files of /proc never allow O_DIRECT, unlike those of any volume that tests can count on.
+    let file = Descriptor::open(Path::new("/proc/self/cmdline"), OpenMode::Read, true).unwrap();
+    let mut start = [0; 1];
+    file.read_exact_at(0, &mut start).unwrap();
+    assert!(!file.is_direct() && start != [0]);
+}
+
+#[test]
 fn reading_past_the_end_and_writing_to_a_reader_fail() {
     every_kind(|vfs, directory| {
         let path = directory.join("a");
