@@ -158,7 +158,7 @@ fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &
             .map(|column| ExpectedColumn {
                 id: u32::from(column.id.0),
                 name: column.name.clone(),
-                kind: u32::from(column.kind.code()),
+                kind: column.kind.code(),
             })
             .collect(),
         rows: ExpectedRows::Exact(rows.map(cells).collect()),
