@@ -22,6 +22,7 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
+pub use vfs::Backend;
 use vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
 
 use self::session::EseSession;
@@ -43,9 +44,9 @@ pub struct EseEngine {
 }
 
 impl EseEngine {
-    /// Starts the threads that run transfers; fails when they cannot start.
-    pub fn new() -> io::Result<EseEngine> {
-        Ok(EseEngine { files: Arc::new(RealVfs::new(RealOptions::default())?) })
+    /// Starts what runs transfers; fails when it cannot start, or when the kernel refuses a backend that was asked for.
+    pub fn new(backend: Backend) -> io::Result<EseEngine> {
+        Ok(EseEngine { files: Arc::new(RealVfs::new(RealOptions { backend, ..RealOptions::default() })?) })
     }
 
     fn is_locked(&self, path: &Path) -> bool {

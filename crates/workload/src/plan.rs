@@ -306,7 +306,7 @@ mod tests {
         let names: Vec<_> = plan.instances.iter().map(|i| i.database.clone()).collect();
         assert_eq!(names, [1, 2, 3].map(|n| world.dir().join(format!("Jetstress00{n}001.edb"))));
         assert_eq!(plan.instances[2].log_dir, log_dir.join("log003"));
-        assert_eq!((plan.page_bytes, plan.cache_bytes), (32768, 96 << 20));
+        assert_eq!((plan.page_bytes, plan.cache_bytes), (32768, 192 << 20));
         plan.prepare().unwrap();
         assert!(log_dir.join("log002").is_dir() && world.dir().join("out").is_dir());
     }

@@ -306,10 +306,11 @@ fn default_interval(duration: Duration) -> TimeSpan {
 }
 
 /// Jetstress gives each database at most 256 MiB of cache so that nearly every access misses. Databases of a
-/// short run are small, so the cache is also at most an eighth of them, but at least 32 MiB each.
+/// short run are small, so the cache is also at most an eighth of them, but at least 64 MiB each: less could not
+/// take up the writes of one slow log flush.
 pub fn default_cache(databases: usize, total_bytes: u64) -> ByteSize {
     let databases = databases as u64;
-    ByteSize((total_bytes / 8).clamp(databases << 25, databases << 28))
+    ByteSize((total_bytes / 8).clamp(databases << 26, databases << 28))
 }
 
 impl Profile {
@@ -504,6 +505,6 @@ mod tests {
         assert_eq!(default_cache(1, 1 << 30), ByteSize::mib(128));
         assert_eq!(default_cache(1, 450 << 30), ByteSize::mib(256));
         assert_eq!(default_cache(4, 1 << 40), ByteSize::mib(1024));
-        assert_eq!(default_cache(2, 64 << 20), ByteSize::mib(64));
+        assert_eq!(default_cache(2, 64 << 20), ByteSize::mib(128));
     }
 }

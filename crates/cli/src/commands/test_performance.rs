@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use workload::engine_ese::EseEngine;
+use workload::engine_ese::{Backend, EseEngine};
 use workload::units::{ByteSize, TimeSpan};
 use workload::{DEFAULT_DIRECTORY, Finished, Options, Profile, StopSignal, Verdict, run};
 
@@ -53,7 +53,7 @@ pub struct TestPerformance {
     /// Measured time, such as 60s or 2h [default: 60s]
     #[arg(long, value_name = "TIME")]
     duration: Option<TimeSpan>,
-    /// Cache shared by all databases [default: an eighth of them, 32MiB to 256MiB for each]
+    /// Cache shared by all databases [default: an eighth of them, 64MiB to 256MiB for each]
     #[arg(long, value_name = "SIZE")]
     cache: Option<ByteSize>,
     /// Page size: 4KiB, 8KiB, 16KiB or 32KiB [default: 32KiB, or that of existing databases]
@@ -77,15 +77,29 @@ pub struct TestPerformance {
     /// Seed of the load: the same seed gives the same operations and content [default: the time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// How transfers reach the kernel
+    #[arg(long, value_enum, default_value_t = Io::Auto)]
+    io: Io,
     /// Print result.json on stdout instead of the summary
     #[arg(long)]
     json: bool,
 }
 
+/// What runs asynchronous transfers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Io {
+    /// io_uring where the kernel allows it, threads otherwise
+    Auto,
+    /// io_uring
+    Uring,
+    /// A pool of threads
+    Threads,
+}
+
 impl TestPerformance {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        let json = self.json;
+        let (json, io) = (self.json, self.io);
         let profile = match self.profile() {
             Ok(profile) => profile,
             Err(lines) => {
@@ -100,10 +114,15 @@ impl TestPerformance {
                 return Outcome::CouldNotRun;
             }
         };
-        let engine = match EseEngine::new() {
+        let backend = match io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Threads => Backend::Threads,
+        };
+        let engine = match EseEngine::new(backend) {
             Ok(engine) => engine,
             Err(error) => {
-                complain(format!("the threads that read and write files cannot start: {error}"));
+                complain(format!("input and output cannot start: {error}; try --io threads"));
                 return Outcome::CouldNotRun;
             }
         };
