@@ -21,6 +21,10 @@ const DB: &str = "/db/test.edb";
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<Arc<Instance>> {
+    open_with(vfs, size, pages, true)
+}
+
+fn open_with(vfs: &SimVfs, size: PageSize, pages: usize, protect: bool) -> crate::Result<Arc<Instance>> {
     let disk: Arc<dyn Vfs> = Arc::new(vfs.clone());
     for directory in ["/db", "/log"] {
         disk.create_directory(Path::new(directory)).unwrap();
@@ -31,6 +35,7 @@ pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<
     options.log_file_size = 128 << 10;
     options.checkpoint_depth = 256 << 10;
     options.seed = Some(7);
+    options.page_protection = protect;
     Instance::open(options)
 }
 
@@ -320,4 +325,41 @@ fn crash_run(seed: u64) {
         drop((tree, db));
         instance.shutdown().unwrap();
     }
+}
+
+#[test]
+fn a_stale_page_is_named_as_what_it_is() {
+    let (mut disk, size) = (SimVfs::new(), PageSize::KIB_4);
+    let instance = open_with(&disk, size, 48, false).unwrap();
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let tree = create_tree(&instance, &db, PageFlags::empty());
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    let root = tree.root;
+    let mut insert = |key: &[u8]| {
+        session.begin().unwrap();
+        tree.insert(&mut session, key, b"data").unwrap();
+        session.commit().unwrap();
+        instance.flush().unwrap();
+    };
+    let at = size.offset_of(root) as usize;
+    let on_disk = |disk: &SimVfs| disk.contents(Path::new(DB)).unwrap()[at..at + size.bytes()].to_vec();
+    insert(b"first");
+    instance.core().cache.flush_file(db.file_id).unwrap();
+    let stale = on_disk(&disk);
+    insert(b"second");
+    instance.core().cache.flush_file(db.file_id).unwrap();
+    // Cleanup first: an ended transaction holds the checkpoint until then.
+    instance.step().unwrap();
+    instance.checkpoint().unwrap();
+    insert(b"third");
+    assert_ne!(on_disk(&disk), stale);
+    let after = disk.process_kill();
+    disk.stop_after(disk.operations());
+    drop((session, tree, db, instance));
+    disk = after;
+    disk.corrupt(Path::new(DB), at as u64, &stale).unwrap();
+    let Err(error) = open_with(&disk, size, 48, false) else { panic!("a lost write went unnoticed") };
+    let text = error.to_string();
+    assert!(matches!(error, Error::Corrupt { page: Some(page), .. } if page == root), "{text}");
+    assert!(text.contains("older than the log expects") && text.contains("a write was lost"), "{text}");
 }
