@@ -9,12 +9,14 @@ use ese_check::{CheckOptions, Severity, check_database, check_logs};
 use ese_engine::btree::Seek;
 use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::database::Database;
+use ese_engine::log::{LogNames, LogReader};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Session, Table,
     TableDefinition,
 };
-use ese_format::PageSize;
-use ese_format::record::{ColumnFlags, ColumnType, Value};
+use ese_format::log::record::LogRecord;
+use ese_format::record::{CodePage, ColumnFlags, ColumnType, Value};
+use ese_format::{LogPosition, PageSize};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use testkit::readers::{
@@ -23,6 +25,8 @@ use testkit::readers::{
 use vfs::{SimVfs, Vfs};
 
 const DB: &str = "/db/readers.edb";
+/// Place of the unique column.
+const CODE: usize = 12;
 type Rows = BTreeMap<i32, Vec<Value>>;
 
 /// Id first; the rest in this order.
@@ -44,11 +48,20 @@ fn columns() -> Vec<ColumnDefinition> {
         ("Subject", ColumnType::Text),
         ("Body", ColumnType::LongBinary),
         ("Notes", ColumnType::LongText),
+        ("Ascii", ColumnType::Text),
+        ("Wide", ColumnType::Text),
+        ("WideNotes", ColumnType::LongText),
     ];
     all.iter()
         .map(|(name, kind)| {
-            let column = ColumnDefinition::new(name, *kind);
-            if *name == "Id" { column.with_flags(ColumnFlags::NOT_NULL) } else { column }
+            let mut column = ColumnDefinition::new(name, *kind);
+            match *name {
+                "Id" => column.flags |= ColumnFlags::NOT_NULL,
+                "Ascii" => column.code_page = CodePage::ASCII,
+                "Wide" | "WideNotes" => column.code_page = CodePage::UNICODE,
+                _ => {}
+            }
+            column
         })
         .collect()
 }
@@ -80,12 +93,26 @@ fn row(id: i32, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Value> {
         Value::Text(String::from_utf8(letters(rng, 30)).unwrap()),
         Value::Binary(letters(rng, long)),
         Value::Text(String::from_utf8(letters(rng, 80)).unwrap()),
+        Value::Text(format!("ascii {id}")),
+        Value::Text(format!("\u{e4}\u{3a9}\u{6f22}\u{1f4e7} {id}")),
+        Value::Text("\u{6f22}\u{5b57} ".repeat(if id % 9 == 0 { 1500 } else { 5 })),
     ];
+    // First bytes of chunks that readers take for compressed ones (0x18 all of libesedb, more dissect).
+    if id % 11 == 0 {
+        let trap = [0x18, 0x08, 0x10, 0x1f, 0x28][id as usize / 11 % 5];
+        values[14] = Value::Binary(vec![trap; 4 * size.bytes()]);
+    }
     if id % 5 == 0 {
         values[13] = Value::Null;
     }
     if id % 7 == 0 {
         values[14] = Value::Null;
+    }
+    // Every column but the key, a different set in each row; null ones are in the middle and at the end of a class.
+    for (column, value) in values.iter_mut().enumerate().skip(1) {
+        if column != CODE && (id as usize + column).is_multiple_of(13) {
+            *value = Value::Null;
+        }
     }
     values
 }
@@ -228,6 +255,8 @@ fn check(size: PageSize, churn: bool, kill: bool) {
         disk.stop_after(disk.operations());
         drop((table, plain, s, db, instance));
         disk = after;
+        assert!(check_log_files(&disk, size, &context) > 3, "{context}");
+        assert_ne!(last_record(&disk, &context), "Term2", "{context}");
         let recovered = open(&disk, size);
         assert!(recovered.recovery().ran, "{context}");
         recovered.shutdown().unwrap();
@@ -237,14 +266,56 @@ fn check(size: PageSize, churn: bool, kill: bool) {
     }
     let report = check_database(&disk, Path::new(DB), &CheckOptions::default()).unwrap();
     assert!(report.clean && report.findings.is_empty(), "{context}: {:#?}", report.findings);
-    let logs = check_logs(&disk, Path::new("/log"), "E00").unwrap();
-    let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
-    assert!(logs.is_sound(), "{context}: {bad:#?}");
-    assert!(!churn || logs.logs.len() > 3, "{context}: only {} log files", logs.logs.len());
+    let files = check_log_files(&disk, size, &context);
+    assert!(!churn || files > 3, "{context}: only {files} log files");
+    assert_eq!(last_record(&disk, &context), "Term2", "{context}");
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("readers.edb");
     std::fs::write(&path, disk.contents(Path::new(DB)).unwrap()).unwrap();
     compare(&path, &all).unwrap_or_else(|what| panic!("{context}: {what}"));
+}
+
+/// Container, chain and headers of all logs, from generation 1 on; returns how many there are.
+fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
+    let logs = check_logs(disk, Path::new("/log"), "E00").unwrap();
+    let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
+    assert!(logs.is_sound(), "{context}: {bad:#?}");
+    for (log, generation) in logs.logs.iter().zip(1u32..) {
+        assert_eq!(log.generation, generation, "{context}: {}", log.path.display());
+        let bytes = disk.contents(&log.path).unwrap();
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let half = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
+        // Offsets are those of logs that Windows wrote, taken without our decoder.
+        assert_eq!((word(4), word(667)), (generation, 3), "{context}");
+        assert_eq!((half(8), half(10)), (4096, 1), "{context}");
+        assert_eq!(usize::from(half(12)) * 4096, bytes.len(), "{context}");
+        assert_eq!(usize::from(half(14)), size.bytes(), "{context}");
+        assert_eq!([word(32), word(36), word(40), word(648)], [8, 4000, 5, 14], "{context}");
+        assert!(bytes[2719..4096].iter().all(|&byte| byte == 0), "{context}");
+    }
+    logs.logs.len()
+}
+
+/// Decodes the whole record stream, each record to its last byte and back; returns the name of the last one.
+fn last_record(disk: &SimVfs, context: &str) -> &'static str {
+    let names = LogNames::new(Path::new("/log"), "E00");
+    let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
+    let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
+    let mut last = "";
+    let mut count = 0;
+    reader
+        .read_from(from, |stored| {
+            let (record, used) = LogRecord::decode(&stored.bytes).unwrap();
+            assert_eq!(used, stored.bytes.len(), "{context}: {} at {:?}", record.name(), stored.start);
+            assert_eq!(record.to_bytes(), stored.bytes, "{context}: {} at {:?}", record.name(), stored.start);
+            if !record.name().starts_with("Nop") {
+                (last, count) = (record.name(), count + 1);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(count > 100, "{context}: only {count} records");
+    last
 }
 
 #[test]
