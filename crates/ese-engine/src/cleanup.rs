@@ -93,6 +93,8 @@ impl CleanupQueue {
     /// until it is done, so an error loses nothing.
     pub(crate) fn step(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
         let Some(_one) = self.cleaning.try_lock() else { return Ok(0) };
+        // Entries that wait for the log come back to the end of the queue: one round, not a circle.
+        let limit = limit.min(self.len());
         for cleaned in 0..limit {
             let oldest = core.transactions.oldest_snapshot();
             let Some(mut settled) = self.take_front(oldest) else { return Ok(cleaned) };
@@ -113,18 +115,17 @@ impl CleanupQueue {
         waiting.front().is_some_and(|settled| settled.number < oldest).then(|| waiting.pop_front()).flatten()
     }
 
-    /// The hold ends when the commit record is durable; if it is not yet, an empty entry keeps it.
+    /// The hold ends when the commit record is durable, and with it the removals: were they lost, recovery would
+    /// have to meet the deletions again. Until then an empty entry keeps it.
     fn finish(&self, core: &Core, settled: Settled) {
         let Some(hold) = settled.hold else { return };
-        if core.log().durable() >= settled.end {
+        let end = if settled.has_deleted_nodes { core.log().tip() } else { settled.end };
+        if core.log().durable() >= end {
             core.transactions.release_checkpoint(hold);
         } else {
-            self.waiting.lock().push_back(Settled {
-                hold: Some(hold),
-                done: Vec::new(),
-                has_deleted_nodes: false,
-                ..settled
-            });
+            let waiting =
+                Settled { hold: Some(hold), end, done: Vec::new(), has_deleted_nodes: false, ..settled };
+            self.waiting.lock().push_back(waiting);
         }
     }
 
