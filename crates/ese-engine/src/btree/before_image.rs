@@ -1,7 +1,6 @@
 //! Deferred undo information: the before-image of an uncommitted replace, and the key of a deleted node, go to the
 //! log only if their page must be written before the transaction ends (the node is removed). ESE: `LRUNDOINFO`.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use ese_format::log::record::{
@@ -41,8 +40,11 @@ impl DeferredUndo for DeferredBeforeImage {
     fn log(&self) -> Result<Option<LogPosition>> {
         // Two pages may carry the same entry after a split: it is logged once.
         let mut logged = self.version.undo_logged.lock();
-        if logged.is_some() || self.is_settled() {
+        if logged.is_some() {
             return Ok(*logged);
+        }
+        if let Some(end) = self.settled() {
+            return Ok(Some(end));
         }
         let Some(db) = self.db.upgrade() else { return Ok(None) };
         let (operation, before) = match &self.version.change {
@@ -81,9 +83,10 @@ impl DeferredUndo for DeferredBeforeImage {
         Ok(*logged)
     }
 
-    fn is_settled(&self) -> bool {
+    fn settled(&self) -> Option<LogPosition> {
+        let gone = self.version.is_settled();
         // A deletion is settled when its node is gone: until then recovery must be able to find the node.
         let needed = self.version.transaction.is_running() || self.version.change == Change::FlagDelete;
-        self.version.settled.load(Ordering::Acquire) || !needed
+        (gone || !needed).then(|| self.version.transaction.commit_end())
     }
 }

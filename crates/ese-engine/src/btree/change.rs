@@ -219,10 +219,6 @@ impl Tree {
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, bytes);
             let Some(stored) = page.node(line).filter(|_| exact) else {
-                eprintln!(
-                    "DBG root {:?} id {:?} kind {:?} rceid {} change {:?} key {:?} procid {procid} level {level}",
-                    self.root, self.id, self.kind, version.id, version.change, bytes
-                );
                 return Err(self.damaged(leaf.key().page, "the node of a change to undo is gone"));
             };
             let kept = stored.flags - NodeFlags::COMPRESSED;

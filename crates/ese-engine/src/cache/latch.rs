@@ -148,7 +148,8 @@ impl WriteLatch {
     pub fn defer_undo(&mut self, undo: Arc<dyn DeferredUndo>) {
         // A page that is never written would collect the history of its transactions.
         if self.body.undo.len() >= 16 {
-            self.body.undo.retain(|undo| !undo.is_settled());
+            let frame = &self.page.frame;
+            self.body.undo.retain(|undo| undo.settled().map(|end| frame.set_last(end)).is_none());
         }
         self.body.undo.push(undo);
         self.page.frame.has_undo.store(true, Ordering::Release);

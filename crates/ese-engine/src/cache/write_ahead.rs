@@ -33,6 +33,7 @@ pub trait DeferredUndo: Send + Sync {
     /// Logs the before-image if the change is still uncommitted; returns the log position that must be durable
     /// before the page is written. Called without latches; may be called again after a failure elsewhere.
     fn log(&self) -> Result<Option<LogPosition>>;
-    /// Nothing will ever have to be logged: committed, rolled back, or logged and durable with the page.
-    fn is_settled(&self) -> bool;
+    /// `None`: the before-image may be needed. Otherwise it need not be logged any more, once the log is durable up
+    /// to the position: the end of the commit record, without which recovery would still undo the change.
+    fn settled(&self) -> Option<LogPosition>;
 }

@@ -135,7 +135,7 @@ impl Cache {
             .into_iter()
             .filter_map(|claim| {
                 let latch = claim.page.try_read()?;
-                let undo_done = latch.deferred_undo().iter().all(|undo| undo.is_settled());
+                let undo_done = latch.deferred_undo().iter().all(|undo| undo.settled().is_some_and(|end| end <= durable));
                 (undo_done && claim.page.frame().last() <= durable).then_some((claim, latch))
             })
             .collect();
@@ -257,8 +257,7 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
     owed.extend(latch.take_deferred_undo());
     drop(latch);
     while let Some(change) = owed.front() {
-        let outcome = if change.is_settled() { Ok(None) } else { change.log() };
-        match outcome {
+        match change.settled().map_or_else(|| change.log(), |end| Ok(Some(end))) {
             Ok(position) => position.into_iter().for_each(|position| page.frame().set_last(position)),
             Err(error) => {
                 page.frame().has_undo.store(true, Ordering::Release);

@@ -125,7 +125,7 @@ impl Redo {
             LogRecord::Commit0(commit) => {
                 self.newest_number = self.newest_number.max(u64::from(commit.commit0));
                 let Some(open) = self.transactions.remove(&commit.procid) else { return Ok(()) };
-                open.transaction.set_committed(u64::from(commit.commit0));
+                open.transaction.set_committed(u64::from(commit.commit0), end);
                 self.settle(open, end)
             }
             LogRecord::Rollback(rollback) => {

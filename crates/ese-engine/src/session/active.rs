@@ -128,8 +128,9 @@ impl ActiveTransaction {
         let mut end = None;
         if running.logged_level > 0 {
             let core = &self.core;
-            let (number, (_, position)) = core.transactions.commit(&running.transaction, |number| {
-                core.append(&[LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number as u32 })])
+            let (number, position) = core.transactions.commit(&running.transaction, |number| {
+                let record = LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number as u32 });
+                core.append(&[record]).map(|(_, end)| end)
             })?;
             end = Some(position);
             let done = std::mem::take(&mut running.done);

@@ -263,7 +263,7 @@ mod tests {
         let first = table.begin();
         let before = table.begin();
         change(&store, &first, b"k", Change::Insert);
-        table.commit::<(), ()>(&first, |_| Ok(())).unwrap();
+        table.commit::<()>(&first, |_| Ok(LogPosition::MIN)).unwrap();
         let middle = table.begin();
         let second = table.begin();
         change(&store, &second, b"k", Change::Replace { before: b"one"[..].into() });

@@ -19,12 +19,14 @@ pub struct Transaction {
     /// Snapshot: commits with a smaller number are visible.
     pub snapshot: CommitNumber,
     outcome: AtomicU64,
+    /// Where the commit record ends.
+    end: AtomicU64,
 }
 
 impl Transaction {
     /// A running transaction.
     pub fn new(snapshot: CommitNumber) -> Arc<Transaction> {
-        Arc::new(Transaction { snapshot, outcome: AtomicU64::new(0) })
+        Arc::new(Transaction { snapshot, outcome: AtomicU64::new(0), end: AtomicU64::default() })
     }
 
     /// The commit number, once committed.
@@ -40,8 +42,17 @@ impl Transaction {
         self.outcome.load(Ordering::Acquire) == 0
     }
 
-    /// Makes every change of the transaction visible at once.
-    pub fn set_committed(&self, number: CommitNumber) {
+    /// The commit survives a crash once the log is durable up to here; the smallest position unless committed.
+    pub fn commit_end(&self) -> LogPosition {
+        match self.committed() {
+            Some(_) => LogPosition::from_u64(self.end.load(Ordering::Acquire)),
+            None => LogPosition::MIN,
+        }
+    }
+
+    /// Makes every change of the transaction visible at once. The commit record ends at `end`.
+    pub fn set_committed(&self, number: CommitNumber, end: LogPosition) {
+        self.end.store(end.to_u64(), Ordering::Release);
         self.outcome.store(number, Ordering::Release);
     }
 
@@ -116,18 +127,18 @@ impl TransactionTable {
         self.next.fetch_max(next.max(1), Ordering::AcqRel);
     }
 
-    /// Commits: `log` appends the commit record with the number it is given, in commit order.
-    pub fn commit<T, E>(
+    /// Commits: `log` appends the commit record with the number it is given, in commit order, and says where it ends.
+    pub fn commit<E>(
         &self,
         transaction: &Transaction,
-        log: impl FnOnce(CommitNumber) -> Result<T, E>,
-    ) -> Result<(CommitNumber, T), E> {
+        log: impl FnOnce(CommitNumber) -> Result<LogPosition, E>,
+    ) -> Result<(CommitNumber, LogPosition), E> {
         let _order = self.running.lock();
         let number = self.next.load(Ordering::Acquire);
-        let logged = log(number)?;
-        transaction.set_committed(number);
+        let end = log(number)?;
+        transaction.set_committed(number, end);
         self.next.store(number + 1, Ordering::Release);
-        Ok((number, logged))
+        Ok((number, end))
     }
 
     /// Forgets a transaction that committed or rolled back.
@@ -181,12 +192,12 @@ mod tests {
     fn a_snapshot_sees_only_earlier_commits_and_itself() {
         let table = TransactionTable::default();
         let early = table.begin();
-        table.commit::<(), ()>(&early, |_| Ok(())).unwrap();
+        table.commit::<()>(&early, |_| Ok(LogPosition::MIN)).unwrap();
         let reader = table.begin();
         let late = table.begin();
         let view = View { own: Some(reader.clone()), snapshot: reader.snapshot };
         assert!(view.sees(&early) && view.sees(&reader) && !view.sees(&late));
-        table.commit::<(), ()>(&late, |_| Ok(())).unwrap();
+        table.commit::<()>(&late, |_| Ok(LogPosition::MIN)).unwrap();
         assert!(!view.sees(&late), "committed after the snapshot");
         assert!(View::latest().sees(&late));
     }
@@ -195,7 +206,7 @@ mod tests {
     fn a_commit_whose_record_cannot_be_logged_stays_running() {
         let table = TransactionTable::default();
         let t = table.begin();
-        assert!(table.commit::<(), _>(&t, |_| Err("full")).is_err());
+        assert!(table.commit(&t, |_| Err("full")).is_err());
         assert!(t.is_running());
         assert_eq!(table.oldest_snapshot(), t.snapshot);
         table.end(&t);

@@ -94,8 +94,8 @@ impl DeferredUndo for Undo {
         self.settled.store(true, Ordering::SeqCst);
         Ok(Some(end))
     }
-    fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::SeqCst)
+    fn settled(&self) -> Option<LogPosition> {
+        self.settled.load(Ordering::SeqCst).then_some(LogPosition::MIN)
     }
 }
 
