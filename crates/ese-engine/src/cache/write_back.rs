@@ -135,7 +135,8 @@ impl Cache {
             .into_iter()
             .filter_map(|claim| {
                 let latch = claim.page.try_read()?;
-                let undo_done = latch.deferred_undo().iter().all(|undo| undo.settled().is_some_and(|end| end <= durable));
+                let undo_done =
+                    latch.deferred_undo().iter().all(|undo| undo.settled().is_some_and(|end| end <= durable));
                 (undo_done && claim.page.frame().last() <= durable).then_some((claim, latch))
             })
             .collect();

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::attachment::Attachment;
-use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
+use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies, HeaderError};
 use ese_format::log::record::{AttachDb, decode_path};
 use ese_format::{LogPosition, LogTime, PageSize, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use crate::core::Core;
-use crate::database::{Database, OpenedFile};
+use crate::database::{Database, OpenedFile, write_header};
 use crate::double_write::{self, DoubleWrite};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
@@ -72,7 +72,7 @@ impl<'a> Attacher<'a> {
         let file = vfs.open(&path, OpenMode::Write).map_err(failed)?;
         // What a killed process had written may still be in the kernel only: what is read must also be durable.
         file.sync(IoReason::DatabaseHeader).map_err(failed)?;
-        let mut header = read_header(&*file)?;
+        let (mut header, copies) = read_header_copies(&*file)?;
         check_format(&path, &header, self.options.page_size)?;
         if header.signature != signature {
             return Err(Error::Usage(format!(
@@ -80,13 +80,19 @@ impl<'a> Attacher<'a> {
                 path.display()
             )));
         }
-        if header.state == DatabaseState::CleanShutdown && header.consistent_position >= attached_at {
+        let has_all =
+            header.state == DatabaseState::CleanShutdown && header.consistent_position >= attached_at;
+        if has_all && copies == HeaderCopies::Both {
             return Ok(());
         }
         let lock = vfs.lock(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() },
             _ => Error::io(&path, &e),
         })?;
+        if has_all {
+            // The crash fell between the two copies of the header.
+            return write_header(&*file, &header);
+        }
         self.torn_pages += double_write::restore(vfs, &path, &*file, &header)?;
         if header.state != DatabaseState::DirtyShutdown {
             // The crash fell between the attach record and the header.
@@ -109,11 +115,15 @@ impl<'a> Attacher<'a> {
 
 /// The header of a database file, from whichever copy is good.
 pub(crate) fn read_header(file: &dyn File) -> Result<DatabaseHeader> {
+    read_header_copies(file).map(|(header, _)| header)
+}
+
+fn read_header_copies(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopies)> {
     let path = file.path().to_path_buf();
     let len = file.len().map_err(|e| Error::io(&path, &e))?;
     let mut start = IoBuffer::zeroed(len.min(64 << 10) as usize / 4096 * 4096);
     file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(|e| Error::io(&path, &e))?;
-    DatabaseHeader::read_from_start(&start).map(|(header, _)| header).map_err(|e| match e {
+    DatabaseHeader::read_from_start(&start).map_err(|e| match e {
         HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
             Error::Usage(format!("{}: not an ESE database", path.display()))
         }
