@@ -60,7 +60,7 @@ impl Log {
 
     pub fn undo(self: &Arc<Self>) -> Arc<Undo> {
         let id = self.undo_ids.fetch_add(1, Ordering::SeqCst) + 1;
-        Arc::new(Undo { id, log: self.clone(), settled: AtomicBool::new(false) })
+        Arc::new(Undo { id, log: self.clone(), settled: Mutex::new(None) })
     }
 }
 
@@ -81,7 +81,15 @@ impl WriteAhead for Log {
 pub struct Undo {
     pub id: u64,
     log: Arc<Log>,
-    settled: AtomicBool,
+    settled: Mutex<Option<LogPosition>>,
+}
+
+impl Undo {
+    /// Its transaction commits, with a record that ends at `end`.
+    pub fn commit(&self, end: LogPosition) {
+        self.log.undo_logged.lock().insert(self.id);
+        *self.settled.lock() = Some(end);
+    }
 }
 
 impl DeferredUndo for Undo {
@@ -91,11 +99,11 @@ impl DeferredUndo for Undo {
         }
         let end = self.log.append();
         self.log.undo_logged.lock().insert(self.id);
-        self.settled.store(true, Ordering::SeqCst);
+        *self.settled.lock() = Some(end);
         Ok(Some(end))
     }
     fn settled(&self) -> Option<LogPosition> {
-        self.settled.load(Ordering::SeqCst).then_some(LogPosition::MIN)
+        *self.settled.lock()
     }
 }
 

@@ -49,6 +49,19 @@ fn undo_of_an_ended_transaction_is_not_logged() {
 }
 
 #[test]
+fn a_committed_change_is_written_behind_its_commit_record() {
+    let bench = Bench::new(32, 10, false);
+    let undo = bench.set_with_undo(1, 5);
+    let commit = bench.log.append();
+    undo.commit(commit);
+    let behind = bench.log.append();
+    bench.cache.flush_file(bench.file).unwrap();
+    assert_eq!(bench.disk.value(1), 5);
+    let durable = crate::cache::WriteAhead::durable(&*bench.log);
+    assert!((commit..behind).contains(&durable), "without its commit recovery would undo the change");
+}
+
+#[test]
 fn undo_that_could_not_be_logged_is_logged_before_the_next_attempt_writes() {
     let bench = Bench::new(32, 10, false);
     bench.set_with_undo(1, 5);
