@@ -33,7 +33,13 @@ impl<'a> Attacher<'a> {
     /// Attaches what was attached at the position where redo starts.
     pub fn attach_listed(&mut self, list: &[Attachment], start: LogPosition) -> Result<()> {
         for entry in list.iter().filter(|entry| entry.attach_position < start) {
-            self.open(entry.database.0, &entry.path_text(), entry.signature, entry.attach_position)?;
+            let log_id = entry.database.0;
+            self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position)?;
+            // The header may be older than the checkpoint, and what used up these numbers is not redone.
+            if let Some(database) = self.core.databases().iter().find(|database| database.log_id == log_id) {
+                database.tree_id_used(entry.last_tree);
+                database.time_used(entry.db_time);
+            }
         }
         Ok(())
     }
