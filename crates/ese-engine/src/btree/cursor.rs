@@ -41,18 +41,36 @@ struct Place {
     index: usize,
 }
 
+/// Leaves asked for at once when a cursor goes through a tree leaf by leaf. ESE: `cpagePrereadMax` of a range.
+const READ_AHEAD: usize = 16;
+
+/// How far a cursor has gone in one direction.
+#[derive(Clone, Copy)]
+struct Run {
+    way: Way,
+    /// Leaves left behind.
+    leaves: usize,
+}
+
 /// A position in one tree.
 pub struct TreeCursor {
     tree: Arc<Tree>,
     bookmark: Option<Bookmark>,
     data: Vec<u8>,
     place: Option<Place>,
+    run: Run,
 }
 
 impl TreeCursor {
     /// A cursor that stands nowhere.
     pub fn new(tree: Arc<Tree>) -> TreeCursor {
-        TreeCursor { tree, bookmark: None, data: Vec::new(), place: None }
+        TreeCursor {
+            tree,
+            bookmark: None,
+            data: Vec::new(),
+            place: None,
+            run: Run { way: Way::Forward, leaves: 0 },
+        }
     }
 
     /// The tree.
@@ -78,6 +96,7 @@ impl TreeCursor {
 
     /// Goes to a key, or (non-unique trees) the first or last record with that key prefix. False: nowhere now.
     pub fn seek(&mut self, view: &View, key: &[u8], seek: Seek) -> Result<bool> {
+        self.run.leaves = 0;
         let found = match seek {
             Seek::Equal => self.scan_from(view, key, Way::Forward, true)? && self.key_is(key),
             Seek::GreaterOrEqual => self.scan_from(view, key, Way::Forward, true)?,
@@ -102,12 +121,14 @@ impl TreeCursor {
 
     /// Goes to the first record.
     pub fn first(&mut self, view: &View) -> Result<bool> {
+        self.run.leaves = 0;
         let leaf = self.tree.leaf_for_read(Target::First)?;
         self.scan(view, leaf, 0, Way::Forward)
     }
 
     /// Goes to the last record.
     pub fn last(&mut self, view: &View) -> Result<bool> {
+        self.run.leaves = 0;
         let leaf = self.tree.leaf_for_read(Target::Last)?;
         let count = self.tree.view(&leaf).node_count();
         self.scan(view, leaf, count, Way::Backward)
@@ -179,7 +200,10 @@ impl TreeCursor {
             }
             .and_then(|i| page.node(i))
             .map(|node| self.tree.bookmark_of(&node).into_bytes());
-            match self.neighbour(leaf, current, neighbour, way)? {
+            let goes_on = self.run.way == way && self.run.leaves > 0;
+            self.run = Run { way, leaves: if self.run.way == way { self.run.leaves + 1 } else { 1 } };
+            let ahead = edge.as_deref().filter(|_| goes_on);
+            match self.neighbour(leaf, current, neighbour, way, ahead)? {
                 Some(next) => {
                     from = if way == Way::Forward { 0 } else { self.tree.view(&next).node_count() };
                     leaf = next;
@@ -196,13 +220,15 @@ impl TreeCursor {
         }
     }
 
-    /// The sibling, latched; `None` when the way to it must be found again.
+    /// The sibling, latched; `None` when the way to it must be found again. If it has to be read, the leaves behind
+    /// it are read with it when `ahead` is there, the key at the edge of the current one.
     fn neighbour(
         &self,
         leaf: ReadLatch,
         current: PageNumber,
         neighbour: PageNumber,
         way: Way,
+        ahead: Option<&[u8]>,
     ) -> Result<Option<ReadLatch>> {
         if way == Way::Forward {
             // Left to right is the latch order, so the current leaf can stay latched meanwhile.
@@ -211,15 +237,26 @@ impl TreeCursor {
                 return Ok(self.is_leaf(&next).then_some(next));
             }
             drop(leaf);
-            let kept = self.tree.pin(neighbour)?;
-            let next = kept.read();
+            self.read_ahead(ahead, way)?;
+            let next = self.tree.pin(neighbour)?.read();
             let page = self.tree.view(&next);
             return Ok((self.is_leaf(&next) && page.prev() == Some(current)).then_some(next));
         }
         drop(leaf);
+        if self.tree.db.resident(neighbour).is_none() {
+            self.read_ahead(ahead, way)?;
+        }
         let previous = self.tree.pin(neighbour)?.read();
         let page = self.tree.view(&previous);
         Ok((self.is_leaf(&previous) && page.next() == Some(current)).then_some(previous))
+    }
+
+    fn read_ahead(&self, edge: Option<&[u8]>, way: Way) -> Result<()> {
+        let Some(edge) = edge else { return Ok(()) };
+        let leaves = self.tree.leaves_beside(edge, way == Way::Forward, READ_AHEAD)?;
+        let db = &self.tree.db;
+        db.core.cache.preread(&leaves.into_iter().map(|page| db.page_key(page)).collect::<Vec<_>>());
+        Ok(())
     }
 
     fn is_leaf(&self, latch: &ReadLatch) -> bool {

@@ -94,6 +94,29 @@ impl Tree {
         }
     }
 
+    /// Up to `count` leaves that follow (or precede) the one of `key` and have the same parent; for reading ahead.
+    pub(crate) fn leaves_beside(&self, key: &[u8], forward: bool, count: usize) -> Result<Vec<PageNumber>> {
+        let mut at = self.root;
+        for _ in 0..MAX_DEPTH {
+            let latch = self.pin(at)?.read();
+            let page = self.view(&latch);
+            if page.flags().contains(PageFlags::LEAF) {
+                break;
+            }
+            let Some((line, child)) = page.child_for(key) else { break };
+            if !page.flags().contains(PageFlags::PARENT_OF_LEAF) {
+                at = child;
+                continue;
+            }
+            let lines = match forward {
+                true => line + 1..page.node_count().min(line + 1 + count),
+                false => line.saturating_sub(count)..line,
+            };
+            return Ok(lines.filter_map(|line| page.node(line)?.child()).collect());
+        }
+        Ok(Vec::new())
+    }
+
     /// Page numbers from the root to the leaf for `target`. Stable only while the structure lock is held.
     pub(crate) fn path(&self, target: Target<'_>) -> Result<Vec<PageNumber>> {
         let mut path = vec![self.root];

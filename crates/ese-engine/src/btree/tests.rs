@@ -363,3 +363,34 @@ fn a_stale_page_is_named_as_what_it_is() {
     assert!(matches!(error, Error::Corrupt { page: Some(page), .. } if page == root), "{text}");
     assert!(text.contains("older than the log expects") && text.contains("a write was lost"), "{text}");
 }
+
+#[test]
+fn going_through_a_tree_reads_its_leaves_ahead_both_ways() {
+    let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let tree = create_tree(&instance, &db, PageFlags::empty());
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    for chunk in 0..40u32 {
+        session.begin().unwrap();
+        (0..50).for_each(|i| tree.insert(&mut session, &(chunk * 50 + i).to_be_bytes(), &[7; 500]).unwrap());
+        session.commit().unwrap();
+        instance.step().unwrap();
+    }
+    let cache = &instance.core().cache;
+    cache.flush_file(db.file_id).unwrap();
+    let before = cache.counters();
+    assert_eq!(contents(&tree, &session.view()).len(), 2000);
+    let after = cache.counters();
+    // About 290 leaves, four times the cache, once each way.
+    let ahead = after.prereads - before.prereads;
+    let unused = after.prereads_unused - before.prereads_unused;
+    assert!(ahead > 400 && unused < ahead / 10, "{ahead} leaves were read ahead, {unused} in vain");
+
+    let mut cursor = TreeCursor::new(tree.clone());
+    let before = cache.counters().prereads;
+    for i in (0..2000u32).step_by(97) {
+        assert!(cursor.seek(&session.view(), &i.to_be_bytes(), Seek::Equal).unwrap());
+        cursor.next(&session.view()).unwrap();
+    }
+    assert_eq!(cache.counters().prereads, before, "seeks read nothing ahead");
+}

@@ -167,10 +167,12 @@ impl Cache {
     }
 
     fn touch(&self, frame: &Frame) {
+        let now = self.now.load(Ordering::Relaxed);
         if frame.read_ahead.load(Ordering::Relaxed) {
             frame.read_ahead.store(false, Ordering::Relaxed);
+            frame.references.first_use(now);
         }
-        frame.references.touch(self.now.load(Ordering::Relaxed), self.correlated_interval());
+        frame.references.touch(now, self.correlated_interval());
     }
 
     /// Puts a newly assigned page into the table; if somebody else was first, the frame goes back.

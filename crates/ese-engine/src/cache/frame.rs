@@ -325,6 +325,12 @@ impl References {
         self.previous.store(remembered.unwrap_or(0), Ordering::Relaxed);
     }
 
+    /// A page read ahead is used: that it was read was no use. Otherwise a page left behind by a scan would be worth
+    /// more than one still ahead of it.
+    pub fn first_use(&self, now: u64) {
+        self.last.store(now, Ordering::Relaxed);
+    }
+
     /// Uses within `interval` of each other count as one: the second touch of an operation says nothing about
     /// the next operation. Races lose a use at worst.
     pub fn touch(&self, now: u64, interval: u64) {

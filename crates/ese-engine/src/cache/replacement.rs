@@ -48,11 +48,12 @@ impl Cache {
             (last, 0) => last,
             (_, previous) => previous + assumed,
         };
-        Worth {
-            in_use: last != 0 && now.saturating_sub(last) <= self.correlated_interval(),
-            second_last,
-            last,
-        }
+        // A page read ahead is about to be used, for half a turnover.
+        let in_use = match frame.read_ahead.load(Ordering::Relaxed) {
+            true => self.limits.frames as u64 / 2,
+            false => self.correlated_interval(),
+        };
+        Worth { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
     }
 
     /// Takes the least valuable of some clean pages out of the cache; its frame belongs to the caller.
