@@ -1,0 +1,190 @@
+//! From options to a profile: defaults filled in, mistakes found.
+
+use std::time::Duration;
+
+use super::{Mistake, Mix, Options, Profile, Source, Thresholds};
+use crate::units::{ByteSize, TimeSpan};
+
+impl Options {
+    /// Fills in the defaults; `seed` is used unless one is given. Every mistake is reported, not only the first.
+    pub fn resolve(self, seed: u64) -> Result<Profile, Vec<Mistake>> {
+        let duration = self.duration.unwrap_or(TimeSpan(Duration::from_secs(60)));
+        let flags = (self.open.unwrap_or(false), self.force.unwrap_or(false));
+        let profile = Profile {
+            databases: match flags.0 {
+                true => self.databases,
+                false => Some(self.databases.unwrap_or(self.dirs.len().max(1))),
+            },
+            log_dirs: if self.log_dirs.is_empty() { self.dirs.clone() } else { self.log_dirs },
+            dirs: self.dirs,
+            size: self.size.unwrap_or(ByteSize(1 << 30)),
+            threads: self.threads.unwrap_or(4),
+            duration,
+            cache: self.cache,
+            page_size: self.page_size,
+            mix: self.mix.unwrap_or_default(),
+            lazy_percent: self.lazy_percent.unwrap_or(70),
+            batch_updates: self.batch_updates.unwrap_or(16),
+            records: self.records.unwrap_or_default(),
+            thresholds: self.thresholds.unwrap_or(Thresholds::for_duration(duration.0)),
+            target_iops: self.target_iops,
+            margin: self.margin.unwrap_or(0.05),
+            seed: self.seed.unwrap_or(seed),
+            sample_interval: self.sample_interval.unwrap_or(default_interval(duration.0)),
+            circular_log: self.circular_log.unwrap_or(true),
+            source: match flags {
+                (true, _) => Source::Open,
+                (false, true) => Source::Replace,
+                (false, false) => Source::New,
+            },
+            output: self.output,
+        };
+        let mut mistakes = profile.mistakes();
+        if flags == (true, true) {
+            mistakes.push(Mistake(
+                "--open uses existing databases and --force replaces them: give one of the two".into(),
+            ));
+        }
+        if mistakes.is_empty() { Ok(profile) } else { Err(mistakes) }
+    }
+}
+
+/// 15 s as Jetstress samples, less in short runs so that there are always about 60 samples.
+fn default_interval(duration: Duration) -> TimeSpan {
+    TimeSpan((duration / 60).clamp(Duration::from_secs(1), Duration::from_secs(15)).min(duration))
+}
+
+impl Profile {
+    fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut check = |good: bool, what: String| {
+            if !good {
+                found.push(Mistake(what));
+            }
+        };
+        check(!self.dirs.is_empty(), "no directory is given: add --dir DIR".into());
+        check((1..=999).contains(&self.databases.unwrap_or(1)), "--databases must be from 1 to 999".into());
+        check(self.databases.is_none_or(|count| count >= self.dirs.len()), {
+            let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
+            format!("{dirs} directories for {count} databases: raise --databases or drop a --dir")
+        });
+        if self.source != Source::Open {
+            check(
+                self.size.0 >= SMALLEST_DATABASE,
+                format!("--size {} is too small: a database needs at least 32MiB", self.size),
+            );
+            let page = self.page_size.map_or(32768, |size| size.0);
+            check(
+                self.size.0 / page.max(1) < u64::from(i32::MAX as u32),
+                format!("--size {} is more than a database can hold: use more --databases", self.size),
+            );
+        }
+        check(
+            (1..=4096).contains(&self.threads),
+            format!("--threads {} must be from 1 to 4096", self.threads),
+        );
+        check(
+            !self.duration.0.is_zero(),
+            "--duration must be more than 0: write for example 60s or 2h".into(),
+        );
+        if let Some(cache) = self.cache {
+            check(cache.0 >= 8 << 20, format!("--cache {cache} is too small: use at least 8MiB"));
+        }
+        if let Some(size) = self.page_size {
+            check(
+                [4096, 8192, 16384, 32768].contains(&size.0),
+                format!("--page-size {size} does not exist: use 4KiB, 8KiB, 16KiB or 32KiB"),
+            );
+        }
+        let Mix { insert, delete, replace, read } = self.mix;
+        let sum = [insert, delete, replace, read].map(u32::from).iter().sum::<u32>();
+        check(
+            sum == 100,
+            format!(
+                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent: it must be 100"
+            ),
+        );
+        check(self.lazy_percent <= 100, format!("lazy_percent {} is more than 100", self.lazy_percent));
+        check((1..=10_000).contains(&self.batch_updates), "batch_updates must be from 1 to 10000".into());
+        check((32..=255).contains(&self.records.short_bytes), {
+            format!("records.short_bytes {} must be from 32 to 255", self.records.short_bytes)
+        });
+        check((32..=1 << 20).contains(&self.records.long_bytes), {
+            format!("records.long_bytes {} must be from 32 to 1048576", self.records.long_bytes)
+        });
+        check(self.records.long_percent <= 100, "records.long_percent is more than 100".into());
+        check((1..=64).contains(&self.records.tables), "records.tables must be from 1 to 64".into());
+        let limits = &self.thresholds;
+        for (name, limit) in [
+            ("average_database_read_ms", limits.average_database_read_ms),
+            ("maximum_database_read_ms", limits.maximum_database_read_ms),
+            ("average_log_write_ms", limits.average_log_write_ms),
+            ("maximum_log_write_ms", limits.maximum_log_write_ms),
+        ] {
+            check(limit.is_finite() && limit > 0.0, format!("thresholds.{name} {limit} must be more than 0"));
+        }
+        if let Some(target) = self.target_iops {
+            check(target.is_finite() && target > 0.0, format!("--target-iops {target} must be more than 0"));
+        }
+        check((0.0..1.0).contains(&self.margin), format!("margin {} must be from 0 to below 1", self.margin));
+        check(
+            self.duration.0.is_zero()
+                || (Duration::from_millis(1)..=self.duration.0).contains(&self.sample_interval.0),
+            format!("sample_interval {} must be from 1ms to the duration", self.sample_interval),
+        );
+        found
+    }
+}
+
+/// Below this a database would be mostly fixed structures and preallocation.
+const SMALLEST_DATABASE: u64 = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(toml: &str) -> Options {
+        ::toml::from_str(toml).unwrap()
+    }
+
+    fn mistakes(toml: &str) -> String {
+        let found = options(toml).resolve(1).unwrap_err();
+        found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn defaults_are_the_mail_load_of_jetstress() {
+        let profile = options("dirs = ['/data']").resolve(7).unwrap();
+        assert_eq!(profile.mix, Mix { insert: 40, delete: 20, replace: 5, read: 35 });
+        assert_eq!((profile.lazy_percent, profile.batch_updates, profile.seed), (70, 16, 7));
+        assert_eq!((profile.records.short_bytes, profile.records.long_bytes), (200, 2000));
+        assert_eq!(profile.thresholds, Thresholds::default());
+        assert_eq!(profile.log_dirs, profile.dirs);
+        assert_eq!(profile.databases, Some(1));
+    }
+
+    #[test]
+    fn maxima_are_lenient_beyond_six_hours() {
+        let run = |toml: &str| options(toml).resolve(1).unwrap().thresholds;
+        assert_eq!(run("dirs=['d']\nduration='6h'").maximum_database_read_ms, 100.0);
+        assert_eq!(run("dirs=['d']\nduration='7h'").maximum_database_read_ms, 200.0);
+        assert_eq!(run("dirs=['d']\nduration='7h'").average_log_write_ms, 10.0);
+    }
+
+    #[test]
+    fn every_mistake_gets_its_own_line() {
+        let text =
+            mistakes("size = 0\nthreads = 0\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }");
+        assert_eq!(
+            text,
+            "no directory is given: add --dir DIR\n\
+             --size 0 is too small: a database needs at least 32MiB\n\
+             --threads 0 must be from 1 to 4096\n\
+             mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent: it must be 100"
+        );
+        assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
+        assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("one of the two"));
+        assert!(mistakes("dirs=['d','e']\ndatabases=1").contains("raise --databases"));
+        assert!(mistakes("dirs=['d']\ntarget_iops=-1.0").contains("--target-iops"));
+    }
+}
