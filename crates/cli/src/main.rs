@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::dump::Dump;
 use crate::commands::test_performance::TestPerformance;
 use crate::outcome::Outcome;
 
@@ -24,6 +25,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show what is inside a database, log, checkpoint or flush map
+    #[command(subcommand)]
+    Dump(Box<Dump>),
     /// Load storage, measure, verify and judge
     #[command(subcommand)]
     Test(Test),
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match arguments.command {
+        Command::Dump(command) => command.run(),
         Command::Test(Test::Performance(command)) => command.run(),
     };
     outcome.into()

@@ -11,6 +11,7 @@
 
 use crate::layout::{Input, Layout, LayoutError, layout};
 use crate::log::record::{DatabaseIdInLog, decode_path, encode_path};
+use crate::view::{FieldValue, Fields, View};
 use crate::{DbTime, LogPosition, Signature, TreeId};
 
 /// Length of the list. ESE: `cbAttach`.
@@ -87,6 +88,19 @@ impl Attachment {
             entries.push(entry);
         }
         Ok(entries)
+    }
+
+    /// The entries of a list, field by field, up to its zero byte or the first that is cut off.
+    pub fn fields_of_list(bytes: &[u8]) -> Vec<Fields> {
+        let mut entries = Vec::new();
+        let input = &mut Input::new(bytes);
+        while bytes.get(input.consumed()).is_some_and(|&database| database != 0) {
+            match Attachment::view(input) {
+                Ok(FieldValue::Group(fields)) => entries.push(fields),
+                _ => break,
+            }
+        }
+        entries
     }
 
     /// The 2048 bytes of a list.

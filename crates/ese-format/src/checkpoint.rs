@@ -14,15 +14,18 @@ use crate::attachment::{ATTACHMENT_LIST_LEN, Attachment, AttachmentError};
 use crate::checksum::header_checksum;
 use crate::layout::{Input, Layout, layout};
 use crate::log::parameters::EngineParameters;
+use crate::view::{self, Fields};
 use crate::{LogTime, Signature};
 
 /// Length of one copy.
 pub const CHECKPOINT_LEN: usize = 4096;
+/// Length of the checksum in front of the fields.
+const CHECKSUM_LEN: usize = 4;
 /// File type of a checkpoint, at byte 667 of every ESE header.
 pub const FILE_TYPE_CHECKPOINT: u32 = 4;
 /// Bytes of a copy that have a meaning, after the checksum.
 const FIELDS_LEN: usize = <Checkpoint as Layout>::FIXED;
-const _: () = assert!(4 + FIELDS_LEN == 2727);
+const _: () = assert!(CHECKSUM_LEN + FIELDS_LEN == 2727);
 
 layout! {
     /// The fields of a checkpoint page in file order, from byte 4.
@@ -123,6 +126,11 @@ impl Checkpoint {
             FILE_TYPE_CHECKPOINT => Ok(checkpoint),
             file_type => Err(CheckpointError::NotACheckpoint { file_type }),
         }
+    }
+
+    /// The fields of a checkpoint page, whatever its checksum and values; `None` when bytes are missing.
+    pub fn fields(page: &[u8]) -> Option<Fields> {
+        view::fields::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
     /// One copy, checksum included; the file holds two, written one after the other.

@@ -186,18 +186,23 @@ pub enum SegmentVerdict {
 
 /// Verifies a log segment read as segment `index` of its file, repairing a single flipped bit in place.
 pub fn verify_segment(segment: &mut [u8], index: u32) -> SegmentVerdict {
-    if segment.len() != SEGMENT_LEN {
+    verify_single(segment, SEGMENT_LEN, index)
+}
+
+/// Verifies something of `len` bytes that is one block, as segments and pages of the flush map are.
+pub(crate) fn verify_single(block: &mut [u8], len: usize, number: u32) -> SegmentVerdict {
+    if block.len() != len {
         return SegmentVerdict::Bad;
     }
-    let stored = u64_at(segment, 0).unwrap_or_default();
-    match compare(stored, block_checksum(segment, index, true), SEGMENT_LEN) {
+    let stored = u64_at(block, 0).unwrap_or_default();
+    match compare(stored, block_checksum(block, number, true), len) {
         BlockVerdict::Good => SegmentVerdict::Good,
         BlockVerdict::FlippedBit(bit) => {
-            flip(segment, bit);
-            if block_checksum(segment, index, true) == stored {
+            flip(block, bit);
+            if block_checksum(block, number, true) == stored {
                 return SegmentVerdict::Repaired;
             }
-            flip(segment, bit);
+            flip(block, bit);
             SegmentVerdict::Bad
         }
         BlockVerdict::OtherNumber(_) | BlockVerdict::Bad => SegmentVerdict::Bad,

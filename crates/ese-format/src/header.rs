@@ -15,6 +15,7 @@
 
 use crate::checksum::header_checksum;
 use crate::layout::{Input, Layout, LayoutError, layout, layout_enum};
+use crate::view::{self, Fields};
 use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeId};
 
 /// Format version of every database of the last twenty years. ESE: `ulDAEVersion`.
@@ -366,6 +367,11 @@ impl DatabaseHeader {
             header.unknown = Vec::new();
         }
         Ok(header)
+    }
+
+    /// The fields of a header page, whatever its checksum and values; `None` when bytes are missing.
+    pub fn fields(page: &[u8]) -> Option<Fields> {
+        view::fields::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
     }
 
     /// The page to write, checksum included: once at offset 0 and, after that is durable, once behind it.

@@ -290,6 +290,24 @@ macro_rules! layout {
             }
         }
 
+        impl $crate::view::View for $name {
+            #[allow(clippy::vec_init_then_push)]
+            fn view(
+                input: &mut $crate::layout::Input<'_>,
+            ) -> Result<$crate::view::FieldValue, $crate::layout::LayoutError> {
+                let mut fields = $crate::view::Fields::new();
+                $(
+                    $( fields.push((stringify!($field), <$ty as $crate::view::View>::view(input)?)); )?
+                    $( let $counted = <$width as $crate::layout::LengthField>::take_len(input)?; )?
+                )*
+                $( $(
+                    let bytes = input.bytes($payload)?.to_vec();
+                    fields.push((stringify!($payload), $crate::view::FieldValue::Bytes(bytes)));
+                )* )?
+                Ok($crate::view::FieldValue::Group(fields))
+            }
+        }
+
         #[cfg(test)]
         impl $name {
             /// Where each field stands, for tests that compare with the published offsets.
@@ -320,6 +338,16 @@ macro_rules! layout_flags {
                 Ok(<$name>::from_bits_retain(<$int as $crate::layout::Layout>::take(input)?))
             }
         }
+
+        impl $crate::view::View for $name {
+            fn view(
+                input: &mut $crate::layout::Input<'_>,
+            ) -> Result<$crate::view::FieldValue, $crate::layout::LayoutError> {
+                let flags = <$name as $crate::layout::Layout>::take(input)?;
+                let names = flags.iter_names().map(|(name, _)| name).collect();
+                Ok($crate::view::FieldValue::Flags { value: flags.bits().into(), names })
+            }
+        }
     )*};
 }
 
@@ -348,6 +376,16 @@ macro_rules! layout_enum {
             fn take(input: &mut $crate::layout::Input<'_>) -> Result<Self, $crate::layout::LayoutError> {
                 $name::from_raw(<$int as $crate::layout::Layout>::take(input)?)
                     .ok_or($crate::layout::LayoutError::Invalid($what))
+            }
+        }
+
+        impl $crate::view::View for $name {
+            fn view(
+                input: &mut $crate::layout::Input<'_>,
+            ) -> Result<$crate::view::FieldValue, $crate::layout::LayoutError> {
+                let value = <$int as $crate::layout::Layout>::take(input)?;
+                let name = $name::from_raw(value).map(|known| format!("{known:?}"));
+                Ok($crate::view::FieldValue::Choice { value: value.into(), name })
             }
         }
     };

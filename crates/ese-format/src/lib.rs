@@ -12,6 +12,7 @@ pub mod catalog;
 pub mod checkpoint;
 pub mod checksum;
 pub mod compression;
+pub mod flush_map;
 pub mod header;
 pub mod key;
 mod layout;
@@ -21,5 +22,6 @@ pub mod page;
 pub mod record;
 pub mod space;
 pub mod types;
+pub mod view;
 
 pub use types::*;

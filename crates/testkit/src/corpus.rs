@@ -91,6 +91,11 @@ impl Corpus {
         Some(Corpus { root, files: manifest.files })
     }
 
+    /// Where the corpus is, for what the manifest knows beyond [`CorpusFile`].
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The databases.
     pub fn databases(&self) -> impl Iterator<Item = &CorpusFile> {
         self.files.iter().filter(|file| file.kind == "db")

@@ -1,3 +1,4 @@
 //! One module per command.
 
+pub mod dump;
 pub mod test_performance;

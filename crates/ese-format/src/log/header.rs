@@ -12,12 +12,15 @@ use crate::attachment::ATTACHMENT_LIST_LEN;
 use crate::checksum::header_checksum;
 use crate::layout::{Input, Layout, layout};
 use crate::log::parameters::EngineParameters;
+use crate::view::{self, Fields};
 use crate::{Generation, LogPosition, LogTime, Signature};
 
 /// Bytes of a log segment, and of the header. ESE: `LOG_SEGMENT_SIZE`.
 pub const SEGMENT_BYTES: usize = 4096;
 /// File type of a log, at byte 667 of every ESE header.
 pub const FILE_TYPE_LOG: u32 = 3;
+/// Length of the checksum in front of the fields.
+const CHECKSUM_LEN: usize = 4;
 /// Version written: 8.4000.5.14, that of Exchange 2016.
 pub const LOG_VERSION: (u32, u32, u32, u32) = (8, 4000, 5, 14);
 /// Engine format version written with it.
@@ -128,6 +131,11 @@ impl LogHeader {
             return Err(LogHeaderError::UnknownVersion { major, minor });
         }
         Ok(header)
+    }
+
+    /// The fields of a log header, whatever its checksum and values; `None` when bytes are missing.
+    pub fn fields(page: &[u8]) -> Option<Fields> {
+        view::fields::<LogHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
     /// The segment to write, checksum included.

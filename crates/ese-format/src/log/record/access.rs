@@ -97,3 +97,67 @@ impl LogRecord {
         })
     }
 }
+
+/// The types that no declaration of fields describes.
+mod views {
+    use super::super::transaction::BeginLevels;
+    use super::super::{CreateDb, DatabaseIdInLog, MacroInfo, NodeChange, Replace};
+    use crate::Signature;
+    use crate::layout::{Input, Layout, LayoutError};
+    use crate::view::{FieldValue, Fields, View};
+
+    fn field<T: View>(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+        T::view(input)
+    }
+
+    impl View for BeginLevels {
+        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+            let levels = BeginLevels::take(input)?;
+            let number = |level: u8| FieldValue::Number(level.into());
+            Ok(FieldValue::Group(vec![("from", number(levels.from())), ("count", number(levels.count()))]))
+        }
+    }
+
+    impl View for Replace {
+        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+            let mut fields: Fields = vec![("node", field::<NodeChange>(input)?)];
+            let len = u16::take(input)?;
+            fields.push(("wide_diff", FieldValue::Number(u64::from(len >> 15))));
+            fields.push(("old_len", field::<u16>(input)?));
+            fields.push(("new_len", field::<u16>(input)?));
+            fields.push(("data", FieldValue::Bytes(input.bytes(usize::from(len & 0x7fff))?.to_vec())));
+            Ok(FieldValue::Group(fields))
+        }
+    }
+
+    impl View for CreateDb {
+        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+            let mut fields: Fields = vec![
+                ("procid", field::<u16>(input)?),
+                ("database", field::<DatabaseIdInLog>(input)?),
+                ("options", field::<u32>(input)?),
+                ("max_pages", field::<u32>(input)?),
+                ("signature", field::<Signature>(input)?),
+            ];
+            let (len, flags) = (u16::take(input)?, u8::take(input)?);
+            fields.push(("flags", FieldValue::Number(flags.into())));
+            if flags & CreateDb::HAS_VERSION != 0 {
+                fields.push(("version", field::<u16>(input)?));
+                fields.push(("update", field::<u16>(input)?));
+            }
+            fields.push(("path", FieldValue::Bytes(input.bytes(len.into())?.to_vec())));
+            Ok(FieldValue::Group(fields))
+        }
+    }
+
+    impl View for MacroInfo {
+        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+            let info = MacroInfo::take(input)?;
+            let pages = info.pages.iter().map(|page| FieldValue::Number((*page).into())).collect();
+            Ok(FieldValue::Group(vec![
+                ("database", FieldValue::Number(info.database.0.into())),
+                ("pages", FieldValue::List(pages)),
+            ]))
+        }
+    }
+}

@@ -46,7 +46,7 @@ pub struct CreateDb {
 }
 
 impl CreateDb {
-    const HAS_VERSION: u8 = 4;
+    pub(super) const HAS_VERSION: u8 = 4;
     /// The path is UTF-16.
     pub const UNICODE: u8 = 8;
     /// The file may have holes.

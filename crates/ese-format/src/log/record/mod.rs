@@ -29,6 +29,7 @@ pub use structure::*;
 pub use transaction::*;
 
 use crate::layout::{Input, Layout, LayoutError};
+use crate::view::{self, FieldValue, Fields};
 
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -173,6 +174,15 @@ macro_rules! records {
                 }
             }
 
+            fn view_body(kind: u8, body: &[u8]) -> Result<Fields, LayoutError> {
+                match kind {
+                    $( $bare_kind => Ok(Fields::new()), )*
+                    $( $kind => view::fields::<$body>(body), )*
+                    $( $ign_kind => view::fields::<$ign_body>(body), )*
+                    _ => Ok(vec![("body", FieldValue::Bytes(body.to_vec()))]),
+                }
+            }
+
             /// `None` if the payload is not what the type should have.
             fn decode_ignorable(kind: u8, payload: &[u8]) -> Option<LogRecord> {
                 let input = &mut Input::new(payload);
@@ -183,6 +193,13 @@ macro_rules! records {
                 input.is_empty().then_some(record)
             }
         }
+
+        /// Every type that has a name.
+        const NAMES: &[(&str, u8)] = &[
+            $( (stringify!($bare), $bare_kind), )*
+            $( (stringify!($variant), $kind), )*
+            $( (stringify!($ign_variant), $ign_kind), )*
+        ];
 
         /// Length after the type byte.
         fn body_len(kind: u8, input: &mut Input<'_>) -> Option<Result<usize, LayoutError>> {
@@ -368,6 +385,22 @@ impl LogRecord {
             LogRecord::decode_plain(kind, input).map_err(|error| RecordError::of(kind, error, 1))?;
         debug_assert_eq!(input.consumed() + 1, len, "type {kind}");
         Ok((decoded, len))
+    }
+
+    /// The fields of the record that `bytes` are, in file order; see [`LogRecord::decode`] for its type.
+    pub fn fields(bytes: &[u8]) -> Result<Fields, RecordError> {
+        let (&kind, body) = bytes.split_first().ok_or(RecordError::Empty)?;
+        let prefix = if is_ignorable(kind) { IGNORABLE_PREFIX } else { 1 };
+        let body = body.get(prefix - 1..).unwrap_or_default();
+        LogRecord::view_body(kind, body).or_else(|error| match is_ignorable(kind) {
+            true => Ok(vec![("body", FieldValue::Bytes(body.to_vec()))]),
+            false => Err(RecordError::of(kind, error, prefix)),
+        })
+    }
+
+    /// The number of the type with this name; case does not matter.
+    pub fn kind_named(name: &str) -> Option<u8> {
+        NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind)
     }
 
     /// The bytes of the record.

@@ -1,0 +1,13 @@
+//! The checkpoint file.
+
+use crate::format::start_of;
+use crate::header::{read_header, report};
+use crate::{Format, Output, Result, Source};
+
+/// `jetcell dump checkpoint`: all fields, which copy is good, attached databases.
+pub fn dump_checkpoint(source: &Source, output: &mut Output<'_>) -> Result<()> {
+    start_of(source, Format::Checkpoint)?;
+    let header = read_header(source)?;
+    output.item(&header)?;
+    report(&header, output)
+}

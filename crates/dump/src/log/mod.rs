@@ -1,0 +1,152 @@
+//! The records of a log file, one a line.
+//!
+//! The file is read segment by segment; a damaged segment costs its own records and the one that was begun before it.
+
+mod filter;
+mod reader;
+mod record;
+mod stats;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ese_format::log::record::LogRecord;
+use serde::Serialize;
+
+pub use self::filter::LogFilter;
+use self::filter::Transactions;
+use self::reader::{LogEvent, Segments, read_log};
+use self::record::RecordLine;
+use self::stats::Stats;
+use crate::format::start_of;
+use crate::header::{read_header, report};
+use crate::{Fact, Facts, Format, Output, Result, Source};
+
+/// What to show of a log.
+#[derive(Clone, Debug, Default)]
+pub struct LogOptions {
+    /// Which records.
+    pub filter: LogFilter,
+    /// Numbers by type instead of the records.
+    pub stats: bool,
+}
+
+/// Which log it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename = "log")]
+struct LogHead {
+    path: PathBuf,
+    generation: Fact,
+    created: Fact,
+    previous_created: Fact,
+    signature: Fact,
+    databases: Fact,
+}
+
+impl LogHead {
+    fn of(path: PathBuf, fields: &Facts) -> LogHead {
+        let get = |name| fields.get(name).cloned().unwrap_or(Fact::None);
+        LogHead {
+            path,
+            generation: get("generation"),
+            created: get("created"),
+            previous_created: get("previous_created"),
+            signature: get("signature"),
+            databases: get("attachment_list"),
+        }
+    }
+}
+
+impl fmt::Display for LogHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: generation {}, created {}", self.path.display(), self.generation, self.created)?;
+        write!(f, "\nlog signature {}", self.signature)?;
+        if let Fact::List(databases) = &self.databases {
+            for database in databases {
+                if let Fact::Group(facts) = database {
+                    let get = |name| facts.get(name).cloned().unwrap_or(Fact::None);
+                    write!(f, "\ndatabase {}: {}", get("database"), get("path"))?;
+                }
+            }
+        }
+        writeln!(f)
+    }
+}
+
+/// What the segments of the file are, and how the log ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "end")]
+struct LogEnd {
+    #[serde(flatten)]
+    segments: Segments,
+    /// Records in the file, filler left out.
+    records: u64,
+    /// Records that passed the filter.
+    matched: u64,
+    /// The last record that is not filler; `Term2` ends a log whose engine was stopped.
+    last_record: Option<&'static str>,
+}
+
+impl fmt::Display for LogEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Segments { good, shadow, zero, stale, bad, accumulated_checksum } = self.segments;
+        write!(
+            f,
+            "\n{} of {} records; segments: {good} good, {shadow} shadow, ",
+            self.matched, self.records
+        )?;
+        write!(f, "{zero} empty, {stale} of an earlier use, {bad} bad; ")?;
+        let last = self.last_record.unwrap_or("none");
+        write!(f, "checksum of all {accumulated_checksum:016x}; last record {last}")
+    }
+}
+
+/// `jetcell dump log`.
+pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) -> Result<()> {
+    start_of(source, Format::Log)?;
+    let header = read_header(source)?;
+    let get = |name| header.fields.get(name).cloned().unwrap_or(Fact::None);
+    let (major, minor) = (get("version_major"), get("version_minor"));
+    if header.checksum.good && (&major, &minor) != (&Fact::Number(8), &Fact::Number(4000)) {
+        return Err(source.unusable(format!(
+            "log format {major}.{minor} is not 8.4000, and its records cannot be read; dump header shows its header"
+        )));
+    }
+    output.item(&LogHead::of(source.path().to_owned(), &header.fields))?;
+    report(&header, output)?;
+    let generation = match get("generation") {
+        Fact::Generation(number) if header.checksum.good => u32::try_from(number).ok(),
+        _ => None,
+    };
+    let mut end = LogEnd::default();
+    let mut stats = Stats::default();
+    let mut transactions = Transactions::default();
+    end.segments = read_log(source, generation, &mut |event| {
+        let stored = match event {
+            LogEvent::Problem(problem) => return Ok(output.problem(problem)?),
+            LogEvent::Record(stored) => stored,
+        };
+        let filler = matches!(stored.record, LogRecord::Nop2(_));
+        if !filler {
+            end.records += 1;
+            end.last_record = Some(stored.record.name());
+        }
+        let transaction = transactions.of(&stored.record);
+        let wanted = options.filter.matches(&stored.record, transaction);
+        // Filler counts in statistics, and is shown to those who ask for it.
+        if !wanted || filler && !options.stats && options.filter.kinds.is_empty() {
+            return Ok(());
+        }
+        end.matched += u64::from(!filler);
+        match options.stats {
+            true => stats.add(&stored.record, stored.bytes.len()),
+            false => output.item(&RecordLine::new(&stored, transaction))?,
+        }
+        Ok(())
+    })?;
+    if options.stats {
+        output.item(&stats.finish())?;
+    }
+    output.item(&end)?;
+    Ok(())
+}

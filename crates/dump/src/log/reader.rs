@@ -1,0 +1,214 @@
+//! Segments and the records in them, fragments put together.
+//!
+//! ```text
+//! | header | good | good | shadow of the last | empty or left from an earlier use ... |
+//! ```
+//!
+//! Invariants: three segments and one record in memory; every segment is looked at, so that content behind the end of
+//! the log is not missed.
+
+use ese_format::LogPosition;
+use ese_format::log::header::SEGMENT_BYTES;
+use ese_format::log::record::LogRecord;
+use ese_format::log::segment::{RECORDS_AT, SegmentKind, classify, shadow_of};
+use serde::Serialize;
+
+use crate::output::Problem;
+use crate::{Result, Source};
+
+const NOP: u8 = 0;
+/// No record is longer: two page images and some keys.
+const MAX_RECORD: usize = 1 << 20;
+
+/// One record.
+pub(super) struct StoredRecord {
+    /// First byte.
+    pub(super) position: LogPosition,
+    pub(super) record: LogRecord,
+    /// In one piece.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What is met in a log.
+pub(super) enum LogEvent {
+    Record(StoredRecord),
+    Problem(Problem),
+}
+
+/// How many segments are what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Segments {
+    /// Carry records.
+    pub(super) good: u16,
+    /// Copies of the segment before.
+    pub(super) shadow: u16,
+    /// Empty ones.
+    pub(super) zero: u16,
+    /// Left from an earlier use of the file.
+    pub(super) stale: u16,
+    /// Damaged ones.
+    pub(super) bad: u16,
+    /// XOR of the checksums of the good segments, which the next log's header repeats.
+    pub(super) accumulated_checksum: u64,
+}
+
+type Visit<'v> = &'v mut dyn FnMut(LogEvent) -> Result<()>;
+
+/// A record of which some pieces are still missing.
+struct Pending {
+    position: LogPosition,
+    total: usize,
+    bytes: Vec<u8>,
+}
+
+/// Reads all segments. Without `generation`, the first good segment tells it.
+pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_>) -> Result<Segments> {
+    let count = source.size() / SEGMENT_BYTES as u64;
+    let mut reader = Reader { visit, pending: None, segments: Segments::default() };
+    let mut generation = generation;
+    let mut ended = None;
+    for index in 1..u16::try_from(count).unwrap_or(u16::MAX) {
+        let offset = u64::from(index) * SEGMENT_BYTES as u64;
+        let mut two = match source.read(offset, 2 * SEGMENT_BYTES) {
+            Ok(two) => two,
+            Err(error) => {
+                reader.segments.bad += 1;
+                reader.lose(
+                    offset,
+                    format!("segment {index} cannot be read ({error}); its records are missing"),
+                )?;
+                continue;
+            }
+        };
+        let behind = two.split_off(SEGMENT_BYTES.min(two.len()));
+        let of = *generation.get_or_insert_with(|| position_of(&two).generation.0);
+        let expected = LogPosition::new(of, index, 0);
+        let mut kind = classify(&mut two, expected);
+        if kind == SegmentKind::Bad
+            && let Some(mut copy) = shadow_of(&behind, expected)
+        {
+            kind = classify(&mut copy, expected);
+            two = copy;
+            reader
+                .tell(offset, format!("segment {index} is torn; the copy behind it is good and is shown"))?;
+        }
+        match kind {
+            SegmentKind::Valid { checksum, .. } => {
+                reader.segments.good += 1;
+                reader.segments.accumulated_checksum ^= checksum;
+                if let Some(end) = ended.take() {
+                    reader.lose(
+                        offset,
+                        format!(
+                            "segment {index} has content, but the log ended at segment {end}; it is shown"
+                        ),
+                    )?;
+                }
+                reader.records(expected, offset, &two)?;
+            }
+            SegmentKind::Bad => {
+                reader.segments.bad += 1;
+                let what = format!("segment {index} is damaged (checksum); its records are missing");
+                reader.lose(offset, what)?;
+            }
+            SegmentKind::Later(position) => {
+                reader.segments.bad += 1;
+                let what = format!("segment {index} claims to be {position}; its records are left out");
+                reader.lose(offset, what)?;
+            }
+            SegmentKind::Shadow => reader.segments.shadow += 1,
+            SegmentKind::Zero => reader.segments.zero += 1,
+            SegmentKind::Stale => reader.segments.stale += 1,
+        }
+        if matches!(kind, SegmentKind::Shadow | SegmentKind::Zero | SegmentKind::Stale) {
+            ended.get_or_insert(index);
+        }
+    }
+    let tail = source.size() % SEGMENT_BYTES as u64;
+    if tail != 0 {
+        let what = format!("{tail} bytes follow the last whole segment; the file may be cut off");
+        reader.tell(source.size() - tail, what)?;
+    }
+    Ok(reader.segments)
+}
+
+fn position_of(segment: &[u8]) -> LogPosition {
+    let word = segment.get(8..).and_then(<[u8]>::first_chunk);
+    LogPosition::from_u64(word.map_or(0, |bytes| u64::from_le_bytes(*bytes)))
+}
+
+struct Reader<'v> {
+    visit: Visit<'v>,
+    pending: Option<Pending>,
+    segments: Segments,
+}
+
+impl Reader<'_> {
+    fn tell(&mut self, offset: u64, what: String) -> Result<()> {
+        (self.visit)(LogEvent::Problem(Problem::at(offset, what)))
+    }
+
+    /// Tells of a gap, across which no record can be put together.
+    fn lose(&mut self, offset: u64, what: String) -> Result<()> {
+        self.pending = None;
+        self.tell(offset, what)
+    }
+
+    fn records(&mut self, start: LogPosition, offset: u64, segment: &[u8]) -> Result<()> {
+        let mut at = RECORDS_AT;
+        while let Some(rest) = segment.get(at..).filter(|rest| !rest.is_empty()) {
+            if rest.first() == Some(&NOP) {
+                at += 1;
+                continue;
+            }
+            let position = LogPosition { offset: at as u16, ..start };
+            let place = offset + at as u64;
+            let (record, len) = match LogRecord::decode(rest) {
+                Ok(decoded) => decoded,
+                Err(error) => {
+                    return self.lose(place, format!("{error}; the rest of the segment is not shown"));
+                }
+            };
+            at += len;
+            match record {
+                LogRecord::FragmentBegin(first) => {
+                    let total = first.total as usize;
+                    self.pending = Some(Pending { position, total, bytes: first.piece });
+                    if total > MAX_RECORD {
+                        self.lose(
+                            place,
+                            format!("a record of {total} bytes is impossible; it is not shown"),
+                        )?;
+                    }
+                }
+                LogRecord::Fragment(next) => self.piece(place, &next.piece)?,
+                record => {
+                    // A chain that a crash cut off is followed by the records of recovery.
+                    self.pending = None;
+                    let bytes = rest.get(..len).unwrap_or_default().to_vec();
+                    (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, place: u64, piece: &[u8]) -> Result<()> {
+        let Some(mut whole) = self.pending.take() else {
+            return self.tell(place, "the beginning of a long record is missing; it is not shown".to_owned());
+        };
+        whole.bytes.extend_from_slice(piece);
+        if whole.bytes.len() < whole.total {
+            self.pending = Some(whole);
+            return Ok(());
+        }
+        match LogRecord::decode(&whole.bytes) {
+            Ok((record, len)) if len == whole.total && len == whole.bytes.len() => {
+                let Pending { position, bytes, .. } = whole;
+                (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))
+            }
+            Ok(_) => self.tell(place, "the pieces of a long record do not fit together".to_owned()),
+            Err(error) => self.tell(place, format!("a long record cannot be read: {error}")),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Items on their way out: text for people, or JSON lines for programs.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// Writes items and counts the problems among them.
+pub struct Output<'w> {
+    out: &'w mut dyn Write,
+    json: bool,
+    problems: u64,
+}
+
+impl<'w> Output<'w> {
+    /// Text.
+    pub fn text(out: &'w mut dyn Write) -> Output<'w> {
+        Output { out, json: false, problems: 0 }
+    }
+
+    /// One JSON object a line; each says in `type` what it is.
+    pub fn json(out: &'w mut dyn Write) -> Output<'w> {
+        Output { out, json: true, problems: 0 }
+    }
+
+    /// Problems written so far.
+    pub fn problems(&self) -> u64 {
+        self.problems
+    }
+
+    pub(crate) fn item<T: Serialize + fmt::Display>(&mut self, item: &T) -> io::Result<()> {
+        match self.json {
+            true => {
+                serde_json::to_writer(&mut *self.out, item).map_err(io::Error::from)?;
+                self.out.write_all(b"\n")
+            }
+            false => writeln!(self.out, "{item}"),
+        }
+    }
+
+    pub(crate) fn problem(&mut self, problem: Problem) -> io::Result<()> {
+        self.problems += 1;
+        self.item(&problem)
+    }
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "problem")]
+pub struct Problem {
+    /// Where in the file.
+    pub offset: Option<u64>,
+    /// On which page.
+    pub page: Option<u32>,
+    /// What, and what it means for the dump.
+    pub message: String,
+}
+
+impl Problem {
+    pub(crate) fn at(offset: u64, message: impl Into<String>) -> Problem {
+        Problem { offset: Some(offset), page: None, message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("! ")?;
+        if let Some(page) = self.page {
+            write!(f, "page {page}: ")?;
+        } else if let Some(offset) = self.offset {
+            write!(f, "offset {offset:#x}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,184 @@
+//! The flush map: beside a database, the flush type that every page of it was last written with. A page that comes
+//! back with another type was lost by the disk.
+//!
+//! ```text
+//! 8 KiB pages: header | map page 0 | map page 1 | ...
+//! header     0 checksum (4)   4 version (4, 4, 4)   16 zero (20)   36 flags (4)   40 created, attached, detached (8 each)
+//!           64 generation required (4), targeted (4)   72 flush started, completed (8 each)
+//!           88 signature of the database header (28)   116 of this header (28)   144 zero   667 file type (4)
+//! map page   0 ECC checksum (8), salted with its number   8 highest dbtime (8)   16 number (4)   20 zero (16)
+//!           36 flags (4)   40 zero (24)   64 two bits per database page, the first in the top bits
+//! ```
+//!
+//! The map is good only with the database header whose two signatures are the same.
+
+use crate::checksum::{SegmentVerdict, header_checksum, verify_single};
+use crate::layout::{Input, Layout, layout};
+use crate::view::{self, Fields};
+use crate::{DbTime, Generation, LogTime, Signature};
+
+/// Length of the header and of every map page.
+pub const FLUSH_MAP_PAGE_LEN: usize = 8192;
+/// File type of a flush map, at byte 667 of every ESE header.
+pub const FILE_TYPE_FLUSH_MAP: u32 = 7;
+/// Database pages per map page.
+pub const PAGES_PER_MAP_PAGE: u32 = ((FLUSH_MAP_PAGE_LEN - MAP_AT) * 4) as u32;
+const CHECKSUM_LEN: usize = 4;
+const MAP_AT: usize = 64;
+
+layout! {
+    /// The fields of the header page in file order, from byte 4.
+    #[doc(alias = "FMFILEHDR")]
+    pub struct FlushMapHeader {
+        /// Format version.
+        version_major: u32,
+        /// First half of its update.
+        version_update: u32,
+        /// Second half.
+        version_update_minor: u32,
+        /// Zero.
+        reserved: [u8; 20],
+        /// [`FlushMapHeader::CLEAN`].
+        flags: u32,
+        /// When the map was made.
+        created: LogTime,
+        /// Last attach.
+        attached: LogTime,
+        /// Last detach.
+        detached: LogTime,
+        /// Oldest log generation needed to bring the map up to date; 0 when clean.
+        gen_min_required: Generation,
+        /// What that will be after the flush of the whole map that is running; 0 when none is.
+        gen_min_required_target: Generation,
+        /// Start of the last flush of the whole map.
+        flush_started: LogTime,
+        /// End of it.
+        flush_completed: LogTime,
+        /// The database header it belongs to.
+        database_flush_signature: Signature,
+        /// Itself; the database header has a copy.
+        flush_signature: Signature,
+        /// Zero.
+        reserved_2: [u8; 523],
+        /// [`FILE_TYPE_FLUSH_MAP`].
+        file_type: u32,
+    }
+}
+const _: () = assert!(CHECKSUM_LEN + <FlushMapHeader as Layout>::FIXED == 671);
+
+layout! {
+    /// The start of a map page, from byte 8.
+    #[doc(alias = "FlushMapDataPageHdr")]
+    #[derive(Copy)]
+    pub struct MapPageHeader {
+        /// Highest dbtime of the pages it speaks of.
+        db_time: DbTime,
+        /// Number of the map page, from 0.
+        number: u32,
+        /// Zero.
+        reserved: [u8; 16],
+        /// 0x2000.
+        flags: u32,
+        /// Zero.
+        reserved_2: [u8; 24],
+    }
+}
+const _: () = assert!(8 + <MapPageHeader as Layout>::FIXED == MAP_AT);
+
+/// Why bytes are not the header of a flush map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlushMapError {
+    /// Fewer bytes than a header.
+    #[error("flush map header needs {FLUSH_MAP_PAGE_LEN} bytes, only {available} are there")]
+    Truncated {
+        /// Length of the input.
+        available: usize,
+    },
+    /// Checksum mismatch.
+    #[error("flush map header checksum {stored:08x}, should be {computed:08x}")]
+    BadChecksum {
+        /// In the header.
+        stored: u32,
+        /// Of the header.
+        computed: u32,
+    },
+    /// Another kind of file.
+    #[error("not a flush map (file type {file_type})")]
+    NotAFlushMap {
+        /// Bytes 667..671.
+        file_type: u32,
+    },
+}
+
+impl FlushMapHeader {
+    /// Flag: the database was detached and the map agrees with it.
+    pub const CLEAN: u32 = 1;
+
+    /// Reads the header page.
+    pub fn decode(bytes: &[u8]) -> Result<FlushMapHeader, FlushMapError> {
+        let truncated = FlushMapError::Truncated { available: bytes.len() };
+        let page = bytes.get(..FLUSH_MAP_PAGE_LEN).ok_or(truncated)?;
+        let input = &mut Input::new(page);
+        let stored = u32::take(input).map_err(|_| truncated)?;
+        let header = FlushMapHeader::take(input).map_err(|_| truncated)?;
+        if header.file_type != FILE_TYPE_FLUSH_MAP {
+            return Err(FlushMapError::NotAFlushMap { file_type: header.file_type });
+        }
+        let computed = header_checksum(page);
+        if stored != computed {
+            return Err(FlushMapError::BadChecksum { stored, computed });
+        }
+        Ok(header)
+    }
+
+    /// The fields of a header page, whatever its checksum and values; `None` when bytes are missing.
+    pub fn fields(page: &[u8]) -> Option<Fields> {
+        view::fields::<FlushMapHeader>(page.get(CHECKSUM_LEN..)?).ok()
+    }
+}
+
+/// Verifies the map page read at the place of `number`, repairing a single flipped bit in place.
+pub fn verify_map_page(page: &mut [u8], number: u32) -> SegmentVerdict {
+    verify_single(page, FLUSH_MAP_PAGE_LEN, number)
+}
+
+/// The start of a map page.
+pub fn map_page_header(page: &[u8]) -> Option<MapPageHeader> {
+    MapPageHeader::take(&mut Input::new(page.get(8..)?)).ok()
+}
+
+/// The flush types on a map page, 0 to 3, those of the database pages from `number *` [`PAGES_PER_MAP_PAGE`] on.
+pub fn flush_types(page: &[u8]) -> impl Iterator<Item = u8> {
+    let bytes = page.get(MAP_AT..).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [byte >> 6, byte >> 4 & 3, byte >> 2 & 3, byte & 3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_types_stand_in_the_top_bits_first() {
+        let mut page = vec![0; FLUSH_MAP_PAGE_LEN];
+        page[64..66].copy_from_slice(&[0x16, 0xe4]);
+        let types: Vec<u8> = flush_types(&page).collect();
+        assert_eq!(types[..8], [0, 1, 1, 2, 3, 2, 1, 0]);
+        assert_eq!(types.len(), PAGES_PER_MAP_PAGE as usize);
+    }
+
+    #[test]
+    fn a_header_is_known_by_type_and_checksum() {
+        let mut page = vec![0; FLUSH_MAP_PAGE_LEN];
+        assert_eq!(FlushMapHeader::decode(&page), Err(FlushMapError::NotAFlushMap { file_type: 0 }));
+        page[667] = 7;
+        page[36] = 1;
+        let computed = header_checksum(&page);
+        assert_eq!(FlushMapHeader::decode(&page), Err(FlushMapError::BadChecksum { stored: 0, computed }));
+        page[..4].copy_from_slice(&computed.to_le_bytes());
+        assert_eq!(FlushMapHeader::decode(&page).unwrap().flags, FlushMapHeader::CLEAN);
+        assert!(matches!(
+            FlushMapHeader::decode(&page[..671]),
+            Err(FlushMapError::Truncated { available: 671 })
+        ));
+    }
+}

@@ -1,0 +1,124 @@
+//! What the bytes of a structure say, field by field, without believing any of it: for people and programs that look
+//! into files.
+//!
+//! Invariants: the fields are those of the declaration that also decodes and encodes the structure, in file order; a
+//! value its type does not know is shown as the number it is, so that damaged structures can be looked at.
+
+use crate::layout::{Input, LayoutError};
+use crate::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId};
+
+/// One field's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    /// A number.
+    Number(u64),
+    /// A number that may be negative.
+    Signed(i64),
+    /// A time.
+    Time(LogTime),
+    /// A place in the log.
+    Position(LogPosition),
+    /// An identity.
+    Signature(Signature),
+    /// Bytes without further structure.
+    Bytes(Vec<u8>),
+    /// One of several choices; no name when the number is none of them.
+    Choice {
+        /// As stored.
+        value: u64,
+        /// What it stands for.
+        name: Option<String>,
+    },
+    /// A set of bits.
+    Flags {
+        /// As stored.
+        value: u64,
+        /// The bits that have a name.
+        names: Vec<&'static str>,
+    },
+    /// Several values of one kind.
+    List(Vec<FieldValue>),
+    /// A structure in the structure.
+    Group(Fields),
+}
+
+/// Names and values, in file order.
+pub type Fields = Vec<(&'static str, FieldValue)>;
+
+/// Something whose bytes can be looked at.
+pub(crate) trait View {
+    fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError>;
+}
+
+/// The fields of `T` at the start of `bytes`.
+pub(crate) fn fields<T: View>(bytes: &[u8]) -> Result<Fields, LayoutError> {
+    match T::view(&mut Input::new(bytes))? {
+        FieldValue::Group(fields) => Ok(fields),
+        value => Ok(vec![("value", value)]),
+    }
+}
+
+macro_rules! numbers {
+    ($($name:ty: $int:ty => $variant:ident),* $(,)?) => {$(
+        impl View for $name {
+            fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+                Ok(FieldValue::$variant(<$int as crate::layout::Layout>::take(input)?.into()))
+            }
+        }
+    )*};
+}
+numbers!(
+    u8: u8 => Number, u16: u16 => Number, u32: u32 => Number, u64: u64 => Number,
+    i16: i16 => Signed, i32: i32 => Signed, i64: i64 => Signed,
+    DbTime: u64 => Number, TreeId: u32 => Number, Generation: u32 => Number,
+    PageNumber: u32 => Number, Option<PageNumber>: u32 => Number, PageSize: u32 => Number,
+    crate::log::record::DatabaseIdInLog: u8 => Number,
+);
+
+macro_rules! simple {
+    ($($name:ty => $variant:ident),* $(,)?) => {$(
+        impl View for $name {
+            fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+                Ok(FieldValue::$variant(<$name as crate::layout::Layout>::take(input)?))
+            }
+        }
+    )*};
+}
+simple!(LogTime => Time, LogPosition => Position, Signature => Signature, Vec<u8> => Bytes);
+
+impl<const N: usize> View for [u8; N] {
+    fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+        Ok(FieldValue::Bytes(input.bytes(N)?.to_vec()))
+    }
+}
+
+impl<T: View> View for Box<T> {
+    fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+        T::view(input)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PageSize;
+    use crate::header::{DATABASE_HEADER_LEN, DatabaseHeader};
+
+    #[test]
+    fn a_header_is_shown_whole_and_a_damaged_one_as_it_is() {
+        let mut page =
+            DatabaseHeader::fresh(PageSize::KIB_4, Signature::default(), Signature::default()).encode();
+        let find = |page: &[u8], name: &str| {
+            let fields = DatabaseHeader::fields(page).unwrap();
+            fields.into_iter().find(|(found, _)| *found == name).unwrap().1
+        };
+        let clean = FieldValue::Choice { value: 3, name: Some("CleanShutdown".to_owned()) };
+        assert_eq!(find(&page, "state"), clean);
+        assert_eq!(find(&page, "unknown"), FieldValue::Bytes(vec![0; 4096 - DATABASE_HEADER_LEN]));
+        page[52] = 77;
+        page[236..240].fill(0xff);
+        assert_eq!(find(&page, "state"), FieldValue::Choice { value: 77, name: None });
+        assert_eq!(find(&page, "page_size"), FieldValue::Number(u32::MAX.into()));
+        assert!(DatabaseHeader::fields(&page[..600]).is_none());
+    }
+}
