@@ -186,6 +186,11 @@ pub(crate) fn short_hex(bytes: &[u8]) -> String {
     }
 }
 
+/// A key, cut when long; the empty one stands behind all others.
+pub(crate) fn short_key(key: &[u8]) -> String {
+    if key.is_empty() { "(end)".to_owned() } else { short_hex(key) }
+}
+
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -52,7 +52,7 @@ impl Format {
     /// The kinds of dump that are for files of this format.
     fn hint(self) -> &'static str {
         match self {
-            Format::Database => "the kind header is for it",
+            Format::Database => "the kinds header, pages, tree, schema and space are for it",
             Format::Log => "the kinds header and log are for it",
             Format::Checkpoint => "the kinds header and checkpoint are for it",
             Format::FlushMap => "the kinds header and flushmap are for it",

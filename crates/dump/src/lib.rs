@@ -10,14 +10,22 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod catalog;
 mod checkpoint;
+mod database;
 mod facts;
 mod flush_map;
 mod format;
 mod header;
 mod log;
 mod output;
+mod page;
+mod pages;
+mod schema;
 mod source;
+mod space;
+mod tree;
+mod walk;
 
 use std::io;
 use std::path::PathBuf;
@@ -29,7 +37,11 @@ pub use crate::format::Format;
 pub use crate::header::dump_header;
 pub use crate::log::{LogFilter, LogOptions, dump_log};
 pub use crate::output::{Output, Problem};
+pub use crate::pages::dump_pages;
+pub use crate::schema::{SchemaOptions, dump_schema};
 pub use crate::source::Source;
+pub use crate::space::dump_space;
+pub use crate::tree::{TreeChoice, dump_tree};
 
 /// Why there is no dump, or no more of it.
 #[derive(Debug, thiserror::Error)]

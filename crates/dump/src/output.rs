@@ -38,6 +38,15 @@ impl<'w> Output<'w> {
         }
     }
 
+    /// A line that only text has, such as names of columns.
+    pub(crate) fn heading(&mut self, line: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { writeln!(self.out, "{line}") }
+    }
+
+    pub(crate) fn page_problem(&mut self, page: u32, message: impl Into<String>) -> io::Result<()> {
+        self.problem(Problem { offset: None, page: Some(page), message: message.into() })
+    }
+
     pub(crate) fn problem(&mut self, problem: Problem) -> io::Result<()> {
         self.problems += 1;
         self.item(&problem)

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use dump::{DumpError, LogFilter, LogOptions, Output, Source};
+use dump::{DumpError, LogFilter, LogOptions, Output, SchemaOptions, Source, TreeChoice};
 use ese_format::log::record::LogRecord;
 use vfs::{RealOptions, RealVfs};
 
@@ -17,6 +17,18 @@ pub enum Dump {
     /// Every field of the header of any ESE file
     #[command(after_help = HEADER_EXAMPLES)]
     Header(Target),
+    /// Pages of a database: a line for each, or everything that is on some
+    #[command(after_help = PAGES_EXAMPLES)]
+    Pages(Pages),
+    /// A tree of a database, page by page: levels, separators, keys
+    #[command(after_help = TREE_EXAMPLES)]
+    Tree(Tree),
+    /// Tables, columns, indexes and long-value trees
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema(Schema),
+    /// Owned and available extents, fill, fragmentation and leaks of every tree
+    #[command(after_help = SPACE_EXAMPLES)]
+    Space(Space),
     /// The records of a log file, one a line
     #[command(after_help = LOG_EXAMPLES)]
     Log(Log),
@@ -36,6 +48,57 @@ pub struct Target {
     json: bool,
     /// The file; what it is is told by its content
     file: PathBuf,
+}
+
+#[derive(Args)]
+pub struct Pages {
+    #[command(flatten)]
+    target: Target,
+    /// Only this page, or a range of them, with all tags and nodes
+    #[arg(long, value_name = "PAGE[-PAGE]", value_parser = range)]
+    page: Vec<RangeInclusive<u32>>,
+}
+
+#[derive(Args)]
+pub struct Tree {
+    #[command(flatten)]
+    target: Target,
+    /// The tree of this table
+    #[arg(long, value_name = "NAME", required_unless_present = "root", conflicts_with = "root")]
+    table: Option<String>,
+    /// The tree of this index of the table
+    #[arg(long, value_name = "NAME", requires = "table", conflicts_with = "long_values")]
+    index: Option<String>,
+    /// The tree of the table's long values
+    #[arg(long, requires = "table")]
+    long_values: bool,
+    /// The tree below this page
+    #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u32).range(1..))]
+    root: Option<u32>,
+    /// All nodes too
+    #[arg(long)]
+    nodes: bool,
+}
+
+#[derive(Args)]
+pub struct Schema {
+    #[command(flatten)]
+    target: Target,
+    /// Only this table
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
+    /// The rows of the catalog as they are, by ESE's names of their columns
+    #[arg(long)]
+    rows: bool,
+}
+
+#[derive(Args)]
+pub struct Space {
+    #[command(flatten)]
+    target: Target,
+    /// Every extent too
+    #[arg(long)]
+    extents: bool,
 }
 
 #[derive(Args)]
@@ -67,6 +130,33 @@ const HEADER_EXAMPLES: &str = "Examples:
   jetcell dump header --json E00.log | jq .fields.generation
 Exit code 1: a copy of the header is damaged.";
 
+const PAGES_EXAMPLES: &str = "Examples:
+  jetcell dump pages priv1.edb                       a line for every page
+  jetcell dump pages --page 1793 priv1.edb           header, tags and nodes of a page
+  jetcell dump pages --json --page 1-6 priv1.edb
+Exit code 1: a page that was shown is damaged.";
+
+const TREE_EXAMPLES: &str = "Examples:
+  jetcell dump tree --table MSysObjects priv1.edb
+  jetcell dump tree --table Folder --index ByName --nodes priv1.edb
+  jetcell dump tree --root 31 --json priv1.edb
+Exit code 1: part of the tree cannot be read.";
+
+const SCHEMA_EXAMPLES: &str = "Examples:
+  jetcell dump schema priv1.edb
+  jetcell dump schema --table Folder priv1.edb
+  jetcell dump schema --json priv1.edb | jq -r 'select(.type == \"table\").name'
+  jetcell dump schema --rows --table Folder priv1.edb
+Exit code 1: part of the catalog cannot be read.";
+
+const SPACE_EXAMPLES: &str = "Every used page is read, so that a large database takes a while.
+
+Examples:
+  jetcell dump space priv1.edb                       a table of all trees and a map
+  jetcell dump space --extents priv1.edb
+  jetcell dump space --json priv1.edb | jq 'select(.leaked_pages? > 0)'
+Exit code 1: part of the trees or of the space trees cannot be read.";
+
 const LOG_EXAMPLES: &str = "Several options narrow the choice; the same option several times widens it.
 
 Examples:
@@ -92,6 +182,10 @@ impl Dump {
     pub fn run(self) -> Outcome {
         let target = match &self {
             Dump::Header(target) | Dump::Checkpoint(target) | Dump::Flushmap(target) => target,
+            Dump::Pages(pages) => &pages.target,
+            Dump::Tree(tree) => &tree.target,
+            Dump::Schema(schema) => &schema.target,
+            Dump::Space(space) => &space.target,
             Dump::Log(log) => &log.target,
         };
         let mut out = BufWriter::new(io::stdout().lock());
@@ -116,6 +210,13 @@ impl Dump {
             Dump::Header(target) => dump::dump_header(&target.open()?, output),
             Dump::Checkpoint(target) => dump::dump_checkpoint(&target.open()?, output),
             Dump::Flushmap(target) => dump::dump_flush_map(&target.open()?, output),
+            Dump::Pages(pages) => dump::dump_pages(&pages.target.open()?, &pages.page, output),
+            Dump::Tree(tree) => dump::dump_tree(&tree.target.open()?, &tree.choice(), tree.nodes, output),
+            Dump::Schema(schema) => {
+                let options = SchemaOptions { tables: schema.table.clone(), rows: schema.rows };
+                dump::dump_schema(&schema.target.open()?, &options, output)
+            }
+            Dump::Space(space) => dump::dump_space(&space.target.open()?, space.extents, output),
             Dump::Log(log) => dump::dump_log(&log.target.open()?, &log.options(), output),
         }
     }
@@ -127,6 +228,18 @@ impl Target {
         // The kernel's cache reads ahead; a dump visits few pages of a file, some of them often.
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).map_err(failed)?;
         Source::open(&vfs, &self.file)
+    }
+}
+
+impl Tree {
+    fn choice(&self) -> TreeChoice {
+        let table = self.table.clone().unwrap_or_default();
+        match (self.root, &self.index) {
+            (Some(root), _) => TreeChoice::Root(root),
+            (None, Some(index)) => TreeChoice::Index(table, index.clone()),
+            (None, None) if self.long_values => TreeChoice::LongValues(table),
+            (None, None) => TreeChoice::Table(table),
+        }
     }
 }
 
@@ -149,6 +262,9 @@ fn range(text: &str) -> Result<RangeInclusive<u32>, String> {
         Some((first, last)) => (number(first)?, number(last)?),
         None => (number(text)?, number(text)?),
     };
+    if first == 0 {
+        return Err("pages are numbered from 1".to_owned());
+    }
     if first <= last { Ok(first..=last) } else { Err(format!("the range {text} ends before it begins")) }
 }
 

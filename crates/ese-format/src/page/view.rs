@@ -281,18 +281,22 @@ impl<'a> Page<'a> {
         decode_node(self.slice(tag)?, tag.flags, prefix, self.large)
     }
 
-    pub(super) fn free_start(&self) -> usize {
+    /// Where the contiguous free area starts in the data area. ESE: `ibMicFree`.
+    #[doc(alias = "ibMicFree")]
+    pub fn free_start(&self) -> usize {
         self.header.free_start.get().into()
     }
 
+    /// Number of tags, reserved ones included. ESE: `itagMicFree`.
+    #[doc(alias = "itagMicFree")]
     #[inline]
-    pub(super) fn tag_count(&self) -> usize {
+    pub fn tag_count(&self) -> usize {
         usize::from(self.header.tag_state.get() & 0xfff)
     }
 
     /// The tag of node 0: reserved tags, of which there is at least one, come first.
     #[inline]
-    pub(super) fn first_node_tag(&self) -> usize {
+    pub fn first_node_tag(&self) -> usize {
         usize::from(self.header.tag_state.get() >> 12 & 7).max(1)
     }
 
@@ -318,6 +322,13 @@ impl<'a> Page<'a> {
     fn slice(&self, tag: Tag) -> Option<&'a [u8]> {
         let start = self.data_start() + tag.start;
         self.body.get(start..start + tag.len)
+    }
+
+    /// Where the line of a tag stands in the page, whether or not there is so much page.
+    pub fn line_range(&self, tag: usize) -> Option<Range<usize>> {
+        let tag = self.tag(tag).filter(|_| tag < self.tag_count())?;
+        let start = HEADER_LEN + self.data_start() + tag.start;
+        Some(start..start + tag.len)
     }
 
     pub(super) fn line(&self, tag: usize) -> Option<&'a [u8]> {

@@ -1,0 +1,126 @@
+//! What the catalog says: its rows, the tables they make up, and the names of trees.
+//!
+//! Read from the catalog or, where that is damaged and its shadow is better, from the shadow.
+
+use std::collections::HashMap;
+
+use ese_format::TreeId;
+use ese_format::catalog::{CATALOG, CATALOG_SHADOW, CatalogRow, TableSchema, assemble};
+use ese_format::page::NodeFlags;
+
+use crate::Result;
+use crate::database::Database;
+use crate::output::{Output, Problem};
+use crate::walk::{Step, Walk};
+
+const CATALOG_ROOT: u32 = 4;
+const SHADOW_ROOT: u32 = 24;
+/// Tree of the database root.
+pub(crate) const ROOT_TREE: TreeId = TreeId(1);
+
+/// One of the two catalogs.
+#[derive(Clone, Copy)]
+pub(crate) struct Catalog<'d, 's> {
+    database: &'d Database<'s>,
+    root: u32,
+    tree: TreeId,
+}
+
+impl<'d, 's> Catalog<'d, 's> {
+    /// The one that can be read better.
+    pub(crate) fn of(database: &'d Database<'s>, output: &mut Output<'_>) -> Result<Catalog<'d, 's>> {
+        let first = Catalog { database, root: CATALOG_ROOT, tree: CATALOG };
+        let shadow = Catalog { database, root: SHADOW_ROOT, tree: CATALOG_SHADOW };
+        let lost = |catalog: &Catalog<'_, '_>| {
+            let walk = Walk::new(database, catalog.root, Some(catalog.tree));
+            walk.filter(|step| matches!(step, Step::Problem(_))).count()
+        };
+        let damage = lost(&first);
+        if damage > 0 && lost(&shadow) < damage {
+            let message = "the catalog is damaged; its shadow copy is used".to_owned();
+            output.page_problem(CATALOG_ROOT, message)?;
+            return Ok(shadow);
+        }
+        Ok(first)
+    }
+
+    /// Gets the data of every row; what cannot be read goes to the output.
+    pub(crate) fn each_row(
+        &self,
+        output: &mut Output<'_>,
+        visit: &mut dyn FnMut(u32, &[u8], &mut Output<'_>) -> Result<()>,
+    ) -> Result<()> {
+        for step in Walk::new(self.database, self.root, Some(self.tree)) {
+            let visited = match step {
+                Step::Page(visited) => visited,
+                Step::Problem(problem) => {
+                    output.problem(problem)?;
+                    continue;
+                }
+                Step::Leaf(_) => continue,
+            };
+            let page = visited.image.page();
+            if !page.is_leaf() {
+                continue;
+            }
+            for index in 0..page.node_count() {
+                match page.node(index) {
+                    Some(node) if node.flags.contains(NodeFlags::DELETED) => {}
+                    Some(node) => visit(visited.image.number, node.data, output)?,
+                    None => {
+                        let message =
+                            format!("node {index} cannot be decoded; a row of the catalog is missing");
+                        output.problem(Problem {
+                            offset: None,
+                            page: Some(visited.image.number),
+                            message,
+                        })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets every table, in the order of the catalog.
+    pub(crate) fn each_table(
+        &self,
+        output: &mut Output<'_>,
+        visit: &mut dyn FnMut(TableSchema, &mut Output<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let size = self.database.page_size;
+        // The rows of a table stand together.
+        let mut rows: Vec<CatalogRow> = Vec::new();
+        self.each_row(output, &mut |page, data, output| {
+            let row = match CatalogRow::decode(data, size) {
+                Ok(row) => row,
+                Err(error) => {
+                    let message = format!("a row of the catalog cannot be used: {error}");
+                    return Ok(output.page_problem(page, message)?);
+                }
+            };
+            if rows.first().is_some_and(|first| first.table != row.table) {
+                assemble(rows.drain(..)).into_iter().try_for_each(|table| visit(table, output))?;
+            }
+            rows.push(row);
+            Ok(())
+        })?;
+        assemble(rows).into_iter().try_for_each(|table| visit(table, output))
+    }
+
+    /// Names of all trees, by id.
+    pub(crate) fn names(&self, output: &mut Output<'_>) -> Result<HashMap<TreeId, String>> {
+        let mut names = HashMap::from([(ROOT_TREE, "database".to_owned())]);
+        self.each_table(output, &mut |table, _| {
+            for index in table.secondary_indexes() {
+                names.insert(index.tree, format!("{} / index {}", table.name, index.name));
+            }
+            if let Some((tree, _)) = table.long_values {
+                names.insert(tree, format!("{} / long values", table.name));
+            }
+            names.insert(table.tree, table.name);
+            Ok(())
+        })?;
+        Ok(names)
+    }
+}

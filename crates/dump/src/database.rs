@@ -1,0 +1,217 @@
+//! An open database file: its page size and its pages, each with a judgement.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::page::Page;
+use ese_format::{PageNumber, PageSize};
+use serde::{Serialize, Serializer};
+
+use crate::format::start_of;
+use crate::header::{read_header, report};
+use crate::output::{Output, Problem};
+use crate::{Fact, Format, Result, Source};
+
+/// A database file.
+pub(crate) struct Database<'s> {
+    pub(crate) source: &'s Source,
+    pub(crate) page_size: PageSize,
+    /// Whole pages behind the two header copies.
+    pub(crate) pages: u32,
+}
+
+/// What reading a page gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PageState {
+    /// Checksum and number are right.
+    Good,
+    /// They are, after this many flipped bits were put right in memory.
+    Repaired(usize),
+    /// Nothing but zeros.
+    Zero,
+    /// Checksum.
+    Bad,
+    /// Written for another place.
+    WrongPage(u32),
+    /// The file is shorter.
+    BeyondFile,
+    /// The read failed.
+    Unreadable(String),
+}
+
+impl PageState {
+    /// The content can be believed.
+    pub(crate) fn is_good(&self) -> bool {
+        matches!(self, PageState::Good | PageState::Repaired(_))
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            PageState::Good => "good",
+            PageState::Repaired(_) => "repaired",
+            PageState::Zero => "zero",
+            PageState::Bad => "bad",
+            PageState::WrongPage(_) => "wrong-page",
+            PageState::BeyondFile => "beyond-file",
+            PageState::Unreadable(_) => "unreadable",
+        }
+    }
+
+    /// Why a page is not to be believed, as the end of a sentence about it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            PageState::Good => "is good".to_owned(),
+            PageState::Repaired(bits) => format!("has {bits} flipped bit(s), put right here"),
+            PageState::Zero => "was never written (all zero)".to_owned(),
+            PageState::Bad => "has a bad checksum".to_owned(),
+            PageState::WrongPage(stored) => format!("was written as page {stored}"),
+            PageState::BeyondFile => "lies beyond the end of the file".to_owned(),
+            PageState::Unreadable(error) => format!("cannot be read: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for PageState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl Serialize for PageState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+/// A page as read, single flipped bits put right.
+pub(crate) struct PageImage {
+    pub(crate) number: u32,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) state: PageState,
+    size: PageSize,
+}
+
+impl PageImage {
+    pub(crate) fn page(&self) -> Page<'_> {
+        Page::new(&self.bytes, self.size)
+    }
+}
+
+impl<'s> Database<'s> {
+    /// Opens a database whose page size can be told; damage of the header becomes a problem in the output.
+    pub(crate) fn open(source: &'s Source, output: &mut Output<'_>) -> Result<Database<'s>> {
+        start_of(source, Format::Database)?;
+        let header = read_header(source)?;
+        report(&header, output)?;
+        let said = match header.fields.get("page_size") {
+            Some(Fact::Number(0)) => Some(PageSize::KIB_4),
+            Some(Fact::Number(said)) => u32::try_from(*said).ok().and_then(PageSize::new),
+            _ => None,
+        };
+        let Some(page_size) = said else {
+            return Err(
+                source.unusable("the header is damaged and does not tell the page size; restore a copy")
+            );
+        };
+        let pages = (source.size() / page_size.bytes() as u64).saturating_sub(2);
+        let tail = source.size() % page_size.bytes() as u64;
+        if tail != 0 {
+            let message = format!("{tail} bytes follow the last whole page; the file may be cut off");
+            output.problem(Problem::at(source.size() - tail, message))?;
+        }
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        Ok(Database { source, page_size, pages })
+    }
+
+    /// File offset of a page.
+    pub(crate) fn offset_of(&self, number: u32) -> u64 {
+        (u64::from(number) + 1) * self.page_size.bytes() as u64
+    }
+
+    /// Reads and judges a page.
+    pub(crate) fn page(&self, number: u32) -> PageImage {
+        let size = self.page_size;
+        let image = |bytes, state| PageImage { number, bytes, state, size };
+        let Some(place) = PageNumber::new(number).filter(|_| number <= self.pages) else {
+            return image(Vec::new(), PageState::BeyondFile);
+        };
+        match self.source.read(size.offset_of(place), size.bytes()) {
+            Ok(mut bytes) => {
+                let state = match verify_page(&mut bytes, size, place) {
+                    PageVerdict::Good => PageState::Good,
+                    PageVerdict::Repaired { bits } => PageState::Repaired(bits.len()),
+                    PageVerdict::Zero => PageState::Zero,
+                    PageVerdict::WrongPage { stored } => PageState::WrongPage(stored),
+                    PageVerdict::Bad => PageState::Bad,
+                };
+                image(bytes, state)
+            }
+            Err(error) => image(Vec::new(), PageState::Unreadable(error.to_string())),
+        }
+    }
+}
+
+/// A set of pages of the file: a list while it is short, then a bit for every page.
+pub(crate) struct PageSet {
+    few: HashSet<u32>,
+    bits: Vec<u64>,
+    last: u32,
+}
+
+/// From here on bits are smaller than a list.
+const FEW: usize = 4096;
+
+impl PageSet {
+    /// For pages up to `last`.
+    pub(crate) fn new(last: u32) -> PageSet {
+        PageSet { few: HashSet::new(), bits: Vec::new(), last }
+    }
+
+    /// Adds a page; `false` if it was there already or lies beyond the last.
+    pub(crate) fn insert(&mut self, page: u32) -> bool {
+        if page > self.last {
+            return false;
+        }
+        if self.bits.is_empty() {
+            if self.few.len() < FEW {
+                return self.few.insert(page);
+            }
+            self.bits = vec![0; self.last as usize / 64 + 1];
+            for page in std::mem::take(&mut self.few) {
+                self.set(page);
+            }
+        }
+        self.set(page)
+    }
+
+    fn set(&mut self, page: u32) -> bool {
+        let bit = 1 << (page % 64);
+        let Some(word) = self.bits.get_mut(page as usize / 64) else { return false };
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    pub(crate) fn contains(&self, page: u32) -> bool {
+        match self.bits.get(page as usize / 64) {
+            Some(word) => word >> (page % 64) & 1 == 1,
+            None => self.few.contains(&page),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_stay_the_same_when_they_become_bits() {
+        let mut set = PageSet::new(20_000);
+        for page in (0..20_000).step_by(3) {
+            assert!(set.insert(page) && !set.insert(page));
+        }
+        assert!((0..20_000).all(|page| set.contains(page) == (page % 3 == 0)));
+        assert!(!set.insert(20_001) && !set.contains(20_001));
+    }
+}

@@ -1,0 +1,315 @@
+//! One page: header, tags, nodes.
+
+use std::fmt;
+
+use ese_format::long_value::{LongValueKey, LongValueRoot};
+use ese_format::page::{Node, NodeFlags, PageFlags, validate};
+use ese_format::space::{Extent, SpaceHeader, SplitReserve, auto_increment};
+use serde::Serialize;
+
+use crate::database::{Database, PageImage, PageState};
+use crate::facts::{Names, hex, short_hex, short_key};
+use crate::{Fact, Facts};
+
+/// A page and what its header says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename = "page")]
+pub(crate) struct PageDump {
+    pub(crate) page: u32,
+    pub(crate) offset: u64,
+    pub(crate) state: PageState,
+    /// Nothing for pages that are zero or cannot be read.
+    header: Option<PageHeaderDump>,
+    /// What the tag of the external header holds; with details only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_header: Option<Facts>,
+    /// With details only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<NodeDump>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct PageHeaderDump {
+    checksum: String,
+    tree: u32,
+    /// Name of the tree in the catalog.
+    name: Option<String>,
+    role: String,
+    db_time: u64,
+    previous: u32,
+    next: u32,
+    flags: Fact,
+    flush_type: u32,
+    /// Free bytes; of these, those that rollbacks may need; where the free area at the end begins.
+    free: usize,
+    uncommitted_free: usize,
+    free_start: usize,
+    tags: usize,
+    reserved_tags: usize,
+    node_count: usize,
+    /// The first thing that makes no sense.
+    fault: Option<String>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct NodeDump {
+    tag: usize,
+    /// Where its line stands in the page.
+    offset: usize,
+    length: usize,
+    flags: Vec<&'static str>,
+    /// Bytes of the key that stand in the page's prefix.
+    prefix_length: usize,
+    key: String,
+    data: String,
+    /// What the data mean: a child page, an extent, a part of a long value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meaning: Option<Facts>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl PageDump {
+    pub(crate) fn new(
+        database: &Database<'_>,
+        image: &PageImage,
+        name: Option<&str>,
+        details: bool,
+    ) -> PageDump {
+        let shown = !image.bytes.is_empty() && image.state != PageState::Zero;
+        PageDump {
+            page: image.number,
+            offset: database.offset_of(image.number),
+            state: image.state.clone(),
+            header: shown.then(|| PageHeaderDump::new(database, image, name)),
+            external_header: (shown && details).then(|| external_header(image)),
+            nodes: (shown && details).then(|| nodes(image)),
+        }
+    }
+}
+
+impl PageHeaderDump {
+    fn new(database: &Database<'_>, image: &PageImage, name: Option<&str>) -> PageHeaderDump {
+        let page = image.page();
+        let flags = page.flags();
+        let checksum = image.bytes.first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
+        let names = flags.iter_names().map(|(name, _)| name).filter(|name| *name != "FLUSH_TYPE").collect();
+        PageHeaderDump {
+            checksum: format!("{checksum:016x}"),
+            tree: page.tree().0,
+            name: name.map(str::to_owned),
+            role: role(flags),
+            db_time: page.db_time().0,
+            previous: page.prev().map_or(0, |page| page.get()),
+            next: page.next().map_or(0, |page| page.get()),
+            flags: Fact::Flags(flags.bits().into(), names),
+            flush_type: (flags & PageFlags::FLUSH_TYPE).bits()
+                >> PageFlags::FLUSH_TYPE.bits().trailing_zeros(),
+            free: page.free_bytes(),
+            uncommitted_free: page.uncommitted_free(),
+            free_start: page.free_start(),
+            tags: page.tag_count(),
+            reserved_tags: page.first_node_tag(),
+            node_count: page.node_count(),
+            fault: validate(&image.bytes, database.page_size).err().map(|fault| fault.to_string()),
+        }
+    }
+}
+
+/// `table leaf`, `index space root`, ...
+pub(crate) fn role(flags: PageFlags) -> String {
+    let has = |flag| flags.contains(flag);
+    let kind = match (has(PageFlags::INDEX), has(PageFlags::LONG_VALUE)) {
+        (true, _) => "index",
+        (_, true) => "long-value",
+        _ => "table",
+    };
+    let space = if has(PageFlags::SPACE) { " space" } else { "" };
+    let place = match (has(PageFlags::EMPTY), has(PageFlags::ROOT), has(PageFlags::LEAF)) {
+        (true, ..) => "given back",
+        (_, true, true) => "root leaf",
+        (_, true, false) => "root",
+        (_, false, true) => "leaf",
+        _ => "internal",
+    };
+    format!("{kind}{space} {place}")
+}
+
+fn named(fields: Vec<(&str, Fact)>) -> Facts {
+    Facts(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn extent_facts(extent: Extent) -> Vec<(&'static str, Fact)> {
+    let number = |number: u32| Fact::Number(number.into());
+    vec![
+        ("first", number(extent.first().get())),
+        ("last", number(extent.last.get())),
+        ("pages", number(extent.count)),
+    ]
+}
+
+/// Tag 0 of the page, decoded where it is a space header or a split reserve.
+fn external_header(image: &PageImage) -> Facts {
+    let page = image.page();
+    let bytes = page.external_header();
+    let mut facts = vec![("bytes", Fact::Bytes(bytes.to_vec()))];
+    if page.is_root() && page.flags().contains(PageFlags::SPACE) {
+        let reserve = SplitReserve::decode(bytes).unwrap_or_default().extents.into_iter().flatten();
+        let reserve = reserve.map(|extent| Fact::Group(named(extent_facts(extent))));
+        facts.push(("split_reserve", Fact::List(reserve.collect())));
+    } else if page.is_root()
+        && let Ok(header) = SpaceHeader::decode(bytes)
+    {
+        let number = |number: u32| Fact::Number(number.into());
+        let last = if header.counts_last_allocation { "last_allocation" } else { "primary_pages" };
+        facts.push((last, number(header.primary_pages)));
+        facts.push(("parent_root", number(header.parent.map_or(0, |page| page.get()))));
+        facts.push(("non_unique", Fact::Number(header.non_unique.into())));
+        match (header.owned_root(), header.available_root()) {
+            (Some(owned), Some(available)) => {
+                facts.push(("owned_root", number(owned.get())));
+                facts.push(("available_root", number(available.get())));
+            }
+            _ => facts.push(("available_bitmap", number(header.owned_root_or_bitmap))),
+        }
+        if let Some(value) = auto_increment(bytes) {
+            facts.push(("auto_increment", Fact::Number(value)));
+        }
+    }
+    let prefix = page.prefix();
+    if !prefix.is_empty() {
+        facts.push(("prefix", Fact::Bytes(prefix.to_vec())));
+    }
+    named(facts)
+}
+
+/// All nodes; those that cannot be decoded only with their place.
+pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
+    let page = image.page();
+    (0..page.node_count())
+        .map(|index| {
+            let tag = index + page.first_node_tag();
+            let place = page.line_range(tag).unwrap_or(0..0);
+            let (offset, length) = (place.start, place.len());
+            let Some(node) = page.node(index) else {
+                let meaning = named(vec![("fault", Fact::Text("cannot be decoded".to_owned()))]);
+                let (flags, text) = (Vec::new(), "cannot be decoded".to_owned());
+                let (key, data, prefix_length) = (String::new(), String::new(), 0);
+                return NodeDump {
+                    tag,
+                    offset,
+                    length,
+                    flags,
+                    prefix_length,
+                    key,
+                    data,
+                    meaning: Some(meaning),
+                    text,
+                };
+            };
+            let meaning = meaning(page.flags(), &node);
+            let key = node.key_to_vec();
+            let mut text = format!("key {} data {}", short_key(&key), short_hex(node.data));
+            if let Some(facts) = &meaning {
+                text.push_str("  ");
+                // Writing into a string cannot fail.
+                let _ = facts.line(&mut text);
+            }
+            NodeDump {
+                tag,
+                offset,
+                length,
+                flags: node_flags(node.flags),
+                prefix_length: node.prefix.len(),
+                key: hex(&key),
+                data: hex(node.data),
+                meaning,
+                text,
+            }
+        })
+        .collect()
+}
+
+fn node_flags(flags: NodeFlags) -> Vec<&'static str> {
+    flags.iter_names().map(|(name, _)| name).collect()
+}
+
+fn meaning(flags: PageFlags, node: &Node<'_>) -> Option<Facts> {
+    let number = |number: u32| Fact::Number(number.into());
+    if !flags.contains(PageFlags::LEAF) {
+        return Some(named(vec![("child", number(node.child()?.get()))]));
+    }
+    if flags.contains(PageFlags::SPACE) {
+        let (extent, pool) = Extent::decode(&node.key_to_vec(), node.data).ok()?;
+        let mut facts = extent_facts(extent);
+        if pool != 0 {
+            facts.push(("pool", number(pool.into())));
+        }
+        return Some(named(facts));
+    }
+    if flags.contains(PageFlags::LONG_VALUE) {
+        return match LongValueKey::decode(&node.key_to_vec())? {
+            LongValueKey::Root(id) => {
+                let root = LongValueRoot::decode(node.data)?;
+                Some(named(vec![
+                    ("long_value", Fact::Number(id.0)),
+                    ("references", number(root.references)),
+                    ("size", number(root.size)),
+                ]))
+            }
+            LongValueKey::Chunk(id, offset) => {
+                Some(named(vec![("long_value", Fact::Number(id.0)), ("offset", number(offset))]))
+            }
+        };
+    }
+    None
+}
+
+/// Head of the columns of a page's line of text.
+pub(crate) const COLUMNS: &str =
+    "      page state       tree role                        prev       next nodes  free       dbtime  name";
+
+impl fmt::Display for PageDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>10} {:<10}", self.page, self.state)?;
+        let Some(header) = &self.header else {
+            return match &self.state {
+                PageState::Zero | PageState::BeyondFile => Ok(()),
+                state => write!(f, " {}", state.reason()),
+            };
+        };
+        let PageHeaderDump { tree, role, previous, next, node_count, free, db_time, .. } = header;
+        write!(f, "{tree:>6} {role:<23} {previous:>8} {next:>10} {node_count:>5} {free:>5} {db_time:>12}")?;
+        write!(f, "  {}", header.name.as_deref().unwrap_or("?"))?;
+        if let Some(fault) = &header.fault {
+            write!(f, "\n  ! {fault}")?;
+        }
+        let Some(nodes) = &self.nodes else { return Ok(()) };
+        let PageHeaderDump { checksum, flags, flush_type, tags, reserved_tags, .. } = header;
+        write!(
+            f,
+            "\n  offset {:#x}, checksum {checksum}, flags {flags}, flush type {flush_type}",
+            self.offset
+        )?;
+        let PageHeaderDump { free_start, uncommitted_free, .. } = header;
+        write!(f, "\n  {tags} tags, {reserved_tags} reserved; free area from {free_start}, ")?;
+        write!(f, "{uncommitted_free} bytes held back")?;
+        if let Some(facts) = &self.external_header {
+            let mut line = String::new();
+            facts.line(&mut line)?;
+            write!(f, "\n  tag 0: {line}")?;
+        }
+        nodes.iter().try_for_each(|node| write!(f, "\n{node}"))
+    }
+}
+
+impl fmt::Display for NodeDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "  tag {:>4} at {:>5} +{:<5}", self.tag, self.offset, self.length)?;
+        if !self.flags.is_empty() {
+            write!(f, " {}", Names(&self.flags))?;
+        }
+        write!(f, " {}", self.text)
+    }
+}

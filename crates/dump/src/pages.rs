@@ -1,0 +1,74 @@
+//! Pages by number: a line for each, or all of what is on some.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
+
+use crate::catalog::Catalog;
+use crate::database::{Database, PageState};
+use crate::output::Output;
+use crate::page::{COLUMNS, PageDump};
+use crate::{Result, Source};
+
+/// Pages that are all zero, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "zero-pages")]
+struct ZeroPages {
+    first: u32,
+    last: u32,
+}
+
+impl fmt::Display for ZeroPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ZeroPages { first, last } = self;
+        write!(f, "{first:>10} zero")?;
+        if last > first { write!(f, "       to page {last}") } else { Ok(()) }
+    }
+}
+
+/// `jetcell dump pages`: the pages of `ranges` with everything on them or, without ranges, a line for every page.
+pub fn dump_pages(source: &Source, ranges: &[RangeInclusive<u32>], output: &mut Output<'_>) -> Result<()> {
+    let database = Database::open(source, output)?;
+    let names = Catalog::of(&database, output)?.names(output)?;
+    output.heading(COLUMNS)?;
+    let details = !ranges.is_empty();
+    let all = [1..=database.pages];
+    let ranges = if details { ranges } else { &all };
+    let mut zero: Option<ZeroPages> = None;
+    for number in ranges.iter().flat_map(|range| range.clone()) {
+        let image = database.page(number);
+        if image.state == PageState::BeyondFile {
+            finish(&mut zero, output)?;
+            let message = format!("the file ends after page {}", database.pages);
+            output.page_problem(number, message)?;
+            break;
+        }
+        if image.state == PageState::Zero {
+            match &mut zero {
+                Some(run) if run.last.checked_add(1) == Some(number) => run.last = number,
+                _ => {
+                    finish(&mut zero, output)?;
+                    zero = Some(ZeroPages { first: number, last: number });
+                }
+            }
+            continue;
+        }
+        finish(&mut zero, output)?;
+        let name = names.get(&image.page().tree()).map(String::as_str);
+        let page = PageDump::new(&database, &image, name, details);
+        output.item(&page)?;
+        if !image.state.is_good() {
+            let message = format!("it {}; nothing on it can be trusted", image.state.reason());
+            output.page_problem(number, message)?;
+        }
+    }
+    finish(&mut zero, output)
+}
+
+fn finish(zero: &mut Option<ZeroPages>, output: &mut Output<'_>) -> Result<()> {
+    match zero.take() {
+        Some(run) => Ok(output.item(&run)?),
+        None => Ok(()),
+    }
+}

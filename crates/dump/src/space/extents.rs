@@ -1,0 +1,226 @@
+//! The extents of one tree, and which tree owns a page.
+
+use ese_format::TreeId;
+use ese_format::page::NodeFlags;
+use ese_format::space::{Extent, SpaceHeader, SplitReserve};
+
+use super::{ExtentLine, TreeEntry};
+use crate::Result;
+use crate::database::{Database, PageSet};
+use crate::output::Output;
+use crate::walk::{Step, Walk};
+
+/// What a tree owns and what of it is available, as first and last pages.
+#[derive(Default)]
+pub(super) struct TreeExtents {
+    pub(super) parent_root: u32,
+    pub(super) owned: Vec<(u32, u32)>,
+    pub(super) available: Vec<(u32, u32)>,
+}
+
+/// Gets the root of each space tree, whose pages are used too.
+type ClaimSpace<'c> = &'c mut dyn FnMut(u32, &mut Output<'_>) -> Result<()>;
+
+/// Reads space header and space trees of the tree at `root`.
+pub(super) fn read_extents(
+    database: &Database<'_>,
+    root: u32,
+    tree: TreeId,
+    claim: ClaimSpace<'_>,
+    output: &mut Output<'_>,
+) -> Result<TreeExtents> {
+    let mut extents = TreeExtents::default();
+    let image = database.page(root);
+    // The walk of the tree told of a root that cannot be used.
+    if !image.state.is_good() || image.page().tree() != tree {
+        return Ok(extents);
+    }
+    let header = match SpaceHeader::decode(image.page().external_header()) {
+        Ok(header) => header,
+        Err(fault) => {
+            output.page_problem(root, format!("{fault}; the extents of the tree are missing"))?;
+            return Ok(extents);
+        }
+    };
+    extents.parent_root = header.parent.map_or(0, |page| page.get());
+    let (Some(owned), Some(available)) = (header.owned_root(), header.available_root()) else {
+        extents.single(database, root, &header);
+        return Ok(extents);
+    };
+    for root in [owned.get(), available.get()] {
+        claim(root, output)?;
+    }
+    extents.owned = space_tree(database, owned.get(), tree, output)?;
+    extents.available = space_tree(database, available.get(), tree, output)?;
+    for root in [owned.get(), available.get()] {
+        let image = database.page(root);
+        if image.state.is_good()
+            && let Ok(reserve) = SplitReserve::decode(image.page().external_header())
+        {
+            extents.available.extend(reserve.extents.into_iter().flatten().map(bounds));
+        }
+    }
+    Ok(extents)
+}
+
+fn bounds(extent: Extent) -> (u32, u32) {
+    (extent.first().get(), extent.last.get())
+}
+
+/// The nodes of a space tree. Its damage was told of when its pages were claimed.
+fn space_tree(
+    database: &Database<'_>,
+    root: u32,
+    tree: TreeId,
+    output: &mut Output<'_>,
+) -> Result<Vec<(u32, u32)>> {
+    let mut extents = Vec::new();
+    for step in Walk::new(database, root, Some(tree)) {
+        let Step::Page(visited) = step else { continue };
+        let page = visited.image.page();
+        if !page.is_leaf() {
+            continue;
+        }
+        for node in page.nodes().filter(|node| !node.flags.contains(NodeFlags::DELETED)) {
+            match Extent::decode(&node.key_to_vec(), node.data) {
+                Ok((extent, _)) if extent.count > 0 => extents.push(bounds(extent)),
+                Ok(_) => {}
+                Err(fault) => {
+                    output.page_problem(visited.image.number, format!("{fault}; it is left out"))?
+                }
+            }
+        }
+    }
+    Ok(extents)
+}
+
+impl TreeExtents {
+    /// A tree in one extent, whose free pages a bitmap tells; beyond the bitmap all are free.
+    fn single(&mut self, database: &Database<'_>, root: u32, header: &SpaceHeader) {
+        let last = root.saturating_add(header.primary_pages.saturating_sub(1));
+        self.owned.push((root, last));
+        let bitmap = header.available_bitmap().unwrap_or(0);
+        for offset in 1..header.primary_pages.min(database.pages.saturating_add(1)).min(33) {
+            if bitmap >> (offset - 1) & 1 == 1 {
+                self.add_available(root.saturating_add(offset), root.saturating_add(offset));
+            }
+        }
+        if header.primary_pages > 33 {
+            self.add_available(root.saturating_add(33), last);
+        }
+    }
+
+    fn add_available(&mut self, first: u32, last: u32) {
+        match self.available.last_mut() {
+            Some((_, before)) if before.checked_add(1) == Some(first) => *before = last,
+            _ => self.available.push((first, last)),
+        }
+    }
+
+    /// Puts the available pages into the set of all. Every page is available once at most, which bounds the work.
+    pub(super) fn mark_available(
+        &self,
+        database: &Database<'_>,
+        available: &mut PageSet,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        for &(first, last) in &self.available {
+            for page in first..=last.min(database.pages) {
+                if !available.insert(page) {
+                    output.page_problem(
+                        page,
+                        "it is listed as available twice; the rest of the extent is left out",
+                    )?;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every extent as an item.
+    pub(super) fn list(&self, entry: &TreeEntry, output: &mut Output<'_>) -> Result<()> {
+        for (list, extents) in [("owned", &self.owned), ("available", &self.available)] {
+            for &(first, last) in extents {
+                let (name, tree, pages) =
+                    (entry.name.clone(), entry.tree.0, (last - first).saturating_add(1));
+                output.item(&ExtentLine { name, tree, list, first, last, pages })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for ExtentLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ExtentLine { name, tree, list, first, last, pages } = self;
+        write!(f, "{list:<9} {first:>10} to {last:>10} {pages:>8} pages  tree {tree} {name}")
+    }
+}
+
+/// The owned extents of all trees; those of children lie in those of their parents.
+#[derive(Default)]
+pub(super) struct Owners {
+    /// First page, last page, index of the tree.
+    extents: Vec<(u32, u32, usize)>,
+}
+
+impl Owners {
+    pub(super) fn add(&mut self, tree: usize, owned: &[(u32, u32)]) {
+        self.extents.extend(owned.iter().map(|&(first, last)| (first, last, tree)));
+    }
+
+    /// Last page that the database itself owns.
+    pub(super) fn last(&self) -> Option<u32> {
+        self.extents.iter().filter(|(_, _, tree)| *tree == 0).map(|(_, last, _)| *last).max()
+    }
+
+    pub(super) fn sorted(mut self) -> SortedOwners {
+        // Of extents with the same first page the outer one comes first; equal ones have the parent before the child.
+        self.extents.sort_by_key(|&(first, last, tree)| (first, std::cmp::Reverse(last), tree));
+        SortedOwners { extents: self.extents, next: 0, open: Vec::new() }
+    }
+}
+
+/// Tells the innermost owner of pages that are asked for in order.
+pub(super) struct SortedOwners {
+    extents: Vec<(u32, u32, usize)>,
+    next: usize,
+    open: Vec<(u32, usize)>,
+}
+
+impl SortedOwners {
+    /// Index of the tree that owns `page`; that of the database when none does.
+    pub(super) fn of(&mut self, page: u32) -> usize {
+        while let Some(&(first, last, tree)) =
+            self.extents.get(self.next).filter(|(first, ..)| *first <= page)
+        {
+            while self.open.last().is_some_and(|(end, _)| *end < first) {
+                self.open.pop();
+            }
+            self.open.push((last, tree));
+            self.next += 1;
+        }
+        while self.open.last().is_some_and(|(end, _)| *end < page) {
+            self.open.pop();
+        }
+        self.open.last().map_or(0, |(_, tree)| *tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_extent_owns_a_page() {
+        let mut owners = Owners::default();
+        owners.add(0, &[(1, 100)]);
+        owners.add(1, &[(10, 29), (50, 59)]);
+        owners.add(2, &[(12, 14)]);
+        assert_eq!(owners.last(), Some(100));
+        let mut owners = owners.sorted();
+        let found: Vec<usize> = [1, 10, 12, 14, 15, 29, 30, 50, 60, 100].map(|page| owners.of(page)).into();
+        assert_eq!(found, [0, 1, 2, 2, 1, 1, 0, 1, 0, 0]);
+    }
+}

@@ -1,0 +1,329 @@
+//! Who owns the pages of a database, which of them are available, how full the others are, and which are lost.
+//!
+//! Two passes: the space trees and internal pages of all trees say which page is for what; then every owned page is
+//! read once, in order. A page that is neither available nor part of a tree is leaked.
+
+mod extents;
+mod map;
+mod usage;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use ese_format::TreeId;
+use serde::Serialize;
+
+use self::extents::{Owners, TreeExtents, read_extents};
+use self::map::SpaceMap;
+use self::usage::{Usage, scan};
+use crate::catalog::{Catalog, ROOT_TREE};
+use crate::database::{Database, PageSet};
+use crate::output::Output;
+use crate::walk::{Step, Walk};
+use crate::{Result, Source};
+
+/// Root page of the database.
+const ROOT_PAGE: u32 = 1;
+
+/// A tree, by the catalog.
+struct TreeEntry {
+    name: String,
+    kind: &'static str,
+    tree: TreeId,
+    root: u32,
+}
+
+/// An extent; shown on demand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "extent")]
+struct ExtentLine {
+    name: String,
+    tree: u32,
+    /// `owned` or `available`.
+    list: &'static str,
+    first: u32,
+    last: u32,
+    pages: u32,
+}
+
+/// The space of one tree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename = "tree-space")]
+struct TreeSpace {
+    name: String,
+    kind: &'static str,
+    tree: u32,
+    root: u32,
+    parent_root: u32,
+    /// Pages and extents it owns, those of its children included.
+    owned_pages: u64,
+    owned_extents: u64,
+    available_pages: u64,
+    available_extents: u64,
+    leaf_pages: u64,
+    internal_pages: u64,
+    space_pages: u64,
+    leaked_pages: u64,
+    /// Used share of its leaves, in percent.
+    fill: Option<f64>,
+    /// Share of leaves whose right neighbour is not the next page, in percent.
+    fragmentation: Option<f64>,
+    /// Part of it could not be read, so that its numbers are too low.
+    incomplete: bool,
+}
+
+/// Pages that belong to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "leaked")]
+struct Leaked {
+    first: u32,
+    last: u32,
+    /// The tree that owns them.
+    name: String,
+    /// Nothing was damaged, so that they are surely lost.
+    certain: bool,
+}
+
+/// The whole file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "space")]
+struct SpaceSummary {
+    page_size: u32,
+    file_pages: u32,
+    /// Last page the database owns.
+    last_owned: u32,
+    used_pages: u64,
+    available_pages: u64,
+    leaked_pages: u64,
+    damaged_pages: u64,
+    /// In the file, but not owned.
+    beyond_owned: u64,
+}
+
+/// `jetcell dump space`: a table and a map; with `list_extents`, every extent too.
+pub fn dump_space(source: &Source, list_extents: bool, output: &mut Output<'_>) -> Result<()> {
+    let database = Database::open(source, output)?;
+    let trees = trees(&database, output)?;
+    let mut used = PageSet::new(database.pages);
+    let mut available = PageSet::new(database.pages);
+    let mut owners = Owners::default();
+    let mut spaces = Vec::with_capacity(trees.len());
+    let mut complete = true;
+    for (index, entry) in trees.iter().enumerate() {
+        let before = output.problems();
+        claim_tree(&database, entry.root, entry.tree, &mut used, output)?;
+        let extents = read_extents(
+            &database,
+            entry.root,
+            entry.tree,
+            &mut |root, output| claim_tree(&database, root, entry.tree, &mut used, output),
+            output,
+        )?;
+        let incomplete = output.problems() > before;
+        complete &= !incomplete;
+        owners.add(index, &extents.owned);
+        extents.mark_available(&database, &mut available, output)?;
+        if list_extents {
+            extents.list(entry, output)?;
+        }
+        spaces.push(TreeSpace::new(entry, &extents, incomplete));
+    }
+    let last_owned = owners.last().unwrap_or(database.pages);
+    let mut map = SpaceMap::new(last_owned);
+    let mut scanned =
+        Scanned { owners: owners.sorted(), leaked: vec![0; trees.len()], run: None, trees: &trees, complete };
+    let mut usage: HashMap<TreeId, Usage> = HashMap::new();
+    let mut summary = SpaceSummary {
+        page_size: database.page_size.get(),
+        file_pages: database.pages,
+        last_owned,
+        used_pages: 0,
+        available_pages: 0,
+        leaked_pages: 0,
+        damaged_pages: 0,
+        beyond_owned: u64::from(database.pages.saturating_sub(last_owned)),
+    };
+    scan(&database, last_owned, &used, &available, &mut |page, class, header| {
+        if used.contains(page) && available.contains(page) {
+            output.page_problem(page, "it is part of a tree, but listed as available")?;
+        }
+        map.add(page, class);
+        summary.count(class);
+        if let Some(header) = header {
+            usage.entry(header.tree).or_default().add(&header);
+        }
+        scanned.page(page, class == map::Class::Leaked, output)
+    })?;
+    scanned.finish(output)?;
+    for (space, leaked) in spaces.iter_mut().zip(&scanned.leaked) {
+        space.leaked_pages = *leaked;
+        if let Some(usage) = usage.get(&TreeId(space.tree)) {
+            usage.fill_in(space, database.page_size);
+        }
+    }
+    output.heading(COLUMNS)?;
+    spaces.iter().try_for_each(|space| output.item(space))?;
+    output.item(&map)?;
+    Ok(output.item(&summary)?)
+}
+
+/// All trees, parents before children.
+fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEntry>> {
+    let mut trees =
+        vec![TreeEntry { name: "database".to_owned(), kind: "database", tree: ROOT_TREE, root: ROOT_PAGE }];
+    Catalog::of(database, output)?.each_table(output, &mut |table, _| {
+        let (tree, root) = (table.tree, table.root.get());
+        trees.push(TreeEntry { name: table.name.clone(), kind: "table", tree, root });
+        for index in table.secondary_indexes() {
+            let (name, root) = (format!("{} / {}", table.name, index.name), index.root.get());
+            trees.push(TreeEntry { name, kind: "index", tree: index.tree, root });
+        }
+        if let Some((tree, root)) = table.long_values {
+            let name = format!("{} / long values", table.name);
+            trees.push(TreeEntry { name, kind: "long-values", tree, root: root.get() });
+        }
+        Ok(())
+    })?;
+    Ok(trees)
+}
+
+/// Notes the pages of a tree as used; leaves are named by their parents and not read here.
+fn claim_tree(
+    database: &Database<'_>,
+    root: u32,
+    tree: TreeId,
+    used: &mut PageSet,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    for step in Walk::new(database, root, Some(tree)).without_leaves() {
+        let page = match step {
+            Step::Page(visited) => visited.image.number,
+            Step::Leaf(page) => page,
+            Step::Problem(problem) => {
+                output.problem(problem)?;
+                continue;
+            }
+        };
+        if page > database.pages {
+            output.page_problem(page, "a tree refers to it, but it lies beyond the end of the file")?;
+        } else if !used.insert(page) {
+            output.page_problem(page, format!("two trees refer to it; tree {} is the later one", tree.0))?;
+        }
+    }
+    Ok(())
+}
+
+/// Follows the second pass and tells of runs of leaked pages.
+struct Scanned<'a> {
+    owners: extents::SortedOwners,
+    /// By index of the tree.
+    leaked: Vec<u64>,
+    run: Option<(u32, u32, usize)>,
+    trees: &'a [TreeEntry],
+    complete: bool,
+}
+
+impl Scanned<'_> {
+    fn page(&mut self, page: u32, leaked: bool, output: &mut Output<'_>) -> Result<()> {
+        if !leaked {
+            return self.finish(output);
+        }
+        let owner = self.owners.of(page);
+        if let Some(count) = self.leaked.get_mut(owner) {
+            *count += 1;
+        }
+        match &mut self.run {
+            Some((_, last, tree)) if *tree == owner => *last = page,
+            _ => {
+                self.finish(output)?;
+                self.run = Some((page, page, owner));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, output: &mut Output<'_>) -> Result<()> {
+        let Some((first, last, owner)) = self.run.take() else { return Ok(()) };
+        let name = self.trees.get(owner).map_or_else(String::new, |entry| entry.name.clone());
+        Ok(output.item(&Leaked { first, last, name, certain: self.complete })?)
+    }
+}
+
+impl TreeSpace {
+    fn new(entry: &TreeEntry, extents: &TreeExtents, incomplete: bool) -> TreeSpace {
+        let pages = |list: &[(u32, u32)]| list.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+        TreeSpace {
+            name: entry.name.clone(),
+            kind: entry.kind,
+            tree: entry.tree.0,
+            root: entry.root,
+            parent_root: extents.parent_root,
+            owned_pages: pages(&extents.owned),
+            owned_extents: extents.owned.len() as u64,
+            available_pages: pages(&extents.available),
+            available_extents: extents.available.len() as u64,
+            leaf_pages: 0,
+            internal_pages: 0,
+            space_pages: 0,
+            leaked_pages: 0,
+            fill: None,
+            fragmentation: None,
+            incomplete,
+        }
+    }
+}
+
+impl SpaceSummary {
+    fn count(&mut self, class: map::Class) {
+        *match class {
+            map::Class::Available => &mut self.available_pages,
+            map::Class::Leaked => &mut self.leaked_pages,
+            map::Class::Damaged => &mut self.damaged_pages,
+            _ => &mut self.used_pages,
+        } += 1;
+    }
+}
+
+const COLUMNS: &str =
+    "\n  tree   root    owned  extents available  extents   leaves internal space leaked   fill  fragm  name";
+
+impl fmt::Display for TreeSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent =
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0} %"));
+        let TreeSpace { tree, root, owned_pages, owned_extents, available_pages, available_extents, .. } =
+            self;
+        write!(
+            f,
+            "{tree:>6} {root:>6} {owned_pages:>8} {owned_extents:>8} {available_pages:>9} {available_extents:>8}"
+        )?;
+        let TreeSpace { leaf_pages, internal_pages, space_pages, leaked_pages, .. } = self;
+        write!(f, " {leaf_pages:>8} {internal_pages:>8} {space_pages:>5} {leaked_pages:>6}")?;
+        let (fill, fragmentation) = (percent(self.fill), percent(self.fragmentation));
+        let mark = if self.incomplete { " (incomplete)" } else { "" };
+        write!(f, " {fill:>6} {fragmentation:>6}  {}{mark}", self.name)
+    }
+}
+
+impl fmt::Display for Leaked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Leaked { first, last, name, certain } = self;
+        let sure = if *certain { "leaked" } else { "not reached, leaked or lost by the damage above" };
+        write!(f, "pages {first} to {last} of {name}: {sure}")
+    }
+}
+
+impl fmt::Display for SpaceSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SpaceSummary { page_size, file_pages, last_owned, used_pages, available_pages, .. } = self;
+        write!(f, "\n{file_pages} pages of {page_size} bytes in the file, {last_owned} owned: ")?;
+        write!(f, "{used_pages} used, {available_pages} available, {} leaked", self.leaked_pages)?;
+        if self.damaged_pages > 0 {
+            write!(f, ", {} damaged", self.damaged_pages)?;
+        }
+        if self.beyond_owned > 0 {
+            write!(f, "; {} beyond, which mean nothing", self.beyond_owned)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! The second pass: every owned page once, in order.
+
+use ese_format::page::PageFlags;
+use ese_format::{PageSize, TreeId};
+
+use super::TreeSpace;
+use super::map::Class;
+use crate::Result;
+use crate::database::{Database, PageSet};
+
+/// What the header of a used page says.
+pub(super) struct UsedPage {
+    pub(super) tree: TreeId,
+    flags: PageFlags,
+    free: usize,
+    /// The right neighbour is the next page; nothing for the last leaf.
+    contiguous: Option<bool>,
+}
+
+/// Sums over the pages of a tree.
+#[derive(Default)]
+pub(super) struct Usage {
+    leaves: u64,
+    internal: u64,
+    space: u64,
+    leaf_free: u64,
+    links: u64,
+    breaks: u64,
+}
+
+impl Usage {
+    pub(super) fn add(&mut self, page: &UsedPage) {
+        if page.flags.contains(PageFlags::SPACE) {
+            self.space += 1;
+        } else if page.flags.contains(PageFlags::LEAF) {
+            self.leaves += 1;
+            self.leaf_free += page.free as u64;
+            self.links += u64::from(page.contiguous.is_some());
+            self.breaks += u64::from(page.contiguous == Some(false));
+        } else {
+            self.internal += 1;
+        }
+    }
+
+    pub(super) fn fill_in(&self, space: &mut TreeSpace, size: PageSize) {
+        let share = |part: u64, of: u64| (of > 0).then(|| (part as f64 * 1000.0 / of as f64).round() / 10.0);
+        let room = self.leaves * (size.bytes() - size.header_len()) as u64;
+        (space.leaf_pages, space.internal_pages, space.space_pages) =
+            (self.leaves, self.internal, self.space);
+        space.fill = share(room.saturating_sub(self.leaf_free), room);
+        space.fragmentation = share(self.breaks, self.links);
+    }
+}
+
+/// Gets every page up to the last owned one that the file has.
+type Visit<'v> = &'v mut dyn FnMut(u32, Class, Option<UsedPage>) -> Result<()>;
+
+pub(super) fn scan(
+    database: &Database<'_>,
+    last_owned: u32,
+    used: &PageSet,
+    available: &PageSet,
+    visit: Visit<'_>,
+) -> Result<()> {
+    for number in 1..=last_owned.min(database.pages) {
+        let (class, header) = match (used.contains(number), available.contains(number)) {
+            (false, true) => (Class::Available, None),
+            (false, false) => (Class::Leaked, None),
+            (true, _) => {
+                let image = database.page(number);
+                match image.state.is_good() {
+                    false => (Class::Damaged, None),
+                    true => {
+                        let page = image.page();
+                        let next = page.next().map(|next| next.get());
+                        let header = UsedPage {
+                            tree: page.tree(),
+                            flags: page.flags(),
+                            free: page.free_bytes(),
+                            contiguous: next.map(|next| next == number + 1),
+                        };
+                        (class(header.flags), Some(header))
+                    }
+                }
+            }
+        };
+        visit(number, class, header)?;
+    }
+    Ok(())
+}
+
+fn class(flags: PageFlags) -> Class {
+    if flags.contains(PageFlags::SPACE) {
+        Class::Space
+    } else if flags.contains(PageFlags::INDEX) {
+        Class::Index
+    } else if flags.contains(PageFlags::LONG_VALUE) {
+        Class::LongValue
+    } else {
+        Class::Table
+    }
+}

@@ -1,0 +1,229 @@
+//! A tree, page by page: levels, separators, keys.
+
+use std::fmt;
+
+use ese_format::TreeId;
+use ese_format::page::{Node, NodeFlags};
+use serde::Serialize;
+
+use crate::catalog::Catalog;
+use crate::database::Database;
+use crate::facts::{hex, short_key};
+use crate::output::Output;
+use crate::page::{NodeDump, nodes, role};
+use crate::walk::{Step, Visited, Walk};
+use crate::{Result, Source};
+
+/// Which tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TreeChoice {
+    /// The one below this page.
+    Root(u32),
+    /// That of a table.
+    Table(String),
+    /// That of an index of a table.
+    Index(String, String),
+    /// That of the long values of a table.
+    LongValues(String),
+}
+
+/// A page of the tree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename = "tree-page")]
+struct TreePage {
+    /// 0 for the root.
+    level: u8,
+    page: u32,
+    parent: Option<u32>,
+    /// Keys of this page are below the separator in its parent; empty at the right edge.
+    separator: String,
+    role: String,
+    tree: u32,
+    node_count: usize,
+    deleted: usize,
+    free: usize,
+    previous: u32,
+    next: u32,
+    first_key: Option<String>,
+    last_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<NodeDump>>,
+    #[serde(skip)]
+    keys: String,
+}
+
+/// A level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+struct LevelSummary {
+    level: usize,
+    pages: u64,
+    nodes: u64,
+    deleted: u64,
+    free_bytes: u64,
+}
+
+/// All levels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "tree")]
+struct TreeSummary {
+    root: u32,
+    name: Option<String>,
+    levels: Vec<LevelSummary>,
+    /// Nodes of leaves that are not flagged deleted.
+    records: u64,
+}
+
+impl TreePage {
+    fn new(visited: &Visited, details: bool) -> TreePage {
+        let page = visited.image.page();
+        let key = |node: Option<Node<'_>>| node.map(|node| node.key_to_vec());
+        let count = page.node_count();
+        let first = key(page.node(0));
+        let last = count.checked_sub(1).and_then(|last| key(page.node(last)));
+        let shown = |key: &Option<Vec<u8>>| key.as_deref().map_or_else(|| "-".to_owned(), short_key);
+        TreePage {
+            level: visited.level,
+            page: visited.image.number,
+            parent: visited.parent,
+            separator: hex(&visited.separator),
+            role: role(page.flags()),
+            tree: page.tree().0,
+            node_count: count,
+            deleted: page.nodes().filter(|node| node.flags.contains(NodeFlags::DELETED)).count(),
+            free: page.free_bytes(),
+            previous: page.prev().map_or(0, |page| page.get()),
+            next: page.next().map_or(0, |page| page.get()),
+            keys: format!("{} to {}", shown(&first), shown(&last)),
+            first_key: first.as_deref().map(hex),
+            last_key: last.as_deref().map(hex),
+            nodes: details.then(|| nodes(&visited.image)),
+        }
+    }
+}
+
+impl fmt::Display for TreePage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TreePage { page, role, node_count, deleted, free, keys, .. } = self;
+        let indent = usize::from(self.level) * 2;
+        write!(f, "{:indent$}page {page}  {role}, {node_count} nodes", "")?;
+        if *deleted > 0 {
+            write!(f, " ({deleted} deleted)")?;
+        }
+        write!(f, ", {free} free")?;
+        if self.previous != 0 || self.next != 0 {
+            write!(f, ", siblings {} and {}", self.previous, self.next)?;
+        }
+        if *node_count > 0 {
+            write!(f, ", keys {keys}")?;
+        }
+        match &self.nodes {
+            Some(nodes) => nodes.iter().try_for_each(|node| write!(f, "\n{:indent$}{node}", "")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for TreeSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.as_deref().unwrap_or("tree");
+        write!(
+            f,
+            "\n{name} from page {}: {} levels, {} records",
+            self.root,
+            self.levels.len(),
+            self.records
+        )?;
+        for LevelSummary { level, pages, nodes, deleted, free_bytes } in &self.levels {
+            write!(
+                f,
+                "\n  level {level}: {pages} pages, {nodes} nodes, {deleted} deleted, {free_bytes} bytes free"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// `jetcell dump tree`: pages and, with `details`, all their nodes.
+pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &mut Output<'_>) -> Result<()> {
+    let database = Database::open(source, output)?;
+    let (root, tree, name) = match choice {
+        TreeChoice::Root(root) => (*root, None, None),
+        named => {
+            let (root, tree, name) = find(&database, named, output)?;
+            (root, Some(tree), Some(name))
+        }
+    };
+    let mut summary = TreeSummary { root, name, ..TreeSummary::default() };
+    for step in Walk::new(&database, root, tree) {
+        match step {
+            Step::Page(visited) => {
+                let page = TreePage::new(&visited, details);
+                summary.add(&page, visited.image.page().is_leaf());
+                output.item(&page)?;
+            }
+            Step::Problem(problem) => output.problem(problem)?,
+            Step::Leaf(_) => {}
+        }
+    }
+    Ok(output.item(&summary)?)
+}
+
+impl TreeSummary {
+    fn add(&mut self, page: &TreePage, leaf: bool) {
+        let level = usize::from(page.level);
+        while self.levels.len() <= level {
+            self.levels.push(LevelSummary { level: self.levels.len(), ..LevelSummary::default() });
+        }
+        let (nodes, deleted) = (page.node_count as u64, page.deleted as u64);
+        if let Some(summary) = self.levels.get_mut(level) {
+            summary.pages += 1;
+            summary.nodes += nodes;
+            summary.deleted += deleted;
+            summary.free_bytes += page.free as u64;
+        }
+        if leaf {
+            self.records += nodes.saturating_sub(deleted);
+        }
+    }
+}
+
+fn find(
+    database: &Database<'_>,
+    choice: &TreeChoice,
+    output: &mut Output<'_>,
+) -> Result<(u32, TreeId, String)> {
+    let table_name = match choice {
+        TreeChoice::Table(table) | TreeChoice::Index(table, _) | TreeChoice::LongValues(table) => {
+            table.as_str()
+        }
+        TreeChoice::Root(_) => "",
+    };
+    let mut found = None;
+    let mut table_found = false;
+    Catalog::of(database, output)?.each_table(output, &mut |table, _| {
+        if !table.name.eq_ignore_ascii_case(table_name) {
+            return Ok(());
+        }
+        table_found = true;
+        found = match choice {
+            TreeChoice::Index(_, name) => {
+                let index = table.indexes.iter().find(|index| index.name.eq_ignore_ascii_case(name));
+                index.map(|index| (index.root, index.tree, format!("{} / index {}", table.name, index.name)))
+            }
+            TreeChoice::LongValues(_) => {
+                table.long_values.map(|(tree, root)| (root, tree, format!("{} / long values", table.name)))
+            }
+            _ => Some((table.root, table.tree, table.name.clone())),
+        };
+        Ok(())
+    })?;
+    let what = match choice {
+        _ if !table_found => format!("there is no table `{table_name}`"),
+        TreeChoice::Index(_, index) => format!("table `{table_name}` has no index `{index}`"),
+        _ => format!("table `{table_name}` has no long values of its own"),
+    };
+    match found {
+        Some((root, tree, name)) => Ok((root.get(), tree, name)),
+        None => Err(database.source.unusable(format!("{what}; dump schema lists what there is"))),
+    }
+}

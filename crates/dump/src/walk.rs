@@ -1,0 +1,136 @@
+//! The pages of a tree, parents before children, from left to right.
+//!
+//! Invariants: a page is entered at most once, and no deeper than [`MAX_LEVEL`], so that a walk ends whatever the
+//! links say; memory is a bit for every page of the file and the way down.
+
+use ese_format::TreeId;
+use ese_format::page::{Page, PageFlags};
+
+use crate::database::{Database, PageImage, PageSet};
+use crate::output::Problem;
+
+/// No tree of 2^32 pages is deeper.
+const MAX_LEVEL: u8 = 24;
+
+/// A page of a tree and how it was reached.
+pub(crate) struct Visited {
+    pub(crate) image: PageImage,
+    /// 0 for the root.
+    pub(crate) level: u8,
+    pub(crate) parent: Option<u32>,
+    /// Key of the entry in the parent; empty for the rightmost.
+    pub(crate) separator: Vec<u8>,
+}
+
+/// What a walk gives.
+pub(crate) enum Step {
+    Page(Visited),
+    /// A leaf of which only the number is known, since leaves are not read.
+    Leaf(u32),
+    Problem(Problem),
+}
+
+struct Pending {
+    page: u32,
+    level: u8,
+    parent: Option<u32>,
+    separator: Vec<u8>,
+    /// Its parent says that it is a leaf.
+    leaf: bool,
+}
+
+/// A walk through one tree.
+pub(crate) struct Walk<'d, 's> {
+    database: &'d Database<'s>,
+    /// All pages have to carry this id.
+    tree: Option<TreeId>,
+    leaves: bool,
+    visited: PageSet,
+    stack: Vec<Pending>,
+    problems: Vec<Problem>,
+}
+
+impl<'d, 's> Walk<'d, 's> {
+    /// From `root` on. Without `tree`, the root tells to which tree the pages have to belong.
+    pub(crate) fn new(database: &'d Database<'s>, root: u32, tree: Option<TreeId>) -> Walk<'d, 's> {
+        let first = Pending { page: root, level: 0, parent: None, separator: Vec::new(), leaf: false };
+        let (visited, stack) = (PageSet::new(database.pages), vec![first]);
+        Walk { database, tree, leaves: true, visited, stack, problems: Vec::new() }
+    }
+
+    /// Leaves below the root are named, but not read.
+    pub(crate) fn without_leaves(mut self) -> Walk<'d, 's> {
+        self.leaves = false;
+        self
+    }
+
+    fn enter(&mut self, pending: Pending) -> Step {
+        let Pending { page: number, level, parent, separator, leaf } = pending;
+        let from = parent.map_or_else(String::new, |parent| format!(", though page {parent} refers to it"));
+        let problem = |message: String| Step::Problem(Problem { offset: None, page: Some(number), message });
+        if level > MAX_LEVEL {
+            return problem(format!("the tree is deeper than {MAX_LEVEL} levels here; it is not followed"));
+        }
+        if number <= self.database.pages && !self.visited.insert(number) {
+            return problem(format!("it occurs a second time in the tree{from}; it is not followed again"));
+        }
+        if leaf && !self.leaves {
+            return Step::Leaf(number);
+        }
+        let image = self.database.page(number);
+        if !image.state.is_good() {
+            return problem(format!("it {}{from}; what it holds is missing here", image.state.reason()));
+        }
+        let page = image.page();
+        let tree = *self.tree.get_or_insert(page.tree());
+        if page.tree() != tree {
+            let found = page.tree().0;
+            return problem(format!("it belongs to tree {found}, not {}{from}; it is not followed", tree.0));
+        }
+        if !page.is_leaf() {
+            self.descend(number, level, &page);
+        }
+        Step::Page(Visited { image, level, parent, separator })
+    }
+
+    fn descend(&mut self, number: u32, level: u8, page: &Page<'_>) {
+        let leaf = page.flags().contains(PageFlags::PARENT_OF_LEAF);
+        let mut bad = |message: String| {
+            self.problems.push(Problem { offset: None, page: Some(number), message });
+        };
+        let before = self.stack.len();
+        for index in 0..page.node_count() {
+            let Some(node) = page.node(index) else {
+                bad(format!("node {index} cannot be decoded; what is below it is missing here"));
+                continue;
+            };
+            let Some(child) = node.child() else {
+                bad(format!("node {index} has no child page; what should be below it is missing here"));
+                continue;
+            };
+            self.stack.push(Pending {
+                page: child.get(),
+                level: level + 1,
+                parent: Some(number),
+                separator: node.key_to_vec(),
+                leaf,
+            });
+        }
+        // The last pushed is entered first.
+        if let Some(children) = self.stack.get_mut(before..) {
+            children.reverse();
+        }
+    }
+}
+
+impl Iterator for Walk<'_, '_> {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        if let Some(problem) = self.problems.pop() {
+            return Some(Step::Problem(problem));
+        }
+        let pending = self.stack.pop()?;
+        Some(self.enter(pending))
+    }
+}
