@@ -18,6 +18,9 @@ const SHADOW_ROOT: u32 = 24;
 /// Tree of the database root.
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
+/// Gets page and data of a row.
+pub(crate) type VisitRow<'v> = &'v mut dyn FnMut(u32, &[u8], &mut Output<'_>) -> Result<()>;
+
 /// One of the two catalogs.
 #[derive(Clone, Copy)]
 pub(crate) struct Catalog<'d, 's> {
@@ -45,11 +48,7 @@ impl<'d, 's> Catalog<'d, 's> {
     }
 
     /// Gets the data of every row; what cannot be read goes to the output.
-    pub(crate) fn each_row(
-        &self,
-        output: &mut Output<'_>,
-        visit: &mut dyn FnMut(u32, &[u8], &mut Output<'_>) -> Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn each_row(&self, output: &mut Output<'_>, visit: VisitRow<'_>) -> Result<()> {
         for step in Walk::new(self.database, self.root, Some(self.tree)) {
             let visited = match step {
                 Step::Page(visited) => visited,

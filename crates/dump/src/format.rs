@@ -52,10 +52,10 @@ impl Format {
     /// The kinds of dump that are for files of this format.
     fn hint(self) -> &'static str {
         match self {
-            Format::Database => "the kinds header, pages, tree, schema and space are for it",
-            Format::Log => "the kinds header and log are for it",
-            Format::Checkpoint => "the kinds header and checkpoint are for it",
-            Format::FlushMap => "the kinds header and flushmap are for it",
+            Format::Database => "use dump header, pages, tree, schema or space",
+            Format::Log => "use dump header or log",
+            Format::Checkpoint => "use dump header or checkpoint",
+            Format::FlushMap => "use dump header or flushmap",
             Format::Unknown => "nothing here can show it",
         }
     }

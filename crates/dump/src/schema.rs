@@ -326,9 +326,8 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
         })?;
     }
     match missing.first() {
-        Some(name) => {
-            Err(source.unusable(format!("there is no table `{name}`; dump schema lists those there are")))
-        }
+        Some(name) => Err(source
+            .unusable(format!("there is no table `{name}`; `jetcell dump schema` lists those there are"))),
         None => Ok(()),
     }
 }

@@ -224,6 +224,6 @@ fn find(
     };
     match found {
         Some((root, tree, name)) => Ok((root.get(), tree, name)),
-        None => Err(database.source.unusable(format!("{what}; dump schema lists what there is"))),
+        None => Err(database.source.unusable(format!("{what}; `jetcell dump schema` lists what there is"))),
     }
 }

@@ -13,6 +13,7 @@ use crate::outcome::{Outcome, complain};
 
 /// What to show.
 #[derive(Subcommand)]
+#[command(subcommand_value_name = "KIND", subcommand_help_heading = "Kinds")]
 pub enum Dump {
     /// Every field of the header of any ESE file
     #[command(after_help = HEADER_EXAMPLES)]

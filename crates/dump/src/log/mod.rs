@@ -109,7 +109,7 @@ pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) 
     let (major, minor) = (get("version_major"), get("version_minor"));
     if header.checksum.good && (&major, &minor) != (&Fact::Number(8), &Fact::Number(4000)) {
         return Err(source.unusable(format!(
-            "log format {major}.{minor} is not 8.4000, and its records cannot be read; dump header shows its header"
+            "log format {major}.{minor} is not 8.4000, and its records cannot be read; use dump header for its header"
         )));
     }
     output.item(&LogHead::of(source.path().to_owned(), &header.fields))?;
