@@ -91,6 +91,9 @@ impl Plan {
         check_output(&output, profile.source, &mut create)?;
 
         let mut instances = name_instances(profile)?;
+        if profile.source != Source::Open {
+            volume::size_databases(profile, &mut instances)?;
+        }
         let mut remove = Vec::new();
         let mut page_bytes = profile.page_size.map(|size| size.0 as u32);
         for instance in &mut instances {
@@ -153,7 +156,7 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
         database: profile.dirs[(number - 1) % profile.dirs.len()]
             .join(format!("Jetstress{number:03}001.edb")),
         log_dir: profile.log_dirs[(number - 1) % profile.log_dirs.len()].join(format!("log{number:03}")),
-        initial_bytes: profile.size.0,
+        initial_bytes: 0,
     };
     match profile.databases {
         Some(count) => Ok((1..=count).map(instance).collect()),
@@ -259,6 +262,7 @@ mod tests {
     use crate::machine::Mount;
     use crate::model::ModelEngine;
     use crate::profile::Options;
+    use crate::units::DatabaseSize;
 
     struct World(tempfile::TempDir);
 
@@ -273,7 +277,7 @@ mod tests {
         fn options(&self) -> Options {
             Options {
                 dirs: vec![self.dir().to_path_buf()],
-                size: Some(ByteSize::mib(32)),
+                size: Some(ByteSize::mib(32).into()),
                 output: Some(self.dir().join("out")),
                 ..Options::default()
             }
@@ -364,9 +368,37 @@ mod tests {
     #[test]
     fn too_little_space_is_refused_with_the_numbers() {
         let world = World::new();
-        let text =
-            world.refusal(Options { size: Some(ByteSize(60 << 40)), databases: Some(2), ..world.options() });
+        let text = world.refusal(Options {
+            size: Some(ByteSize(60 << 40).into()),
+            databases: Some(2),
+            ..world.options()
+        });
         assert!(text.contains("the run needs 150.00 TiB and "), "{text}");
+    }
+
+    #[test]
+    fn a_share_of_the_volume_is_split_among_its_databases() {
+        let world = World::new();
+        let stat = rustix::fs::statvfs(world.dir()).unwrap();
+        let volume = stat.f_blocks * stat.f_frsize;
+        let size = |percent, databases, growth| {
+            let options = Options {
+                size: Some(DatabaseSize::VolumePercent(percent)),
+                databases: Some(databases),
+                growth_percent: Some(growth),
+                ..world.options()
+            };
+            let profile = options.resolve(1).unwrap();
+            let mut instances = name_instances(&profile).unwrap();
+            volume::size_databases(&profile, &mut instances).map(|()| instances[0].initial_bytes)
+        };
+        let near =
+            |measured: u64, expected: u64| assert!(expected - measured < 2 << 20, "{measured} {expected}");
+        near(size(80, 1, 25).unwrap(), volume / 100 * 64);
+        near(size(80, 4, 25).unwrap(), volume / 100 * 16);
+        near(size(50, 1, 0).unwrap(), volume / 2);
+        let refusal = size(1, 999, 1000).unwrap_err().to_string();
+        assert!(refusal.contains("is too small: a database needs at least 32MiB"), "{refusal}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn profile(dir: &Path, databases: usize) -> Profile {
     let options = Options {
         dirs: vec![dir.to_path_buf()],
         databases: Some(databases),
-        size: Some(ByteSize::mib(32)),
+        size: Some(ByteSize::mib(32).into()),
         cache: Some(ByteSize::mib(8)),
         duration: Some(TimeSpan(Duration::from_millis(500))),
         sample_interval: Some(TimeSpan(Duration::from_millis(100))),

@@ -36,9 +36,19 @@ const SIZE_UNITS: [(&str, u64); 14] = [
 const TIME_UNITS: [(&str, u64); 6] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1), ("", 1_000)];
 
+/// Size of the databases: absolute for each, or `80%` of the volume for all that are on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "String")]
+pub enum DatabaseSize {
+    /// Of each database.
+    Absolute(ByteSize),
+    /// Of the volume, for all databases on it with their room for growth. Jetstress: `CapacityPercentage`.
+    VolumePercent(u8),
+}
+
 /// In a file a value may be a bare number (bytes, or seconds) or text with a unit.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a size such as 256MiB, or a time such as 60s")]
 enum Written {
     Number(u64),
     Text(String),
@@ -89,6 +99,35 @@ impl FromStr for TimeSpan {
     }
 }
 
+impl FromStr for DatabaseSize {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(percent) = text.trim().strip_suffix('%') else {
+            let absolute = scale(text, &SIZE_UNITS, "256MiB or 80%")?;
+            return Ok(DatabaseSize::Absolute(ByteSize(absolute)));
+        };
+        match percent.trim_end().parse() {
+            Ok(percent @ 1..=100) => Ok(DatabaseSize::VolumePercent(percent)),
+            _ => Err(format!("'{text}' is not a share of a volume; write 1% to 100%")),
+        }
+    }
+}
+
+impl From<ByteSize> for DatabaseSize {
+    fn from(size: ByteSize) -> DatabaseSize {
+        DatabaseSize::Absolute(size)
+    }
+}
+
+impl fmt::Display for DatabaseSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DatabaseSize::Absolute(size) => size.fmt(f),
+            DatabaseSize::VolumePercent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&exact(self.0, &SIZE_UNITS[..5]))
@@ -114,6 +153,16 @@ impl TryFrom<Written> for ByteSize {
     }
 }
 
+impl TryFrom<Written> for DatabaseSize {
+    type Error = String;
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Number(bytes) => Ok(ByteSize(bytes).into()),
+            Written::Text(text) => text.parse(),
+        }
+    }
+}
+
 impl TryFrom<Written> for TimeSpan {
     type Error = String;
     fn try_from(written: Written) -> Result<Self, String> {
@@ -126,6 +175,12 @@ impl TryFrom<Written> for TimeSpan {
 
 impl From<ByteSize> for String {
     fn from(size: ByteSize) -> String {
+        size.to_string()
+    }
+}
+
+impl From<DatabaseSize> for String {
+    fn from(size: DatabaseSize) -> String {
         size.to_string()
     }
 }
@@ -164,6 +219,16 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(TimeSpan(Duration::from_millis(ms))), "{text}");
         }
+    }
+
+    #[test]
+    fn a_database_size_may_be_a_share_of_the_volume() {
+        assert_eq!("80%".parse(), Ok(DatabaseSize::VolumePercent(80)));
+        assert_eq!("64MiB".parse(), Ok(DatabaseSize::Absolute(ByteSize::mib(64))));
+        for text in ["0%", "101%", "%", "-5%", "8.5%", "80%%"] {
+            assert!(text.parse::<DatabaseSize>().unwrap_err().contains("write 1% to 100%"), "{text}");
+        }
+        assert_eq!(DatabaseSize::VolumePercent(80).to_string(), "80%");
     }
 
     #[test]

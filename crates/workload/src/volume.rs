@@ -11,10 +11,7 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use crate::machine::Mount;
 use crate::plan::{DEFAULT_DIRECTORY, InstancePlan, Refusal, refuse};
 use crate::profile::{Profile, Source};
-use crate::units::human_bytes;
-
-/// Growth that must fit beside the initial databases, in percent. Jetstress: `DatabaseSpaceReserved`.
-const GROWTH_RESERVE_PERCENT: u64 = 25;
+use crate::units::{ByteSize, DatabaseSize, human_bytes};
 
 /// What a circular log stream may occupy: checkpoint depth, reserve logs and slack.
 const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
@@ -69,6 +66,48 @@ fn probe_direct_io(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// The volume under a path that need not exist yet.
+struct Space {
+    /// The nearest directory that exists.
+    there: PathBuf,
+    /// The same for all paths on the volume.
+    device: u64,
+    total: u64,
+    free: u64,
+}
+
+fn space_at(path: &Path) -> Result<Space, Refusal> {
+    let cannot = |error: io::Error| Refusal(format!("{}: free space is unknown: {error}", path.display()));
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    let device = fs::metadata(there).map_err(cannot)?.dev();
+    let stat = rustix::fs::statvfs(there).map_err(|errno| cannot(errno.into()))?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(Space { there: there.to_path_buf(), device, total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
+}
+
+/// Sets the size of every database. A share of a volume is for all databases on it, their room for growth included.
+pub(crate) fn size_databases(profile: &Profile, instances: &mut [InstancePlan]) -> Result<(), Refusal> {
+    let percent = match profile.size {
+        DatabaseSize::Absolute(size) => {
+            instances.iter_mut().for_each(|instance| instance.initial_bytes = size.0);
+            return Ok(());
+        }
+        DatabaseSize::VolumePercent(percent) => u64::from(percent),
+    };
+    let spaces: Vec<Space> =
+        instances.iter().map(|instance| space_at(&instance.database)).collect::<Result<_, _>>()?;
+    for (instance, space) in instances.iter_mut().zip(&spaces) {
+        let sharing = spaces.iter().filter(|other| other.device == space.device).count() as u64;
+        let with_growth = space.total / 100 * percent / sharing;
+        let bytes = with_growth / (100 + u64::from(profile.growth_percent)) * 100;
+        instance.initial_bytes = bytes >> 20 << 20;
+        profile.fits_a_database(ByteSize(instance.initial_bytes)).map_err(|what| {
+            Refusal(format!("--size {percent}% of the volume of {}: {what}", instance.database.display()))
+        })?;
+    }
+    Ok(())
+}
+
 /// Refuses a plan that does not fit, files to be removed taken off.
 pub(crate) fn check_space(
     profile: &Profile,
@@ -82,23 +121,14 @@ pub(crate) fn check_space(
     }
     let mut volumes: BTreeMap<u64, Volume> = BTreeMap::new();
     let mut need = |path: &Path, bytes: u64| -> Result<(), Refusal> {
-        let cannot =
-            |error: io::Error| Refusal(format!("{}: free space is unknown: {error}", path.display()));
-        let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-        let device = fs::metadata(there).map_err(cannot)?.dev();
-        let volume = match volumes.entry(device) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                let stat = rustix::fs::statvfs(there).map_err(|errno| cannot(errno.into()))?;
-                let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-                entry.insert(Volume { shown: there.to_path_buf(), needed: 0, free })
-            }
-        };
+        let space = space_at(path)?;
+        let new = || Volume { shown: space.there, needed: 0, free: space.free };
+        let volume = volumes.entry(space.device).or_insert_with(new);
         volume.needed = volume.needed.saturating_add(bytes);
         Ok(())
     };
     for instance in instances {
-        let growth = instance.initial_bytes / 100 * GROWTH_RESERVE_PERCENT;
+        let growth = instance.initial_bytes / 100 * u64::from(profile.growth_percent);
         let created = if profile.source == Source::Open { 0 } else { instance.initial_bytes };
         let directory = instance.database.parent().unwrap_or(Path::new("."));
         need(directory, created.saturating_add(growth))?;

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use workload::engine_ese::{Backend, EseEngine};
-use workload::units::{ByteSize, TimeSpan};
-use workload::{DEFAULT_DIRECTORY, Finished, Options, Profile, StopSignal, Verdict, run};
+use workload::profile::{Configuration, EXAMPLE};
+use workload::{DEFAULT_DIRECTORY, Finished, Mistake, Options, Profile, StopSignal, Verdict, run};
 
 use crate::outcome::{Outcome, complain};
 use crate::progress::Progress;
@@ -21,7 +21,7 @@ Examples:
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
       the same databases again, for a day
   jetcell test performance --config run.toml --json > result.json
-      options from a file; the keys are shown under Configuration in every report.html
+      options from a file; jetcell test performance --example-config prints one with every key
 
 Files:
   DIR/Jetstress001001.edb      databases
@@ -35,48 +35,14 @@ Ctrl-C stops cleanly and still reports; a second Ctrl-C leaves at once.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TestPerformance {
-    /// Directory for databases, used in turn when given several times [default: jetcell-run, created if missing]
-    #[arg(long = "dir", value_name = "DIR")]
-    dirs: Vec<PathBuf>,
-    /// Directory for logs, used in turn when given several times [default: that of the databases]
-    #[arg(long = "log-dir", value_name = "DIR")]
-    log_dirs: Vec<PathBuf>,
-    /// Number of databases, each with its own log stream [default: one per --dir]
-    #[arg(long, value_name = "N")]
-    databases: Option<usize>,
-    /// Size of each database, such as 256MiB or 1GiB [default: 1GiB]
-    #[arg(long)]
-    size: Option<ByteSize>,
-    /// Load threads, shared by all databases [default: 4]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Measured time, such as 60s or 2h [default: 60s]
-    #[arg(long, value_name = "TIME")]
-    duration: Option<TimeSpan>,
-    /// Cache shared by all databases [default: an eighth of them, 64MiB to 256MiB for each]
-    #[arg(long, value_name = "SIZE")]
-    cache: Option<ByteSize>,
-    /// Page size: 4KiB, 8KiB, 16KiB or 32KiB [default: 32KiB, or that of existing databases]
-    #[arg(long, value_name = "SIZE")]
-    page_size: Option<ByteSize>,
-    /// Database reads and writes per second that must be reached, less a margin of 5 %
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    target_iops: Option<f64>,
-    /// Options from a TOML file; the command line wins
+    #[command(flatten)]
+    options: Options,
+    /// Options from a file, in TOML; the command line wins
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Use databases that exist
+    /// Print a complete commented configuration file and leave
     #[arg(long)]
-    open: bool,
-    /// Replace databases and results that exist
-    #[arg(long)]
-    force: bool,
-    /// Directory for the results [default: Performance_<time> in the first --dir]
-    #[arg(long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Seed of the load: the same seed gives the same operations and content [default: the time]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    example_config: bool,
     /// How transfers reach the kernel
     #[arg(long, value_enum, default_value_t = Io::Auto)]
     io: Io,
@@ -99,6 +65,10 @@ enum Io {
 impl TestPerformance {
     /// Runs the command.
     pub fn run(self) -> Outcome {
+        if self.example_config {
+            print!("{EXAMPLE}");
+            return Outcome::Good;
+        }
         let (json, io) = (self.json, self.io);
         let profile = match self.profile() {
             Ok(profile) => profile,
@@ -138,38 +108,21 @@ impl TestPerformance {
         }
     }
 
-    fn profile(self) -> Result<Profile, Vec<String>> {
+    fn profile(self) -> Result<Profile, Vec<Mistake>> {
         let file = match &self.config {
-            Some(path) => Options::read(path).map_err(|mistake| vec![mistake.to_string()])?,
-            None => Options::default(),
+            Some(path) => Configuration::read(path)?,
+            None => Configuration::default(),
         };
-        let mut options = self.options().over(file);
+        let mut options = self.options.over(file.options);
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
         // TOML integers are signed.
         let seed = now & i64::MAX as u64;
-        options.resolve(seed).map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
-    }
-
-    fn options(self) -> Options {
-        Options {
-            dirs: self.dirs,
-            log_dirs: self.log_dirs,
-            databases: self.databases,
-            size: self.size,
-            threads: self.threads,
-            duration: self.duration,
-            cache: self.cache,
-            page_size: self.page_size,
-            target_iops: self.target_iops,
-            seed: self.seed,
-            open: self.open.then_some(true),
-            force: self.force.then_some(true),
-            output: self.output,
-            ..Options::default()
-        }
+        let profile = options.resolve(seed)?;
+        file.notes.iter().for_each(|note| eprintln!("{note}"));
+        Ok(profile)
     }
 }
 

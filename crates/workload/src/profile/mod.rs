@@ -4,18 +4,22 @@
 //! come from the command line and from a file, [`Options::resolve`] fills in the defaults and validates.
 //! Defaults are Jetstress 2013's unless the comment gives a reason.
 
+mod file;
 mod options;
 mod resolve;
 mod toml;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{ByteSize, TimeSpan};
+use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-pub use options::{Mistake, Options};
+pub use self::toml::EXAMPLE;
+pub use file::Configuration;
+pub use options::{Mistake, Options, RecordOptions, ThresholdOptions};
 
 /// A complete, valid description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +32,9 @@ pub struct Profile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub databases: Option<usize>,
     /// Size of each database after creation.
-    pub size: ByteSize,
+    pub size: DatabaseSize,
+    /// Room for growth beside the databases, in percent of their size. Jetstress: `DatabaseSpaceReserved`.
+    pub growth_percent: u32,
     /// Load threads, shared by all databases.
     pub threads: usize,
     /// Measured time.
@@ -129,6 +135,18 @@ impl Default for Mix {
     }
 }
 
+/// As on the command line: `40/20/5/35`.
+impl FromStr for Mix {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Mix, String> {
+        let shares: Result<Vec<u8>, _> = text.split('/').map(|share| share.trim().parse()).collect();
+        match shares.as_deref() {
+            Ok(&[insert, delete, replace, read]) => Ok(Mix { insert, delete, replace, read }),
+            _ => Err("write insert/delete/replace/read in percent, for example 40/20/5/35".into()),
+        }
+    }
+}
+
 impl Default for Records {
     fn default() -> Records {
         Records { short_bytes: 200, long_bytes: 2000, long_percent: 100, tables: 8 }
@@ -172,6 +190,14 @@ pub fn default_cache(databases: usize, total_bytes: u64) -> ByteSize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mix_is_four_shares() {
+        assert_eq!("40/20/5/35".parse(), Ok(Mix::default()));
+        for text in ["", "40/20/5", "40/20/5/35/0", "40/20/5/x", "-1/20/5/35", "400/0/0/0"] {
+            assert!(text.parse::<Mix>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn the_cache_stays_small_beside_the_databases() {

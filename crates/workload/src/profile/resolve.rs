@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Mistake, Mix, Options, Profile, Source, Thresholds};
-use crate::units::{ByteSize, TimeSpan};
+use super::{Mistake, Mix, Options, Profile, RecordOptions, Records, Source, ThresholdOptions, Thresholds};
+use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 impl Options {
     /// Fills in the defaults; `seed` is used unless one is given. Every mistake is reported, not only the first.
@@ -17,7 +17,8 @@ impl Options {
             },
             log_dirs: if self.log_dirs.is_empty() { self.dirs.clone() } else { self.log_dirs },
             dirs: self.dirs,
-            size: self.size.unwrap_or(ByteSize(1 << 30)),
+            size: self.size.unwrap_or(ByteSize(1 << 30).into()),
+            growth_percent: self.growth_percent.unwrap_or(25),
             threads: self.threads.unwrap_or(4),
             duration,
             cache: self.cache,
@@ -25,8 +26,8 @@ impl Options {
             mix: self.mix.unwrap_or_default(),
             lazy_percent: self.lazy_percent.unwrap_or(70),
             batch_updates: self.batch_updates.unwrap_or(16),
-            records: self.records.unwrap_or_default(),
-            thresholds: self.thresholds.unwrap_or(Thresholds::for_duration(duration.0)),
+            records: self.records.resolve(),
+            thresholds: self.thresholds.resolve(Thresholds::for_duration(duration.0)),
             target_iops: self.target_iops,
             margin: self.margin.unwrap_or(0.05),
             seed: self.seed.unwrap_or(seed),
@@ -41,8 +42,8 @@ impl Options {
         };
         let mut mistakes = profile.mistakes();
         if flags == (true, true) {
-            mistakes.push(Mistake(
-                "--open uses existing databases and --force replaces them: give one of the two".into(),
+            mistakes.push(Mistake::new(
+                "--open uses existing databases and --force replaces them: give one of the two",
             ));
         }
         if mistakes.is_empty() { Ok(profile) } else { Err(mistakes) }
@@ -59,7 +60,7 @@ impl Profile {
         let mut found = Vec::new();
         let mut check = |good: bool, what: String| {
             if !good {
-                found.push(Mistake(what));
+                found.push(Mistake::new(what));
             }
         };
         check(!self.dirs.is_empty(), "no directory is given: add --dir DIR".into());
@@ -68,17 +69,12 @@ impl Profile {
             let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
             format!("{dirs} directories for {count} databases: raise --databases or drop a --dir")
         });
-        if self.source != Source::Open {
-            check(
-                self.size.0 >= SMALLEST_DATABASE,
-                format!("--size {} is too small: a database needs at least 32MiB", self.size),
-            );
-            let page = self.page_size.map_or(32768, |size| size.0);
-            check(
-                self.size.0 / page.max(1) < u64::from(i32::MAX as u32),
-                format!("--size {} is more than a database can hold: use more --databases", self.size),
-            );
+        if let (true, DatabaseSize::Absolute(size)) = (self.source != Source::Open, self.size)
+            && let Err(what) = self.fits_a_database(size)
+        {
+            check(false, what);
         }
+        check(self.growth_percent <= 1000, "--growth-percent must be from 0 to 1000".into());
         check(
             (1..=4096).contains(&self.threads),
             format!("--threads {} must be from 1 to 4096", self.threads),
@@ -104,6 +100,10 @@ impl Profile {
                 "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent: it must be 100"
             ),
         );
+        check(
+            delete <= insert,
+            format!("mix: delete {delete} is more than insert {insert}: the databases would run empty"),
+        );
         check(self.lazy_percent <= 100, format!("lazy_percent {} is more than 100", self.lazy_percent));
         check((1..=10_000).contains(&self.batch_updates), "batch_updates must be from 1 to 10000".into());
         check((32..=255).contains(&self.records.short_bytes), {
@@ -123,6 +123,17 @@ impl Profile {
         ] {
             check(limit.is_finite() && limit > 0.0, format!("thresholds.{name} {limit} must be more than 0"));
         }
+        for (kind, average, maximum) in [
+            ("database_read", limits.average_database_read_ms, limits.maximum_database_read_ms),
+            ("log_write", limits.average_log_write_ms, limits.maximum_log_write_ms),
+        ] {
+            check(
+                average <= maximum || average.is_nan() || maximum.is_nan(),
+                format!(
+                    "thresholds.average_{kind}_ms {average} is above maximum_{kind}_ms {maximum}: raise the maximum or lower the average"
+                ),
+            );
+        }
         if let Some(target) = self.target_iops {
             check(target.is_finite() && target > 0.0, format!("--target-iops {target} must be more than 0"));
         }
@@ -132,7 +143,49 @@ impl Profile {
                 || (Duration::from_millis(1)..=self.duration.0).contains(&self.sample_interval.0),
             format!("sample_interval {} must be from 1ms to the duration", self.sample_interval),
         );
+        check(i64::try_from(self.seed).is_ok(), format!("--seed {} must be at most {}", self.seed, i64::MAX));
+        for path in self.dirs.iter().chain(&self.log_dirs).chain(&self.output) {
+            check(path.to_str().is_some(), {
+                format!("{} is not UTF-8, in which results are written: give another name", path.display())
+            });
+        }
         found
+    }
+
+    /// Whether one database of this profile can have this size.
+    pub(crate) fn fits_a_database(&self, size: ByteSize) -> Result<(), String> {
+        let page = self.page_size.map_or(32768, |size| size.0).max(1);
+        if size.0 < SMALLEST_DATABASE {
+            return Err(format!("--size {size} is too small: a database needs at least 32MiB"));
+        }
+        if size.0 / page >= u64::from(i32::MAX as u32) {
+            return Err(format!("--size {size} is more than a database can hold: use more --databases"));
+        }
+        Ok(())
+    }
+}
+
+impl RecordOptions {
+    fn resolve(self) -> Records {
+        let usual = Records::default();
+        Records {
+            short_bytes: self.short_bytes.unwrap_or(usual.short_bytes),
+            long_bytes: self.long_bytes.unwrap_or(usual.long_bytes),
+            long_percent: self.long_percent.unwrap_or(usual.long_percent),
+            tables: self.tables.unwrap_or(usual.tables),
+        }
+    }
+}
+
+impl ThresholdOptions {
+    fn resolve(self, usual: Thresholds) -> Thresholds {
+        Thresholds {
+            average_database_read_ms: self.average_database_read_ms.unwrap_or(usual.average_database_read_ms),
+            maximum_database_read_ms: self.maximum_database_read_ms.unwrap_or(usual.maximum_database_read_ms),
+            average_log_write_ms: self.average_log_write_ms.unwrap_or(usual.average_log_write_ms),
+            maximum_log_write_ms: self.maximum_log_write_ms.unwrap_or(usual.maximum_log_write_ms),
+            page_fault_stalls: self.page_fault_stalls.unwrap_or(usual.page_fault_stalls),
+        }
     }
 }
 
@@ -144,7 +197,7 @@ mod tests {
     use super::*;
 
     fn options(toml: &str) -> Options {
-        ::toml::from_str(toml).unwrap()
+        toml::from_str(toml).unwrap()
     }
 
     fn mistakes(toml: &str) -> String {
@@ -169,6 +222,8 @@ mod tests {
         assert_eq!(run("dirs=['d']\nduration='6h'").maximum_database_read_ms, 100.0);
         assert_eq!(run("dirs=['d']\nduration='7h'").maximum_database_read_ms, 200.0);
         assert_eq!(run("dirs=['d']\nduration='7h'").average_log_write_ms, 10.0);
+        let own = run("dirs=['d']\nduration='7h'\nthresholds.maximum_log_write_ms = 150");
+        assert_eq!((own.maximum_log_write_ms, own.maximum_database_read_ms), (150.0, 200.0));
     }
 
     #[test]
@@ -182,6 +237,9 @@ mod tests {
              --threads 0 must be from 1 to 4096\n\
              mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent: it must be 100"
         );
+        assert!(mistakes("dirs=['d']\nmix={insert=20,delete=30,replace=20,read=30}").contains("run empty"));
+        assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=101").contains("raise the maximum"));
+        assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("must be more than 0"));
         assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
         assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("one of the two"));
         assert!(mistakes("dirs=['d','e']\ndatabases=1").contains("raise --databases"));

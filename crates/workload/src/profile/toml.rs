@@ -1,50 +1,166 @@
-//! The configuration file in TOML: reading one, and writing the one that repeats a run.
+//! The configuration file in TOML: reading one, writing the one that repeats a run, and the commented example.
+//!
+//! The example is also the list of the known keys: a key that is not in it is a typo.
 
-use std::path::Path;
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::{Mistake, Options, Profile, Source};
+use super::{Mistake, Options, Profile, RecordOptions, Source, ThresholdOptions, Thresholds};
 
-impl Options {
-    /// Reads a TOML file. A mistake names the line.
-    pub fn read(path: &Path) -> Result<Options, Mistake> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Mistake(format!("--config {shown}: cannot be read: {error}")))?;
-        ::toml::from_str(&text).map_err(|error: ::toml::de::Error| {
-            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            let message = error.message().replace('\n', " ");
-            Mistake(format!("--config {shown}, line {line}: {message}"))
-        })
+/// A complete commented configuration; it resolves to the defaults.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Where in a file: shown before what is wrong there.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// Reads a configuration. Every unknown key is reported with its line and the nearest known one.
+pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
+    let wrong = |error: toml::de::Error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        let line = line_of(text, offset);
+        // The value alone rarely tells what it was meant for.
+        let key = text.lines().nth(line - 1).and_then(|line| Some(line.split_once('=')?.0.trim()));
+        let key = key.map(|key| format!("{key}: ")).unwrap_or_default();
+        vec![Mistake::new(format!("line {line}: {key}{}", plain(error.message())))]
+    };
+    let document = DeTable::parse(text).map_err(wrong)?;
+    let unknown = unknown_keys(text, document.get_ref());
+    if !unknown.is_empty() {
+        return Err(unknown);
     }
+    Options::deserialize(Deserializer::from(document)).map_err(wrong)
+}
+
+/// The words of a person for those of a programmer.
+fn plain(message: &str) -> String {
+    let mut message = message.to_string();
+    let words = [
+        ("expected a boolean", "expected true or false"),
+        ("expected a sequence", "expected a list such as [\"a\", \"b\"]"),
+        ("expected path string", "expected a text"),
+        ("expected struct Mix", "expected insert, delete, replace and read"),
+        ("expected struct RecordOptions", "expected a table"),
+        ("expected struct ThresholdOptions", "expected a table"),
+    ];
+    for (from, to) in words {
+        message = message.replace(from, to);
+    }
+    for kind in ["usize", "u64", "u32", "u8", "f64"] {
+        message = message.replace(&format!("expected {kind}"), "expected a number in its range");
+    }
+    message
+}
+
+fn unknown_keys(text: &str, document: &DeTable<'_>) -> Vec<Mistake> {
+    let known = complete_table();
+    let mut found = Vec::new();
+    for (key, value) in document {
+        let Some(expected) = known.get(key.get_ref().as_ref()) else {
+            found.push(unknown_key(text, key, "", &known));
+            continue;
+        };
+        if let (toml::Value::Table(expected), DeValue::Table(inner)) = (expected, value.get_ref()) {
+            let strangers = inner.keys().filter(|key| !expected.contains_key(key.get_ref().as_ref()));
+            found.extend(strangers.map(|stranger| unknown_key(text, stranger, key.get_ref(), &known)));
+        }
+    }
+    found
+}
+
+fn unknown_key(
+    text: &str,
+    key: &toml::Spanned<std::borrow::Cow<'_, str>>,
+    table: &str,
+    known: &toml::Table,
+) -> Mistake {
+    let line = line_of(text, key.span().start);
+    let written = key.get_ref();
+    let plain = known.keys().map(|key| ("", key));
+    let nested = known.iter().filter_map(|(table, value)| Some((table, value.as_table()?)));
+    let nested = nested.flat_map(|(table, keys)| keys.keys().map(move |key| (table.as_str(), key)));
+    // Among equally near keys one of the same table is meant.
+    let nearest =
+        plain.chain(nested).min_by_key(|(place, key)| (strsim::osa_distance(key, written), *place != table));
+    let near = match nearest {
+        Some((place, key)) if place == table => format!("the nearest known key is '{key}'"),
+        Some(("", key)) => format!("the nearest known key is '{key}', which stands before the first [table]"),
+        Some((place, key)) => format!("the nearest known key is '{key}' in [{place}]"),
+        None => String::new(),
+    };
+    Mistake::new(format!("line {line}: unknown key '{written}': {near}"))
+}
+
+/// The example with every key in it, also those that are commented out.
+fn complete_text() -> String {
+    let uncomment = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    EXAMPLE.lines().map(uncomment).collect()
+}
+
+fn complete_table() -> toml::Table {
+    // The text is part of the program, and a test reads it.
+    complete_text().parse().unwrap_or_default()
+}
+
+/// Options with every key given.
+#[cfg(test)]
+pub(super) fn complete() -> Options {
+    parse(&complete_text()).unwrap()
 }
 
 impl Profile {
     /// The configuration file that describes this run again, seed included.
     pub fn to_toml(&self) -> String {
-        let options = Options {
+        toml::to_string(&self.to_options()).expect("paths are text, as resolving has checked")
+    }
+
+    fn to_options(&self) -> Options {
+        let Thresholds {
+            average_database_read_ms,
+            maximum_database_read_ms,
+            average_log_write_ms,
+            maximum_log_write_ms,
+            page_fault_stalls,
+        } = self.thresholds;
+        Options {
             dirs: self.dirs.clone(),
             log_dirs: self.log_dirs.clone(),
             databases: self.databases,
             size: Some(self.size),
-            threads: Some(self.threads),
-            duration: Some(self.duration),
-            cache: self.cache,
+            growth_percent: Some(self.growth_percent),
             page_size: self.page_size,
-            mix: Some(self.mix),
-            lazy_percent: Some(self.lazy_percent),
-            batch_updates: Some(self.batch_updates),
-            records: Some(self.records),
-            thresholds: Some(self.thresholds),
-            target_iops: self.target_iops,
-            margin: Some(self.margin),
-            seed: Some(self.seed),
-            sample_interval: Some(self.sample_interval),
+            cache: self.cache,
             circular_log: Some(self.circular_log),
             open: (self.source == Source::Open).then_some(true),
             force: (self.source == Source::Replace).then_some(true),
+            records: RecordOptions {
+                short_bytes: Some(self.records.short_bytes),
+                long_bytes: Some(self.records.long_bytes),
+                long_percent: Some(self.records.long_percent),
+                tables: Some(self.records.tables),
+            },
+            threads: Some(self.threads),
+            duration: Some(self.duration),
+            mix: Some(self.mix),
+            lazy_percent: Some(self.lazy_percent),
+            batch_updates: Some(self.batch_updates),
+            seed: Some(self.seed),
+            target_iops: self.target_iops,
+            margin: Some(self.margin),
+            thresholds: ThresholdOptions {
+                average_database_read_ms: Some(average_database_read_ms),
+                maximum_database_read_ms: Some(maximum_database_read_ms),
+                average_log_write_ms: Some(average_log_write_ms),
+                maximum_log_write_ms: Some(maximum_log_write_ms),
+                page_fault_stalls: Some(page_fault_stalls),
+            },
             output: self.output.clone(),
-        };
-        ::toml::to_string(&options).expect("options have only string keys")
+            sample_interval: Some(self.sample_interval),
+        }
     }
 }
 
@@ -52,25 +168,93 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn options(toml: &str) -> Options {
-        ::toml::from_str(toml).unwrap()
+    fn mistakes(text: &str) -> String {
+        let found = parse(text).unwrap_err();
+        found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn a_typo_in_a_file_names_the_line() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "threads = 4\nthraeds = 5\n").unwrap();
-        let mistake = Options::read(file.path()).unwrap_err().to_string();
-        assert!(mistake.contains("line 2: unknown field `thraeds`"), "{mistake}");
-        assert!(!mistake.contains('\n'));
+    fn the_example_gives_the_defaults() {
+        let dirs = || vec!["d".into()];
+        let example = Options { dirs: dirs(), ..parse(EXAMPLE).unwrap() };
+        let nothing = Options { dirs: dirs(), ..Options::default() };
+        assert_eq!(example.resolve(7).unwrap(), nothing.resolve(7).unwrap());
+    }
+
+    #[test]
+    fn the_example_has_every_key_and_each_has_an_effect() {
+        let complete = complete();
+        let written = toml::Table::try_from(&complete).unwrap();
+        assert_eq!(written.keys().collect::<Vec<_>>(), complete_table().keys().collect::<Vec<_>>());
+        let missing = format!("{complete:?}").matches("None").count();
+        assert_eq!(missing, 0, "{complete:?}");
+    }
+
+    #[test]
+    fn a_typo_names_the_line_and_the_nearest_key() {
+        assert_eq!(
+            mistakes("threads = 4\nthraeds = 5\n"),
+            "line 2: unknown key 'thraeds': the nearest known key is 'threads'"
+        );
+        assert_eq!(
+            mistakes("[thresholds]\n\naverage_databse_read_ms = 5\n[mix]\ninserts = 1\n"),
+            "line 5: unknown key 'inserts': the nearest known key is 'insert'\n\
+             line 3: unknown key 'average_databse_read_ms': the nearest known key is 'average_database_read_ms'"
+        );
+        assert_eq!(
+            mistakes("short_byte = 3"),
+            "line 1: unknown key 'short_byte': the nearest known key is 'short_bytes' in [records]"
+        );
+        assert_eq!(
+            mistakes("[mix]\nthread = 3"),
+            "line 2: unknown key 'thread': the nearest known key is 'threads', which stands before the first [table]"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_names_line_and_key() {
+        for (text, expected) in [
+            (
+                "threads = 'four'",
+                "line 1: threads: invalid type: string \"four\", expected a number in its range",
+            ),
+            ("\nsize = '1XB'", "line 2: size: '1XB' is not understood; write for example 256MiB or 80%"),
+            ("size = -4", "line 1: size: expected a size such as 256MiB, or a time such as 60s"),
+            ("cache = [1]", "line 1: cache: expected a size such as 256MiB, or a time such as 60s"),
+            ("duration = 'soon'", "line 1: duration: 'soon' is not understood; write for example 60s or 2h"),
+            (
+                "lazy_percent = 300",
+                "line 1: lazy_percent: invalid value: integer `300`, expected a number in its range",
+            ),
+            ("open = 1", "line 1: open: invalid type: integer `1`, expected true or false"),
+            (
+                "dirs = 'd'",
+                "line 1: dirs: invalid type: string \"d\", expected a list such as [\"a\", \"b\"]",
+            ),
+            ("[mix]\ninsert = 1", "line 1: missing field `delete`"),
+            ("mix = 3", "line 1: mix: invalid type: integer `3`, expected insert, delete, replace and read"),
+        ] {
+            assert_eq!(mistakes(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_toml_is_refused() {
+        let deep = format!("size = {}", "[".repeat(200_000));
+        for text in ["threads", "threads = ", "= 4", "threads = 1\nthreads = 2", "\u{1b}[2J", &deep] {
+            assert!(mistakes(text).starts_with("line "), "{text}");
+        }
     }
 
     #[test]
     fn a_profile_survives_its_written_forms() {
-        let profile =
-            options("dirs=['d']\nduration='90s'\ntarget_iops=270.0\npage_size='8KiB'").resolve(3).unwrap();
+        let text = "dirs=['d']\nduration='90s'\ntarget_iops=270.0\npage_size='8KiB'\nsize='80%'";
+        let profile = parse(text).unwrap().resolve(3).unwrap();
         let json = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&json).unwrap(), profile);
-        assert_eq!(options(&profile.to_toml()).resolve(99).unwrap(), profile);
+        assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
+        let complete = Options { force: None, ..complete() };
+        let profile = complete.resolve(1).unwrap();
+        assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
     }
 }

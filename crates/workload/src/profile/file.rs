@@ -1,0 +1,76 @@
+//! A configuration file, read within bounds.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::{Mistake, Options, toml};
+
+/// No honest configuration is larger.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// What a configuration file gives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Configuration {
+    /// Its options.
+    pub options: Options,
+    /// What a person should know about it: lines for the terminal.
+    pub notes: Vec<String>,
+}
+
+impl Configuration {
+    /// Reads a file. Mistakes name it and the line.
+    pub fn read(path: &Path) -> Result<Configuration, Vec<Mistake>> {
+        let shown = path.display();
+        let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
+        let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
+        if bytes.len() as u64 > LARGEST_FILE {
+            return Err(one("is larger than 1 MiB, which no configuration is".into()));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| one("is not UTF-8 text: save it as UTF-8 or give another file".into()))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let parsed = toml::parse(text).map(|options| Configuration { options, notes: Vec::new() });
+        parsed.map_err(|mistakes| {
+            mistakes.iter().map(|what| Mistake::new(format!("--config {shown}, {what}"))).collect()
+        })
+    }
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(content: &[u8]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        let found = Configuration::read(file.path()).unwrap_err();
+        assert_eq!(found.len(), 1);
+        found[0].to_string()
+    }
+
+    #[test]
+    fn a_mistake_names_the_file() {
+        let text = mistake(b"\xef\xbb\xbfthreads = 4\nthraeds = 5");
+        assert!(
+            text.ends_with(", line 2: unknown key 'thraeds': the nearest known key is 'threads'"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_a_configuration_is_not_read() {
+        assert!(mistake(&[0xff, 0xfe, b'<', 0]).contains("is not UTF-8 text"));
+        assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
+        let endless = Configuration::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(endless[0].to_string().contains("is larger than 1 MiB"));
+        let directory = Configuration::read(Path::new("/")).unwrap_err();
+        assert!(directory[0].to_string().starts_with("--config /: cannot be read"));
+    }
+}
