@@ -166,7 +166,7 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
             if there.is_empty() {
                 let first = instance(1).database;
                 return refuse(format!(
-                    "{} does not exist: leave out --open to create databases",
+                    "{} does not exist: without --open (or with --open=false) databases are created",
                     first.display()
                 ));
             }
@@ -239,7 +239,9 @@ fn adopt(
 ) -> Result<(), Refusal> {
     let shown = instance.database.display().to_string();
     if !instance.database.exists() {
-        return refuse(format!("{shown} does not exist: leave out --open to create databases"));
+        return refuse(format!(
+            "{shown} does not exist: without --open (or with --open=false) databases are created"
+        ));
     }
     if engine.in_use(instance) {
         return refuse(format!("{shown} is in use by another process"));
@@ -405,7 +407,7 @@ mod tests {
     fn open_takes_what_is_there_and_checks_it() {
         let world = World::new();
         let open = || Options { open: Some(true), ..world.options() };
-        assert!(world.refusal(open()).contains("does not exist: leave out --open"));
+        assert!(world.refusal(open()).contains("does not exist: without --open"));
         for number in 1..=2 {
             fs::write(world.dir().join(format!("Jetstress00{number}001.edb")), vec![0; 65536]).unwrap();
         }

@@ -22,6 +22,8 @@ Examples:
       the same databases again, for a day
   jetcell test performance --config run.toml --json > result.json
       options from a file; jetcell test performance --example-config prints one with every key
+  jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
+      a configuration of Microsoft's Jetstress; what is honoured and what is ignored is printed
 
 Files:
   DIR/Jetstress001001.edb      databases
@@ -37,7 +39,7 @@ Ctrl-C stops cleanly and still reports; a second Ctrl-C leaves at once.";
 pub struct TestPerformance {
     #[command(flatten)]
     options: Options,
-    /// Options from a file, in TOML; the command line wins
+    /// Options from a file, TOML or a JetstressConfig.xml of Microsoft's; the command line wins
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print a complete commented configuration file and leave
@@ -110,7 +112,7 @@ impl TestPerformance {
 
     fn profile(self) -> Result<Profile, Vec<Mistake>> {
         let file = match &self.config {
-            Some(path) => Configuration::read(path)?,
+            Some(path) => Configuration::read(path, &self.options)?,
             None => Configuration::default(),
         };
         let mut options = self.options.over(file.options);

@@ -148,7 +148,10 @@ fn open_refuses_what_is_not_a_database() {
     let cell = Cell::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--open"]);
-    assert_eq!(text, "d/Jetstress001001.edb does not exist: leave out --open to create databases");
+    assert_eq!(
+        text,
+        "d/Jetstress001001.edb does not exist: without --open (or with --open=false) databases are created"
+    );
     cell.write("d/Jetstress001001.edb", vec![7; 100_000]);
     let text = cell.refused(&["--dir", "d", "--open"]);
     assert!(text.starts_with("d/Jetstress001001.edb is not an ESE database"), "{text}");
@@ -165,4 +168,35 @@ fn help_has_examples() {
     for part in ["--target-iops", "Examples:", "--size 1GiB --duration 60s", "Exit code: 0 pass"] {
         assert!(text.contains(part), "{part}");
     }
+}
+
+#[test]
+fn a_configuration_of_jetstress_is_checked_like_any_other() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let fixture = include_str!("../../../workload/testdata/JetstressConfig.xml");
+    cell.write("JetstressConfig.xml", fixture);
+    let text = cell.refused(&["--config", "JetstressConfig.xml"]);
+    assert!(
+        text.starts_with("--config JetstressConfig.xml, line 67: C:\\DB\\DB1 is a directory of Windows"),
+        "{text}"
+    );
+    cell.write(
+        "bomb.xml",
+        "<!DOCTYPE c [<!ENTITY a \"xxxx\"><!ENTITY b \"&a;&a;&a;\">]><configuration>&b;</configuration>",
+    );
+    let text = cell.refused(&["--config", "bomb.xml", "--dir", "d"]);
+    assert!(text.starts_with("--config bomb.xml, line 1: is not a JetstressConfig.xml"), "{text}");
+}
+
+#[test]
+fn the_example_configuration_is_one() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let output = cell.jetcell(&["--example-config"]);
+    assert_eq!(output.status.code(), Some(0));
+    cell.write("example.toml", output.stdout);
+    // Refused for the space only, which comes after everything that could be wrong with the file.
+    let text = cell.refused(&["--config", "example.toml", "--dir", "d", "--size", "60TiB"]);
+    assert!(text.contains("the run needs 75.00 TiB"), "{text}");
 }

@@ -1,10 +1,10 @@
-//! A configuration file, read within bounds.
+//! A configuration file: TOML, or the XML of Microsoft's Jetstress; its content tells which.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::{Mistake, Options, toml};
+use super::{Mistake, Options, jetstress, toml};
 
 /// No honest configuration is larger.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -19,8 +19,8 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Reads a file. Mistakes name it and the line.
-    pub fn read(path: &Path) -> Result<Configuration, Vec<Mistake>> {
+    /// Reads a file; `given` are the options that win over it. Mistakes name the file and the line.
+    pub fn read(path: &Path, given: &Options) -> Result<Configuration, Vec<Mistake>> {
         let shown = path.display();
         let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
         let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
@@ -30,7 +30,10 @@ impl Configuration {
         let text = String::from_utf8(bytes)
             .map_err(|_| one("is not UTF-8 text: save it as UTF-8 or give another file".into()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let parsed = toml::parse(text).map(|options| Configuration { options, notes: Vec::new() });
+        let parsed = match jetstress::is_xml(text) {
+            true => jetstress::parse(text, given),
+            false => toml::parse(text).map(|options| Configuration { options, notes: Vec::new() }),
+        };
         parsed.map_err(|mistakes| {
             mistakes.iter().map(|what| Mistake::new(format!("--config {shown}, {what}"))).collect()
         })
@@ -50,7 +53,7 @@ mod tests {
     fn mistake(content: &[u8]) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        let found = Configuration::read(file.path()).unwrap_err();
+        let found = Configuration::read(file.path(), &Options::default()).unwrap_err();
         assert_eq!(found.len(), 1);
         found[0].to_string()
     }
@@ -68,9 +71,9 @@ mod tests {
     fn what_cannot_be_a_configuration_is_not_read() {
         assert!(mistake(&[0xff, 0xfe, b'<', 0]).contains("is not UTF-8 text"));
         assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
-        let endless = Configuration::read(Path::new("/dev/zero")).unwrap_err();
+        let endless = Configuration::read(Path::new("/dev/zero"), &Options::default()).unwrap_err();
         assert!(endless[0].to_string().contains("is larger than 1 MiB"));
-        let directory = Configuration::read(Path::new("/")).unwrap_err();
+        let directory = Configuration::read(Path::new("/"), &Options::default()).unwrap_err();
         assert!(directory[0].to_string().starts_with("--config /: cannot be read"));
     }
 }

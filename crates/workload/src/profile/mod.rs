@@ -5,6 +5,7 @@
 //! Defaults are Jetstress 2013's unless the comment gives a reason.
 
 mod file;
+mod jetstress;
 mod options;
 mod resolve;
 mod toml;
@@ -68,6 +69,9 @@ pub struct Profile {
     pub circular_log: bool,
     /// Where the databases come from.
     pub source: Source,
+    /// Words of the person who runs it. Jetstress: `Description`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// Where results go; `None` lets the plan choose a name in the first directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,

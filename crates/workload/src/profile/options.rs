@@ -86,6 +86,9 @@ pub struct Options {
     #[serde(default, skip_serializing_if = "ThresholdOptions::is_empty")]
     pub thresholds: ThresholdOptions,
 
+    /// A few words about the run, shown in the report [default: none]
+    #[arg(long, value_name = "TEXT", help_heading = "Results")]
+    pub description: Option<String>,
     /// Directory for the results [default: Performance_<time> in the first --dir]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub output: Option<PathBuf>,
@@ -202,6 +205,7 @@ field_by_field!(Options {
     target_iops,
     margin,
     thresholds,
+    description,
     output,
     sample_interval,
 });

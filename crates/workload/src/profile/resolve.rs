@@ -38,6 +38,7 @@ impl Options {
                 (false, true) => Source::Replace,
                 (false, false) => Source::New,
             },
+            description: self.description,
             output: self.output,
         };
         let mut mistakes = profile.mistakes();

@@ -158,6 +158,7 @@ impl Profile {
                 maximum_log_write_ms: Some(maximum_log_write_ms),
                 page_fault_stalls: Some(page_fault_stalls),
             },
+            description: self.description.clone(),
             output: self.output.clone(),
             sample_interval: Some(self.sample_interval),
         }

@@ -1,0 +1,201 @@
+use super::*;
+use crate::profile::{Profile, Source, Thresholds};
+
+const FIXTURE: &str = include_str!("../../../testdata/JetstressConfig.xml");
+
+fn elsewhere() -> Options {
+    Options { dirs: vec!["a".into(), "b".into()], ..Options::default() }
+}
+
+fn read(text: &str) -> Configuration {
+    parse(text, &elsewhere()).unwrap()
+}
+
+fn profile(text: &str) -> Profile {
+    elsewhere().over(read(text).options).resolve(1).unwrap()
+}
+
+fn mistakes(text: &str, given: &Options) -> String {
+    let found = parse(text, given).unwrap_err();
+    found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn changed(from: &str, to: &str) -> String {
+    assert_eq!(FIXTURE.matches(from).count(), 1, "{from}");
+    FIXTURE.replace(from, to)
+}
+
+#[test]
+fn the_fixture_gives_the_run_of_the_paper() {
+    let profile = profile(FIXTURE);
+    assert_eq!((profile.threads, profile.databases, profile.source), (6, Some(4), Source::Open));
+    assert_eq!(profile.duration.to_string(), "2h");
+    assert_eq!(profile.sample_interval.to_string(), "15s");
+    assert_eq!((profile.mix, profile.lazy_percent, profile.batch_updates), (Mix::default(), 70, 16));
+    assert_eq!((profile.target_iops, profile.margin), (Some(270.0), 0.05));
+    assert_eq!(profile.thresholds, Thresholds::default());
+    assert_eq!((profile.page_size, profile.circular_log), (Some(ByteSize(32768)), true));
+    assert_eq!((profile.records.short_bytes, profile.records.long_bytes), (200, 2000));
+    // 2,250 mailboxes of 1,000 MB less a growth of 25 % are 1,800,000 MiB in four databases.
+    assert_eq!((profile.size, profile.growth_percent), (ByteSize::mib(450_000).into(), 25));
+    assert!(profile.description.unwrap().starts_with("Fixture JS13"));
+}
+
+#[test]
+fn every_element_is_accounted_for() {
+    let notes = read(FIXTURE).notes;
+    let all = notes.join("\n");
+    assert!(notes[0].contains("Jetstress 15.0.658.4"), "{}", notes[0]);
+    let document = Document::parse(FIXTURE).unwrap();
+    let silent =
+        ["configuration", "TestDesignInfo", "ExchangeProfile", "JetSystemParams", "EseInstance", "Path"];
+    for node in document.descendants().filter(Node::is_element) {
+        let name = node.tag_name().name();
+        let told_elsewhere =
+            silent.contains(&name) || name.ends_with("Latency") || name.ends_with("VersionGenerated");
+        let empty = node.text().is_none_or(|text| text.trim().is_empty()) && node.attributes().len() == 0;
+        assert!(told_elsewhere || empty || all.contains(name), "{name} is not in\n{all}");
+    }
+    assert!(all.contains("  honoured  ThreadCount 6 "), "{all}");
+    assert!(all.contains("  ignored   DatabaseCopyCount 2 "), "{all}");
+    assert!(all.contains("  ignored   Thresholds Lenient "), "{all}");
+    assert!(all.contains("  ignored   DatabasePaths "), "{all}");
+    assert!(!all.contains("not known"), "{all}");
+}
+
+#[test]
+fn paths_of_windows_need_directories_and_others_do_not() {
+    let text = mistakes(FIXTURE, &Options::default());
+    assert_eq!(
+        text,
+        "line 67: C:\\DB\\DB1 is a directory of Windows: say with --dir (and --log-dir) where the 4 databases go"
+    );
+    let linux = FIXTURE.replace("C:\\DB\\", "/db/").replace("<LogPath>/db/", "<LogPath>/logs/");
+    let options = parse(&linux, &Options::default()).unwrap().options;
+    assert_eq!(options.dirs[3], PathBuf::from("/db/DB4"));
+    assert_eq!(options.log_dirs[0], PathBuf::from("/logs/DB1"));
+}
+
+#[test]
+fn long_runs_and_stress_runs_take_the_lenient_thresholds() {
+    let maximum = |text: &str| profile(text).thresholds.maximum_log_write_ms;
+    assert_eq!(maximum(FIXTURE), 100.0);
+    assert_eq!(maximum(&changed("DT2H0M0S", "DT6H0M1S")), 200.0);
+    assert_eq!(maximum(&changed("<Type>Performance", "<Type>Stress")), 200.0);
+    let longer = Options { duration: Some("1d".parse().unwrap()), ..elsewhere() };
+    let options = parse(FIXTURE, &longer).unwrap().options;
+    assert_eq!(options.thresholds.maximum_database_read_ms, Some(200.0));
+}
+
+#[test]
+fn capacity_sizing_is_a_share_of_the_volume() {
+    let text = changed("Sizing>Profile<", "Sizing>Capacity<")
+        .replace("CapacityPercentage>100", "CapacityPercentage>80");
+    let profile = profile(&text);
+    assert_eq!((profile.size, profile.target_iops), (DatabaseSize::VolumePercent(80), None));
+}
+
+#[test]
+fn another_test_or_nonsense_is_refused_with_the_line() {
+    for (from, to, expected) in [
+        (
+            "<Type>Performance",
+            "<Type>SoftRecovery",
+            "line 6: Type SoftRecovery is not a performance test, which this command runs",
+        ),
+        ("<Type>Performance", "<Type>Perf", "line 6: Type 'Perf' is not known: use Performance or Stress"),
+        ("P0Y0M0DT2H0M0S", "2h", "line 9: Duration '2h' is not understood: write for example PT2H0M0S"),
+        ("<ThreadCount>6", "<ThreadCount>six", "line 53: ThreadCount 'six' is not a number in its range"),
+        ("<ThreadCount>6", "<ThreadCount>-6", "line 53: ThreadCount '-6' is not a number in its range"),
+        ("Source>Open", "Source>Restore", "line 56: DatabaseSource 'Restore' is not known: use New or Open"),
+        (
+            "DeleteOps=\"20\"",
+            "DeleteOps=\"70\"",
+            "line 23: OperationMix: the shares are 115 percent: at most 100 go",
+        ),
+        ("DeleteOps=\"20\"", "", "line 23: OperationMix has no DeleteOps"),
+        (
+            "<VerifyChecksum>true",
+            "<VerifyChecksum>yes",
+            "line 11: VerifyChecksum 'yes' is neither true nor false",
+        ),
+        (
+            "<CircularLog>1</CircularLog>",
+            "<CircularLog>1</CircularLog><CircularLog>0</CircularLog>",
+            "line 100: CircularLog is given twice",
+        ),
+    ] {
+        assert_eq!(mistakes(&changed(from, to), &elsewhere()), expected);
+    }
+}
+
+#[test]
+fn unknown_elements_are_named_but_never_flood() {
+    let strangers: String = (0..1000).map(|n| format!("<Stranger{n}>1</Stranger{n}>")).collect();
+    let notes = read(&changed("<CircularLog>1", &format!("{strangers}<CircularLog>1"))).notes;
+    assert!(notes.iter().any(|note| note.contains("ignored   Stranger0 1") && note.ends_with("not known")));
+    assert!(notes.iter().any(|note| note.contains("980 more")));
+    assert!(notes.len() < 100);
+}
+
+#[test]
+fn hostile_xml_is_refused() {
+    let bomb = "<?xml version=\"1.0\"?><!DOCTYPE c [<!ENTITY a \"x\"><!ENTITY b \"&a;&a;&a;&a;\">]><configuration>&b;</configuration>";
+    let external =
+        "<!DOCTYPE c [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><configuration>&a;</configuration>";
+    let deep = format!("<configuration>{}", "<a>".repeat(300_000));
+    let balanced =
+        format!("<configuration>{}{}</configuration>", "<a>".repeat(40_000), "</a>".repeat(40_000));
+    let wide = format!("<configuration>{}</configuration>", "<a/>".repeat(200_000));
+    let attributes: String = (0..50_000).map(|n| format!(" a{n}='1'")).collect();
+    let attributes = format!("<configuration{attributes}/>");
+    let cut = &FIXTURE[..2000];
+    for text in [
+        bomb,
+        external,
+        &deep,
+        &balanced,
+        &wide,
+        &attributes,
+        cut,
+        "<",
+        "<a>",
+        "<configuration/>",
+        "<!-- -->",
+        "<\u{1b}[2J>",
+    ] {
+        let text = mistakes(text, &elsewhere());
+        assert!(text.starts_with("line ") && text.contains("JetstressConfig.xml"), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+}
+
+#[test]
+fn any_bytes_between_the_tags_are_survived() {
+    for (number, _) in FIXTURE.char_indices().step_by(7) {
+        let mut broken = FIXTURE.to_string();
+        broken.replace_range(number..=number, if number % 2 == 0 { "9" } else { "<" });
+        if let Ok(configuration) = parse(&broken, &elsewhere()) {
+            let _ = elsewhere().over(configuration.options).resolve(1);
+        }
+    }
+    let huge = changed("<MailboxCount>2250", "<MailboxCount>18446744073709551615");
+    let mistakes =
+        elsewhere().over(Options { open: Some(false), ..read(&huge).options }).resolve(1).unwrap_err();
+    assert!(mistakes[0].to_string().contains("is more than a database can hold"), "{}", mistakes[0]);
+}
+
+#[test]
+fn durations_are_iso_8601() {
+    let seconds = |text: &str| iso_duration(text).map(|duration| duration.as_secs());
+    assert_eq!(seconds("P0Y0M0DT2H0M0S"), Some(7200));
+    assert_eq!(seconds("P0Y0M1DT0H0M0S"), Some(86400));
+    assert_eq!(seconds("PT90S"), Some(90));
+    assert_eq!(seconds("P2D"), Some(172_800));
+    for text in [
+        "", "P", "PT", "2H", "P1Y", "P1M", "PTH", "PT1.2.3S", "PT-1S", "PT1e300H", "PTinfS", "PT1X", "PT1",
+        "P1Dé",
+    ] {
+        assert_eq!(seconds(text), None, "{text}");
+    }
+}
