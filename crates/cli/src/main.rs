@@ -9,11 +9,13 @@ mod progress;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::commands::dump::Dump;
+use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::test_performance::TestPerformance;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, complain};
 
 /// Tests storage with a real ESE database engine.
 #[derive(Parser)]
@@ -31,6 +33,15 @@ enum Command {
     /// Load storage, measure, verify and judge
     #[command(subcommand)]
     Test(Test),
+    /// RAID: the numbers before the purchase
+    #[command(subcommand)]
+    Raid(Raid),
+}
+
+#[derive(Subcommand)]
+enum Raid {
+    /// Probability of data loss of an array over its life
+    Reliability(Box<RaidReliability>),
 }
 
 #[derive(Subcommand)]
@@ -43,6 +54,12 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
+            // A value that makes no sense gets one line; usage would hide it.
+            if error.kind() == ErrorKind::ValueValidation {
+                let text = error.render().to_string();
+                complain(text.lines().next().unwrap_or_default().trim_start_matches("error: "));
+                return Outcome::CouldNotRun.into();
+            }
             // Help and version are not mistakes.
             let _ = error.print();
             return if error.use_stderr() { Outcome::CouldNotRun.into() } else { ExitCode::SUCCESS };
@@ -51,6 +68,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Dump(command) => command.run(),
         Command::Test(Test::Performance(command)) => command.run(),
+        Command::Raid(Raid::Reliability(command)) => command.run(),
     };
     outcome.into()
 }

@@ -1,4 +1,5 @@
 //! One module per command.
 
 pub mod dump;
+pub mod raid_reliability;
 pub mod test_performance;

@@ -2,4 +2,5 @@
 
 mod bad_input;
 mod cell;
+mod raid_reliability;
 mod runs;

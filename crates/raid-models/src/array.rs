@@ -1,0 +1,229 @@
+//! RAID types, and arrays made of equal groups of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::Error;
+
+/// Largest group that is modelled, in drives.
+pub const MOST_GROUP_DRIVES: u32 = 100;
+
+/// Most groups of an array.
+pub const MOST_GROUPS: u32 = 1_000_000;
+
+/// How a group survives lost drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RaidType {
+    /// Mirrored pairs, striped.
+    Raid10,
+    /// One parity.
+    Raid5,
+    /// Two parities, P and Q.
+    Raid6,
+    /// Two parities, row and diagonal.
+    RaidDp,
+    /// Mirrors of three, striped.
+    Mirror3,
+    /// Three parities.
+    TripleParity,
+}
+
+impl RaidType {
+    /// Every type.
+    pub const ALL: [RaidType; 6] = [
+        RaidType::Raid10,
+        RaidType::Mirror3,
+        RaidType::Raid5,
+        RaidType::Raid6,
+        RaidType::RaidDp,
+        RaidType::TripleParity,
+    ];
+
+    const NAMES: &str = "raid10, raid5, raid6, raid-dp, mirror3, triple-parity";
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            RaidType::Raid10 => "raid10",
+            RaidType::Raid5 => "raid5",
+            RaidType::Raid6 => "raid6",
+            RaidType::RaidDp => "raid-dp",
+            RaidType::Mirror3 => "mirror3",
+            RaidType::TripleParity => "triple-parity",
+        }
+    }
+
+    /// Lost drives that every set of drives survives.
+    pub fn parities(self) -> u32 {
+        match self {
+            RaidType::Raid10 | RaidType::Raid5 => 1,
+            RaidType::Raid6 | RaidType::RaidDp | RaidType::Mirror3 => 2,
+            RaidType::TripleParity => 3,
+        }
+    }
+
+    /// Copies instead of parity.
+    pub fn is_mirror(self) -> bool {
+        matches!(self, RaidType::Raid10 | RaidType::Mirror3)
+    }
+
+    /// Disk operations for one small write: each copy once, or old data, old parities, new data, new parities.
+    pub fn write_cost(self) -> u32 {
+        if self.is_mirror() { 1 + self.parities() } else { 2 * (1 + self.parities()) }
+    }
+}
+
+impl fmt::Display for RaidType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for RaidType {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<RaidType, Error> {
+        let found = RaidType::ALL.into_iter().find(|raid| raid.name() == name);
+        found.ok_or_else(|| Error::Unknown { what: "RAID type", name: name.into(), choices: RaidType::NAMES })
+    }
+}
+
+crate::text::in_serde!(RaidType);
+
+/// Equal groups of drives; the array loses data when one of them does.
+///
+/// A group of mirrors with n data disks is a stripe over n mirror sets. What fails on its own is the [`Set`]: the
+/// mirror set, or the whole parity group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Array {
+    #[serde(rename = "type")]
+    raid: RaidType,
+    data_disks: u32,
+    groups: u32,
+}
+
+/// Drives that protect each other: n with data and m that may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Drives' worth of data: n.
+    pub data: u32,
+    /// Drives that may be lost: m.
+    pub parities: u32,
+}
+
+impl Set {
+    /// Drives of the set: N = n + m.
+    pub fn drives(self) -> u32 {
+        self.data + self.parities
+    }
+}
+
+impl Array {
+    /// `groups` groups with `data_disks` drives' worth of data each.
+    pub fn new(raid: RaidType, data_disks: u32, groups: u32) -> Result<Array, Error> {
+        let most = if raid.is_mirror() { MOST_GROUPS } else { MOST_GROUP_DRIVES - raid.parities() };
+        count("data disks of a group", data_disks, most)?;
+        count("groups", groups, MOST_GROUPS)?;
+        Ok(Array { raid, data_disks, groups })
+    }
+
+    /// The same array with other groups that together hold no less data.
+    pub fn regrouped(self, raid: RaidType, data_disks: u32) -> Result<Array, Error> {
+        let usable = self.usable_disks();
+        let groups = usable.div_ceil(u64::from(data_disks.max(1)));
+        Array::new(raid, data_disks, u32::try_from(groups).unwrap_or(u32::MAX))
+    }
+
+    /// RAID type of the groups.
+    pub fn raid(self) -> RaidType {
+        self.raid
+    }
+
+    /// Drives' worth of data in a group.
+    pub fn data_disks(self) -> u32 {
+        self.data_disks
+    }
+
+    /// Number of groups.
+    pub fn groups(self) -> u32 {
+        self.groups
+    }
+
+    /// What protects itself within a group.
+    pub fn set(self) -> Set {
+        let data = if self.raid.is_mirror() { 1 } else { self.data_disks };
+        Set { data, parities: self.raid.parities() }
+    }
+
+    /// Sets in a group: 1 with parity, the data disks with mirrors.
+    pub fn sets_per_group(self) -> u32 {
+        if self.raid.is_mirror() { self.data_disks } else { 1 }
+    }
+
+    /// Drives of one group.
+    pub fn group_drives(self) -> u64 {
+        u64::from(self.set().drives()) * u64::from(self.sets_per_group())
+    }
+
+    /// Drives of the array.
+    pub fn drives(self) -> u64 {
+        self.group_drives() * u64::from(self.groups)
+    }
+
+    /// Drives' worth of data of the array.
+    pub fn usable_disks(self) -> u64 {
+        u64::from(self.data_disks) * u64::from(self.groups)
+    }
+
+    /// Drives that hold copies or parity.
+    pub fn overhead_disks(self) -> u64 {
+        self.drives() - self.usable_disks()
+    }
+
+    /// Which drives a group is made of: `7+2`, or `7 x (1+1)`.
+    pub fn group_text(self) -> String {
+        let set = self.set();
+        match self.sets_per_group() {
+            1 => format!("{}+{}", set.data, set.parities),
+            sets => format!("{sets} x ({}+{})", set.data, set.parities),
+        }
+    }
+}
+
+fn count(what: &'static str, count: u32, most: u32) -> Result<(), Error> {
+    if (1..=most).contains(&count) {
+        return Ok(());
+    }
+    Err(Error::Count { what, count: count.into(), least: 1, most: most.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_are_counted_as_they_are_bought() {
+        let array = Array::new(RaidType::RaidDp, 7, 6).unwrap();
+        assert_eq!((array.drives(), array.overhead_disks(), array.usable_disks()), (54, 12, 42));
+        let mirrors = array.regrouped(RaidType::Raid10, 7).unwrap();
+        assert_eq!((mirrors.drives(), mirrors.sets_per_group(), mirrors.groups()), (84, 7, 6));
+        assert_eq!(array.regrouped(RaidType::Raid5, 4).unwrap().groups(), 11, "42 / 4 rounds up");
+        assert_eq!(mirrors.group_text(), "7 x (1+1)");
+    }
+
+    #[test]
+    fn impossible_arrays_are_refused() {
+        assert!(Array::new(RaidType::Raid5, 0, 1).is_err());
+        assert!(Array::new(RaidType::Raid5, 1, 0).is_err());
+        assert!(Array::new(RaidType::Raid5, 100, 1).is_err());
+        assert!(Array::new(RaidType::Raid10, 100, 1).is_ok());
+        assert!("raid7".parse::<RaidType>().is_err());
+    }
+
+    #[test]
+    fn small_writes_cost_two_four_and_six() {
+        let costs = RaidType::ALL.map(RaidType::write_cost);
+        assert_eq!(costs, [2, 3, 4, 6, 6, 8]);
+    }
+}

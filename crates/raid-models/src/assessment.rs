@@ -1,0 +1,161 @@
+//! The answer for one case.
+
+use serde::Serialize;
+
+use crate::approximation::{classical_loss, classical_mean_time_to_loss, closed_form_loss};
+use crate::array::MOST_GROUP_DRIVES;
+use crate::diagram::{Diagram, Symbol};
+use crate::question::Case;
+use crate::step::{Step, show};
+use crate::{Error, Fate, Model};
+
+/// Probabilities and times of one case, exact for its model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assessment {
+    /// One set: a parity group or a mirror set.
+    pub set: Fate,
+    /// One group.
+    pub group: Fate,
+    /// The array.
+    pub array: Fate,
+    /// Mean time to loss of a set in hours; `None` when nothing can be lost.
+    pub set_mean_time_to_loss: Option<f64>,
+    /// Probability of loss of a group by the general chain.
+    pub general_group_loss: f64,
+    /// The classical formula, to show how far off it is.
+    pub classical: Classical,
+    /// The closed form for a group.
+    pub closed_form_group_loss: Option<f64>,
+}
+
+/// What the formula without latent defects says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Classical {
+    /// Mean time to loss of a set in hours.
+    pub set_mean_time_to_loss_hours: Option<f64>,
+    /// Probability of loss of a group.
+    pub group_probability_of_loss: f64,
+}
+
+impl Assessment {
+    /// Solves the case.
+    pub fn new(case: &Case) -> Result<Assessment, Error> {
+        let (set, hours) = (case.array.set(), case.hours());
+        debug_assert!(set.drives() <= MOST_GROUP_DRIVES);
+        let chain = Diagram::new(case.model, set).chain(&case.rates)?;
+        let fate = chain.after(hours)?;
+        let sets = f64::from(case.array.sets_per_group());
+        let group = fate.of_all(sets);
+        let of_group = |loss: f64| Fate { loss, survival: 1.0 - loss }.of_all(sets).loss;
+        let general = match case.model {
+            Model::General(_) => group.loss,
+            _ => Model::general().fate(set, &case.rates, hours)?.of_all(sets).loss,
+        };
+        Ok(Assessment {
+            set: fate,
+            group,
+            array: fate.of_all(sets * f64::from(case.array.groups())),
+            set_mean_time_to_loss: chain.mean_time_to_loss(),
+            general_group_loss: general,
+            classical: Classical {
+                set_mean_time_to_loss_hours: classical_mean_time_to_loss(set, &case.rates),
+                group_probability_of_loss: of_group(classical_loss(set, &case.rates, hours)),
+            },
+            closed_form_group_loss: closed_form_loss(set, &case.rates, hours).map(of_group),
+        })
+    }
+
+    /// Mean time to the first loss of the array in hours: sets are independent, and the time of each is nearly
+    /// exponential because repairs are fast against losses.
+    pub fn array_mean_time_to_loss(&self, case: &Case) -> Option<f64> {
+        let sets = f64::from(case.array.sets_per_group()) * f64::from(case.array.groups());
+        self.set_mean_time_to_loss.map(|time| time / sets)
+    }
+
+    /// Groups out of 1,000 that lose data within the mission.
+    pub fn lossy_groups_per_1000(&self) -> f64 {
+        1000.0 * self.group.loss
+    }
+
+    /// How the numbers come about, line by line.
+    pub fn steps(&self, case: &Case) -> Vec<Step> {
+        let mut steps = case.steps.clone();
+        let (set, array) = (case.array.set(), case.array);
+        let diagram = Diagram::new(case.model, set);
+        for arrow in &diagram.arrows {
+            let Some(from) = diagram.states.get(arrow.from) else { continue };
+            let value = arrow.times * arrow.symbol.of(&case.rates);
+            let what = match arrow.symbol {
+                Symbol::Lo => "a drive fails",
+                Symbol::Ll => "a defect arises",
+                Symbol::Mo => "a drive is restored",
+                Symbol::Ms => "a defect is scrubbed",
+            };
+            steps.push(Step::new(
+                format!("{from} > {}", diagram.target(arrow)),
+                what,
+                format!("{} {}", arrow.times, arrow.symbol.name()),
+                format!("{} x {}", arrow.times, show(arrow.symbol.of(&case.rates))),
+                value,
+                "/h",
+            ));
+        }
+        let mut add = |symbol: &str, what: &str, formula: &str, numbers: String, value: f64, unit| {
+            steps.push(Step::new(symbol, what, formula, numbers, value, unit));
+        };
+        let (hours, sets, groups) = (case.hours(), array.sets_per_group(), array.groups());
+        add("T", "mission", "years x 8760 h", format!("{} x 8760", show(case.years)), hours, "h");
+        add(
+            "Fs",
+            &format!("loss of a set {}+{}", set.data, set.parities),
+            "entry (first state, LOSS) of exp(Q T)",
+            format!("model {}, T = {}", case.model, show(hours)),
+            self.set.loss,
+            "",
+        );
+        if sets > 1 {
+            let numbers = format!("-expm1({sets} x log1p(-{}))", show(self.set.loss));
+            add("Fg", "loss of a group", "1 - (1 - Fs)^sets", numbers, self.group.loss, "");
+        }
+        let numbers = format!("-expm1({groups} x log1p(-{}))", show(self.group.loss));
+        add("F", "loss of the array", "1 - (1 - Fg)^groups", numbers, self.array.loss, "");
+        if let Some(closed) = self.closed_form_group_loss {
+            let formula = if set.parities == 1 {
+                "1 - exp(-T n lo (a+b)/(1+a+b)), a = (n+1) ll/ms, b = (n+1) lo/mo"
+            } else {
+                "1 - exp(-T n lo (p4+p5)), p1 = 1/(1+a+b), p4 = (n+1)(lo a + ll b) p1/mo, p5 = (n+1) lo b p1/mo, a = (n+2) ll/ms, b = (n+2) lo/mo"
+            };
+            let (lo, ll) = (case.rates.failure.get(), case.rates.latent.get());
+            let drives = f64::from(set.drives());
+            let a = if ll == 0.0 { 0.0 } else { drives * ll / case.rates.scrub.get() };
+            let numbers = format!(
+                "n = {}, a = {}, b = {}",
+                set.data,
+                show(a),
+                show(drives * lo / case.rates.restore.get())
+            );
+            add("Fc", "loss of a group, pocket calculator", formula, numbers, closed, "");
+        }
+        if let Some(time) = self.classical.set_mean_time_to_loss_hours {
+            let product: Vec<String> =
+                (0..=set.parities).map(|lost| (set.drives() - lost).to_string()).collect();
+            let numbers = format!(
+                "{}^{} / ({}^{} x {})",
+                show(case.rates.restore.get()),
+                set.parities,
+                show(case.rates.failure.get()),
+                set.parities + 1,
+                product.join(" x ")
+            );
+            add(
+                "MTTDL",
+                "classical formula, without defects",
+                "mo^m / (lo^(m+1) N (N-1) ... (N-m))",
+                numbers,
+                time,
+                "h",
+            );
+        }
+        steps
+    }
+}

@@ -1,0 +1,279 @@
+//! A continuous-time Markov chain with one absorbing state, solved without a subtraction.
+//!
+//! State 0 is where every mission starts; loss is absorbing and kept apart. Two questions are answered:
+//!
+//! * [`Chain::after`]: the probability of loss within a time. exp(Qt) is built by scaling and squaring of the
+//!   non-negative matrix U = I + Q/L, with L twice the largest exit rate: exp(Qh) = e^(-Lh) sum (Lh)^k U^k / k! for a
+//!   step h with Lh <= 1/2, then squared until t is reached, each row divided by its sum so that rounding cannot
+//!   build up. Every operation adds, multiplies or divides non-negative numbers, so each entry keeps its *relative*
+//!   precision however small it is: 1e-15, and 1e-30, have as many correct digits as 0.1. The probability of loss is
+//!   read from its own column; 1 - survival would keep one digit of 1e-15.
+//! * [`Chain::mean_time_to_loss`]: states are eliminated one after the other after Grassmann, Taksar and Heyman
+//!   (1985), where each diagonal element is the sum of what leaves the state instead of a difference.
+//!
+//! Left out: several absorbing states, rates that depend on time (see `simulation` for those).
+
+use crate::Error;
+
+/// Terms of the series for one step; with Lh <= 1/2 the first one left out is below 1e-25 of the sum.
+const TERMS: u32 = 18;
+
+/// Squarings that no real question needs: 2^64 steps.
+const MOST_SQUARINGS: u32 = 64;
+
+/// Most states that are solved; a matrix of them has a few megabytes.
+pub const MOST_STATES: usize = 600;
+
+/// Transitions between numbered states and to loss, with their rates per hour.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Per state: target and rate.
+    moves: Vec<Vec<(usize, f64)>>,
+    /// Per state: rate of loss.
+    loss: Vec<f64>,
+}
+
+/// Probabilities at the end of a mission; both are kept because each is exact where the other is near 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fate {
+    /// Probability of loss.
+    pub loss: f64,
+    /// Probability of no loss.
+    pub survival: f64,
+}
+
+impl Fate {
+    /// The fate of `count` independent things that all have to survive.
+    ///
+    /// 1 - (1 - F)^count as -expm1(count ln(1 - F)), with the logarithm taken from whichever of F and R is small.
+    pub fn of_all(self, count: f64) -> Fate {
+        let log = if self.loss < 0.5 { (-self.loss).ln_1p() } else { self.survival.ln() };
+        Fate { loss: -(count * log).exp_m1(), survival: (count * log).exp() }
+    }
+}
+
+impl Chain {
+    /// A chain of `states` states without transitions.
+    pub fn new(states: usize) -> Result<Chain, Error> {
+        if states == 0 || states > MOST_STATES {
+            let count = states as u64;
+            return Err(Error::Count {
+                what: "states of the model",
+                count,
+                least: 1,
+                most: MOST_STATES as u64,
+            });
+        }
+        Ok(Chain { moves: vec![Vec::new(); states], loss: vec![0.0; states] })
+    }
+
+    /// Adds a transition between two states.
+    pub fn add(&mut self, from: usize, to: usize, rate: f64) {
+        debug_assert!(from != to && rate >= 0.0 && to < self.moves.len());
+        if rate > 0.0 {
+            self.moves[from].push((to, rate));
+        }
+    }
+
+    /// Adds a transition to loss.
+    pub fn add_loss(&mut self, from: usize, rate: f64) {
+        self.loss[from] += rate;
+    }
+
+    fn exit_rate(&self, state: usize) -> f64 {
+        self.moves[state].iter().map(|&(_, rate)| rate).sum::<f64>() + self.loss[state]
+    }
+
+    /// The fate after `hours`.
+    pub fn after(&self, hours: f64) -> Result<Fate, Error> {
+        let states = self.moves.len();
+        let fastest = (0..states).map(|state| self.exit_rate(state)).fold(0.0, f64::max);
+        let rate = 2.0 * fastest;
+        if rate * hours == 0.0 {
+            return Ok(Fate { loss: 0.0, survival: 1.0 });
+        }
+        let squarings = (rate * hours * 2.0).log2().ceil().max(0.0);
+        if squarings > f64::from(MOST_SQUARINGS) {
+            return Err(Error::NotFinite(format!("{fastest:e} events per hour for {hours} h")));
+        }
+        let step = rate * hours / squarings.exp2();
+        let mut power = self.step(rate, step);
+        for _ in 0..squarings as u32 {
+            power = power.squared();
+        }
+        let width = states + 1;
+        let start = &power.cells[..width];
+        Ok(Fate { loss: start[states], survival: start[..states].iter().sum() })
+    }
+
+    /// exp(Qh) for a short step, rate * h = `step`, by Horner's rule on the series in U.
+    fn step(&self, rate: f64, step: f64) -> Matrix {
+        let states = self.moves.len();
+        let width = states + 1;
+        let mut sum = Matrix::identity(width);
+        for term in (1..=TERMS).rev() {
+            // sum = I + (step / term) U sum
+            let mut next = Matrix::identity(width);
+            let factor = step / f64::from(term);
+            for state in 0..width {
+                let row = &mut next.cells[state * width..][..width];
+                let mut take = |from: usize, share: f64| {
+                    let source = &sum.cells[from * width..][..width];
+                    for (cell, value) in row.iter_mut().zip(source) {
+                        *cell += factor * share * value;
+                    }
+                };
+                if state == states {
+                    take(states, 1.0);
+                    continue;
+                }
+                // At least a half by the choice of the rate, so this is no cancellation.
+                take(state, 1.0 - self.exit_rate(state) / rate);
+                for &(to, speed) in &self.moves[state] {
+                    take(to, speed / rate);
+                }
+                take(states, self.loss[state] / rate);
+            }
+            sum = next;
+        }
+        // The factor e^(-step) is what makes the rows sum to one.
+        sum.normalize();
+        sum
+    }
+
+    /// Mean time from state 0 to loss in hours; `None` when loss cannot be reached for sure.
+    pub fn mean_time_to_loss(&self) -> Option<f64> {
+        let states = self.moves.len();
+        let mut rates = vec![0.0; states * states];
+        for (from, moves) in self.moves.iter().enumerate() {
+            for &(to, rate) in moves {
+                rates[from * states + to] += rate;
+            }
+        }
+        let (mut loss, mut time) = (self.loss.clone(), vec![1.0; states]);
+        // Whoever visits `last` stays there for time/exit on the way to a state that is left.
+        for last in (1..states).rev() {
+            let exit = rates[last * states..][..last].iter().sum::<f64>() + loss[last];
+            for from in 0..last {
+                let into = rates[from * states + last];
+                if into == 0.0 {
+                    continue;
+                }
+                if exit == 0.0 {
+                    return None;
+                }
+                let visits = into / exit;
+                for to in (0..last).filter(|&to| to != from) {
+                    rates[from * states + to] += visits * rates[last * states + to];
+                }
+                loss[from] += visits * loss[last];
+                time[from] += visits * time[last];
+            }
+        }
+        (loss[0] > 0.0).then(|| time[0] / loss[0])
+    }
+}
+
+/// A square matrix of non-negative numbers, row by row.
+struct Matrix {
+    width: usize,
+    cells: Vec<f64>,
+}
+
+impl Matrix {
+    fn identity(width: usize) -> Matrix {
+        let mut cells = vec![0.0; width * width];
+        cells.iter_mut().step_by(width + 1).for_each(|cell| *cell = 1.0);
+        Matrix { width, cells }
+    }
+
+    fn squared(&self) -> Matrix {
+        let width = self.width;
+        let mut product = Matrix { width, cells: vec![0.0; width * width] };
+        for (row, target) in self.cells.chunks_exact(width).zip(product.cells.chunks_exact_mut(width)) {
+            for (&share, source) in row.iter().zip(self.cells.chunks_exact(width)) {
+                if share == 0.0 {
+                    continue;
+                }
+                for (cell, value) in target.iter_mut().zip(source) {
+                    *cell += share * value;
+                }
+            }
+        }
+        product.normalize();
+        product
+    }
+
+    fn normalize(&mut self) {
+        for row in self.cells.chunks_exact_mut(self.width) {
+            let sum: f64 = row.iter().sum();
+            row.iter_mut().for_each(|cell| *cell /= sum);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(value: f64, expected: f64, tolerance: f64) {
+        assert!((value / expected - 1.0).abs() < tolerance, "{value:e} is not {expected:e}");
+    }
+
+    #[test]
+    fn one_step_is_the_exponential_law() {
+        for (rate, hours) in [(1e-3, 1000.0), (1e-12, 1e-3), (2.0, 1e-9), (1e-18, 1.0)] {
+            let mut chain = Chain::new(1).unwrap();
+            chain.add_loss(0, rate);
+            let fate = chain.after(hours).unwrap();
+            close(fate.loss, -(-rate * hours).exp_m1(), 1e-14);
+            close(fate.survival, (-rate * hours).exp(), 1e-14);
+            close(chain.mean_time_to_loss().unwrap(), 1.0 / rate, 1e-15);
+        }
+    }
+
+    #[test]
+    fn a_row_of_equal_steps_is_the_erlang_law_down_to_1e_minus_30() {
+        // Four steps of rate r: F = sum over k >= 4 of e^-x x^k / k!, all terms positive.
+        for x in [1e-7, 1e-4, 0.3, 5.0] {
+            let mut chain = Chain::new(4).unwrap();
+            (0..3).for_each(|state| chain.add(state, state + 1, x / 10.0));
+            chain.add_loss(3, x / 10.0);
+            let mut term: f64 = x * x * x * x / 24.0;
+            let mut sum = 0.0;
+            for k in 5..200 {
+                sum += term;
+                term *= x / f64::from(k);
+            }
+            close(chain.after(10.0).unwrap().loss, sum * (-x).exp(), 1e-13);
+            close(chain.mean_time_to_loss().unwrap(), 4.0 / (x / 10.0), 1e-14);
+        }
+    }
+
+    #[test]
+    fn stiff_chains_keep_their_digits() {
+        // Down and up fast, lost rarely: 2e12 transitions in the mission.
+        let mut chain = Chain::new(2).unwrap();
+        chain.add(0, 1, 1e6);
+        chain.add(1, 0, 1e6);
+        chain.add_loss(1, 2e-12);
+        close(chain.after(1e6).unwrap().loss, 1e-6, 1e-6);
+        close(chain.mean_time_to_loss().unwrap(), 1e12, 1e-6);
+    }
+
+    #[test]
+    fn what_cannot_be_lost_is_not() {
+        let mut chain = Chain::new(3).unwrap();
+        chain.add(0, 1, 1.0);
+        assert_eq!(chain.after(10.0).unwrap().loss, 0.0);
+        assert_eq!(chain.mean_time_to_loss(), None);
+    }
+
+    #[test]
+    fn aggregates_lose_no_digits() {
+        let fate = Fate { loss: 1e-18, survival: 1.0 };
+        close(fate.of_all(1000.0).loss, 1e-15, 1e-12);
+        let fate = Fate { loss: 1.0, survival: 1e-18 };
+        close(fate.of_all(2.0).survival, 1e-36, 1e-12);
+    }
+}

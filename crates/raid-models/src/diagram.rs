@@ -1,0 +1,237 @@
+//! The state diagrams: which events lead a set of drives from whole to lost.
+//!
+//! All of them share the rule that a defect that is *there* when the last redundancy goes is a loss, while a defect
+//! that arises after that is not. The diagrams of the paper (A, B) forget how many drives are defective; the general
+//! one counts them: state (f, k) has f failed drives and k others with a defect.
+//!
+//! ```text
+//! A (n+1)                               B1, B2 (n+2)
+//! good -(n+1)ll-> defect -n lo-> LOSS   good -(n+2)ll-> defect -(n+1)lo-> defect+failed -n lo-> LOSS
+//!      -(n+1)lo-> failed -n lo-> LOSS        -(n+2)lo-> failed -(n+1)ll-> defect+failed
+//! defect -ms-> good                                     failed -(n+1)lo-> failed twice   -n lo-> LOSS
+//! failed -mo-> good                     defect -ms-> good, failed -mo-> good, failed twice -mo-> failed
+//!                                       defect+failed -mo-> good (B1) or defect (B2)
+//! ```
+
+use crate::array::Set;
+use crate::chain::Chain;
+use crate::model::{General, Model};
+use crate::{Error, Rates};
+
+/// One of the four rates, by the symbol that the formulas use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symbol {
+    /// Operational failure.
+    Lo,
+    /// Latent defect.
+    Ll,
+    /// Restore.
+    Mo,
+    /// Scrub.
+    Ms,
+}
+
+impl Symbol {
+    /// As in the formulas.
+    pub fn name(self) -> &'static str {
+        match self {
+            Symbol::Lo => "lo",
+            Symbol::Ll => "ll",
+            Symbol::Mo => "mo",
+            Symbol::Ms => "ms",
+        }
+    }
+
+    /// Its number.
+    pub fn of(self, rates: &Rates) -> f64 {
+        match self {
+            Symbol::Lo => rates.failure,
+            Symbol::Ll => rates.latent,
+            Symbol::Mo => rates.restore,
+            Symbol::Ms => rates.scrub,
+        }
+        .get()
+    }
+}
+
+/// A transition: `times` things that each happen at the rate `symbol`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrow {
+    /// State it leaves.
+    pub from: usize,
+    /// State it leads to; `None` is loss.
+    pub to: Option<usize>,
+    /// Number of drives it can happen to.
+    pub times: f64,
+    /// What happens.
+    pub symbol: Symbol,
+}
+
+/// States and arrows; the first state is the one without a fault.
+#[derive(Clone, Debug)]
+pub struct Diagram {
+    /// Names of the states.
+    pub states: Vec<String>,
+    /// What leads from one to the other.
+    pub arrows: Vec<Arrow>,
+}
+
+impl Diagram {
+    /// The diagram of a model for a set of drives.
+    pub fn new(model: Model, set: Set) -> Diagram {
+        match model {
+            Model::A => Diagram::one_parity(set),
+            Model::B1 | Model::B2 | Model::B3 | Model::BFit => Diagram::two_parities(model, set),
+            Model::General(options) => Diagram::general(set, options),
+        }
+    }
+
+    /// The diagram with numbers.
+    pub fn chain(&self, rates: &Rates) -> Result<Chain, Error> {
+        let mut chain = Chain::new(self.states.len())?;
+        for arrow in &self.arrows {
+            let rate = arrow.times * arrow.symbol.of(rates);
+            match arrow.to {
+                Some(to) => chain.add(arrow.from, to, rate),
+                None => chain.add_loss(arrow.from, rate),
+            }
+        }
+        Ok(chain)
+    }
+
+    /// Name of where an arrow leads.
+    pub fn target(&self, arrow: &Arrow) -> &str {
+        arrow.to.and_then(|to| self.states.get(to)).map_or("LOSS", String::as_str)
+    }
+
+    fn named(states: &[&str]) -> Diagram {
+        Diagram { states: states.iter().map(|&name| name.to_string()).collect(), arrows: Vec::new() }
+    }
+
+    fn add(&mut self, from: usize, to: Option<usize>, times: f64, symbol: Symbol) {
+        if times > 0.0 {
+            self.arrows.push(Arrow { from, to, times, symbol });
+        }
+    }
+
+    fn one_parity(set: Set) -> Diagram {
+        let [good, defect, failed] = [0, 1, 2];
+        let n = f64::from(set.data);
+        let mut diagram = Diagram::named(&["good", "defect", "failed"]);
+        diagram.add(good, Some(defect), n + 1.0, Symbol::Ll);
+        diagram.add(good, Some(failed), n + 1.0, Symbol::Lo);
+        diagram.add(defect, Some(good), 1.0, Symbol::Ms);
+        diagram.add(defect, None, n, Symbol::Lo);
+        diagram.add(failed, Some(good), 1.0, Symbol::Mo);
+        diagram.add(failed, None, n, Symbol::Lo);
+        diagram
+    }
+
+    fn two_parities(model: Model, set: Set) -> Diagram {
+        let [good, defect, failed, both, twice] = [0, 1, 2, 3, 4];
+        let n = f64::from(set.data);
+        let mut diagram = Diagram::named(&["good", "defect", "failed", "defect+failed", "failed twice"]);
+        diagram.add(good, Some(defect), n + 2.0, Symbol::Ll);
+        diagram.add(good, Some(failed), n + 2.0, Symbol::Lo);
+        diagram.add(defect, Some(good), 1.0, Symbol::Ms);
+        diagram.add(defect, Some(both), n + 1.0, Symbol::Lo);
+        diagram.add(failed, Some(good), 1.0, Symbol::Mo);
+        diagram.add(failed, Some(both), if model == Model::BFit { n - 1.0 } else { n + 1.0 }, Symbol::Ll);
+        diagram.add(failed, Some(twice), n + 1.0, Symbol::Lo);
+        let rebuilt = if matches!(model, Model::B1 | Model::BFit) { good } else { defect };
+        diagram.add(both, Some(rebuilt), 1.0, Symbol::Mo);
+        if model == Model::B3 {
+            diagram.add(both, Some(failed), 1.0, Symbol::Ms);
+        }
+        diagram.add(both, None, n, Symbol::Lo);
+        diagram.add(twice, Some(failed), if model == Model::BFit { 2.0 } else { 1.0 }, Symbol::Mo);
+        diagram.add(twice, None, n, Symbol::Lo);
+        diagram
+    }
+
+    fn general(set: Set, options: General) -> Diagram {
+        let (drives, parities) = (set.drives() as usize, set.parities as usize);
+        let mut diagram = Diagram { states: Vec::new(), arrows: Vec::new() };
+        // Row f has N - f + 1 states.
+        let state = |failed: usize, defective: usize| failed * (2 * drives + 3 - failed) / 2 + defective;
+        for failed in 0..=parities {
+            for defective in 0..=drives - failed {
+                diagram.states.push(format!("({failed},{defective})"));
+                let here = state(failed, defective);
+                let clean = drives - failed - defective;
+                if clean > 0 {
+                    diagram.add(here, Some(state(failed, defective + 1)), clean as f64, Symbol::Ll);
+                }
+                if defective > 0 && (failed == 0 || options.scrub_while_degraded) {
+                    diagram.add(here, Some(state(failed, defective - 1)), defective as f64, Symbol::Ms);
+                }
+                if failed > 0 {
+                    let left = if options.rebuild_cleans { 0 } else { defective };
+                    diagram.add(here, Some(state(failed - 1, left)), failed as f64, Symbol::Mo);
+                }
+                // The next failure hits a clean drive, or a defective one, whose defect goes with it.
+                for (hit, left) in [(clean, defective), (defective, defective.saturating_sub(1))] {
+                    let lost = failed + 1 + usize::from(left > 0) > parities;
+                    let to = (hit > 0 && !lost).then(|| state(failed + 1, left));
+                    diagram.add(here, to, hit as f64, Symbol::Lo);
+                }
+            }
+        }
+        diagram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_of_the_reference_for_seven_data_disks() {
+        let rates = Rates::published();
+        let diagram = Diagram::new(Model::B1, Set { data: 7, parities: 2 });
+        let rate = |from: &str, to: &str| -> f64 {
+            let found =
+                diagram.arrows.iter().find(|a| diagram.states[a.from] == from && diagram.target(a) == to);
+            found.map_or(0.0, |arrow| arrow.times * arrow.symbol.of(&rates))
+        };
+        for (from, to, expected) in [
+            ("good", "defect", 9.72e-4),
+            ("good", "failed", 1.952055e-5),
+            ("failed", "failed twice", 1.735160e-5),
+            ("failed", "defect+failed", 8.64e-4),
+            ("failed twice", "LOSS", 1.518265e-5),
+            ("defect+failed", "good", 8.333333e-2),
+            ("defect", "good", 5.952381e-3),
+        ] {
+            assert!((rate(from, to) / expected - 1.0).abs() < 1e-6, "{from} > {to}");
+        }
+        assert_eq!(rate("defect+failed", "defect"), 0.0);
+    }
+
+    #[test]
+    fn every_state_has_a_name_and_drives_are_neither_made_nor_lost() {
+        for (data, parities) in [(1, 1), (7, 1), (1, 2), (7, 2), (5, 3)] {
+            let set = Set { data, parities };
+            let diagram = Diagram::new(Model::general(), set);
+            for (state, name) in diagram.states.iter().enumerate() {
+                let out = |symbol| {
+                    diagram
+                        .arrows
+                        .iter()
+                        .filter(|a| a.from == state && a.symbol == symbol)
+                        .map(|a| a.times)
+                        .sum::<f64>()
+                };
+                let (failed, defective): (f64, f64) = {
+                    let (f, k) = name.trim_matches(['(', ')']).split_once(',').unwrap();
+                    (f.parse().unwrap(), k.parse().unwrap())
+                };
+                let drives = f64::from(set.drives());
+                assert_eq!(out(Symbol::Lo), drives - failed, "{name}");
+                assert_eq!(out(Symbol::Ll), drives - failed - defective, "{name}");
+                assert_eq!(out(Symbol::Ms), defective, "{name}");
+                assert_eq!(out(Symbol::Mo), failed, "{name}");
+            }
+        }
+    }
+}

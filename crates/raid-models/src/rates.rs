@@ -1,0 +1,48 @@
+//! The four rates that drive every model, and where they came from.
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::units::{AnnualFailure, Hours, PerHour};
+
+/// Rates of one drive, all exponential, per hour.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rates {
+    /// Operational failure: the drive is gone. Symbol lo.
+    pub failure: PerHour,
+    /// Latent defect: a place cannot be read, and nobody knows. Symbol ll.
+    pub latent: PerHour,
+    /// Restore of a failed drive: 1 / mean time until the group is whole again. Symbol mo.
+    pub restore: PerHour,
+    /// Discovery and repair of a latent defect: 1 / mean time. Never when nobody scrubs. Symbol ms.
+    pub scrub: PerHour,
+}
+
+impl Rates {
+    /// Annual failure rate of the published parameters.
+    pub const PUBLISHED_AFR: f64 = 0.019;
+    /// Latent defects per hour of the published parameters: 8e-14 errors per byte x 1.35e9 bytes per hour.
+    pub const PUBLISHED_LATENT: f64 = 1.08e-4;
+    /// Mean time to restore of the published parameters.
+    pub const PUBLISHED_RESTORE_HOURS: f64 = 12.0;
+    /// Mean time to discovery of the published parameters.
+    pub const PUBLISHED_SCRUB_HOURS: f64 = 168.0;
+
+    /// The published parameters (IBM NS3574, after Elerath and Pecht).
+    pub fn published() -> Rates {
+        let rates = || -> Result<Rates, Error> {
+            Ok(Rates {
+                failure: AnnualFailure::new(Rates::PUBLISHED_AFR)?.as_rate(),
+                latent: PerHour::new(Rates::PUBLISHED_LATENT)?,
+                restore: PerHour::once_per(Hours::new(Rates::PUBLISHED_RESTORE_HOURS)?)?,
+                scrub: PerHour::once_per(Hours::new(Rates::PUBLISHED_SCRUB_HOURS)?)?,
+            })
+        };
+        rates().expect("the published parameters are in range")
+    }
+
+    /// Refuses a group that is never restored: every model would say that all is lost.
+    pub fn check(self) -> Result<Rates, Error> {
+        if self.restore.get() > 0.0 { Ok(self) } else { Err(Error::Zero("the restore rate")) }
+    }
+}

@@ -1,0 +1,44 @@
+//! How often defects are looked for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Error;
+use crate::units::{Hours, PerHour};
+
+/// Mean time until a latent defect is found and repaired.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scrub {
+    /// Nobody looks.
+    Never,
+    /// After this time on average.
+    Mean(Hours),
+}
+
+impl Scrub {
+    /// The rate of the models.
+    pub fn rate(self) -> Result<PerHour, Error> {
+        match self {
+            Scrub::Never => Ok(PerHour::NEVER),
+            Scrub::Mean(time) => PerHour::once_per(time),
+        }
+    }
+}
+
+impl FromStr for Scrub {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Scrub, Error> {
+        if text.trim() == "never" { Ok(Scrub::Never) } else { text.parse().map(Scrub::Mean) }
+    }
+}
+
+impl fmt::Display for Scrub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scrub::Never => f.write_str("never"),
+            Scrub::Mean(time) => time.fmt(f),
+        }
+    }
+}
+
+crate::text::in_serde!(Scrub);

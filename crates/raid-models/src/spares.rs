@@ -1,0 +1,88 @@
+//! How long a failed drive waits for a spare.
+
+use crate::Error;
+use crate::units::{Hours, PerHour};
+
+/// Most spares that are reckoned with.
+pub const MOST_SPARES: u32 = 1000;
+
+/// Spares on the shelf, each ordered again when it is used.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Spares {
+    /// Spares when nothing has failed.
+    pub count: u32,
+    /// Time until an ordered drive is there.
+    pub delivery: Hours,
+}
+
+impl Spares {
+    /// Mean wait of a failed drive for a spare, in an array whose drives fail at `rate` together.
+    ///
+    /// With one order per failure, drives on order are Poisson with mean x = rate * delivery (Palm). Failures that wait
+    /// are those on order above the spares: E = sum over k > s of (k - s) P(k), and by Little's law each waits E / rate.
+    /// Without a spare that is the time of delivery.
+    pub fn mean_wait(self, rate: PerHour) -> Result<Hours, Error> {
+        if self.count > MOST_SPARES {
+            return Err(Error::Count {
+                what: "spares",
+                count: self.count.into(),
+                least: 0,
+                most: MOST_SPARES.into(),
+            });
+        }
+        let ordered = rate.get() * self.delivery.get();
+        if ordered == 0.0 {
+            return Hours::new(if self.count == 0 { self.delivery.get() } else { 0.0 });
+        }
+        if ordered > 1e5 {
+            return Err(Error::Combination(format!(
+                "{ordered:.0} drives would be on order at any time; look at the failure rate and the delivery time"
+            )));
+        }
+        // The sum from its largest term on; terms below it only matter when x > s, and then s terms are enough.
+        let spares = f64::from(self.count);
+        let mut log = -ordered;
+        let mut waiting = 0.0;
+        for k in 1..200_000u32 {
+            log += (ordered / f64::from(k)).ln();
+            let above = f64::from(k) - spares;
+            let term = above.max(0.0) * log.exp();
+            waiting += term;
+            if f64::from(k) > ordered && above > 0.0 && term <= waiting * 1e-17 {
+                break;
+            }
+        }
+        Hours::new(waiting / rate.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(count: u32, rate: f64) -> f64 {
+        let spares = Spares { count, delivery: "72h".parse().unwrap() };
+        spares.mean_wait(PerHour::new(rate).unwrap()).unwrap().get()
+    }
+
+    #[test]
+    fn without_spares_everybody_waits_for_the_delivery() {
+        assert!((wait(0, 1e-4) / 72.0 - 1.0).abs() < 1e-12);
+        assert!((wait(0, 10.0) / 72.0 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_spare_leaves_only_the_failures_in_its_absence() {
+        // x = 0.072: E = x - 1 + e^-x, by hand 0.00253; wait = E / rate.
+        let x: f64 = 0.072;
+        assert!((wait(1, 1e-3) / ((x - 1.0 + (-x).exp()) / 1e-3) - 1.0).abs() < 1e-10);
+    }
+
+    #[test]
+    fn more_spares_never_wait_longer() {
+        for rate in [1e-6, 1e-3, 0.05, 1.0] {
+            let waits: Vec<f64> = (0..20).map(|count| wait(count, rate)).collect();
+            assert!(waits.windows(2).all(|pair| pair[1] <= pair[0]), "{waits:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A line of a calculation that a reviewer can check by hand.
+
+use serde::Serialize;
+
+/// Symbol, formula, the formula with numbers, and the result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Symbol of the result.
+    pub symbol: String,
+    /// What it is.
+    pub what: String,
+    /// How it is found.
+    pub formula: String,
+    /// The formula with its numbers.
+    pub numbers: String,
+    /// The result.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+impl Step {
+    /// A line.
+    pub fn new(
+        symbol: impl Into<String>,
+        what: impl Into<String>,
+        formula: impl Into<String>,
+        numbers: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+    ) -> Step {
+        Step {
+            symbol: symbol.into(),
+            what: what.into(),
+            formula: formula.into(),
+            numbers: numbers.into(),
+            value,
+            unit,
+        }
+    }
+}
+
+/// Seven digits: plain where that is readable, as a power of ten elsewhere.
+pub fn show(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    if !(1e-3..1e7).contains(&size) {
+        let text = format!("{value:.6e}");
+        return match text.split_once('e') {
+            Some((digits, power)) if digits.contains('.') => {
+                format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
+            }
+            _ => text,
+        };
+    }
+    let decimals = (6 - size.log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_seven_digits_and_no_more() {
+        for (value, text) in [
+            (0.019, "0.019"),
+            (1.08e-4, "1.08e-4"),
+            (168.0, "168"),
+            (2.168949771689498e-6, "2.16895e-6"),
+            (0.08052445233594, "0.08052445"),
+            (1.35e9, "1.35e9"),
+            (0.0, "0"),
+            (9_999_999.6, "10000000"),
+            (-2.5, "-2.5"),
+        ] {
+            assert_eq!(show(value), text);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What has to hold for every set of rates.
+
+use proptest::prelude::*;
+use raid_models::diagram::Diagram;
+use raid_models::units::PerHour;
+use raid_models::{Model, Rates, Set};
+
+const HOURS: f64 = 43_800.0;
+
+/// Rates from far better to far worse than the published ones, as powers of ten.
+fn rates() -> impl Strategy<Value = Rates> {
+    let rate = |range: std::ops::Range<f64>| range.prop_map(|power| PerHour::new(10f64.powf(power)).unwrap());
+    (rate(-9.0..-4.0), rate(-8.0..-2.0), rate(-3.0..1.0), rate(-5.0..0.0))
+        .prop_map(|(failure, latent, restore, scrub)| Rates { failure, latent, restore, scrub })
+}
+
+fn models(parities: u32) -> &'static [Model] {
+    const GENERAL: Model =
+        Model::General(raid_models::General { rebuild_cleans: false, scrub_while_degraded: true });
+    match parities {
+        1 => &[Model::A, GENERAL],
+        2 => &[Model::B1, Model::B2, GENERAL],
+        _ => &[GENERAL],
+    }
+}
+
+fn loss(model: Model, data: u32, parities: u32, rates: &Rates) -> f64 {
+    model.fate(Set { data, parities }, rates, HOURS).unwrap().loss
+}
+
+/// Rounding may turn equality into a difference in the last digits.
+fn not_more(less: f64, more: f64) -> bool {
+    less <= more * (1.0 + 1e-9)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn more_redundancy_never_raises_the_loss(rates in rates(), data in 1u32..12) {
+        for (fewer, more) in [(1, 2), (2, 3)] {
+            let (fewer, more) = (loss(Model::general(), data, fewer, &rates), loss(Model::general(), data, more, &rates));
+            prop_assert!(not_more(more, fewer), "{more:e} {fewer:e}");
+        }
+        prop_assert!(not_more(loss(Model::B1, data, 2, &rates), loss(Model::A, data, 1, &rates)));
+    }
+
+    #[test]
+    fn more_data_disks_never_lower_the_loss(rates in rates(), data in 1u32..12, parities in 1u32..4) {
+        for &model in models(parities) {
+            prop_assert!(not_more(loss(model, data, parities, &rates), loss(model, data + 1, parities, &rates)), "{}", model);
+        }
+    }
+
+    #[test]
+    fn the_loss_is_monotone_in_each_rate(rates in rates(), data in 1u32..10, parities in 1u32..4, factor in 1.01f64..10.0) {
+        let times = |rate: PerHour| PerHour::new(rate.get() * factor).unwrap();
+        for &model in models(parities) {
+            let base = loss(model, data, parities, &rates);
+            let changed = |rates: Rates| loss(model, data, parities, &rates);
+            prop_assert!(not_more(base, changed(Rates { failure: times(rates.failure), ..rates })), "{} failure", model);
+            prop_assert!(not_more(base, changed(Rates { latent: times(rates.latent), ..rates })), "{} latent", model);
+            prop_assert!(not_more(changed(Rates { restore: times(rates.restore), ..rates }), base), "{} restore", model);
+            prop_assert!(not_more(changed(Rates { scrub: times(rates.scrub), ..rates }), base), "{} scrub", model);
+        }
+    }
+
+    #[test]
+    fn the_loss_grows_with_time_and_agrees_with_survival(rates in rates(), data in 1u32..10, parities in 1u32..4) {
+        for &model in models(parities) {
+            let chain = Diagram::new(model, Set { data, parities }).chain(&rates).unwrap();
+            let (half, whole) = (chain.after(HOURS / 2.0).unwrap(), chain.after(HOURS).unwrap());
+            prop_assert!(not_more(half.loss, whole.loss));
+            prop_assert!((whole.loss + whole.survival - 1.0).abs() < 1e-12);
+            prop_assert!((0.0..=1.0).contains(&whole.loss));
+        }
+    }
+
+    #[test]
+    fn when_losses_are_rare_they_follow_the_mean_time(rates in rates(), data in 1u32..10, parities in 1u32..4) {
+        // Long after the start and long before the mean time to loss, the probability is a straight line.
+        for &model in models(parities) {
+            let chain = Diagram::new(model, Set { data, parities }).chain(&rates).unwrap();
+            let mean = chain.mean_time_to_loss().unwrap();
+            let line = (chain.after(1e7).unwrap().loss - chain.after(5e6).unwrap().loss) / 5e6;
+            if mean > 1e12 {
+                prop_assert!((line * mean - 1.0).abs() < 1e-4, "{} {}", line * mean, mean);
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The models against published figures and against each other.
+
+mod digits;
+mod laws;
+mod published;
