@@ -9,12 +9,14 @@ use ese_format::catalog::{CATALOG, CATALOG_SHADOW, CatalogRow, TableSchema, asse
 use ese_format::page::NodeFlags;
 
 use crate::Result;
-use crate::database::Database;
+use crate::database::{Database, PageSet};
 use crate::output::{Output, Problem};
 use crate::walk::{Step, Walk};
 
 const CATALOG_ROOT: u32 = 4;
 const SHADOW_ROOT: u32 = 24;
+/// More rows than this no table has: 65536 columns, and some indexes.
+const MAX_ROWS: usize = 1 << 17;
 /// Tree of the database root.
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
@@ -35,7 +37,8 @@ impl<'d, 's> Catalog<'d, 's> {
         let first = Catalog { database, root: CATALOG_ROOT, tree: CATALOG };
         let shadow = Catalog { database, root: SHADOW_ROOT, tree: CATALOG_SHADOW };
         let lost = |catalog: &Catalog<'_, '_>| {
-            let walk = Walk::new(database, catalog.root, Some(catalog.tree));
+            let mut visited = PageSet::new(database.pages);
+            let walk = Walk::new(database, catalog.root, Some(catalog.tree), &mut visited);
             walk.filter(|step| matches!(step, Step::Problem(_))).count()
         };
         let damage = lost(&first);
@@ -49,14 +52,15 @@ impl<'d, 's> Catalog<'d, 's> {
 
     /// Gets the data of every row; what cannot be read goes to the output.
     pub(crate) fn each_row(&self, output: &mut Output<'_>, visit: VisitRow<'_>) -> Result<()> {
-        for step in Walk::new(self.database, self.root, Some(self.tree)) {
+        let mut visited = PageSet::new(self.database.pages);
+        for step in Walk::new(self.database, self.root, Some(self.tree), &mut visited) {
             let visited = match step {
                 Step::Page(visited) => visited,
                 Step::Problem(problem) => {
                     output.problem(problem)?;
                     continue;
                 }
-                Step::Leaf(_) => continue,
+                Step::Leaf => continue,
             };
             let page = visited.image.page();
             if !page.is_leaf() {
@@ -100,6 +104,12 @@ impl<'d, 's> Catalog<'d, 's> {
             };
             if rows.first().is_some_and(|first| first.table != row.table) {
                 assemble(rows.drain(..)).into_iter().try_for_each(|table| visit(table, output))?;
+            }
+            match rows.len() {
+                MAX_ROWS => output
+                    .page_problem(page, "more rows of one table than there can be; they are left out")?,
+                more if more > MAX_ROWS => return Ok(()),
+                _ => {}
             }
             rows.push(row);
             Ok(())

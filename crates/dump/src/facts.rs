@@ -195,6 +195,8 @@ impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fact::None => f.write_str("-"),
+            // No dbtime, or no version.
+            Fact::Number(u64::MAX) => f.write_str("all-ones"),
             Fact::Number(number) => write!(f, "{number}"),
             Fact::Signed(number) => write!(f, "{number}"),
             Fact::Generation(0) => f.write_str("0"),

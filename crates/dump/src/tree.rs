@@ -7,7 +7,7 @@ use ese_format::page::{Node, NodeFlags};
 use serde::Serialize;
 
 use crate::catalog::Catalog;
-use crate::database::Database;
+use crate::database::{Database, PageSet};
 use crate::facts::{hex, short_key};
 use crate::output::Output;
 use crate::page::{NodeDump, nodes, role};
@@ -154,7 +154,8 @@ pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &m
         }
     };
     let mut summary = TreeSummary { root, name, ..TreeSummary::default() };
-    for step in Walk::new(&database, root, tree) {
+    let mut visited = PageSet::new(database.pages);
+    for step in Walk::new(&database, root, tree, &mut visited) {
         match step {
             Step::Page(visited) => {
                 let page = TreePage::new(&visited, details);
@@ -162,7 +163,7 @@ pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &m
                 output.item(&page)?;
             }
             Step::Problem(problem) => output.problem(problem)?,
-            Step::Leaf(_) => {}
+            Step::Leaf => {}
         }
     }
     Ok(output.item(&summary)?)

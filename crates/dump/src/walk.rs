@@ -1,7 +1,8 @@
 //! The pages of a tree, parents before children, from left to right.
 //!
 //! Invariants: a page is entered at most once, and no deeper than [`MAX_LEVEL`], so that a walk ends whatever the
-//! links say; memory is a bit for every page of the file and the way down.
+//! links say; memory is a bit for every page of the file and the way down. Walks that share the set of pages they have
+//! entered cannot do the same work twice either.
 
 use ese_format::TreeId;
 use ese_format::page::{Page, PageFlags};
@@ -25,8 +26,8 @@ pub(crate) struct Visited {
 /// What a walk gives.
 pub(crate) enum Step {
     Page(Visited),
-    /// A leaf of which only the number is known, since leaves are not read.
-    Leaf(u32),
+    /// A leaf, which is not read.
+    Leaf,
     Problem(Problem),
 }
 
@@ -45,17 +46,22 @@ pub(crate) struct Walk<'d, 's> {
     /// All pages have to carry this id.
     tree: Option<TreeId>,
     leaves: bool,
-    visited: PageSet,
+    visited: &'d mut PageSet,
     stack: Vec<Pending>,
     problems: Vec<Problem>,
 }
 
 impl<'d, 's> Walk<'d, 's> {
-    /// From `root` on. Without `tree`, the root tells to which tree the pages have to belong.
-    pub(crate) fn new(database: &'d Database<'s>, root: u32, tree: Option<TreeId>) -> Walk<'d, 's> {
+    /// From `root` on, to pages that are not in `visited` yet. Without `tree`, the root tells to which tree the pages
+    /// have to belong.
+    pub(crate) fn new(
+        database: &'d Database<'s>,
+        root: u32,
+        tree: Option<TreeId>,
+        visited: &'d mut PageSet,
+    ) -> Walk<'d, 's> {
         let first = Pending { page: root, level: 0, parent: None, separator: Vec::new(), leaf: false };
-        let (visited, stack) = (PageSet::new(database.pages), vec![first]);
-        Walk { database, tree, leaves: true, visited, stack, problems: Vec::new() }
+        Walk { database, tree, leaves: true, visited, stack: vec![first], problems: Vec::new() }
     }
 
     /// Leaves below the root are named, but not read.
@@ -71,11 +77,16 @@ impl<'d, 's> Walk<'d, 's> {
         if level > MAX_LEVEL {
             return problem(format!("the tree is deeper than {MAX_LEVEL} levels here; it is not followed"));
         }
-        if number <= self.database.pages && !self.visited.insert(number) {
-            return problem(format!("it occurs a second time in the tree{from}; it is not followed again"));
+        if number > self.database.pages {
+            return problem(format!(
+                "it lies beyond the end of the file{from}; what it holds is missing here"
+            ));
+        }
+        if !self.visited.insert(number) {
+            return problem(format!("it is part of a tree already{from}; it is not followed again"));
         }
         if leaf && !self.leaves {
-            return Step::Leaf(number);
+            return Step::Leaf;
         }
         let image = self.database.page(number);
         if !image.state.is_good() {

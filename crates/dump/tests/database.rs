@@ -5,6 +5,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use dump::{SchemaOptions, TreeChoice};
+use ese_format::PageSize;
+use ese_format::compression::{MAX_INTRINSIC, decompress};
+use ese_format::record::{Column, ColumnType, ColumnValue, Record};
 use serde_json::Value;
 
 use crate::common::{corpus_file, dump, items, manifest};
@@ -175,11 +178,70 @@ fn the_catalog_is_what_windows_says_it_is() {
         let shown = ours["columns"].as_object().unwrap().len();
         assert_eq!(shown, theirs.values().filter(|cell| !cell.is_empty()).count(), "{ours:#}");
     }
-    // The rows of the other tables, one node each, in the same order.
-    for (table, rows) in &windows {
+    assert_eq!(theirs.len(), 77);
+    // The rows of the other tables, from the nodes of their trees.
+    let (output, _) =
+        dump(&bytes, |source, output| dump::dump_schema(source, &SchemaOptions::default(), output));
+    let schema = items(&output);
+    for (table, rows) in windows.iter().filter(|(table, _)| *table != "MSysObjects") {
         let choice = TreeChoice::Table(table.clone());
-        let (output, _) = dump(&bytes, |source, output| dump::dump_tree(source, &choice, false, output));
-        assert_eq!(number(&items(&output).pop().unwrap()["records"]), rows.len() as u64, "{table}");
+        let (output, _) = dump(&bytes, |source, output| dump::dump_tree(source, &choice, true, output));
+        let pages = items(&output);
+        let nodes: Vec<&Value> = pages.iter().filter_map(|page| page["nodes"].as_array()).flatten().collect();
+        assert_eq!(nodes.len(), rows.len(), "{table}");
+        let columns =
+            schema.iter().find(|item| item["name"] == **table).unwrap()["columns"].as_array().unwrap();
+        for (node, row) in nodes.iter().zip(rows) {
+            let data = unhex(node["data"].as_str().unwrap());
+            for column in columns {
+                let wanted = &row[column["name"].as_str().unwrap()];
+                assert_eq!(cell(column, &data), *wanted, "{table}: {column}");
+            }
+        }
+    }
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.chars().map(|digit| digit.to_digit(16).unwrap() as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// The value of a column in a record, as the program that made the dump writes it.
+fn cell(column: &Value, record: &[u8]) -> String {
+    let number = |name: &str| column[name].as_u64().unwrap_or(0) as u32;
+    let kind = ColumnType::from_code(number("type_code")).unwrap();
+    let mut schema = Column::new(number("id") as u16, "", kind, number("size"));
+    schema.record_offset = number("offset") as u16;
+    let default = column["default"].as_str().map(unhex);
+    let bytes = match Record::new(record, PageSize::KIB_8).get(&schema).unwrap() {
+        ColumnValue::Bytes(bytes) => bytes.to_vec(),
+        ColumnValue::Compressed(bytes) => decompress(bytes, MAX_INTRINSIC).unwrap(),
+        ColumnValue::Absent => match default {
+            Some(default) => default,
+            None => return String::new(),
+        },
+        ColumnValue::Null => return String::new(),
+        other => panic!("{other:?}"),
+    };
+    let shown = |count: usize| -> Vec<String> {
+        bytes.iter().take(count).map(|byte| format!("{byte:02x}")).collect()
+    };
+    match kind {
+        ColumnType::Bit => if bytes[0] == 0 { "0" } else { "-1" }.to_owned(),
+        ColumnType::UnsignedByte => bytes[0].to_string(),
+        ColumnType::UnsignedShort => u16::from_le_bytes(bytes[..].try_into().unwrap()).to_string(),
+        ColumnType::Text => String::from_utf8(bytes).unwrap(),
+        ColumnType::Short => i16::from_le_bytes(bytes[..].try_into().unwrap()).to_string(),
+        ColumnType::Long => i32::from_le_bytes(bytes[..].try_into().unwrap()).to_string(),
+        ColumnType::Binary => bytes.iter().map(|byte| format!("{byte:x}")).collect::<Vec<_>>().join(" "),
+        ColumnType::LongBinary => format!("{} bytes: {} ...", bytes.len(), shown(16).join(" ")),
+        ColumnType::LongText if number("code_page") == 1200 => {
+            let units: Vec<u16> =
+                bytes.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+            String::from_utf16(&units).unwrap().trim_end_matches('\0').to_owned()
+        }
+        ColumnType::LongText => String::from_utf8(bytes).unwrap().trim_end_matches('\0').to_owned(),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -18,48 +18,35 @@ pub(super) struct TreeExtents {
     pub(super) available: Vec<(u32, u32)>,
 }
 
-/// Gets the root of each space tree, whose pages are used too.
-type ClaimSpace<'c> = &'c mut dyn FnMut(u32, &mut Output<'_>) -> Result<()>;
-
-/// Reads space header and space trees of the tree at `root`.
+/// Reads space header and space trees of a tree; the pages of the space trees are used, too.
 pub(super) fn read_extents(
     database: &Database<'_>,
-    root: u32,
-    tree: TreeId,
-    claim: ClaimSpace<'_>,
+    entry: &TreeEntry,
+    used: &mut PageSet,
     output: &mut Output<'_>,
 ) -> Result<TreeExtents> {
     let mut extents = TreeExtents::default();
-    let image = database.page(root);
+    let image = database.page(entry.root);
     // The walk of the tree told of a root that cannot be used.
-    if !image.state.is_good() || image.page().tree() != tree {
+    if !image.state.is_good() || image.page().tree() != entry.tree {
         return Ok(extents);
     }
     let header = match SpaceHeader::decode(image.page().external_header()) {
         Ok(header) => header,
         Err(fault) => {
-            output.page_problem(root, format!("{fault}; the extents of the tree are missing"))?;
+            output.page_problem(entry.root, format!("{fault}; the extents of the tree are missing"))?;
             return Ok(extents);
         }
     };
     extents.parent_root = header.parent.map_or(0, |page| page.get());
     let (Some(owned), Some(available)) = (header.owned_root(), header.available_root()) else {
-        extents.single(database, root, &header);
+        extents.single(entry.root, &header);
         return Ok(extents);
     };
-    for root in [owned.get(), available.get()] {
-        claim(root, output)?;
-    }
-    extents.owned = space_tree(database, owned.get(), tree, output)?;
-    extents.available = space_tree(database, available.get(), tree, output)?;
-    for root in [owned.get(), available.get()] {
-        let image = database.page(root);
-        if image.state.is_good()
-            && let Ok(reserve) = SplitReserve::decode(image.page().external_header())
-        {
-            extents.available.extend(reserve.extents.into_iter().flatten().map(bounds));
-        }
-    }
+    let mut reserve = Vec::new();
+    extents.owned = space_tree(database, owned.get(), entry.tree, used, &mut reserve, output)?;
+    extents.available = space_tree(database, available.get(), entry.tree, used, &mut reserve, output)?;
+    extents.available.append(&mut reserve);
     Ok(extents)
 }
 
@@ -67,17 +54,31 @@ fn bounds(extent: Extent) -> (u32, u32) {
     (extent.first().get(), extent.last.get())
 }
 
-/// The nodes of a space tree. Its damage was told of when its pages were claimed.
+/// The nodes of a space tree; the extents kept in reserve in its root go to `reserve`.
 fn space_tree(
     database: &Database<'_>,
     root: u32,
     tree: TreeId,
+    used: &mut PageSet,
+    reserve: &mut Vec<(u32, u32)>,
     output: &mut Output<'_>,
 ) -> Result<Vec<(u32, u32)>> {
     let mut extents = Vec::new();
-    for step in Walk::new(database, root, Some(tree)) {
-        let Step::Page(visited) = step else { continue };
+    for step in Walk::new(database, root, Some(tree), used) {
+        let visited = match step {
+            Step::Page(visited) => visited,
+            Step::Problem(problem) => {
+                output.problem(problem)?;
+                continue;
+            }
+            Step::Leaf => continue,
+        };
         let page = visited.image.page();
+        if visited.level == 0
+            && let Ok(spare) = SplitReserve::decode(page.external_header())
+        {
+            reserve.extend(spare.extents.into_iter().flatten().map(bounds));
+        }
         if !page.is_leaf() {
             continue;
         }
@@ -96,11 +97,11 @@ fn space_tree(
 
 impl TreeExtents {
     /// A tree in one extent, whose free pages a bitmap tells; beyond the bitmap all are free.
-    fn single(&mut self, database: &Database<'_>, root: u32, header: &SpaceHeader) {
+    fn single(&mut self, root: u32, header: &SpaceHeader) {
         let last = root.saturating_add(header.primary_pages.saturating_sub(1));
         self.owned.push((root, last));
         let bitmap = header.available_bitmap().unwrap_or(0);
-        for offset in 1..header.primary_pages.min(database.pages.saturating_add(1)).min(33) {
+        for offset in 1..header.primary_pages.min(33) {
             if bitmap >> (offset - 1) & 1 == 1 {
                 self.add_available(root.saturating_add(offset), root.saturating_add(offset));
             }

@@ -111,14 +111,8 @@ pub fn dump_space(source: &Source, list_extents: bool, output: &mut Output<'_>) 
     let mut complete = true;
     for (index, entry) in trees.iter().enumerate() {
         let before = output.problems();
-        claim_tree(&database, entry.root, entry.tree, &mut used, output)?;
-        let extents = read_extents(
-            &database,
-            entry.root,
-            entry.tree,
-            &mut |root, output| claim_tree(&database, root, entry.tree, &mut used, output),
-            output,
-        )?;
+        claim_tree(&database, entry, &mut used, output)?;
+        let extents = read_extents(&database, entry, &mut used, output)?;
         let incomplete = output.problems() > before;
         complete &= !incomplete;
         owners.add(index, &extents.owned);
@@ -190,24 +184,13 @@ fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEnt
 /// Notes the pages of a tree as used; leaves are named by their parents and not read here.
 fn claim_tree(
     database: &Database<'_>,
-    root: u32,
-    tree: TreeId,
+    entry: &TreeEntry,
     used: &mut PageSet,
     output: &mut Output<'_>,
 ) -> Result<()> {
-    for step in Walk::new(database, root, Some(tree)).without_leaves() {
-        let page = match step {
-            Step::Page(visited) => visited.image.number,
-            Step::Leaf(page) => page,
-            Step::Problem(problem) => {
-                output.problem(problem)?;
-                continue;
-            }
-        };
-        if page > database.pages {
-            output.page_problem(page, "a tree refers to it, but it lies beyond the end of the file")?;
-        } else if !used.insert(page) {
-            output.page_problem(page, format!("two trees refer to it; tree {} is the later one", tree.0))?;
+    for step in Walk::new(database, entry.root, Some(entry.tree), used).without_leaves() {
+        if let Step::Problem(problem) = step {
+            output.problem(problem)?;
         }
     }
     Ok(())
