@@ -133,21 +133,21 @@ Exit code 1: a copy of the header is damaged.";
 
 const PAGES_EXAMPLES: &str = "Examples:
   jetcell dump pages priv1.edb                       a line for every page
-  jetcell dump pages --page 1793 priv1.edb           header, tags and nodes of a page
+  jetcell dump pages --page 31 priv1.edb             header, tags and nodes of a page
   jetcell dump pages --json --page 1-6 priv1.edb
 Exit code 1: a page that was shown is damaged.";
 
 const TREE_EXAMPLES: &str = "Examples:
   jetcell dump tree --table MSysObjects priv1.edb
-  jetcell dump tree --table Folder --index ByName --nodes priv1.edb
+  jetcell dump tree --table MSysObjects --index Name --nodes priv1.edb
   jetcell dump tree --root 31 --json priv1.edb
 Exit code 1: part of the tree cannot be read.";
 
 const SCHEMA_EXAMPLES: &str = "Examples:
   jetcell dump schema priv1.edb
-  jetcell dump schema --table Folder priv1.edb
+  jetcell dump schema --table MSysLocales priv1.edb
   jetcell dump schema --json priv1.edb | jq -r 'select(.type == \"table\").name'
-  jetcell dump schema --rows --table Folder priv1.edb
+  jetcell dump schema --rows --table MSysLocales priv1.edb
 Exit code 1: part of the catalog cannot be read.";
 
 const SPACE_EXAMPLES: &str = "Every used page is read, so that a large database takes a while.
@@ -163,7 +163,7 @@ const LOG_EXAMPLES: &str = "Several options narrow the choice; the same option s
 Examples:
   jetcell dump log E0000000042.log                   every record
   jetcell dump log --stats E0000000042.log           which types take the room
-  jetcell dump log --page 1793 E0000000042.log       the history of a page
+  jetcell dump log --page 13 E0000000042.log         the history of a page
   jetcell dump log --type Split2 --type Merge2 E0000000042.log
   jetcell dump log --json --transaction 88 E0000000042.log
 Exit code 1: part of the log is damaged.";

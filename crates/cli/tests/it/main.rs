@@ -2,5 +2,6 @@
 
 mod bad_input;
 mod cell;
+mod dump;
 mod raid_reliability;
 mod runs;
