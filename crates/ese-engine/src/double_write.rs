@@ -6,13 +6,14 @@
 //!
 //! ```text
 //! <database>.jdw, a ring of batches that starts over at 0 when the next one does not fit:
-//!   0     8        36     40            4096         4096 + page size
-//!   | magic | signDb | count | pgno ...  | image 0    | image 1 ...
+//!   0     8        36     40                      4096         4096 + page size
+//!   | magic | signDb | count | (pgno, hash) ...     | image 0    | image 1 ...
 //! ```
 //!
 //! Invariants: the images of a batch are durable before any of its pages is written in place; a batch is only
-//! overwritten after the pages it holds were written in place and the database file was synced. Images carry
-//! their own checksums, so a torn or stale batch does no harm: of several good images of a page the one with the
+//! overwritten after the pages it holds were written in place and the database file was synced. Images are
+//! believed only if their XXH3 matches (ESE's checksum is linear, and a tear through repeated content can pass it),
+//! so a torn or stale batch does no harm: of several good images of a page the one with the
 //! highest dbtime counts, and only if the page in the database is damaged or not newer.
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize, Signature};
 use parking_lot::{Condvar, Mutex};
+use twox_hash::XxHash3_64;
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::{Error, Result};
@@ -30,7 +32,9 @@ use crate::{Error, Result};
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
 const DESCRIPTOR: usize = 4096;
 /// Page numbers that fit a descriptor.
-const MAX_BATCH: usize = (DESCRIPTOR - 40) / 4;
+const MAX_BATCH: usize = (DESCRIPTOR - ENTRIES) / ENTRY;
+const ENTRIES: usize = 40;
+const ENTRY: usize = 12;
 /// Bytes of the ring.
 const RING: u64 = 8 << 20;
 
@@ -118,7 +122,9 @@ impl DoubleWrite {
         batch[8..36].copy_from_slice(&self.signature.to_bytes());
         batch[36..40].copy_from_slice(&(pages.len() as u32).to_le_bytes());
         for (i, (page, image)) in pages.iter().enumerate() {
-            batch[40 + 4 * i..44 + 4 * i].copy_from_slice(&page.get().to_le_bytes());
+            let entry = ENTRIES + ENTRY * i;
+            batch[entry..entry + 4].copy_from_slice(&page.get().to_le_bytes());
+            batch[entry + 4..entry + ENTRY].copy_from_slice(&XxHash3_64::oneshot(image).to_le_bytes());
             let at = DESCRIPTOR + i * size;
             batch[at..at + size].copy_from_slice(image);
         }
@@ -161,12 +167,15 @@ pub(crate) fn restore(
         let count = (word(36) as usize).min(MAX_BATCH);
         for i in 0..count {
             let image_at = block + DESCRIPTOR as u64 + (i * size) as u64;
-            let Some(page) = PageNumber::new(word(40 + 4 * i)).filter(|_| image_at + size as u64 <= len)
-            else {
+            let entry = ENTRIES + ENTRY * i;
+            let Some(page) = PageNumber::new(word(entry)).filter(|_| image_at + size as u64 <= len) else {
                 break;
             };
             file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
-            if verify_page(&mut image, header.page_size, page) == PageVerdict::Good {
+            let hash = u64::from(word(entry + 4)) | u64::from(word(entry + 8)) << 32;
+            if XxHash3_64::oneshot(&image) == hash
+                && verify_page(&mut image, header.page_size, page) == PageVerdict::Good
+            {
                 let time = Page::new(&image, header.page_size).db_time().0;
                 let entry = newest.entry(page).or_insert((time, image_at));
                 *entry = (*entry).max((time, image_at));
@@ -200,4 +209,69 @@ pub(crate) fn restore(
         database.sync(IoReason::EvictionWrite).map_err(broken)?;
     }
     Ok(restored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ese_format::checksum::seal_page;
+    use ese_format::page::{NodeFlags, PageFlags, PageMut};
+    use ese_format::{DbTime, LogTime, TreeId};
+    use vfs::SimVfs;
+
+    const SIZE: PageSize = PageSize::KIB_4;
+    const PAGE: PageNumber = PageNumber::fixed(5);
+
+    fn image(time: u64, fill: u8) -> Vec<u8> {
+        let mut bytes = vec![0; SIZE.bytes()];
+        let mut page = PageMut::format(&mut bytes, SIZE, PAGE, TreeId(9), PageFlags::LEAF);
+        page.insert_node(0, NodeFlags::empty(), b"k", &[fill; 3900]).unwrap();
+        page.set_db_time(DbTime(time));
+        seal_page(&mut bytes, SIZE, PAGE);
+        bytes
+    }
+
+    /// What a database page that was `stored` is after a crash, when the image written last is changed by `damage`.
+    fn restored(stored: &[u8], written: &[u8], damage: impl Fn(&mut [u8])) -> (usize, Vec<u8>) {
+        let vfs = SimVfs::new();
+        let path = Path::new("/data.edb");
+        let file = vfs.open(path, OpenMode::CreateNew).unwrap();
+        let offset = SIZE.offset_of(PAGE);
+        let write = |file: &dyn File, offset: u64, bytes: &[u8]| {
+            let mut buffer = IoBuffer::zeroed(bytes.len());
+            buffer.copy_from_slice(bytes);
+            file.write_at(offset, &buffer, IoReason::Other).unwrap();
+        };
+        write(&*file, offset, stored);
+        let signature = Signature::new(7, LogTime::NONE);
+        let header = DatabaseHeader::fresh(SIZE, signature, signature);
+        let side = DoubleWrite::open(&vfs, path, file.clone(), &header).unwrap();
+        drop(side.protect(&[(PAGE, written)]).unwrap());
+        let mut torn = written.to_vec();
+        damage(&mut torn);
+        write(&*vfs.open(&path_of(path), OpenMode::Write).unwrap(), DESCRIPTOR as u64, &torn);
+        let count = restore(&vfs, path, &*file, &header).unwrap();
+        let mut found = IoBuffer::zeroed(SIZE.bytes());
+        file.read_at(offset, &mut found, IoReason::Other).unwrap();
+        (count, found.to_vec())
+    }
+
+    #[test]
+    fn a_torn_page_comes_back_and_a_newer_one_stays() {
+        let (old, new) = (image(10, 1), image(20, 2));
+        let mut torn = new.clone();
+        torn[2048..].copy_from_slice(&old[2048..]);
+        assert_eq!(restored(&torn, &new, |_| ()), (1, new.clone()));
+        assert_eq!(restored(&new, &old, |_| ()), (0, new));
+    }
+
+    #[test]
+    fn a_torn_image_is_not_believed_though_its_checksum_passes() {
+        let (old, new) = (image(10, 1), image(20, 2));
+        let tear = |bytes: &mut [u8]| bytes[1024..2048].fill(0);
+        let mut torn = new.clone();
+        tear(&mut torn);
+        assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageVerdict::Good, "the checksum does not see it");
+        assert_eq!(restored(&old, &new, tear), (0, old));
+    }
 }

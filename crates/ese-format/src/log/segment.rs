@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0 ECC checksum (8), salted with the index of the segment in its file   8 position of the segment (8)
-//! 16 time (8)   24 where its write began (8), or zero   32 zero (4)   36 flags (4), 0x2000   40 records ... 4096
+//! 16 time (8)   24 first segment of its write (2), or zero   26 hash of its records (6), or zero   32 zero (4)   36 flags (4), 0x2000   40 records ... 4096
 //! ```
 //!
 //! A *shadow* is a byte-identical copy one segment later: it fails the checksum with its own index and passes with
@@ -10,7 +10,11 @@
 //!
 //! Bytes 24..32 are reserved in ESE, which writes zeros and reads nothing. The first segment of a write that was
 //! not durable when this segment was written tells a torn write from damage (see [`scan`](super::scan)): a lost
-//! segment at or behind it was never acknowledged, one before it was.
+//! segment at or behind it was never acknowledged, one before it was. ESE's checksum is linear: sectors of repeated
+//! content that a power cut leaves out can pass it, so the hash (XXH3 with the position as seed, its lower 48 bits)
+//! must match as well.
+
+use twox_hash::XxHash3_64;
 
 use crate::checksum::{SegmentVerdict, seal_segment, verify_segment};
 use crate::log::header::SEGMENT_BYTES;
@@ -21,16 +25,20 @@ pub const RECORDS_AT: usize = 40;
 const POSITION_AT: usize = 8;
 const TIME_AT: usize = 16;
 const WRITE_AT: usize = 24;
+const HASH_AT: usize = 26;
+const HASH_BYTES: usize = 6;
 const FLAGS_AT: usize = 36;
 const FLAGS: u32 = 0x2000;
 
 /// Puts header and checksum into a segment whose records are in place. Everything before `write` is durable.
 pub fn finish(segment: &mut [u8; SEGMENT_BYTES], position: LogPosition, time: LogTime, write: LogPosition) {
     let mut head = [0; RECORDS_AT];
-    let fields: [(usize, &[u8]); 4] = [
+    let hash = hash_of(segment, position);
+    let fields: [(usize, &[u8]); 5] = [
         (POSITION_AT, &position.to_u64().to_le_bytes()),
         (TIME_AT, &time.0),
-        (WRITE_AT, &LogPosition { offset: 0, ..write }.to_u64().to_le_bytes()),
+        (WRITE_AT, &write.segment.to_le_bytes()),
+        (HASH_AT, &hash),
         (FLAGS_AT, &FLAGS.to_le_bytes()),
     ];
     for (at, bytes) in fields {
@@ -80,6 +88,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
         return match found.cmp(&expected) {
             std::cmp::Ordering::Less => SegmentKind::Stale,
             std::cmp::Ordering::Greater => SegmentKind::Later(found),
+            std::cmp::Ordering::Equal if !is_whole(segment, expected) => SegmentKind::Bad,
             std::cmp::Ordering::Equal => SegmentKind::Valid {
                 checksum: word(segment, 0),
                 write: write_start(segment, expected),
@@ -95,7 +104,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
 pub fn shadow_of(behind: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
     let mut copy = behind.to_vec();
     let good = verify_segment(&mut copy, u32::from(expected.segment)) != SegmentVerdict::Bad;
-    (good && position(&copy) == expected).then_some(copy)
+    (good && position(&copy) == expected && is_whole(&copy, expected)).then_some(copy)
 }
 
 fn word(segment: &[u8], at: usize) -> u64 {
@@ -107,7 +116,48 @@ fn position(segment: &[u8]) -> LogPosition {
 }
 
 fn write_start(segment: &[u8], own: LogPosition) -> Option<u16> {
-    let start = LogPosition::from_u64(word(segment, WRITE_AT));
-    (start.generation == own.generation && (1..=own.segment).contains(&start.segment))
-        .then_some(start.segment)
+    let start = word(segment, WRITE_AT) as u16;
+    (1..=own.segment).contains(&start).then_some(start)
+}
+
+fn hash_of(segment: &[u8], position: LogPosition) -> [u8; HASH_BYTES] {
+    let records = segment.get(RECORDS_AT..).unwrap_or_default();
+    let hash = XxHash3_64::oneshot_with_seed(position.to_u64(), records).to_le_bytes();
+    let mut low = [0; HASH_BYTES];
+    low.copy_from_slice(&hash[..HASH_BYTES]);
+    low
+}
+
+/// Not torn; logs of ESE cannot tell.
+fn is_whole(segment: &[u8], position: LogPosition) -> bool {
+    let position = LogPosition { offset: 0, ..position };
+    let stored = segment.get(HASH_AT..HASH_AT + HASH_BYTES).unwrap_or_default();
+    write_start(segment, position).is_none() || stored == hash_of(segment, position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::SegmentVerdict;
+
+    #[test]
+    fn a_tear_through_repeated_content_is_seen_though_the_checksum_passes() {
+        let at = LogPosition::new(3, 7, 0);
+        let mut segment = [0xB1; SEGMENT_BYTES];
+        finish(&mut segment, at, LogTime::NONE, LogPosition::new(3, 6, 0));
+        let whole = SegmentKind::Valid { checksum: word(&segment, 0), write: Some(6), repaired: false };
+        assert_eq!(classify(&mut segment.clone(), at), whole);
+
+        let mut flipped = segment;
+        flipped[HASH_AT] ^= 4;
+        let repaired = SegmentKind::Valid { checksum: word(&segment, 0), write: Some(6), repaired: true };
+        assert_eq!(classify(&mut flipped, at), repaired);
+
+        let mut torn = segment;
+        torn[1024..2048].fill(0);
+        assert_eq!(verify_segment(&mut torn.clone(), 7), SegmentVerdict::Good);
+        assert_eq!(classify(&mut torn, at), SegmentKind::Bad);
+        assert_eq!(shadow_of(&torn, at), None);
+        assert!(shadow_of(&segment, at).is_some());
+    }
 }
