@@ -148,7 +148,9 @@ pub(crate) fn restore(
         return Ok(0);
     }
     let failed = |e: std::io::Error| Error::io(&side, &e);
-    let file = vfs.open(&side, OpenMode::Read).map_err(failed)?;
+    let file = vfs.open(&side, OpenMode::Write).map_err(failed)?;
+    // Images that a killed process had written may still be in the kernel only; putting one in its place can be torn.
+    file.sync(IoReason::Other).map_err(failed)?;
     let len = file.len().map_err(failed)? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
     let size = header.page_size.bytes();
     let mut newest: std::collections::BTreeMap<PageNumber, (u64, u64)> = std::collections::BTreeMap::new();

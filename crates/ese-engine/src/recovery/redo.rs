@@ -35,8 +35,8 @@ pub(crate) struct Redo {
     infos: UndoInfos,
     transactions: BTreeMap<u16, Unfinished>,
     macros: BTreeMap<u16, Vec<(LogPosition, LogPosition, LogRecord)>>,
-    /// Page and time of the last plain replace: an Undo record right behind it finds its data restored.
-    restored: Option<(PageNumber, DbTime)>,
+    /// Database, page and time of the last plain replace: an Undo record right behind it finds its data restored.
+    restored: Option<(u8, PageNumber, DbTime)>,
     newest_number: u64,
     newest_id: u32,
     /// Records looked at, and page changes that had to be made.
@@ -268,7 +268,7 @@ impl Redo {
 
     fn replace(&mut self, at: At, replace: &Replace) -> Result<()> {
         let node = replace.node;
-        self.restored = Some((node.page.page, node.page.after));
+        self.restored = Some((node.page.database.0, node.page.page, node.page.after));
         let mut found = None;
         let latch = self.node(at, &node, |page, line| {
             let view = page.as_page();
@@ -305,7 +305,7 @@ impl Redo {
                 }
             }
         }
-        let restored = self.restored == Some((node.page.page, node.page.before));
+        let restored = self.restored == Some((node.page.database.0, node.page.page, node.page.before));
         let change = change.unwrap_or(match undo.operation {
             operation::INSERT => Change::Insert,
             operation::FLAG_DELETE => Change::FlagDelete,
