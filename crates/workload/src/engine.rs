@@ -86,15 +86,29 @@ impl InstanceIo {
     }
 }
 
+/// How much is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Every page by itself: a database that may still need recovery.
+    Pages,
+    /// Pages, trees and logs of a database that was shut down.
+    Everything,
+}
+
 /// Opens databases.
 pub trait Engine: Send + Sync {
     /// Looks at an existing database without changing anything. The error is one line for the user: the file is
     /// not a database, of an unknown version, damaged, in use, or dirty while its logs are missing.
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, String>;
 
-    /// Reads every page and every log of the closed databases. `progress` gets bytes done and in all, and returns
-    /// `false` to give up, which gives `None`.
-    fn verify(&self, plan: &Plan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Option<Verification>;
+    /// Reads the closed databases. `progress` gets bytes done and in all, and returns `false` to give up, which gives
+    /// `None`.
+    fn verify(
+        &self,
+        plan: &Plan,
+        depth: Depth,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Option<Verification>;
 
     /// Opens every instance of the plan and creates or attaches its database.
     fn open(&self, plan: &Plan, create: bool) -> Result<Box<dyn Store>>;

@@ -26,7 +26,7 @@ pub use vfs::Backend;
 use vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
 
 use self::session::EseSession;
-use crate::engine::{CacheState, Engine, ExistingDatabase, InstanceIo, Result, Session, Store};
+use crate::engine::{CacheState, Depth, Engine, ExistingDatabase, InstanceIo, Result, Session, Store};
 use crate::measure::{IoTotals, Latencies};
 use crate::plan::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::result::Verification;
@@ -66,8 +66,13 @@ impl Engine for EseEngine {
         self.is_locked(&instance.database) || self.is_locked(&log_lock)
     }
 
-    fn verify(&self, plan: &Plan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Option<Verification> {
-        verify::verify(&self.files, plan, progress)
+    fn verify(
+        &self,
+        plan: &Plan,
+        depth: Depth,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Option<Verification> {
+        verify::verify(&self.files, plan, depth, progress)
     }
 
     fn open(&self, plan: &Plan, create: bool) -> Result<Box<dyn Store>> {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ese_engine::Error;
 use parking_lot::Mutex;
 
-use crate::engine::{CacheState, Commit, Engine, ExistingDatabase, InstanceIo, Result, Row, Session, Store};
+use crate::engine::{
+    CacheState, Commit, Depth, Engine, ExistingDatabase, InstanceIo, Result, Row, Session, Store,
+};
 use crate::plan::{InstancePlan, Plan};
 use crate::result::{FileVerification, Verification};
 
@@ -69,7 +71,12 @@ impl Engine for ModelEngine {
         false
     }
 
-    fn verify(&self, plan: &Plan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Option<Verification> {
+    fn verify(
+        &self,
+        plan: &Plan,
+        _depth: Depth,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Option<Verification> {
         let file = |instance: &InstancePlan| FileVerification {
             path: instance.database.clone(),
             blocks: 100,

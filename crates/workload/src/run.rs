@@ -7,7 +7,7 @@ use ese_engine::Error;
 use jiff::Zoned;
 
 use crate::drive::{Drive, Measured};
-use crate::engine::{Engine, InstanceIo, Store};
+use crate::engine::{Depth, Engine, InstanceIo, Store};
 use crate::fill::fill;
 use crate::generator::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
@@ -106,9 +106,12 @@ pub fn run(
 ) -> Result<Finished, CouldNotRun> {
     let started = Zoned::now();
     let plan = Plan::make(profile, engine, &started.strftime("%Y-%m-%d_%H-%M-%S").to_string())?;
-    plan.prepare()?;
     let mut watch = Recorder { observer, log: Vec::new(), phases: Vec::new(), began: Instant::now() };
     let watch = &mut watch;
+    if profile.source == Source::Open {
+        examine(engine, &plan, watch, stop)?;
+    }
+    plan.prepare()?;
     let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
         .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
 
@@ -183,6 +186,28 @@ struct Loaded {
     failure: Option<Error>,
 }
 
+/// A test of storage that starts on damaged databases proves nothing, and running on them makes it worse.
+fn examine(
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Result<(), Refusal> {
+    let verification = read_again(engine, plan, Depth::Pages, Phase::Examine, watch, stop);
+    let Some(verification) = verification else {
+        return Err(Refusal(
+            "stopped on request before the databases were examined; nothing was changed".into(),
+        ));
+    };
+    let Some(damaged) = verification.files.iter().find(|file| file.bad > 0) else { return Ok(()) };
+    let first = damaged.findings.first().map_or("", String::as_str);
+    Err(Refusal(format!(
+        "{}: {} damaged pages ({first}): restore it, or replace it with --force",
+        damaged.path.display(),
+        damaged.bad
+    )))
+}
+
 fn create(
     profile: &Profile,
     engine: &dyn Engine,
@@ -254,15 +279,8 @@ fn verify(
     if stop.is_set() {
         return None;
     }
-    let mut announced = false;
     let started = Instant::now();
-    let verification = engine.verify(plan, &mut |done, total| {
-        if !std::mem::replace(&mut announced, true) {
-            watch.begin(Phase::Verify, total);
-        }
-        watch.advance(done, "");
-        !stop.is_set()
-    })?;
+    let verification = read_again(engine, plan, Depth::Everything, Phase::Verify, watch, stop)?;
     let verification = Verification { seconds: started.elapsed().as_secs_f64(), ..verification };
     let sum = |count: fn(&crate::result::FileVerification) -> u64| {
         verification.files.iter().map(count).sum::<u64>()
@@ -274,6 +292,24 @@ fn verify(
         sum(|file| file.repaired)
     ));
     Some(verification)
+}
+
+fn read_again(
+    engine: &dyn Engine,
+    plan: &Plan,
+    depth: Depth,
+    phase: Phase,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Option<Verification> {
+    let mut announced = false;
+    engine.verify(plan, depth, &mut |done, total| {
+        if !std::mem::replace(&mut announced, true) {
+            watch.begin(phase, total);
+        }
+        watch.advance(done, "");
+        !stop.is_set()
+    })
 }
 
 fn cut_short(stop: &StopSignal, loaded: &Loaded) -> Option<&'static str> {

@@ -121,7 +121,7 @@ fn damaged_records_fail_the_run() {
     let again =
         Profile { source: crate::profile::Source::Open, output: Some(dir.path().join("out2")), ..first };
     let (finished, phases) = complete(&again, &engine);
-    assert_eq!(phases[0], Phase::Attach);
+    assert_eq!(phases[..2], [Phase::Examine, Phase::Attach]);
     assert_eq!(finished.result.verdict, Verdict::Fail);
     assert!(finished.result.reason.contains("wrong content"), "{}", finished.result.reason);
     assert!(!finished.result.operations.wrong.is_empty());
@@ -133,6 +133,22 @@ fn a_bad_page_fails_the_run() {
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
     let (finished, _) = complete(&profile(dir.path(), 1), &engine);
     assert_eq!(finished.result.verdict, Verdict::Fail);
+}
+
+#[test]
+fn existing_databases_with_a_bad_page_are_refused_and_left_alone() {
+    let dir = scratch();
+    let first = profile(dir.path(), 1);
+    let (finished, _) = complete(&first, &ModelEngine::default());
+    let database = &finished.result.plan.instances[0].database;
+    std::fs::write(database, vec![0; 65536]).unwrap();
+    let output = dir.path().join("out2");
+    let again = Profile { source: crate::profile::Source::Open, output: Some(output.clone()), ..first };
+    let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
+    let error = run(&again, &engine, &mut Watcher::default(), &StopSignal::default()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("page 7: bad checksum") && text.contains("--force"), "{text}");
+    assert!(!text.contains('\n') && !output.exists());
 }
 
 #[test]

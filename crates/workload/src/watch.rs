@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
+    /// Every page of existing databases is read, before anything is changed.
+    Examine,
     /// Databases are filled.
     Create,
     /// Databases are opened.
@@ -27,6 +29,7 @@ impl Phase {
     /// For people.
     pub const fn title(self) -> &'static str {
         match self {
+            Phase::Examine => "Examining databases",
             Phase::Create => "Creating databases",
             Phase::Attach => "Attaching databases",
             Phase::Warm => "Warming the cache",

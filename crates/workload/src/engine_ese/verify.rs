@@ -9,6 +9,7 @@ use std::time::Duration;
 use ese_check::{CheckOptions, Finding, Phase, Severity, check_database, check_logs};
 use vfs::Vfs;
 
+use crate::engine::Depth;
 use crate::plan::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::result::{FileVerification, Verification};
 
@@ -24,24 +25,30 @@ enum Message {
     Checked(FileVerification),
 }
 
-/// Verifies every database and log. `None` when `progress` returned `false`.
+/// Verifies every database, and unless only pages are wanted every log. `None` when `progress` returned `false`.
 pub(super) fn verify(
     files: &Arc<dyn Vfs>,
     plan: &Plan,
+    depth: Depth,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Option<Verification> {
     let lengths: Vec<(u64, u64)> = plan.instances.iter().map(lengths).collect();
-    let total = lengths.iter().map(|(database, logs)| 2 * database + logs).sum();
+    let everything = depth == Depth::Everything;
+    let size = |(database, logs): &(u64, u64)| if everything { 2 * database + logs } else { *database };
+    let total = lengths.iter().map(size).sum();
     let (sender, messages) = channel();
     let (files, instances) = (files.clone(), plan.instances.clone());
     // It only reads, so giving up is leaving it behind.
     std::thread::spawn(move || {
         let mut before = 0;
         for (instance, (database, logs)) in instances.iter().zip(lengths) {
-            let checked = verify_database(&files, &instance.database, before, database, &sender);
+            let checked = verify_database(&files, &instance.database, depth, before, database, &sender);
             let _ = sender.send(Message::Checked(checked));
-            before += 2 * database;
+            before += if everything { 2 * database } else { database };
             let _ = sender.send(Message::Done(before));
+            if !everything {
+                continue;
+            }
             let _ = sender.send(Message::Checked(verify_logs(&*files, &instance.log_dir)));
             before += logs;
             let _ = sender.send(Message::Done(before));
@@ -74,6 +81,7 @@ fn lengths(instance: &InstancePlan) -> (u64, u64) {
 fn verify_database(
     files: &Arc<dyn Vfs>,
     path: &Path,
+    depth: Depth,
     before: u64,
     len: u64,
     sender: &Sender<Message>,
@@ -86,12 +94,13 @@ fn verify_database(
         // Nobody listens any more when the run was stopped.
         let _ = sender.send(Message::Done(before + done));
     };
-    let options = CheckOptions { progress: Some(Arc::new(progress)), ..CheckOptions::default() };
+    let structure = depth == Depth::Everything;
+    let options = CheckOptions { structure, progress: Some(Arc::new(progress)), ..CheckOptions::default() };
     let mut report = match check_database(&**files, path, &options) {
         Ok(report) => report,
         Err(error) => return unreadable(path, &error),
     };
-    if !report.clean {
+    if !report.clean && depth == Depth::Everything {
         report.findings.insert(0, not_shut_down(path, &report.state));
     }
     let pages = report.pages.unwrap_or_default();
