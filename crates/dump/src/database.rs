@@ -13,12 +13,17 @@ use crate::header::{read_header, report};
 use crate::output::{Output, Problem};
 use crate::{Fact, Format, Result, Source};
 
+/// File type of a temporary database, at byte 667 of its header.
+pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
+
 /// A database file.
 pub(crate) struct Database<'s> {
     pub(crate) source: &'s Source,
     pub(crate) page_size: PageSize,
     /// Whole pages behind the two header copies.
     pub(crate) pages: u32,
+    /// Its pages carry checksums, unless it is a temporary database.
+    checksums: bool,
 }
 
 /// What reading a page gave.
@@ -121,7 +126,8 @@ impl<'s> Database<'s> {
             output.problem(Problem::at(source.size() - tail, message))?;
         }
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        Ok(Database { source, page_size, pages })
+        let checksums = header.fields.get("file_type") != Some(&Fact::Number(FILE_TYPE_TEMPORARY));
+        Ok(Database { source, page_size, pages, checksums })
     }
 
     /// File offset of a page.
@@ -137,11 +143,14 @@ impl<'s> Database<'s> {
             return image(Vec::new(), PageState::BeyondFile);
         };
         match self.source.read(size.offset_of(place), size.bytes()) {
+            Ok(bytes) if !self.checksums && bytes.iter().any(|&byte| byte != 0) => {
+                image(bytes, PageState::Good)
+            }
             Ok(mut bytes) => {
                 let state = match verify_page(&mut bytes, size, place) {
                     PageVerdict::Good => PageState::Good,
-                    PageVerdict::Repaired { bits } => PageState::Repaired(bits.len()),
                     PageVerdict::Zero => PageState::Zero,
+                    PageVerdict::Repaired { bits } => PageState::Repaired(bits.len()),
                     PageVerdict::WrongPage { stored } => PageState::WrongPage(stored),
                     PageVerdict::Bad => PageState::Bad,
                 };

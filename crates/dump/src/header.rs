@@ -11,6 +11,7 @@ use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::view::Fields;
 use serde::Serialize;
 
+use crate::database::FILE_TYPE_TEMPORARY;
 use crate::facts::Facts;
 use crate::format::word;
 use crate::output::{Output, Problem};
@@ -180,6 +181,9 @@ fn notes(format: Format, fields: &Facts) -> Vec<String> {
     match format {
         Format::Database => {
             notes.push(state_note(&get));
+            if get("file_type") == FILE_TYPE_TEMPORARY {
+                notes.push("a temporary database: its pages carry no checksums".to_owned());
+            }
             let version = (get("version"), get("update"), get("update_minor"));
             notes.push(format!("format {:#x}, update {}.{}", version.0, version.1, version.2));
         }

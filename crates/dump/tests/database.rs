@@ -96,6 +96,10 @@ fn rows_index_entries_and_columns_equal_the_manifest() {
                 let (found, _) = count(TreeChoice::Index(table.clone(), index.clone()));
                 assert_eq!(found, number(entries), "{name}: {table} / {index}");
             }
+            if let Some(nodes) = facts["long_value_nodes"].as_u64() {
+                let (found, _) = count(TreeChoice::LongValues(table.clone()));
+                assert_eq!(found, nodes, "{name}: long values of {table}");
+            }
             tables_seen += 1;
         }
     }
