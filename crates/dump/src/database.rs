@@ -94,7 +94,7 @@ pub(crate) struct PageImage {
     pub(crate) number: u32,
     pub(crate) bytes: Vec<u8>,
     pub(crate) state: PageState,
-    size: PageSize,
+    pub(crate) size: PageSize,
 }
 
 impl PageImage {

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use ese_format::catalog::{CATALOG, CATALOG_SHADOW, CatalogRow};
 use ese_format::long_value::{LongValueKey, LongValueRoot};
 use ese_format::page::{Node, NodeFlags, PageFlags, validate};
+use ese_format::record::Record;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve, auto_increment};
 use serde::Serialize;
 
@@ -208,7 +210,7 @@ pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
                     text,
                 };
             };
-            let meaning = meaning(page.flags(), &node);
+            let meaning = meaning(image, &node);
             let key = node.key_to_vec();
             let mut text = format!("key {} data {}", short_key(&key), short_hex(node.data));
             if let Some(facts) = &meaning {
@@ -235,13 +237,15 @@ fn node_flags(flags: NodeFlags) -> Vec<&'static str> {
     flags.iter_names().map(|(name, _)| name).collect()
 }
 
-fn meaning(flags: PageFlags, node: &Node<'_>) -> Option<Facts> {
+fn meaning(image: &PageImage, node: &Node<'_>) -> Option<Facts> {
     let number = |number: u32| Fact::Number(number.into());
+    let (page, key) = (image.page(), || node.key_to_vec());
+    let flags = page.flags();
     if !flags.contains(PageFlags::LEAF) {
         return Some(named(vec![("child", number(node.child()?.get()))]));
     }
     if flags.contains(PageFlags::SPACE) {
-        let (extent, pool) = Extent::decode(&node.key_to_vec(), node.data).ok()?;
+        let (extent, pool) = Extent::decode(&key(), node.data).ok()?;
         let mut facts = extent_facts(extent);
         if pool != 0 {
             facts.push(("pool", number(pool.into())));
@@ -249,7 +253,7 @@ fn meaning(flags: PageFlags, node: &Node<'_>) -> Option<Facts> {
         return Some(named(facts));
     }
     if flags.contains(PageFlags::LONG_VALUE) {
-        return match LongValueKey::decode(&node.key_to_vec())? {
+        return match LongValueKey::decode(&key())? {
             LongValueKey::Root(id) => {
                 let root = LongValueRoot::decode(node.data)?;
                 Some(named(vec![
@@ -263,7 +267,30 @@ fn meaning(flags: PageFlags, node: &Node<'_>) -> Option<Facts> {
             }
         };
     }
-    None
+    match flags.contains(PageFlags::INDEX) {
+        // The data of an index node are the rest of the key of its row.
+        true => None,
+        false => record_facts(image, node),
+    }
+}
+
+/// Which columns a row has and, in the catalog, what it describes.
+fn record_facts(image: &PageImage, node: &Node<'_>) -> Option<Facts> {
+    let record = Record::new(node.data, image.size);
+    record.validate().ok()?;
+    let tagged = record.tagged().ok()?.into_iter().map(|(id, ..)| Fact::Number(id.0.into()));
+    let mut facts = vec![
+        ("last_fixed", Fact::Number(record.last_fixed().0.into())),
+        ("last_variable", Fact::Number(record.last_variable().0.into())),
+        ("tagged", Fact::List(tagged.collect())),
+    ];
+    if [CATALOG, CATALOG_SHADOW].contains(&image.page().tree())
+        && let Ok(row) = CatalogRow::decode(node.data, image.size)
+    {
+        facts.push(("describes", Fact::Text(format!("{:?}", row.kind))));
+        facts.push(("name", Fact::Text(row.name)));
+    }
+    Some(named(facts))
 }
 
 /// Head of the columns of a page's line of text.

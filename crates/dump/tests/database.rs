@@ -109,7 +109,8 @@ fn rows_index_entries_and_columns_equal_the_manifest() {
 #[test]
 fn every_owned_page_is_used_available_or_leaked() {
     for (name, bytes, file) in databases() {
-        let (output, problems) = dump(&bytes, |source, output| dump::dump_space(source, true, output));
+        let (output, problems) =
+            dump(&bytes, |source, output| dump::dump_space(source, true, &mut |_, _| {}, output));
         assert_eq!(problems, 0, "{name}");
         let items = items(&output);
         let summary = items.last().unwrap();

@@ -63,7 +63,9 @@ fn schema() {
 
 #[test]
 fn space() {
-    same("space", "db/32k/Windows-search.edb", |source, output| dump::dump_space(source, false, output));
+    same("space", "db/32k/Windows-search.edb", |source, output| {
+        dump::dump_space(source, false, &mut |_, _| {}, output)
+    });
 }
 
 #[test]

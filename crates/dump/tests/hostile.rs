@@ -42,7 +42,8 @@ fn a_tree_that_leads_back_to_its_root_ends_with_a_message() {
     let (output, problems) = dump(&file, tree(TreeChoice::Root(4)));
     assert_eq!(problems, 1, "{output}");
     assert!(output.contains("it is part of a tree already, though page 4 refers to it"), "{output}");
-    let (output, problems) = dump(&file, |source, output| dump::dump_space(source, false, output));
+    let (output, problems) =
+        dump(&file, |source, output| dump::dump_space(source, false, &mut |_, _| {}, output));
     assert!(problems > 0 && output.contains("the catalog is damaged; its shadow copy is used"), "{output}");
 }
 
@@ -65,7 +66,7 @@ fn a_damaged_page_is_named_and_the_rest_is_shown() {
         dump(&file, |source, output| dump::dump_schema(source, &SchemaOptions::default(), output));
     let table = items(&output).into_iter().rfind(|item| item["type"] == "table").unwrap();
     assert_eq!(table["columns"].as_array().unwrap().len(), 13);
-    let (output, _) = dump(&file, |source, output| dump::dump_space(source, false, output));
+    let (output, _) = dump(&file, |source, output| dump::dump_space(source, false, &mut |_, _| {}, output));
     let space = items(&output).pop().unwrap();
     assert_eq!((&space["damaged_pages"], &space["leaked_pages"]), (&1.into(), &0.into()), "{output}");
 }
@@ -346,7 +347,7 @@ fn all_dumps(bytes: &[u8], seed: &Seed, pick: u32) {
                 let options = SchemaOptions { rows, ..SchemaOptions::default() };
                 check(run(bytes, json, |s, o| dump::dump_schema(s, &options, o)));
             }
-            check(run(bytes, json, |s, o| dump::dump_space(s, true, o)));
+            check(run(bytes, json, |s, o| dump::dump_space(s, true, &mut |_, _| {}, o)));
         }
         "log" => {
             for stats in [false, true] {

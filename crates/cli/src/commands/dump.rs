@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use dump::{DumpError, LogFilter, LogOptions, Output, SchemaOptions, Source, TreeChoice};
 use ese_format::log::record::LogRecord;
+use indicatif::{ProgressBar, ProgressStyle};
 use vfs::{RealOptions, RealVfs};
 
 use crate::outcome::{Outcome, complain};
@@ -217,7 +218,7 @@ impl Dump {
                 let options = SchemaOptions { tables: schema.table.clone(), rows: schema.rows };
                 dump::dump_schema(&schema.target.open()?, &options, output)
             }
-            Dump::Space(space) => dump::dump_space(&space.target.open()?, space.extents, output),
+            Dump::Space(space) => space.write(output),
             Dump::Log(log) => dump::dump_log(&log.target.open()?, &log.options(), output),
         }
     }
@@ -229,6 +230,27 @@ impl Target {
         // The kernel's cache reads ahead; a dump visits few pages of a file, some of them often.
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).map_err(failed)?;
         Source::open(&vfs, &self.file)
+    }
+}
+
+impl Space {
+    fn write(&self, output: &mut Output<'_>) -> dump::Result<()> {
+        // Hidden where nobody watches.
+        let bar = ProgressBar::new(0).with_prefix("reading pages");
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:24} {percent:>3} % {eta} left") {
+            bar.set_style(style);
+        }
+        let result = dump::dump_space(
+            &self.target.open()?,
+            self.extents,
+            &mut |done, total| {
+                bar.set_length(total.into());
+                bar.set_position(done.into());
+            },
+            output,
+        );
+        bar.finish_and_clear();
+        result
     }
 }
 

@@ -25,6 +25,9 @@ use crate::{Result, Source};
 /// Root page of the database.
 const ROOT_PAGE: u32 = 1;
 
+/// Pages between two reports of progress.
+const PROGRESS_STEP: u32 = 256;
+
 /// A tree, by the catalog.
 struct TreeEntry {
     name: String,
@@ -100,8 +103,14 @@ struct SpaceSummary {
     beyond_owned: u64,
 }
 
-/// `jetcell dump space`: a table and a map; with `list_extents`, every extent too.
-pub fn dump_space(source: &Source, list_extents: bool, output: &mut Output<'_>) -> Result<()> {
+/// `jetcell dump space`: a table and a map; with `list_extents`, every extent too. `progress` gets how many pages of how
+/// many were looked at.
+pub fn dump_space(
+    source: &Source,
+    list_extents: bool,
+    progress: &mut dyn FnMut(u32, u32),
+    output: &mut Output<'_>,
+) -> Result<()> {
     let database = Database::open(source, output)?;
     let trees = trees(&database, output)?;
     let mut used = PageSet::new(database.pages);
@@ -142,6 +151,9 @@ pub fn dump_space(source: &Source, list_extents: bool, output: &mut Output<'_>) 
             output.page_problem(page, "it is part of a tree, but listed as available")?;
         }
         map.add(page, class);
+        if page.is_multiple_of(PROGRESS_STEP) {
+            progress(page, last_owned);
+        }
         summary.count(class);
         if let Some(header) = header {
             usage.entry(header.tree).or_default().add(&header);
