@@ -112,25 +112,11 @@ pub fn dump_space(
     output: &mut Output<'_>,
 ) -> Result<()> {
     let database = Database::open(source, output)?;
+    let before = output.problems();
     let trees = trees(&database, output)?;
-    let mut used = PageSet::new(database.pages);
-    let mut available = PageSet::new(database.pages);
-    let mut owners = Owners::default();
-    let mut spaces = Vec::with_capacity(trees.len());
-    let mut complete = true;
-    for (index, entry) in trees.iter().enumerate() {
-        let before = output.problems();
-        claim_tree(&database, entry, &mut used, output)?;
-        let extents = read_extents(&database, entry, &mut used, output)?;
-        let incomplete = output.problems() > before;
-        complete &= !incomplete;
-        owners.add(index, &extents.owned);
-        extents.mark_available(&database, &mut available, output)?;
-        if list_extents {
-            extents.list(entry, output)?;
-        }
-        spaces.push(TreeSpace::new(entry, &extents, incomplete));
-    }
+    let Claims { used, available, owners, mut spaces } =
+        claim_trees(&database, &trees, list_extents, output)?;
+    let complete = output.problems() == before;
     let last_owned = owners.last().unwrap_or(database.pages);
     let mut map = SpaceMap::new(last_owned);
     let mut scanned =
@@ -171,6 +157,43 @@ pub fn dump_space(
     spaces.iter().try_for_each(|space| output.item(space))?;
     output.item(&map)?;
     Ok(output.item(&summary)?)
+}
+
+/// Result of the first pass.
+struct Claims {
+    used: PageSet,
+    available: PageSet,
+    owners: Owners,
+    /// By index of the tree.
+    spaces: Vec<TreeSpace>,
+}
+
+/// What all trees own and use.
+fn claim_trees(
+    database: &Database<'_>,
+    trees: &[TreeEntry],
+    list_extents: bool,
+    output: &mut Output<'_>,
+) -> Result<Claims> {
+    let mut claims = Claims {
+        used: PageSet::new(database.pages),
+        available: PageSet::new(database.pages),
+        owners: Owners::default(),
+        spaces: Vec::with_capacity(trees.len()),
+    };
+    for (index, entry) in trees.iter().enumerate() {
+        let before = output.problems();
+        claim_tree(database, entry, &mut claims.used, output)?;
+        let extents = read_extents(database, entry, &mut claims.used, output)?;
+        let incomplete = output.problems() > before;
+        claims.owners.add(index, &extents.owned);
+        extents.mark_available(database, &mut claims.available, output)?;
+        if list_extents {
+            extents.list(entry, output)?;
+        }
+        claims.spaces.push(TreeSpace::new(entry, &extents, incomplete));
+    }
+    Ok(claims)
 }
 
 /// All trees, parents before children.
