@@ -10,7 +10,7 @@ use crate::load::{Load, Tally};
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::sampler::{Sample, SampleFile, Snapshot};
-use crate::watch::{Observer, Phase, StopSignal};
+use crate::watch::{Heartbeat, Observer, Phase, StopSignal};
 
 /// Share of the cache that must be in use before measuring. Jetstress: `PreloadJetCache`.
 const WARM_PERCENT: u64 = 90;
@@ -58,26 +58,38 @@ impl Drive<'_> {
     /// Warms the cache and measures. Samples go to `file` as they come.
     pub fn run(&self, file: &mut SampleFile, observer: &mut dyn Observer) -> Result<Measured, Error> {
         let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let clock = Instant::now();
         let (measured, failure) = load.run(|load| {
-            let warm_seconds = self.warm(load, observer);
-            Measured { warm_seconds, ..self.measure(load, file, observer) }
+            let warm_seconds = self.warm(load, clock, observer);
+            Measured { warm_seconds, ..self.measure(load, clock, file, observer) }
         });
         Ok(Measured { complete: measured.complete && failure.is_none(), failure, ..measured })
+    }
+
+    fn snapshot(&self, load: &Load<'_>, clock: Instant) -> Snapshot {
+        Snapshot {
+            at: clock.elapsed().as_secs_f64(),
+            io: self.store.io(),
+            cache: self.store.cache(),
+            operations: load.operations(),
+        }
     }
 
     fn over(&self, load: &Load<'_>) -> bool {
         self.stop.is_set() || load.failed()
     }
 
-    fn warm(&self, load: &Load<'_>, observer: &mut dyn Observer) -> f64 {
+    fn warm(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) -> f64 {
         let started = Instant::now();
         let possible = self.plan.cache_bytes.min(self.plan.initial_bytes());
         let bound = possible / 100 * WARM_PERCENT;
         observer.begin(Phase::Warm, bound);
         let (mut highest, mut grown) = (0, Instant::now());
+        let mut heartbeat = Heartbeat::new();
         while !self.over(load) {
             let used = self.store.cache().used_bytes;
             observer.advance(used.min(bound), "");
+            heartbeat.beat(observer, || self.snapshot(load, clock));
             if used > highest {
                 (highest, grown) = (used, Instant::now());
             }
@@ -92,18 +104,19 @@ impl Drive<'_> {
         started.elapsed().as_secs_f64()
     }
 
-    fn measure(&self, load: &Load<'_>, file: &mut SampleFile, observer: &mut dyn Observer) -> Measured {
+    fn measure(
+        &self,
+        load: &Load<'_>,
+        clock: Instant,
+        file: &mut SampleFile,
+        observer: &mut dyn Observer,
+    ) -> Measured {
         let duration = self.profile.duration.0;
         observer.begin(Phase::Measure, duration.as_millis() as u64);
         load.take_tally();
         let started = Instant::now();
-        let snapshot = || Snapshot {
-            at: started.elapsed().as_secs_f64(),
-            io: self.store.io(),
-            cache: self.store.cache(),
-            operations: load.operations(),
-        };
-        let first = snapshot();
+        let mut heartbeat = Heartbeat::new();
+        let first = self.snapshot(load, clock);
         let mut last = first.clone();
         let mut samples: Vec<Sample> = Vec::new();
         let mut next = self.profile.sample_interval.0;
@@ -111,7 +124,7 @@ impl Drive<'_> {
             let elapsed = started.elapsed();
             let over = elapsed >= duration || self.over(load);
             if elapsed >= next || over {
-                let now = snapshot();
+                let now = self.snapshot(load, clock);
                 // A remainder much shorter than an interval would be mostly noise; it counts in the totals only.
                 if elapsed >= next || samples.is_empty() {
                     let sample = Sample::between(&last, &now, first.at);
@@ -126,8 +139,8 @@ impl Drive<'_> {
             if over {
                 break;
             }
-            let note = samples.last().map(describe).unwrap_or_default();
-            observer.advance(elapsed.as_millis() as u64, &note);
+            observer.advance(elapsed.as_millis() as u64, "");
+            heartbeat.beat(observer, || self.snapshot(load, clock));
             std::thread::sleep(TICK.min(duration.saturating_sub(elapsed)).min(next.saturating_sub(elapsed)));
         }
         Measured {
@@ -141,11 +154,4 @@ impl Drive<'_> {
             failure: None,
         }
     }
-}
-
-fn describe(sample: &Sample) -> String {
-    let reads: f64 = sample.instances.iter().map(|i| i.database_read.average_ms).fold(0.0, f64::max);
-    let logs: f64 = sample.instances.iter().map(|i| i.log_write.average_ms).fold(0.0, f64::max);
-    let (iops, operations) = (sample.iops(), sample.operations_per_second);
-    format!("{iops:.0} IOPS, read {reads:.2} ms, log write {logs:.2} ms, {operations:.0} operations/s")
 }

@@ -1,7 +1,7 @@
 //! The create phase: fills all databases to their size, in parallel, each table in key order by one thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 use parking_lot::Mutex;
@@ -10,8 +10,8 @@ use crate::engine::{Commit, Result, Session, Store};
 use crate::generator::{Generator, Place, row};
 use crate::plan::Plan;
 use crate::profile::Profile;
-use crate::units::human_bytes;
-use crate::watch::{Observer, Phase, StopSignal};
+use crate::sampler::Snapshot;
+use crate::watch::{Heartbeat, Observer, Phase, StopSignal};
 
 /// Records inserted in one transaction: few enough to keep the version store small.
 const RECORDS_PER_TRANSACTION: usize = 32;
@@ -46,10 +46,17 @@ pub fn fill(
                 }));
             }
         }
+        let (began, mut heartbeat) = (Instant::now(), Heartbeat::new());
         while !running.iter().all(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
             let filled: u64 = (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum();
-            observer.advance(filled.min(total), &human_bytes(filled));
+            observer.advance(filled.min(total), "");
+            heartbeat.beat(observer, || Snapshot {
+                at: began.elapsed().as_secs_f64(),
+                io: store.io(),
+                cache: store.cache(),
+                operations: 0,
+            });
         }
     });
     failure.into_inner().map_or(Ok(()), Err)

@@ -54,6 +54,11 @@ impl Latencies {
         Latencies(rest)
     }
 
+    /// Operations that took at most `us` microseconds, within the precision of the histogram.
+    pub fn at_most(&self, us: u64) -> u64 {
+        self.0.count_between(0, us)
+    }
+
     /// The figures of a report.
     pub fn summary(&self) -> LatencySummary {
         let at = |percentile| self.0.value_at_percentile(percentile);
@@ -192,6 +197,8 @@ mod tests {
             assert!(value.abs_diff(expected) <= expected / 500, "{value} {expected}");
         }
         assert_eq!(summary.min, 1);
+        assert!(latencies.at_most(2_000).abs_diff(2_000) < 4, "{}", latencies.at_most(2_000));
+        assert_eq!((latencies.at_most(0), latencies.at_most(u64::MAX)), (0, 10_000));
         latencies.record(u64::MAX);
         assert!(latencies.summary().max.abs_diff(LONGEST_US) < LONGEST_US / 500);
     }

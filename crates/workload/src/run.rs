@@ -15,7 +15,7 @@ use crate::measure::{IoTotals, LatencyTable};
 use crate::plan::{Plan, Refusal};
 use crate::profile::{Profile, Source};
 use crate::result::{InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verification};
-use crate::sampler::{Sample, SampleFile};
+use crate::sampler::{Sample, SampleFile, Snapshot};
 use crate::verdict::{Evidence, Judgement, judge};
 use crate::watch::{Observer, Phase, StopSignal};
 
@@ -81,6 +81,9 @@ impl Observer for Recorder<'_> {
     fn log(&mut self, line: &str) {
         self.log.push(format!("{} -- {line}", Zoned::now().strftime("%Y-%m-%d %H:%M:%S")));
         self.observer.log(line);
+    }
+    fn counters(&mut self, now: &Snapshot) {
+        self.observer.counters(now);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::model::ModelEngine;
 use crate::profile::{Options, Profile};
 use crate::result::{RunResult, Verdict};
 use crate::run::{Finished, run};
+use crate::sampler::Snapshot;
 use crate::units::{ByteSize, TimeSpan};
 use crate::watch::{Observer, Phase, StopSignal};
 
@@ -15,6 +16,7 @@ use crate::watch::{Observer, Phase, StopSignal};
 #[derive(Default)]
 struct Watcher {
     phases: Vec<Phase>,
+    counters: Vec<Snapshot>,
     stop_in: Option<(Phase, StopSignal)>,
 }
 
@@ -29,6 +31,9 @@ impl Observer for Watcher {
     }
     fn advance(&mut self, _: u64, _: &str) {}
     fn log(&mut self, _: &str) {}
+    fn counters(&mut self, now: &Snapshot) {
+        self.counters.push(now.clone());
+    }
 }
 
 fn profile(dir: &Path, databases: usize) -> Profile {
@@ -180,4 +185,16 @@ fn a_stop_request_in_any_phase_still_gives_a_result() {
         assert_eq!(finished.result.verdict, Verdict::Incomplete, "{phase:?}: {}", finished.result.reason);
         assert!(finished.result.reason.starts_with("stopped on request"), "{}", finished.result.reason);
     }
+}
+
+#[test]
+fn counters_are_shown_while_databases_are_open() {
+    let dir = scratch();
+    let mut watcher = Watcher::default();
+    run(&profile(dir.path(), 2), &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
+    // Once each at least while creating, warming and measuring.
+    assert!(watcher.counters.len() >= 3, "{}", watcher.counters.len());
+    assert!(watcher.counters.iter().all(|now| now.io.len() == 2));
+    let reads = |now: &Snapshot| now.io.iter().map(|io| io.database_read.operations).sum::<u64>();
+    assert!(watcher.counters.iter().any(|now| reads(now) > 0));
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::sampler::Snapshot;
 
 /// The steps of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +68,38 @@ pub trait Observer {
     fn advance(&mut self, done: u64, note: &str);
     /// A line of the test log.
     fn log(&mut self, line: &str);
+    /// Everything that counts, about once per second while databases are open. Counters begin at zero whenever
+    /// databases are opened.
+    fn counters(&mut self, _now: &Snapshot) {}
+}
+
+/// Time between two calls of [`Observer::counters`].
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Says when the counters are to be shown again: collecting them costs something.
+#[derive(Debug)]
+pub struct Heartbeat(Instant);
+
+impl Heartbeat {
+    /// The first beat is due at once.
+    pub fn new() -> Heartbeat {
+        Heartbeat(Instant::now())
+    }
+
+    /// Shows the counters if it is time.
+    pub fn beat(&mut self, observer: &mut dyn Observer, snapshot: impl FnOnce() -> Snapshot) {
+        let now = Instant::now();
+        if now >= self.0 {
+            self.0 = now + HEARTBEAT;
+            observer.counters(&snapshot());
+        }
+    }
+}
+
+impl Default for Heartbeat {
+    fn default() -> Heartbeat {
+        Heartbeat::new()
+    }
 }
 
 /// Asks a run to stop cleanly; clones share the request.
