@@ -4,8 +4,8 @@
 //! failed verdict, 2 = could not run.
 
 mod commands;
+mod live;
 mod outcome;
-mod progress;
 
 use std::process::ExitCode;
 

@@ -9,8 +9,8 @@ use workload::engine_ese::{Backend, EseEngine};
 use workload::profile::{Configuration, EXAMPLE};
 use workload::{DEFAULT_DIRECTORY, Finished, Mistake, Options, Profile, StopSignal, Verdict, run};
 
+use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
 use crate::outcome::{Outcome, complain};
-use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +22,8 @@ Examples:
       the same databases again, for a day
   jetcell test performance --config run.toml --json > result.json
       options from a file; jetcell test performance --example-config prints one with every key
+  jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100
+      charts in the terminal, and counters for Prometheus at http://127.0.0.1:9100/metrics
   jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
       a configuration of Microsoft's Jetstress; what is honoured and what is ignored is printed
 
@@ -48,6 +50,12 @@ pub struct TestPerformance {
     /// How transfers reach the kernel
     #[arg(long, value_enum, default_value_t = Io::Auto)]
     io: Io,
+    /// Show charts of the last minutes in the terminal while the run goes on
+    #[arg(long)]
+    live: bool,
+    /// Serve the counters as OpenMetrics text over HTTP; a bare port is one of this host alone
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    metrics: Option<String>,
     /// Print result.json on stdout instead of the summary
     #[arg(long)]
     json: bool,
@@ -71,7 +79,7 @@ impl TestPerformance {
             print!("{EXAMPLE}");
             return Outcome::Good;
         }
-        let (json, io) = (self.json, self.io);
+        let (json, io, live, metrics) = (self.json, self.io, self.live, self.metrics.clone());
         let profile = match self.profile() {
             Ok(profile) => profile,
             Err(lines) => {
@@ -79,13 +87,16 @@ impl TestPerformance {
                 return Outcome::CouldNotRun;
             }
         };
-        let stop = match stop_on_signals() {
-            Ok(stop) => stop,
-            Err(error) => {
-                complain(format!("Ctrl-C cannot be handled: {error}"));
-                return Outcome::CouldNotRun;
-            }
-        };
+        let monitor = Monitor::default();
+        let stop = StopSignal::default();
+        let interrupt = Interrupt { stop: stop.clone(), monitor: monitor.clone(), live };
+        if let Err(error) = ctrlc::set_handler({
+            let interrupt = interrupt.clone();
+            move || interrupt.ask()
+        }) {
+            complain(format!("Ctrl-C cannot be handled: {error}"));
+            return Outcome::CouldNotRun;
+        }
         let backend = match io {
             Io::Auto => Backend::Auto,
             Io::Uring => Backend::Uring,
@@ -98,9 +109,17 @@ impl TestPerformance {
                 return Outcome::CouldNotRun;
             }
         };
-        let mut progress = Progress::new();
-        let finished = run(&profile, &engine, &mut progress, &stop);
-        progress.finish();
+        let finished = match watched(&monitor, interrupt, metrics.as_deref()) {
+            Ok(mut watched) => {
+                let finished = run(&profile, &engine, &mut watched.watcher, &stop);
+                watched.watcher.finish();
+                finished
+            }
+            Err(refusal) => {
+                complain(refusal);
+                return Outcome::CouldNotRun;
+            }
+        };
         match finished {
             Ok(finished) => report(&finished, json),
             Err(error) => {
@@ -128,18 +147,46 @@ impl TestPerformance {
     }
 }
 
-/// The first signal asks the run to stop, the second leaves.
-fn stop_on_signals() -> Result<StopSignal, ctrlc::Error> {
-    let stop = StopSignal::default();
-    let asked = stop.clone();
-    ctrlc::set_handler(move || {
-        if asked.is_set() {
+/// Everything that watches a run; it ends when this is dropped.
+struct Watched {
+    watcher: Watcher,
+    _screen: Option<Screen>,
+    _metrics: Option<MetricsServer>,
+}
+
+/// Starts what was asked for, or refuses before the run has changed anything.
+fn watched(monitor: &Monitor, interrupt: Interrupt, metrics: Option<&str>) -> Result<Watched, String> {
+    let metrics = metrics.map(|address| MetricsServer::start(address, monitor.clone())).transpose()?;
+    if let Some(server) = &metrics {
+        eprintln!("Metrics: {}", server.url());
+    }
+    let live = interrupt.live;
+    let screen = live.then(|| Screen::open(monitor.clone(), move || interrupt.ask())).transpose()?;
+    let watcher = Watcher::new(monitor.clone(), (!live).then(Progress::new));
+    Ok(Watched { watcher, _screen: screen, _metrics: metrics })
+}
+
+/// What Ctrl-C does.
+#[derive(Clone)]
+struct Interrupt {
+    stop: StopSignal,
+    monitor: Monitor,
+    live: bool,
+}
+
+impl Interrupt {
+    /// The first time the run is asked to stop, the second time the process ends.
+    fn ask(&self) {
+        if self.stop.is_set() {
+            restore_terminal();
             std::process::exit(130);
         }
-        asked.stop();
-        eprintln!("\njetcell: stopping cleanly; press Ctrl-C again to leave at once");
-    })?;
-    Ok(stop)
+        self.stop.stop();
+        self.monitor.stopping();
+        if !self.live {
+            eprintln!("\njetcell: stopping cleanly; press Ctrl-C again to leave at once");
+        }
+    }
 }
 
 fn report(finished: &Finished, json: bool) -> Outcome {

@@ -200,3 +200,17 @@ fn the_example_configuration_is_one() {
     let text = cell.refused(&["--config", "example.toml", "--dir", "d", "--size", "60TiB"]);
     assert!(text.contains("the run needs 75.00 TiB"), "{text}");
 }
+
+#[test]
+fn what_watches_a_run_is_refused_before_it_begins() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let text = cell.refused(&["--dir", "d", "--metrics", &port]);
+    assert!(text.starts_with(&format!("--metrics {port}: cannot listen at 127.0.0.1:{port}: ")), "{text}");
+    let text = cell.refused(&["--dir", "d", "--metrics", "nine thousand"]);
+    assert!(text.contains("write PORT or ADDRESS:PORT"), "{text}");
+    let text = cell.refused(&["--dir", "d", "--live"]);
+    assert_eq!(text, "--live draws on stderr, which is not a terminal: run it in one, or leave out --live");
+}

@@ -33,10 +33,14 @@ impl Cell {
         path
     }
 
-    pub fn jetcell(&self, arguments: &[&str]) -> Output {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
         command.current_dir(self.0.path()).args(["test", "performance"]).args(arguments);
-        command.output().unwrap()
+        command
+    }
+
+    pub fn jetcell(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 
     pub fn listing(&self) -> Listing {

@@ -5,3 +5,4 @@ mod cell;
 mod dump;
 mod raid_reliability;
 mod runs;
+mod watching;
