@@ -108,7 +108,8 @@ fn answer(request: Request, registry: &Registry) -> std::io::Result<()> {
 #[derive(Debug)]
 struct Counters(Monitor);
 
-const PHASES: [(Phase, &str); 6] = [
+const PHASES: [(Phase, &str); 7] = [
+    (Phase::Examine, "examine"),
     (Phase::Create, "create"),
     (Phase::Attach, "attach"),
     (Phase::Warm, "warm"),
