@@ -203,10 +203,10 @@ fn examine(
         ));
     };
     let Some(damaged) = verification.files.iter().find(|file| file.bad > 0) else { return Ok(()) };
-    let first = damaged.findings.first().map_or("", String::as_str);
+    let shown = damaged.path.display().to_string();
+    let first = damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
     Err(Refusal(format!(
-        "{}: {} damaged pages ({first}): restore it, or replace it with --force",
-        damaged.path.display(),
+        "{first}; damaged pages in all: {}: restore the database, or replace it with --force",
         damaged.bad
     )))
 }
