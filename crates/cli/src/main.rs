@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use crate::commands::check::Check;
 use crate::commands::dump::Dump;
 use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::test_performance::TestPerformance;
@@ -27,6 +28,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Find out whether databases, logs, checkpoints and flush maps are sound
+    Check(Box<Check>),
     /// Show what is inside a database, log, checkpoint or flush map
     #[command(subcommand)]
     Dump(Box<Dump>),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match arguments.command {
+        Command::Check(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Test(Test::Performance(command)) => command.run(),
         Command::Raid(Raid::Reliability(command)) => command.run(),

@@ -10,7 +10,7 @@ use ese_format::record::{CodePage, layout_fixed_columns};
 use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, Record};
 use ese_format::{PageNumber, TreeId};
 
-use crate::finding::Findings;
+use crate::finding::{FindingKind, Findings};
 use crate::reader::PageReader;
 use crate::tree::{TreeShape, Walker, hex, walk};
 
@@ -165,7 +165,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
     let mut rows: HashMap<Vec<u8>, (PageNumber, Vec<u8>)> = HashMap::new();
     let complete = each_row(reader, CATALOG, TreeId(2), PageNumber::fixed(4), &mut |page, key, data| {
         if let Err(what) = add_row(&mut tables, &Row { schema: &schema, record: Record::new(data, size) }) {
-            findings.structure(page, CATALOG, format!("row {}: {what}", hex(&key)));
+            findings.structure(FindingKind::CatalogRow, page, CATALOG, format!("row {}: {what}", hex(&key)));
             decoded = false;
         }
         rows.insert(key, (page, data.to_vec()));
@@ -179,15 +179,19 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
             Some((original, _)) => {
                 let what =
                     format!("row {} differs from the one on page {original} of the catalog", hex(&key));
-                findings.structure(page, SHADOW, what);
+                findings.structure(FindingKind::ShadowCatalog, page, SHADOW, what);
             }
-            None if complete => {
-                findings.structure(page, SHADOW, format!("row {} is not in the catalog", hex(&key)))
-            }
+            None if complete => findings.structure(
+                FindingKind::ShadowCatalog,
+                page,
+                SHADOW,
+                format!("row {} is not in the catalog", hex(&key)),
+            ),
             None => {}
         });
     if rows.len() == total && total > 0 && shadow_complete {
         findings.structure(
+            FindingKind::ShadowCatalog,
             PageNumber::fixed(24),
             SHADOW,
             "no row of the catalog is in the shadow catalog".into(),
@@ -196,14 +200,24 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
         let mut missing: Vec<_> = rows.into_iter().collect();
         missing.sort();
         for (key, (page, _)) in missing {
-            findings.structure(page, CATALOG, format!("row {} is not in the shadow catalog", hex(&key)));
+            findings.structure(
+                FindingKind::ShadowCatalog,
+                page,
+                CATALOG,
+                format!("row {} is not in the shadow catalog", hex(&key)),
+            );
         }
     }
     for table in &mut tables {
         settle(table);
     }
     if !tables.iter().any(|table| table.tree == TreeId(2)) {
-        findings.structure(PageNumber::fixed(4), CATALOG, "the catalog does not name itself".into());
+        findings.structure(
+            FindingKind::CatalogRow,
+            PageNumber::fixed(4),
+            CATALOG,
+            "the catalog does not name itself".into(),
+        );
     }
     Catalog { tables, complete: complete && decoded }
 }

@@ -3,15 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
+use ese_format::checksum::header_checksum;
+use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies};
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::CheckError;
-use crate::finding::{Findings, Severity};
+use crate::finding::{FindingKind, Findings, Severity};
+use crate::format::{FILE_TYPE_AT, word};
+use crate::pace::Pace;
 
 /// Bytes in which both header copies of any page size fit.
 const HEADERS_LEN: usize = 2 * 32768;
+/// File type of temporary databases, at byte 667 of the header.
+const FILE_TYPE_TEMPORARY: u32 = 5;
+const PAGE_SIZE_AT: usize = 236;
 /// Transfers start and end at multiples of this.
 pub(crate) const ALIGNMENT: u64 = IoBuffer::ALIGNMENT as u64;
 
@@ -23,49 +29,65 @@ pub(crate) struct Database {
     pub(crate) page_size: PageSize,
     /// Whole pages in the file behind the two header copies.
     pub(crate) file_pages: u32,
+    /// Its header says that it is a temporary database.
+    pub(crate) temporary: bool,
+    /// The file may end inside the last aligned range.
+    len: u64,
+    pub(crate) pace: Pace,
 }
 
 impl Database {
     /// Opens the file and judges its header copies.
-    pub(crate) fn open(vfs: &dyn Vfs, path: &Path, findings: &mut Findings) -> Result<Database, CheckError> {
+    pub(crate) fn open(
+        vfs: &dyn Vfs,
+        path: &Path,
+        pace: Pace,
+        findings: &mut Findings,
+    ) -> Result<Database, CheckError> {
         let io = |error| CheckError::Io { path: path.to_owned(), error };
         let file = vfs.open(path, OpenMode::Read).map_err(io)?;
         let len = file.len().map_err(io)?;
         let readable = usize::try_from(len / ALIGNMENT * ALIGNMENT).unwrap_or(usize::MAX).min(HEADERS_LEN);
         let mut start = IoBuffer::zeroed(readable);
         file.read_at(0, &mut start, IoReason::Verify).map_err(io)?;
+        let temporary = as_database(&mut start);
         let (header, copies) = DatabaseHeader::read_from_start(&start)
             .map_err(|error| CheckError::Header { path: path.to_owned(), error })?;
         let page_size = header.page_size;
+        findings.page_size = Some(page_size);
         let tail = len % page_size.bytes() as u64;
         if tail != 0 {
             let what = format!("{tail} bytes follow the last whole page");
-            findings.push(Severity::Warning, Some(len - tail), None, None, what);
+            findings.at(Severity::Warning, FindingKind::TrailingBytes, len - tail, what);
         }
-        let shadow_at = Some(page_size.bytes() as u64);
-        match copies {
-            HeaderCopies::Both => {}
-            HeaderCopies::ShadowStale => {
-                let what = "the shadow header differs from the header".to_owned();
-                findings.push(Severity::Warning, shadow_at, None, None, what);
-            }
-            HeaderCopies::FirstOnly => {
-                findings.push(
-                    Severity::Error,
-                    shadow_at,
-                    None,
-                    None,
-                    "the shadow header is damaged".to_owned(),
-                );
-            }
-            HeaderCopies::ShadowOnly => {
-                let what = "the header is damaged; the shadow header is good and was used".to_owned();
-                findings.push(Severity::Error, Some(0), None, None, what);
-            }
+        let shadow_at = page_size.bytes() as u64;
+        let found = match copies {
+            HeaderCopies::Both => None,
+            HeaderCopies::ShadowStale => Some((
+                Severity::Warning,
+                FindingKind::ShadowHeaderStale,
+                shadow_at,
+                "the shadow header differs from the header",
+            )),
+            HeaderCopies::FirstOnly => Some((
+                Severity::Error,
+                FindingKind::ShadowHeaderDamaged,
+                shadow_at,
+                "the shadow header is damaged",
+            )),
+            HeaderCopies::ShadowOnly => Some((
+                Severity::Error,
+                FindingKind::HeaderDamaged,
+                0,
+                "the header is damaged; the shadow header is good and was used",
+            )),
+        };
+        if let Some((severity, kind, offset, what)) = found {
+            findings.at(severity, kind, offset, what.to_owned());
         }
         let pages = (len / page_size.bytes() as u64).saturating_sub(2);
         let file_pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        Ok(Database { file, path: path.to_owned(), header, page_size, file_pages })
+        Ok(Database { file, path: path.to_owned(), header, page_size, file_pages, temporary, len, pace })
     }
 
     /// Shut down cleanly, by the word of its header.
@@ -94,8 +116,37 @@ impl Database {
         let start = self.page_size.offset_of(first);
         let end = start + u64::from(count) * self.page_size.bytes() as u64;
         let aligned = start / ALIGNMENT * ALIGNMENT;
-        let len = end.div_ceil(ALIGNMENT) * ALIGNMENT - aligned;
+        // Pages of 2 KiB may end the file in the middle of a range.
+        let len = (end.div_ceil(ALIGNMENT) * ALIGNMENT).min(self.len.max(end)) - aligned;
         // At most a chunk of a few hundred KiB.
         (aligned, len as usize, (start - aligned) as usize)
     }
+}
+
+/// Headers of temporary databases have a file type of their own and are otherwise the same. Makes whole ones look like
+/// those of a database, and returns whether there were any.
+fn as_database(start: &mut [u8]) -> bool {
+    let mut found = false;
+    for at in [0, 2048, 4096, 8192, 16384, 32768] {
+        let Some(copy) = start.get_mut(at..) else { break };
+        let size = word(copy, PAGE_SIZE_AT).map_or(0, |size| size as usize);
+        let Some(page) = copy.get_mut(..size) else { continue };
+        let is_temporary = word(page, 4) == Some(DATABASE_MAGIC)
+            && word(page, FILE_TYPE_AT) == Some(FILE_TYPE_TEMPORARY)
+            && word(page, 0) == Some(header_checksum(page));
+        if !is_temporary {
+            continue;
+        }
+        found = true;
+        for (place, bytes) in [(FILE_TYPE_AT, FILE_TYPE_DATABASE), (0, 0)] {
+            if let Some(place) = page.get_mut(place..place + 4) {
+                place.copy_from_slice(&bytes.to_le_bytes());
+            }
+        }
+        let sum = header_checksum(page);
+        if let Some(place) = page.first_chunk_mut() {
+            *place = sum.to_le_bytes();
+        }
+    }
+    found
 }

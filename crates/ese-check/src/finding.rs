@@ -1,9 +1,13 @@
 //! What a check reports: findings, collected and never thrown.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ese_format::PageNumber;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+
+pub use crate::finding_kind::FindingKind;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -20,33 +24,42 @@ pub enum Severity {
 /// One observation, with its place as exactly as it is known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
+    /// The file.
+    #[serde(rename = "path")]
+    pub file: PathBuf,
+    /// What sort of thing it is.
+    pub kind: FindingKind,
     /// How bad it is.
     pub severity: Severity,
-    /// The file.
-    pub file: PathBuf,
+    /// Which page of a database. ESE: `pgno`.
+    #[serde(serialize_with = "crate::report::page_number")]
+    pub page: Option<PageNumber>,
     /// Where in the file, in bytes.
     pub offset: Option<u64>,
-    /// Which page of a database. ESE: `pgno`.
-    #[serde(serialize_with = "page_as_number")]
-    pub page: Option<PageNumber>,
     /// Which tree, such as `Messages`, `Messages / index ByDate` or `Messages / long values / available extents`.
     pub tree: Option<String>,
+    /// The table that tree belongs to.
+    pub table: Option<String>,
     /// What is wrong, with the values seen and the values expected.
+    #[serde(rename = "message")]
     pub what: String,
+    /// What it means for the data.
+    pub meaning: String,
 }
 
-fn page_as_number<S: Serializer>(page: &Option<PageNumber>, serializer: S) -> Result<S::Ok, S::Error> {
-    page.map(PageNumber::get).serialize(serializer)
+impl std::fmt::Display for Severity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        })
+    }
 }
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let severity = match self.severity {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        };
-        write!(f, "{severity}: {}", self.file.display())?;
+        write!(f, "{}: {}", self.severity, self.file.display())?;
         if let Some(page) = self.page {
             write!(f, ", page {page}")?;
         }
@@ -60,23 +73,80 @@ impl std::fmt::Display for Finding {
     }
 }
 
+impl Finding {
+    /// A finding about a file as a whole.
+    pub fn of_file(file: &Path, kind: FindingKind, severity: Severity, what: String) -> Finding {
+        let meaning = kind.meaning(None);
+        Finding {
+            file: file.to_owned(),
+            kind,
+            severity,
+            page: None,
+            offset: None,
+            tree: None,
+            table: None,
+            what,
+            meaning,
+        }
+    }
+
+    /// The same, about this tree.
+    fn about(mut self, tree: &str) -> Finding {
+        self.table = table_of(tree).map(str::to_owned);
+        self.meaning = self.kind.meaning(Some(tree));
+        self.tree = Some(tree.to_owned());
+        self
+    }
+}
+
+/// The table in the name of a tree; none for the database itself.
+pub(crate) fn table_of(tree: &str) -> Option<&str> {
+    tree.split(" / ").next().filter(|table| *table != DATABASE)
+}
+
+/// Name of the tree that all pages come from.
+pub(crate) const DATABASE: &str = "database";
+
 /// Findings kept in full; a wrecked file may have millions, and more than this tell nothing new.
 const KEPT: usize = 10_000;
 
+/// Gets each finding as soon as it is complete.
+pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
+
 /// Collects findings about one file, or several in turn.
-#[derive(Debug)]
 pub(crate) struct Findings {
     file: PathBuf,
     /// Damage in a database that was not shut down cleanly may be what recovery repairs: report it as warnings.
     pub(crate) lenient: bool,
+    /// For the offsets of pages.
+    pub(crate) page_size: Option<ese_format::PageSize>,
+    /// Findings about pages whose tree may still become known, by page.
+    held: HashMap<PageNumber, (Finding, u32)>,
     kept: Vec<Finding>,
     /// Findings beyond [`KEPT`], by severity.
     dropped: [u64; 3],
+    counts: [u64; 3],
+    sink: Option<Arc<FindingFn>>,
 }
 
 impl Findings {
     pub(crate) fn new(file: &Path) -> Findings {
-        Findings { file: file.to_owned(), lenient: false, kept: Vec::new(), dropped: [0; 3] }
+        Findings {
+            file: file.to_owned(),
+            lenient: false,
+            page_size: None,
+            held: HashMap::new(),
+            kept: Vec::new(),
+            dropped: [0; 3],
+            counts: [0; 3],
+            sink: None,
+        }
+    }
+
+    /// Findings also go there, at once.
+    pub(crate) fn with_sink(mut self, sink: Option<Arc<FindingFn>>) -> Findings {
+        self.sink = sink;
+        self
     }
 
     /// Findings from here on are about this file.
@@ -84,49 +154,156 @@ impl Findings {
         self.file = file.to_owned();
     }
 
-    pub(crate) fn push(
+    fn add(&mut self, finding: Finding) {
+        if let Some(sink) = &self.sink {
+            sink(&finding);
+        }
+        self.counts[finding.severity as usize] += 1;
+        if self.kept.len() < KEPT {
+            self.kept.push(finding);
+        } else {
+            self.dropped[finding.severity as usize] += 1;
+        }
+    }
+
+    /// About the file, or a place in it.
+    pub(crate) fn at(
         &mut self,
         severity: Severity,
-        offset: Option<u64>,
-        page: Option<PageNumber>,
-        tree: Option<&str>,
+        kind: FindingKind,
+        offset: impl Into<Option<u64>>,
         what: String,
     ) {
-        if self.kept.len() >= KEPT {
-            self.dropped[severity as usize] += 1;
-            return;
+        let finding = Finding::of_file(&self.file, kind, severity, what);
+        self.add(Finding { offset: offset.into(), ..finding });
+    }
+
+    /// A page that is wrong by itself. It is reported when its tree is known, or nothing more can be learnt; `rows`
+    /// is how many nodes it seems to have.
+    pub(crate) fn damaged_page(&mut self, kind: FindingKind, page: PageNumber, what: String, rows: u32) {
+        let offset = self.page_size.map(|size| size.offset_of(page));
+        let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
+        let finding = Finding { page: Some(page), offset, ..finding };
+        if self.held.len() < KEPT {
+            self.held.insert(page, (finding, rows));
+        } else {
+            self.add(finding);
         }
-        let tree = tree.map(str::to_owned);
-        self.kept.push(Finding { severity, file: self.file.clone(), offset, page, tree, what });
+    }
+
+    /// Whether pages were found that are wrong by themselves.
+    pub(crate) fn has_damaged_pages(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether this page was.
+    pub(crate) fn is_damaged_page(&self, page: PageNumber) -> bool {
+        self.held.contains_key(&page)
+    }
+
+    /// The pages were not damaged after all.
+    pub(crate) fn forget_damaged_pages(&mut self) {
+        self.held.clear();
+    }
+
+    /// The tree of a damaged page has become known; `leaf` when that is known to be a leaf. False if the page was
+    /// not reported as damaged.
+    pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
+        let Some((finding, rows)) = self.held.remove(&page) else { return false };
+        let mut finding = finding.about(tree);
+        if finding.kind != FindingKind::PageRepairable && leaf {
+            finding.meaning = lost_rows(tree, rows);
+        }
+        self.add(finding);
+        true
     }
 
     /// Damage to structure: an error, or a warning while the database awaits recovery.
-    pub(crate) fn structure(&mut self, page: impl Into<Option<PageNumber>>, tree: &str, what: String) {
+    pub(crate) fn structure(
+        &mut self,
+        kind: FindingKind,
+        page: impl Into<Option<PageNumber>>,
+        tree: &str,
+        what: String,
+    ) {
         let severity = if self.lenient { Severity::Warning } else { Severity::Error };
-        self.push(severity, None, page.into(), Some(tree), what);
+        self.in_tree(severity, kind, page.into(), tree, what);
     }
 
-    pub(crate) fn info(&mut self, page: impl Into<Option<PageNumber>>, tree: &str, what: String) {
-        self.push(Severity::Info, None, page.into(), Some(tree), what);
+    pub(crate) fn info(
+        &mut self,
+        kind: FindingKind,
+        page: impl Into<Option<PageNumber>>,
+        tree: &str,
+        what: String,
+    ) {
+        self.in_tree(Severity::Info, kind, page.into(), tree, what);
     }
 
-    /// All findings, those about the file as a whole first, then by page.
-    pub(crate) fn finish(mut self) -> Vec<Finding> {
+    fn in_tree(
+        &mut self,
+        severity: Severity,
+        kind: FindingKind,
+        page: Option<PageNumber>,
+        tree: &str,
+        what: String,
+    ) {
+        let offset = page.zip(self.page_size).map(|(page, size)| size.offset_of(page));
+        let finding = Finding { page, offset, ..Finding::of_file(&self.file, kind, severity, what) };
+        self.add(finding.about(tree));
+    }
+
+    /// How many there are so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Damaged pages that no tree was found for are reported as they are.
+    pub(crate) fn release_held(&mut self) {
+        let mut held: Vec<_> = self.held.drain().collect();
+        held.sort_by_key(|(page, _)| *page);
+        for (_, (finding, _)) in held {
+            self.add(finding);
+        }
+    }
+
+    /// All findings, those about the file as a whole first, then by page; and how many there were of each severity.
+    pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
+        self.release_held();
         self.kept.sort_by_key(|finding| (finding.page, finding.offset));
         for severity in [Severity::Error, Severity::Warning, Severity::Info] {
             let count = self.dropped[severity as usize];
             if count > 0 {
                 let what = format!("{count} further findings of this severity are not listed");
-                self.kept.push(Finding {
-                    severity,
-                    file: self.file.clone(),
-                    offset: None,
-                    page: None,
-                    tree: None,
-                    what,
-                });
+                self.kept.push(Finding::of_file(&self.file, FindingKind::Omitted, severity, what));
             }
         }
-        self.kept
+        let [infos, warnings, errors] = self.counts;
+        (self.kept, FindingCounts { errors, warnings, infos })
+    }
+}
+
+/// How many findings there were of each severity.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct FindingCounts {
+    /// Damage.
+    pub errors: u64,
+    /// Unusual, or to be settled by recovery.
+    pub warnings: u64,
+    /// States.
+    pub infos: u64,
+}
+
+fn lost_rows(tree: &str, rows: u32) -> String {
+    let table = table_of(tree).unwrap_or(tree);
+    let unit = |one: &'static str, many: &'static str| if rows == 1 { one } else { many };
+    let count = if rows == 0 { "an unknown number of".to_owned() } else { format!("about {rows}") };
+    if tree == table {
+        let (rows, are) = (unit("row", "rows"), unit("is", "are"));
+        format!("{count} {rows} of table {table} {are} unreadable")
+    } else if tree.contains(" / index ") {
+        format!("{count} entries of an index of table {table} are unreadable; its rows are not affected")
+    } else {
+        format!("{count} parts of long values of table {table} are unreadable")
     }
 }

@@ -12,7 +12,7 @@ use ese_format::record::Record;
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::{Index, Table};
-use crate::finding::Findings;
+use crate::finding::{FindingKind, Findings};
 use crate::keys;
 use crate::tree::{TreeShape, hex};
 
@@ -110,7 +110,7 @@ impl IndexCheck {
                 hex(&node.key_to_vec()),
                 hex(node.data)
             );
-            findings.structure(page, &self.shape.label, what);
+            findings.structure(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
         }
     }
 
@@ -141,11 +141,11 @@ impl IndexCheck {
         findings: &mut Findings,
     ) {
         let what = format!("no entry {} for a row on page {row_page}", hex(key));
-        findings.structure(page, &self.shape.label, what);
+        findings.structure(FindingKind::IndexEntryMissing, page, &self.shape.label, what);
     }
 
     pub(crate) fn report_orphan(&self, page: PageNumber, key: &[u8], findings: &mut Findings) {
         let what = format!("entry {} is not what its row asks for", hex(key));
-        findings.structure(page, &self.shape.label, what);
+        findings.structure(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
     }
 }

@@ -11,16 +11,24 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod checkpoint;
 mod database;
+mod files;
 mod finding;
+mod finding_kind;
+mod flush_map;
+mod format;
 mod index;
 mod keys;
+mod locate;
 pub mod logs;
 mod long_values;
+mod pace;
 mod page_map;
 pub mod pages;
 mod reader;
 mod records;
+mod report;
 mod space;
 pub mod structure;
 mod tree;
@@ -30,16 +38,21 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use ese_format::PageNumber;
-use ese_format::header::{DatabaseState, HeaderError};
+use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
 use serde::Serialize;
 use vfs::Vfs;
 
 use crate::database::Database;
-use crate::finding::Findings;
-pub use crate::finding::{Finding, Severity};
-pub use crate::logs::{LogReport, LogSummary, check_logs};
+pub use crate::files::{LogSet, check_files};
+use crate::finding::{DATABASE, Findings};
+pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
+pub use crate::format::{Format, START_LEN};
+pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
+use crate::pace::Pace;
+pub use crate::pace::{Cancel, Throttle};
 pub use crate::pages::PageCounts;
 use crate::reader::PageReader;
+pub use crate::report::{FileReport, NeedsLogs, PageSummary, Verdict};
 pub use crate::structure::{StructureSummary, TableSummary};
 
 /// Called as the check advances; from one thread, often.
@@ -74,12 +87,28 @@ pub struct CheckOptions {
     pub structure: bool,
     /// Told about progress.
     pub progress: Option<Arc<ProgressFn>>,
+    /// Gets every finding as soon as it is complete, however many there are.
+    pub sink: Option<Arc<FindingFn>>,
+    /// How fast to read.
+    pub throttle: Option<Throttle>,
+    /// Ends the check early.
+    pub cancel: Cancel,
+    /// First page to verify.
+    pub from: PageNumber,
 }
 
 impl Default for CheckOptions {
     /// Everything, silently.
     fn default() -> CheckOptions {
-        CheckOptions { pages: true, structure: true, progress: None }
+        CheckOptions {
+            pages: true,
+            structure: true,
+            progress: None,
+            sink: None,
+            throttle: None,
+            cancel: Cancel::default(),
+            from: PageNumber::fixed(1),
+        }
     }
 }
 
@@ -88,7 +117,9 @@ impl fmt::Debug for CheckOptions {
         f.debug_struct("CheckOptions")
             .field("pages", &self.pages)
             .field("structure", &self.structure)
-            .finish()
+            .field("throttle", &self.throttle)
+            .field("from", &self.from)
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,6 +159,13 @@ pub struct CheckReport {
     pub file_pages: u32,
     /// Last page the database owns.
     pub last_owned_page: u32,
+    /// It is a temporary database, whose pages have no checksums.
+    pub temporary: bool,
+    /// The check was cancelled; its page by page part can go on at this page.
+    #[serde(serialize_with = "report::page_number")]
+    pub resume_from: Option<PageNumber>,
+    /// The check was cancelled.
+    pub cancelled: bool,
     /// Pages by state, when they were verified.
     pub pages: Option<PageCounts>,
     /// What the trees hold, when they were walked.
@@ -157,25 +195,52 @@ impl CheckReport {
 ///
 /// `Err` only if there is nothing to check (unreadable file, no usable header); damage is in the report.
 pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
-    let mut findings = Findings::new(path);
-    let database = Database::open(vfs, path, &mut findings)?;
+    let mut findings = Findings::new(path).with_sink(options.sink.clone());
+    let (_, mut report) = examine_database(vfs, path, options, &mut findings)?;
+    report.findings = findings.finish().0;
+    Ok(report)
+}
+
+/// Everything about a database that its own file tells.
+fn examine_database(
+    vfs: &dyn Vfs,
+    path: &Path,
+    options: &CheckOptions,
+    findings: &mut Findings,
+) -> Result<(DatabaseHeader, CheckReport), CheckError> {
+    let pace = Pace::new(options.throttle, options.cancel.clone(), vfs.clock());
+    let database = Database::open(vfs, path, pace, findings)?;
     findings.lenient = !database.must_be_consistent();
     let progress = options.progress.as_deref();
-    let last_owned = last_owned_page(&database, &mut findings);
-    let pages = options.pages.then(|| pages::verify_pages(&database, last_owned, &mut findings, progress));
-    let structure =
-        options.structure.then(|| structure::check_structure(&database, last_owned, &mut findings, progress));
-    Ok(CheckReport {
+    let last_owned = last_owned_page(&database, findings);
+    let (mut pages, mut resume_from) = (None, None);
+    if options.pages {
+        let (counts, resume) = pages::verify_pages(&database, options.from, last_owned, findings, progress);
+        (pages, resume_from) = (Some(counts), resume);
+    }
+    let temporary = database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(findings));
+    let mut structure = None;
+    if options.structure && !options.cancel.is_cancelled() {
+        structure = Some(structure::check_structure(&database, last_owned, findings, progress));
+    } else if findings.has_damaged_pages() && !options.cancel.is_cancelled() {
+        locate::locate_damaged_pages(&database, findings);
+    }
+    findings.release_held();
+    let report = CheckReport {
         path: path.to_owned(),
         page_size: database.page_size.get(),
         clean: database.header.state == DatabaseState::CleanShutdown,
         state: format!("{:?}", database.header.state),
         file_pages: database.file_pages,
         last_owned_page: last_owned,
+        temporary,
+        resume_from,
+        cancelled: options.cancel.is_cancelled(),
         pages,
-        structure,
-        findings: findings.finish(),
-    })
+        structure: structure.filter(|_| !options.cancel.is_cancelled()),
+        findings: Vec::new(),
+    };
+    Ok((database.header, report))
 }
 
 /// Pages a truncated file may be short of before its root is not believed.
@@ -194,13 +259,13 @@ fn last_owned_page(database: &Database, findings: &mut Findings) -> u32 {
         Some(last) => {
             let what =
                 format!("the database root claims pages up to {last}, the file has {}", database.file_pages);
-            findings.structure(PageNumber::fixed(1), "database", what);
+            findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
             database.file_pages
         }
         None => {
             let what = "the owned extents of the database cannot be read; all pages of the file are judged"
                 .to_owned();
-            findings.structure(PageNumber::fixed(1), "database", what);
+            findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
             database.file_pages
         }
     }

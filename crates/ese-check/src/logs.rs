@@ -1,4 +1,4 @@
-//! A log directory: headers and how they chain, every segment, the end of each file.
+//! Log files: headers and how they chain, every segment, the end of each file.
 //!
 //! ```text
 //!  log file:  segment 0 = header (32-bit XOR) | segments 1.. of 4 KiB, each with its checksum and its position
@@ -6,22 +6,26 @@
 //! ```
 //!
 //! The last segment is written twice, the copy one place further on; it verifies only with the index before it. A
-//! bad segment with such a copy behind it is a torn write, which recovery repairs: a state, not damage.
+//! bad segment with such a copy behind it is a torn write, which recovery repairs: a state, not damage. Where segments
+//! say where their write began, a whole write that was cut off is told from damage, too (`ese_format::log::scan`).
 
 use std::path::{Path, PathBuf};
 
-use ese_format::checksum::{SEGMENT_LEN, SegmentVerdict, header_checksum, verify_segment};
-use ese_format::{Generation, LogPosition, LogTime, Signature};
+use ese_format::LogPosition;
+use ese_format::checksum::SEGMENT_LEN;
+use ese_format::log::header::{LOG_VERSION, LogHeader, LogHeaderError};
+use ese_format::log::segment::{SegmentKind, classify, shadow_of};
 use serde::Serialize;
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
-use crate::finding::{Findings, Severity};
-use crate::{CheckError, Finding};
+use crate::finding::{FindingKind, Findings, Severity};
+use crate::format::{is_old_log, word};
+use crate::{Cancel, CheckError, Finding};
 
-/// File type of a log, at byte 667 of its header.
-const FILE_TYPE_LOG: u32 = 3;
 /// Segments per read.
 const BATCH: u64 = 64;
+/// From this format update on, a header has the checksum of the log before it.
+const CHAINED_UPDATE: (u32, u32) = (5, 13);
 
 /// What was found in a log directory.
 #[derive(Clone, Debug, Serialize)]
@@ -50,84 +54,72 @@ pub struct LogSummary {
     pub generation: u32,
     /// Segments that carry records.
     pub valid_segments: u16,
-    /// The last segment was torn and its copy is good.
+    /// The last write was torn, and what was acknowledged is there.
     pub torn: bool,
     /// XOR of the checksums of the valid segments.
     pub accumulated_checksum: u64,
+    /// All segments by what they are.
+    pub segments: SegmentCounts,
 }
 
-struct Header {
-    generation: Generation,
-    segments: u16,
-    created: LogTime,
-    previous_created: LogTime,
-    update: (u32, u32),
-    signature: Signature,
-    previous_checksum: u64,
+/// Segments by what they are; the header is none of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct SegmentCounts {
+    /// In the file.
+    pub total: u64,
+    /// With a good checksum and records of this generation.
+    pub good: u64,
+    /// Copies of the segment before.
+    pub shadow: u64,
+    /// Never written.
+    pub zero: u64,
+    /// Left from an earlier use of the file.
+    pub stale: u64,
+    /// Damaged.
+    pub bad: u64,
+    /// A flipped bit that the checksum tells.
+    pub repairable: u64,
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
-}
-
-impl Header {
-    fn decode(bytes: &[u8]) -> Result<Header, String> {
-        let stored = array(bytes, 0).map(u32::from_le_bytes);
-        let computed = header_checksum(bytes);
-        if stored != Some(computed) {
-            return Err(format!("header checksum is {:08x}, should be {computed:08x}", stored.unwrap_or(0)));
-        }
-        let word = |at| array(bytes, at).map(u32::from_le_bytes);
-        if word(667) != Some(FILE_TYPE_LOG) {
-            return Err("not a log file".to_owned());
-        }
-        let header = || {
-            Some(Header {
-                generation: Generation(word(4)?),
-                segments: u16::from_le_bytes(array(bytes, 12)?),
-                created: LogTime(array(bytes, 16)?),
-                previous_created: LogTime(array(bytes, 24)?),
-                update: (word(40)?, word(648)?),
-                signature: Signature::from_bytes(&array(bytes, 44)?),
-                previous_checksum: u64::from_le_bytes(array(bytes, 653)?),
-            })
-        };
-        let header = header().ok_or("the header is cut off")?;
-        let segment_len = array(bytes, 8).map(u16::from_le_bytes);
-        if segment_len.map(usize::from) != Some(SEGMENT_LEN) {
-            return Err(format!(
-                "segments of {} bytes are a format this program does not know",
-                segment_len.unwrap_or(0)
-            ));
-        }
-        Ok(header)
-    }
+/// A log file that was read.
+pub(crate) struct CheckedLog {
+    pub(crate) header: LogHeader,
+    pub(crate) summary: LogSummary,
+    /// Its records can be used to the end.
+    pub(crate) sound: bool,
 }
 
 /// Checks the logs `<base>.log` and `<base><generation>.log` (or `.jtx`) of a directory.
-pub fn check_logs(vfs: &dyn Vfs, directory: &Path, base: &str) -> Result<LogReport, CheckError> {
+///
+/// Once cancelled, it reads no further log.
+pub fn check_logs(
+    vfs: &dyn Vfs,
+    directory: &Path,
+    base: &str,
+    cancel: &Cancel,
+) -> Result<LogReport, CheckError> {
     let io = |error| CheckError::Io { path: directory.to_owned(), error };
     let mut findings = Findings::new(directory);
-    let mut logs: Vec<(Header, LogSummary)> = Vec::new();
+    let mut logs = Vec::new();
     for path in vfs.list(directory).map_err(io)? {
-        if !is_log(&path, base) {
+        if cancel.is_cancelled() || !is_log(&path, base) {
             continue;
         }
         findings.set_file(&path);
         match check_log(vfs, &path, &mut findings) {
             Ok(log) => logs.push(log),
-            Err(what) => findings.push(Severity::Error, Some(0), None, None, what),
+            Err((kind, what)) => findings.at(Severity::Error, kind, 0, what),
         }
     }
-    logs.sort_by_key(|(header, _)| header.generation);
+    logs.sort_by_key(|log| log.header.generation);
     for pair in logs.windows(2) {
-        if let [(before, summary), (header, log)] = pair {
-            findings.set_file(&log.path);
-            check_link(before, summary, header, &mut findings);
+        if let [before, log] = pair {
+            findings.set_file(&log.summary.path);
+            check_link(before, log, &mut findings);
         }
     }
-    let logs = logs.into_iter().map(|(_, summary)| summary).collect();
-    Ok(LogReport { path: directory.to_owned(), logs, findings: findings.finish() })
+    let logs = logs.into_iter().map(|log| log.summary).collect();
+    Ok(LogReport { path: directory.to_owned(), logs, findings: findings.finish().0 })
 }
 
 fn is_log(path: &Path, base: &str) -> bool {
@@ -137,141 +129,227 @@ fn is_log(path: &Path, base: &str) -> bool {
         && number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-fn check_link(before: &Header, summary: &LogSummary, header: &Header, findings: &mut Findings) {
-    let mut wrong = |offset, what: String| findings.push(Severity::Error, Some(offset), None, None, what);
+/// Whether `log` follows the one `before` it.
+pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut Findings) {
+    let (summary, header, before) = (&before.summary, &log.header, &before.header);
+    let mut wrong = |kind, offset, what: String| findings.at(Severity::Error, kind, offset, what);
     let (last, this) = (before.generation, header.generation);
+    if this == last {
+        return wrong(FindingKind::LogChain, 4, format!("generation {:X} is there twice", this.0));
+    }
     if this != last.next() {
-        return wrong(
-            4,
-            format!("generation {:X} follows {:X}: logs are missing between them", this.0, last.0),
-        );
+        let what = format!("generation {:X} follows {:X}: logs are missing between them", this.0, last.0);
+        return wrong(FindingKind::LogMissing, 4, what);
     }
     if header.signature != before.signature {
-        wrong(44, "the log belongs to another log stream than the one before it".to_owned());
+        let what = "the log belongs to another log stream than the one before it".to_owned();
+        wrong(FindingKind::LogForeign, 44, what);
     }
     if header.previous_created != before.created {
-        wrong(
-            24,
-            format!(
-                "it names {} as its predecessor's time, which is {}",
-                header.previous_created, before.created
-            ),
-        );
+        let (named, created) = (header.previous_created, before.created);
+        let what = format!("it names {named} as its predecessor's time, which is {created}");
+        wrong(FindingKind::LogChain, 24, what);
     }
     // Earlier formats leave the field zero.
-    let has_checksum = header.update >= (5, 13);
+    let has_checksum = (header.version_update, header.version_update_minor) >= CHAINED_UPDATE;
     if has_checksum && header.previous_checksum != summary.accumulated_checksum {
         let (stored, sum) = (header.previous_checksum, summary.accumulated_checksum);
-        wrong(653, format!("the log before it should sum up to {stored:016x}, but does to {sum:016x}"));
+        let what = format!("the log before it should sum up to {stored:016x}, but does to {sum:016x}");
+        wrong(FindingKind::LogChain, 653, what);
     }
 }
 
 /// Reads all segments of one file; findings have offsets in it.
-fn check_log(vfs: &dyn Vfs, path: &Path, findings: &mut Findings) -> Result<(Header, LogSummary), String> {
-    let text = |error: std::io::Error| error.to_string();
-    let file = vfs.open(path, OpenMode::Read).map_err(text)?;
-    let segments = file.len().map_err(text)? / SEGMENT_LEN as u64;
-    let first = read(&*file, 0, 1).map_err(text)?;
-    let header = Header::decode(&first)?;
-    if u64::from(header.segments) != segments {
-        let what = format!("the file has {segments} segments, its header says {}", header.segments);
-        findings.push(Severity::Error, Some(12), None, None, what);
+pub(crate) fn check_log(
+    vfs: &dyn Vfs,
+    path: &Path,
+    findings: &mut Findings,
+) -> Result<CheckedLog, (FindingKind, String)> {
+    let failed = |error: std::io::Error| (FindingKind::FileUnreadable, error.to_string());
+    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    let len = file.len().map_err(failed)?;
+    let segments = len / SEGMENT_LEN as u64;
+    let first = read(&*file, 0, segments.min(1)).map_err(failed)?;
+    let header = LogHeader::decode(&first).map_err(|error| header_fault(error, &first))?;
+    if len % SEGMENT_LEN as u64 != 0 || u64::from(header.file_segments) != segments {
+        let part = if len % SEGMENT_LEN as u64 == 0 { "" } else { " and a part of one" };
+        let what =
+            format!("the file has {segments} segments{part}, its header says {}", header.file_segments);
+        findings.at(Severity::Error, FindingKind::LogLength, 12, what);
     }
-    let mut scan = Scan { generation: header.generation, valid: 0, sum: 0, end: None, torn: None };
+    let mut scan = Scan::new(LogPosition { generation: header.generation, segment: 0, offset: 0 });
     let mut at = 1;
     while at < segments {
         let count = BATCH.min(segments - at);
         // One segment more, where there is one: the copy of the last.
-        let bytes = read(&*file, at, (count + 1).min(segments - at)).map_err(text)?;
+        let mut bytes = read(&*file, at, (count + 1).min(segments - at)).map_err(failed)?;
         for index in 0..count {
-            let here = index as usize * SEGMENT_LEN;
-            let (segment, behind) = bytes.get(here..).unwrap_or_default().split_at(SEGMENT_LEN);
+            let (_, rest) = bytes.split_at_mut(index as usize * SEGMENT_LEN);
+            let (segment, behind) = rest.split_at_mut(SEGMENT_LEN);
             let Ok(number) = u16::try_from(at + index) else { break };
-            if let Some(what) = scan.segment(number, segment, behind.get(..SEGMENT_LEN)) {
-                let offset = (at + index) * SEGMENT_LEN as u64;
-                let severity = if scan.torn == Some(number) { Severity::Warning } else { Severity::Error };
-                findings.push(severity, Some(offset), None, None, what);
-            }
+            scan.segment(number, segment, behind.get(..SEGMENT_LEN).unwrap_or_default(), findings);
         }
         at += count;
     }
+    scan.finish(findings);
+    scan.counts.total = segments.saturating_sub(1);
     let summary = LogSummary {
         path: path.to_owned(),
         generation: header.generation.0,
         valid_segments: scan.valid,
         torn: scan.torn.is_some(),
         accumulated_checksum: scan.sum,
+        segments: scan.counts,
     };
-    Ok((header, summary))
+    Ok(CheckedLog { header, summary, sound: !scan.damaged })
+}
+
+/// Old formats differ in what their checksum covers, so the version is looked at first.
+fn header_fault(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
+    let old = match error {
+        LogHeaderError::UnknownVersion { major, minor } => Some((major, minor)),
+        _ if is_old_log(header) => word(header, 32)
+            .zip(word(header, 36))
+            .filter(|&version| version != (LOG_VERSION.0, LOG_VERSION.1)),
+        _ => None,
+    };
+    match old {
+        Some((major, minor)) => {
+            let what = format!(
+                "log format {major}.{minor} is not read by this program, which knows 8.4000 (Windows Vista, \
+                 Exchange 2007 and later); use the tools of the version that wrote it"
+            );
+            (FindingKind::LogVersion, what)
+        }
+        None => (FindingKind::LogHeader, error.to_string()),
+    }
 }
 
 fn read(file: &dyn File, first: u64, count: u64) -> std::io::Result<IoBuffer> {
     let mut buffer = IoBuffer::zeroed(count as usize * SEGMENT_LEN);
-    file.read_at(first * SEGMENT_LEN as u64, &mut buffer, IoReason::Verify)?;
+    file.read_at(first * SEGMENT_LEN as u64, &mut buffer, IoReason::LogRead)?;
     Ok(buffer)
+}
+
+/// Where the log ends, and why.
+#[derive(Clone, Copy)]
+struct End {
+    segment: u16,
+    /// Damage ends it, which may be a torn write.
+    damaged: bool,
 }
 
 /// The state of reading one file, segment by segment.
 struct Scan {
-    generation: Generation,
+    start: LogPosition,
     valid: u16,
     sum: u64,
-    /// First segment that carries nothing.
-    end: Option<u16>,
-    torn: Option<u16>,
+    counts: SegmentCounts,
+    end: Option<End>,
+    /// The last valid segment says where its write began, so that torn writes can be told.
+    marked: bool,
+    torn: Option<(u16, &'static str)>,
+    damaged: bool,
 }
 
 impl Scan {
-    /// Judges a segment; returns what is wrong with it.
-    fn segment(&mut self, number: u16, segment: &[u8], behind: Option<&[u8]>) -> Option<String> {
-        let mut bytes = segment.to_vec();
-        let verdict = verify_segment(&mut bytes, number.into());
-        let position = |bytes: &[u8]| LogPosition::from_u64(array(bytes, 8).map_or(0, u64::from_le_bytes));
-        let expected = LogPosition { generation: self.generation, segment: number, offset: 0 };
-        if verdict != SegmentVerdict::Bad {
-            let found = position(&bytes);
-            if found > expected {
-                return Some(format!("the segment says it is {found}, not {expected}"));
+    fn new(start: LogPosition) -> Scan {
+        let counts = SegmentCounts::default();
+        Scan { start, valid: 0, sum: 0, counts, end: None, marked: false, torn: None, damaged: false }
+    }
+
+    fn wrong(&mut self, kind: FindingKind, number: u16, what: String, findings: &mut Findings) {
+        self.damaged = true;
+        findings.at(Severity::Error, kind, offset(number), what);
+    }
+
+    fn take(&mut self, checksum: u64, write: Option<u16>) {
+        self.valid += 1;
+        self.sum ^= checksum;
+        self.marked = write.is_some();
+    }
+
+    /// Judges a segment; `behind` is the one after it.
+    fn segment(&mut self, number: u16, segment: &mut [u8], behind: &[u8], findings: &mut Findings) {
+        let expected = LogPosition { segment: number, ..self.start };
+        let kind = classify(segment, expected);
+        let count = match kind {
+            SegmentKind::Valid { .. } => &mut self.counts.good,
+            SegmentKind::Shadow => &mut self.counts.shadow,
+            SegmentKind::Zero => &mut self.counts.zero,
+            SegmentKind::Stale => &mut self.counts.stale,
+            SegmentKind::Later(_) | SegmentKind::Bad => &mut self.counts.bad,
+        };
+        *count += 1;
+        match (kind, self.end) {
+            (SegmentKind::Later(found), _) => {
+                let what = format!("the segment says it is {found}, not {expected}");
+                self.wrong(FindingKind::LogSegmentBad, number, what, findings);
             }
-            if found < expected {
-                // Left from the file's last use.
-                self.end.get_or_insert(number);
-                return None;
+            (SegmentKind::Valid { checksum, write, repaired }, None) => {
+                self.take(checksum, write);
+                if repaired {
+                    self.counts.repairable += 1;
+                    let what = "flipped bit; the checksum can put it right".to_owned();
+                    let kind = FindingKind::LogSegmentRepairable;
+                    findings.at(Severity::Error, kind, offset(number), what);
+                }
             }
-            if let Some(end) = self.end {
-                return Some(format!("a valid segment after the end of the log in segment {end}"));
+            (SegmentKind::Valid { write, .. }, Some(end)) => self.behind_end(number, write, end, findings),
+            (SegmentKind::Stale | SegmentKind::Shadow | SegmentKind::Zero, _) => {
+                self.end.get_or_insert(End { segment: number, damaged: false });
             }
-            self.valid += 1;
-            self.sum ^= array(&bytes, 0).map_or(0, u64::from_le_bytes);
-            let repaired = verdict == SegmentVerdict::Repaired;
-            return repaired.then(|| "flipped bit; the checksum can put it right".to_owned());
-        }
-        let is_copy = number.checked_sub(1).is_some_and(|before| {
-            let mut copy = segment.to_vec();
-            // Behind the end, a copy may also be left from the file's last use.
-            before > 0
-                && verify_segment(&mut copy, before.into()) != SegmentVerdict::Bad
-                && (before == self.valid || self.end.is_some() && position(&copy) < expected)
-        });
-        if is_copy || segment.iter().all(|&byte| byte == 0) {
-            self.end.get_or_insert(number);
-            return None;
-        }
-        if let Some(end) = self.end {
-            return Some(format!("a damaged segment after the end of the log in segment {end}"));
-        }
-        let copy = behind.map(<[u8]>::to_vec).filter(|copy| {
-            verify_segment(&mut copy.clone(), number.into()) != SegmentVerdict::Bad
-                && position(copy) == expected
-        });
-        match copy {
-            Some(copy) => {
-                self.torn = Some(number);
-                self.valid += 1;
-                self.sum ^= array(&copy, 0).map_or(0, u64::from_le_bytes);
-                Some("torn write; the copy behind it is good and recovery will use it".to_owned())
+            (SegmentKind::Bad, None) => {
+                if let Some(mut copy) = shadow_of(behind, expected)
+                    && let SegmentKind::Valid { checksum, write, .. } = classify(&mut copy, expected)
+                {
+                    self.take(checksum, write);
+                    self.torn =
+                        Some((number, "torn write; the copy behind it is good and recovery will use it"));
+                } else if self.marked {
+                    self.end = Some(End { segment: number, damaged: true });
+                } else {
+                    let what = "bad checksum, and no good copy behind it (ESE -501)".to_owned();
+                    self.wrong(FindingKind::LogSegmentBad, number, what, findings);
+                }
             }
-            None => Some("bad checksum, and no good copy behind it (ESE -501)".to_owned()),
+            (SegmentKind::Bad, Some(_)) if self.marked => {}
+            (SegmentKind::Bad, Some(end)) => {
+                let what = format!("a damaged segment after the end of the log in segment {}", end.segment);
+                self.wrong(FindingKind::LogAfterEnd, number, what, findings);
+            }
         }
     }
+
+    /// A valid segment behind the end: the rest of a torn write, or proof that something in front of it is lost.
+    fn behind_end(&mut self, number: u16, write: Option<u16>, end: End, findings: &mut Findings) {
+        match write.filter(|_| self.marked) {
+            Some(start) if start <= end.segment => self.end = Some(End { damaged: true, ..end }),
+            Some(_) => {
+                let what =
+                    "damaged or never stored, though a later segment shows that it had been".to_owned();
+                self.wrong(FindingKind::LogSegmentBad, end.segment, what, findings);
+            }
+            None => {
+                let what = format!("a valid segment after the end of the log in segment {}", end.segment);
+                self.wrong(FindingKind::LogAfterEnd, number, what, findings);
+            }
+        }
+    }
+
+    fn finish(&mut self, findings: &mut Findings) {
+        if let Some(End { segment, damaged: true }) = self.end
+            && !self.damaged
+        {
+            self.torn
+                .get_or_insert((segment, "torn write; it was never acknowledged and recovery ends here"));
+        }
+        if let Some((segment, what)) = self.torn {
+            findings.at(Severity::Warning, FindingKind::LogTorn, offset(segment), what.to_owned());
+        }
+    }
+}
+
+fn offset(segment: u16) -> u64 {
+    u64::from(segment) * SEGMENT_LEN as u64
 }

@@ -7,7 +7,7 @@ use ese_format::page::Node;
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::Table;
-use crate::finding::Findings;
+use crate::finding::{FindingKind, Findings};
 use crate::tree::hex;
 
 /// The long value whose nodes are being visited.
@@ -42,9 +42,12 @@ impl LongValueCheck {
     pub(crate) fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
         let key = node.key_to_vec();
         match LongValueKey::decode(&key) {
-            None => {
-                findings.structure(page, &self.label, format!("node {} is not a long value's", hex(&key)))
-            }
+            None => findings.structure(
+                FindingKind::LongValueNode,
+                page,
+                &self.label,
+                format!("node {} is not a long value's", hex(&key)),
+            ),
             Some(LongValueKey::Root(id)) => {
                 self.end_current(findings);
                 match LongValueRoot::decode(node.data) {
@@ -52,9 +55,12 @@ impl LongValueCheck {
                         self.roots.insert(id, (page, root.references));
                         self.current = Some(Current { id, root, page, next: 0 });
                     }
-                    None => {
-                        findings.structure(page, &self.label, format!("root of {id:?} cannot be decoded"))
-                    }
+                    None => findings.structure(
+                        FindingKind::LongValueNode,
+                        page,
+                        &self.label,
+                        format!("root of {id:?} cannot be decoded"),
+                    ),
                 }
             }
             Some(LongValueKey::Chunk(id, offset)) => self.chunk(page, id, offset, node.data, findings),
@@ -70,20 +76,35 @@ impl LongValueCheck {
         findings: &mut Findings,
     ) {
         let Some(current) = self.current.as_mut().filter(|current| current.id == id) else {
-            return findings.structure(page, &self.label, format!("chunk {offset} of {id:?} has no root"));
+            return findings.structure(
+                FindingKind::LongValueNode,
+                page,
+                &self.label,
+                format!("chunk {offset} of {id:?} has no root"),
+            );
         };
         if offset != current.next {
             let what = format!("chunk of {id:?} at {offset}, expected at {}", current.next);
-            findings.structure(page, &self.label, what);
+            findings.structure(FindingKind::LongValueSize, page, &self.label, what);
         }
         let expected = current.root.chunk_len(offset, self.chunk_len);
         current.next = offset.saturating_add(expected as u32);
         if expected == 0 {
-            findings.structure(page, &self.label, format!("chunk {offset} of {id:?} lies beyond its size"));
+            findings.structure(
+                FindingKind::LongValueSize,
+                page,
+                &self.label,
+                format!("chunk {offset} of {id:?} lies beyond its size"),
+            );
         } else if !current.root.is_encrypted()
             && let Err(error) = decode_chunk(data, expected)
         {
-            findings.structure(page, &self.label, format!("chunk {offset} of {id:?}: {error}"));
+            findings.structure(
+                FindingKind::LongValueSize,
+                page,
+                &self.label,
+                format!("chunk {offset} of {id:?}: {error}"),
+            );
         }
     }
 
@@ -91,7 +112,7 @@ impl LongValueCheck {
         let Some(current) = self.current.take() else { return };
         if current.next < current.root.size {
             let what = format!("{:?} ends after {} of {} bytes", current.id, current.next, current.root.size);
-            findings.structure(current.page, &self.label, what);
+            findings.structure(FindingKind::LongValueSize, current.page, &self.label, what);
         }
     }
 
@@ -109,7 +130,7 @@ impl LongValueCheck {
                 let referred = references.get(id).copied().unwrap_or(0);
                 if referred != *counted {
                     let what = format!("{id:?} counts {counted} references, records have {referred}");
-                    findings.structure(*page, &self.label, what);
+                    findings.structure(FindingKind::LongValueReferences, *page, &self.label, what);
                 }
             }
             let mut missing: Vec<&LongValueId> =
@@ -117,6 +138,7 @@ impl LongValueCheck {
             missing.sort();
             for id in missing {
                 findings.structure(
+                    FindingKind::LongValueMissing,
                     None,
                     &self.label,
                     format!("a record refers to {id:?}, which is not there"),

@@ -7,13 +7,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::{io, thread};
 
-use ese_format::PageNumber;
 use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::page::Page;
+use ese_format::{PageNumber, PageSize};
 use serde::Serialize;
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
-use crate::finding::{Findings, Severity};
+use crate::finding::{FindingKind, Findings, Severity};
 use crate::{Phase, Progress, ProgressFn};
 
 /// Bytes per read.
@@ -38,6 +39,11 @@ pub struct PageCounts {
     pub bad: u64,
     /// The read failed.
     pub unreadable: u64,
+    /// Without a checksum, as in temporary databases; not judged.
+    pub unchecked: u64,
+    /// Of the bad ones, those whose checksum was never set.
+    #[serde(skip)]
+    without_checksum: u64,
     /// In the file but not owned by the database; not examined.
     pub beyond_owned: u64,
     /// Owned by the database but beyond the end of the file.
@@ -48,6 +54,17 @@ impl PageCounts {
     /// Pages that were read and judged.
     pub fn examined(&self) -> u64 {
         self.good + self.zero + self.repairable + self.wrong_page + self.bad + self.unreadable
+    }
+
+    /// A database in which no page at all has a checksum is a temporary one: nothing is wrong with it. Returns whether
+    /// this is the case.
+    pub(crate) fn forgive(&mut self, findings: &mut Findings) -> bool {
+        let temporary = self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
+        if temporary {
+            self.unchecked = std::mem::take(&mut self.bad);
+            findings.forget_damaged_pages();
+        }
+        temporary
     }
 }
 
@@ -69,18 +86,24 @@ struct Judged {
 }
 
 enum Verdict {
-    Page(PageVerdict),
+    /// With the number of nodes that the page claims.
+    Page(PageVerdict, u32),
+    /// There is content, but no checksum.
+    NoChecksum(u32),
     Unreadable(String),
 }
 
-/// Verifies pages `1..=last_owned`, as far as the file has them.
+/// Verifies pages `from..=last_owned`, as far as the file has them. Returns the page to go on with when it was
+/// cancelled.
 pub(crate) fn verify_pages(
     database: &Database,
+    from: PageNumber,
     last_owned: u32,
     findings: &mut Findings,
     progress: Option<&ProgressFn>,
-) -> PageCounts {
+) -> (PageCounts, Option<PageNumber>) {
     let last = last_owned.min(database.file_pages);
+    let from = from.get().min(last.saturating_add(1));
     let mut counts = PageCounts {
         beyond_owned: u64::from(database.file_pages - last),
         missing: u64::from(last_owned - last),
@@ -88,8 +111,9 @@ pub(crate) fn verify_pages(
     };
     if counts.missing > 0 {
         let what = format!("the file ends after page {last}; the database owns pages up to {last_owned}");
-        findings.push(Severity::Warning, None, None, None, what);
+        findings.at(Severity::Warning, FindingKind::FileTruncated, None, what);
     }
+    let mut resume = None;
     let (completed, chunks) = channel::<Chunk>();
     let (judged_sender, judged) = channel::<Judged>();
     let chunks = Mutex::new(chunks);
@@ -100,15 +124,18 @@ pub(crate) fn verify_pages(
             scope.spawn(move || judge_all(database, chunks, &judged));
         }
         drop(judged_sender);
+        let pace = &database.pace;
         let per_chunk = (CHUNK_LEN / database.page_size.get()).max(1);
-        let mut next = 1;
+        let most = if pace.is_throttled() { 1 } else { IN_FLIGHT };
+        let mut next = from;
         let mut in_flight = 0;
         let mut spare = Vec::new();
-        let mut done = 0;
+        let mut done = u64::from(from) - 1;
         loop {
             let mut batch = Vec::new();
-            while in_flight + batch.len() < IN_FLIGHT && next <= last {
+            while in_flight + batch.len() < most && next <= last && !pace.is_cancelled() {
                 let count = per_chunk.min(last - next + 1);
+                pace.before_read(u64::from(count) * database.page_size.bytes() as u64);
                 batch.push(request(database, PageNumber::fixed(next), count, spare.pop(), &completed));
                 next += count;
             }
@@ -126,16 +153,19 @@ pub(crate) fn verify_pages(
             counts.good += chunk.good;
             counts.zero += chunk.zero;
             for (page, verdict) in chunk.verdicts {
-                report(database, page, &verdict, &mut counts, findings);
+                report(page, &verdict, &mut counts, findings);
             }
             spare.push(chunk.buffer);
             if let Some(progress) = progress {
                 progress(Progress { phase: Phase::Pages, done, total: u64::from(last) });
             }
         }
+        if next <= last {
+            resume = Some(PageNumber::fixed(next));
+        }
         drop(completed);
     });
-    counts
+    (counts, resume)
 }
 
 fn request(
@@ -177,13 +207,13 @@ fn judge(database: &Database, mut chunk: Chunk) -> Judged {
         let number = chunk.first.plus(index);
         let at = start + index as usize * page_len;
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
-            (Ok(()), Some(page)) => Verdict::Page(verify_page(page, database.page_size, number)),
+            (Ok(()), Some(page)) => verdict_on(page, database.page_size, number),
             // One bad sector must not hide its neighbours.
             _ => judge_alone(database, number),
         };
         match verdict {
-            Verdict::Page(PageVerdict::Good) => good += 1,
-            Verdict::Page(PageVerdict::Zero) => zero += 1,
+            Verdict::Page(PageVerdict::Good, _) => good += 1,
+            Verdict::Page(PageVerdict::Zero, _) => zero += 1,
             other => verdicts.push((number, other)),
         }
     }
@@ -196,40 +226,54 @@ fn judge_alone(database: &Database, number: PageNumber) -> Verdict {
     match database.file.read_at(offset, &mut buffer, IoReason::Verify) {
         Err(error) => Verdict::Unreadable(error.to_string()),
         Ok(()) => match buffer.get_mut(start..start + database.page_size.bytes()) {
-            Some(page) => Verdict::Page(verify_page(page, database.page_size, number)),
+            Some(page) => verdict_on(page, database.page_size, number),
             None => Verdict::Unreadable("short read".to_owned()),
         },
     }
 }
 
-fn report(
-    database: &Database,
-    page: PageNumber,
-    verdict: &Verdict,
-    counts: &mut PageCounts,
-    findings: &mut Findings,
-) {
-    let offset = Some(database.page_size.offset_of(page));
-    let (severity, what) = match verdict {
-        Verdict::Page(PageVerdict::Good | PageVerdict::Zero) => return,
-        Verdict::Page(PageVerdict::Repaired { bits }) => {
+fn report(page: PageNumber, verdict: &Verdict, counts: &mut PageCounts, findings: &mut Findings) {
+    let (kind, rows, what) = match verdict {
+        Verdict::Page(PageVerdict::Good | PageVerdict::Zero, _) => return,
+        Verdict::Page(PageVerdict::Repaired { bits }, rows) => {
             counts.repairable += 1;
             let places: Vec<String> =
                 bits.iter().map(|bit| format!("byte {} bit {}", bit / 8, bit % 8)).collect();
-            (Severity::Error, format!("flipped bit at {}; the checksum can put it right", places.join(", ")))
+            let what = format!("flipped bit at {}; the checksum can put it right", places.join(", "));
+            (FindingKind::PageRepairable, *rows, what)
         }
-        Verdict::Page(PageVerdict::WrongPage { stored }) => {
+        Verdict::Page(PageVerdict::WrongPage { stored }, _) => {
             counts.wrong_page += 1;
-            (Severity::Error, format!("the page was written as page {stored} (ESE -1118)"))
+            (FindingKind::PageWrongNumber, 0, format!("the page was written as page {stored} (ESE -1118)"))
         }
-        Verdict::Page(PageVerdict::Bad) => {
+        Verdict::Page(PageVerdict::Bad, rows) => {
             counts.bad += 1;
-            (Severity::Error, "bad checksum (ESE -1018)".to_owned())
+            (FindingKind::PageBadChecksum, *rows, "bad checksum (ESE -1018)".to_owned())
+        }
+        Verdict::NoChecksum(rows) => {
+            counts.bad += 1;
+            counts.without_checksum += 1;
+            (FindingKind::PageBadChecksum, *rows, "the checksum is zero (ESE -1018)".to_owned())
         }
         Verdict::Unreadable(error) => {
             counts.unreadable += 1;
-            (Severity::Error, format!("cannot be read: {error}"))
+            (FindingKind::PageUnreadable, 0, format!("cannot be read: {error}"))
         }
     };
-    findings.push(severity, offset, Some(page), None, what);
+    findings.damaged_page(kind, page, what, rows);
+}
+
+fn verdict_on(page: &mut [u8], size: PageSize, number: PageNumber) -> Verdict {
+    let verdict = verify_page(page, size, number);
+    let sound = matches!(verdict, PageVerdict::Good | PageVerdict::Zero);
+    let nodes = if sound { 0 } else { claimed_nodes(page, size) };
+    let has_checksum = page.iter().take(8).any(|&byte| byte != 0);
+    if sound || has_checksum { Verdict::Page(verdict, nodes) } else { Verdict::NoChecksum(nodes) }
+}
+
+/// How many nodes a page says it has, whether or not the rest of it can be believed; 0 if that is impossible.
+fn claimed_nodes(page: &[u8], size: PageSize) -> u32 {
+    let nodes = Page::new(page, size).node_count() as u32;
+    // A node takes at least a tag and two lengths.
+    if nodes < size.get() / 8 { nodes } else { 0 }
 }

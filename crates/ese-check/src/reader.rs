@@ -14,6 +14,7 @@ use ese_format::{PageNumber, PageSize};
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
+use crate::finding::FindingKind;
 
 /// Pages kept, a descent with its siblings several times over.
 const CACHED: usize = 192;
@@ -66,6 +67,19 @@ impl fmt::Display for PageProblem {
     }
 }
 
+impl PageProblem {
+    /// What to call it.
+    pub(crate) fn kind(&self) -> FindingKind {
+        match self {
+            PageProblem::BeyondFile { .. } => FindingKind::PageBeyondFile,
+            PageProblem::Zero => FindingKind::PageZero,
+            PageProblem::Damaged => FindingKind::PageBadChecksum,
+            PageProblem::WrongPage(_) => FindingKind::PageWrongNumber,
+            PageProblem::Io(_) => FindingKind::PageUnreadable,
+        }
+    }
+}
+
 type Loaded = Result<Arc<PageImage>, PageProblem>;
 type Completion = (PageNumber, io::Result<()>, IoBuffer);
 
@@ -99,6 +113,7 @@ impl<'d> PageReader<'d> {
             return loaded.clone();
         }
         let (offset, len, _) = self.database.aligned_range(page, 1);
+        self.database.pace.before_read(len as u64);
         let mut buffer = IoBuffer::zeroed(len);
         let result = self.database.file.read_at(offset, &mut buffer, IoReason::Verify);
         self.store(page, result, buffer)
@@ -107,6 +122,9 @@ impl<'d> PageReader<'d> {
     /// Starts reading pages that will be asked for soon.
     pub(crate) fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
         let mut batch = Vec::new();
+        if self.database.pace.is_throttled() {
+            return;
+        }
         for page in pages {
             if self.in_flight.len() >= AHEAD {
                 break;

@@ -8,7 +8,7 @@ use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue,
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::Table;
-use crate::finding::Findings;
+use crate::finding::{FindingKind, Findings};
 use crate::index::IndexCheck;
 use crate::keys;
 use crate::tree::hex;
@@ -60,7 +60,12 @@ impl<'t> RowCheck<'t> {
     ) {
         let record = Record::new(node.data, self.page_size);
         let mut report = |what: String| {
-            findings.structure(page, &self.table.name, format!("record {}: {what}", hex(&node.key_to_vec())));
+            findings.structure(
+                FindingKind::RecordLayout,
+                page,
+                &self.table.name,
+                format!("record {}: {what}", hex(&node.key_to_vec())),
+            );
         };
         if let Err(error) = record.validate() {
             return report(error.to_string());

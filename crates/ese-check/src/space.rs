@@ -9,7 +9,7 @@ use ese_format::page::PageFlags;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{DbTime, PageNumber};
 
-use crate::finding::Findings;
+use crate::finding::{FindingKind, Findings};
 use crate::page_map::{PageMap, TreeIndex, Use};
 use crate::reader::PageReader;
 use crate::tree::{TreeShape, Walker, walk};
@@ -81,7 +81,7 @@ pub(crate) fn check_tree_space(
     let header = match SpaceHeader::decode(image.page().external_header()) {
         Ok(header) => header,
         Err(fault) => {
-            findings.structure(shape.root, label, fault.to_string());
+            findings.structure(FindingKind::SpaceHeader, shape.root, label, fault.to_string());
             entry.incomplete = true;
             return;
         }
@@ -89,10 +89,11 @@ pub(crate) fn check_tree_space(
     if header.parent != parent_root {
         let (found, expected) = (PageNumber::to_raw(header.parent), PageNumber::to_raw(parent_root));
         let what = format!("the space header names page {found} as parent, not {expected}");
-        findings.structure(shape.root, label, what);
+        findings.structure(FindingKind::SpaceHeader, shape.root, label, what);
     }
     if header.non_unique != shape.kind.contains(PageFlags::NON_UNIQUE) {
         findings.structure(
+            FindingKind::SpaceHeader,
             shape.root,
             label,
             "the space header contradicts the catalog on unique keys".into(),
@@ -111,7 +112,9 @@ pub(crate) fn check_tree_space(
                 node.data,
             ) {
                 Ok((extent, _)) => extents.push((page, extent)),
-                Err(fault) => findings.structure(page, &space.label, fault.to_string()),
+                Err(fault) => {
+                    findings.structure(FindingKind::SpaceHeader, page, &space.label, fault.to_string())
+                }
             });
             entry.incomplete |= summary.incomplete;
         }
@@ -121,7 +124,7 @@ pub(crate) fn check_tree_space(
                 Ok(reserve) => {
                     available.extend(reserve.extents.into_iter().flatten().map(|extent| (root, extent)))
                 }
-                Err(fault) => findings.structure(root, label, fault.to_string()),
+                Err(fault) => findings.structure(FindingKind::SpaceHeader, root, label, fault.to_string()),
             }
         }
     } else {
@@ -160,7 +163,7 @@ fn take_owned(
         let page = extent.first().plus(offset);
         if !map.contains(page) {
             let what = format!("owned {} reaches beyond the database", describe(extent));
-            return findings.structure(listed_on, label, what);
+            return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
         }
         let owner = map.owner(page);
         if owner != parent || owner == Some(tree) {
@@ -169,7 +172,7 @@ fn take_owned(
             } else {
                 format!("page {page} of owned {} does not come from the parent tree", describe(extent))
             };
-            return findings.structure(page, label, what);
+            return findings.structure(FindingKind::SpaceOverlap, page, label, what);
         }
         map.set_owner(page, tree);
     }
@@ -187,14 +190,14 @@ fn take_available(
         let page = extent.first().plus(offset);
         if !map.contains(page) {
             let what = format!("available {} reaches beyond the database", describe(extent));
-            return findings.structure(listed_on, label, what);
+            return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
         }
         if let Err(before) = map.claim(page, Use::Available(tree)) {
             let what = match before {
                 Use::Available(_) => format!("page {page} of available {} is listed twice", describe(extent)),
                 _ => format!("page {page} of available {} is in use", describe(extent)),
             };
-            return findings.structure(page, label, what);
+            return findings.structure(FindingKind::SpaceOverlap, page, label, what);
         }
     }
 }
@@ -208,11 +211,21 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
     let mut finish = |run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)>| {
         let Some((first, last, owner, user)) = run else { return };
         let pages = if first == last { format!("page {first}") } else { format!("pages {first}..{last}") };
-        let what = match user {
-            Some(user) => format!("{pages} used by {}, but owned by {}", label(user), label(owner)),
-            None => format!("{pages} leaked: owned, but neither used nor available"),
-        };
-        findings.structure(first, label(owner), what);
+        match user {
+            Some(user) => {
+                let what = format!("{pages} used by {}, but owned by {}", label(user), label(owner));
+                findings.structure(FindingKind::SpaceOwner, first, label(owner), what);
+            }
+            None => {
+                let what = format!("{pages} leaked: owned, but neither used nor available");
+                // A crash between taking space and using it leaves this behind; no recovery puts it right.
+                if findings.lenient {
+                    findings.info(FindingKind::SpaceLeak, first, label(owner), what);
+                } else {
+                    findings.structure(FindingKind::SpaceLeak, first, label(owner), what);
+                }
+            }
+        }
     };
     for number in 1..=map.pages() {
         let page = PageNumber::fixed(number);

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::catalog::{self, Table};
 use crate::database::Database;
-use crate::finding::Findings;
+use crate::finding::{DATABASE, FindingKind, Findings};
 use crate::index::IndexCheck;
 use crate::long_values::LongValueCheck;
 use crate::page_map::{PageMap, TreeIndex};
@@ -53,7 +53,7 @@ pub(crate) fn database_root() -> TreeShape {
         root: PageNumber::fixed(1),
         tree: TreeId(1),
         kind: PageFlags::empty(),
-        label: "database".to_owned(),
+        label: DATABASE.to_owned(),
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn check_structure(
     let catalog = catalog::load(&mut check.reader, check.findings);
     let root = check.add(database_root(), None);
     check.walk(root, &mut |page, _, findings| {
-        findings.structure(page, "database", "the database root has nodes".into())
+        findings.structure(FindingKind::NodeDamaged, page, DATABASE, "the database root has nodes".into())
     });
     check.space(root);
     if !catalog.complete {
@@ -92,6 +92,9 @@ pub(crate) fn check_structure(
     }
     let total = catalog.tables.len() as u64;
     for (done, table) in catalog.tables.iter().enumerate() {
+        if check.reader.database.pace.is_cancelled() {
+            return check.summary;
+        }
         check.table(table, root);
         if let Some(progress) = progress {
             progress(Progress { phase: Phase::Structure, done: done as u64 + 1, total });
@@ -123,7 +126,7 @@ impl StructureCheck<'_, '_> {
         if let Some(page) = summary.first_deleted {
             let what =
                 format!("{} deleted nodes were not removed; the first is on this page", summary.deleted);
-            self.findings.info(page, &entry.shape.label, what);
+            self.findings.info(FindingKind::DeletedNodes, page, &entry.shape.label, what);
         }
         self.summary.trees += 1;
         summary

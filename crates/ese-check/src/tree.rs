@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, validate};
 use ese_format::{DbTime, PageNumber, TreeId};
 
-use crate::finding::Findings;
+use crate::finding::{FindingKind, Findings};
 use crate::page_map::{PageMap, TreeIndex, Use};
 use crate::reader::PageReader;
 
@@ -81,6 +81,15 @@ struct State<'s, 'v> {
     last_key: Option<Vec<u8>>,
 }
 
+impl State<'_, '_> {
+    /// Part of the tree is not seen; what comes next has no known neighbour.
+    fn gap(&mut self) {
+        self.summary.incomplete = true;
+        self.at_start = false;
+        self.last_leaf = None;
+    }
+}
+
 /// Walks the tree from its root; `visit` gets its records.
 pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<'_>) -> TreeSummary {
     let mut state = State {
@@ -96,7 +105,7 @@ pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<
     descend(walker, &mut state, shape.root, None, 0, None, None);
     if let Some((leaf, Some(next))) = state.last_leaf {
         let what = format!("the last leaf links to page {next} on its right");
-        walker.findings.structure(leaf, &shape.label, what);
+        walker.findings.structure(FindingKind::SiblingLink, leaf, &shape.label, what);
     }
     state.summary
 }
@@ -105,52 +114,70 @@ fn descend(
     walker: &mut Walker<'_, '_>,
     state: &mut State<'_, '_>,
     number: PageNumber,
-    parent: Option<PageNumber>,
+    parent: Option<(PageNumber, bool)>,
     depth: u32,
     low: Option<&[u8]>,
     high: Option<&[u8]>,
 ) {
     let shape = state.shape;
     let label = &shape.label;
-    let mut skip = |walker: &mut Walker<'_, '_>, named: PageNumber, what: String| {
-        walker.findings.structure(named, label, what);
-        state.summary.incomplete = true;
-        state.at_start = false;
-        state.last_leaf = None;
-    };
-    if depth > MAX_DEPTH {
-        return skip(walker, number, format!("the tree is deeper than {MAX_DEPTH} levels"));
+    if walker.reader.database.pace.is_cancelled() {
+        return state.gap();
     }
-    let from = parent.map_or_else(|| "the catalog".to_owned(), |parent| format!("page {parent}"));
+    if depth > MAX_DEPTH {
+        return skip(
+            walker,
+            state,
+            number,
+            FindingKind::TreeShape,
+            format!("the tree is deeper than {MAX_DEPTH} levels"),
+        );
+    }
+    let from = parent.map_or_else(|| "the catalog".to_owned(), |(parent, _)| format!("page {parent}"));
     if !state.visited.insert(number) {
-        return skip(walker, number, format!("the page occurs a second time in the tree, below {from}"));
+        let what = format!("the page occurs a second time in the tree, below {from}");
+        return skip(walker, state, number, FindingKind::TreeShape, what);
     }
     if let Some((map, tree)) = &mut walker.claims {
         if !map.contains(number) {
             let what = format!("the page lies beyond the owned space, but {from} refers to it");
-            walker.findings.structure(number, label, what);
+            walker.findings.structure(FindingKind::PageBeyondOwned, number, label, what);
         }
         if let Err(before) = map.claim(number, Use::Tree(*tree)) {
             let what = match before {
                 Use::Available(_) => format!("the page is listed as available, but {from} refers to it"),
                 _ => format!("the page belongs to another tree already, but {from} refers to it"),
             };
-            walker.findings.structure(number, label, what);
+            walker.findings.structure(FindingKind::PageUsedTwice, number, label, what);
         }
     }
     let image = match walker.reader.get(number) {
         Ok(image) => image,
-        Err(problem) => return skip(walker, number, format!("the page {problem}, but {from} refers to it")),
+        Err(problem) => {
+            let leaf = parent.is_some_and(|(_, leaves)| leaves);
+            if walker.findings.attribute(number, label, leaf) {
+                return state.gap();
+            }
+            return skip(
+                walker,
+                state,
+                number,
+                problem.kind(),
+                format!("the page {problem}, but {from} refers to it"),
+            );
+        }
     };
     state.summary.pages += 1;
     let page = image.page();
     if let Err(fault) = validate(image.bytes(), walker.reader.database.page_size) {
-        walker.findings.structure(number, label, fault.to_string());
+        walker.findings.structure(FindingKind::PageLayout, number, label, fault.to_string());
     }
     if !check_header(walker, shape, number, &page, depth) {
         return skip(
             walker,
+            state,
             number,
+            FindingKind::PageObjectId,
             "the page is not part of this tree; what should be below it is not checked".into(),
         );
     }
@@ -160,11 +187,16 @@ fn descend(
         return;
     }
     if page.prev().is_some() || page.next().is_some() {
-        walker.findings.structure(number, label, "an internal page has siblings".into());
+        walker.findings.structure(
+            FindingKind::SiblingLink,
+            number,
+            label,
+            "an internal page has siblings".into(),
+        );
     }
     let count = page.node_count();
     if count == 0 {
-        return skip(walker, number, "an internal page has no entries".into());
+        return skip(walker, state, number, FindingKind::TreeShape, "an internal page has no entries".into());
     }
     let parent_of_leaf = flags.contains(PageFlags::PARENT_OF_LEAF);
     walker.reader.prefetch(page.nodes().filter_map(|node| node.child()));
@@ -173,28 +205,33 @@ fn descend(
         let key = node.key_to_vec();
         let last = index + 1 == count;
         if key.is_empty() && !last {
-            walker.findings.structure(number, label, format!("entry {index} of {count} has an empty key"));
+            walker.findings.structure(
+                FindingKind::Separator,
+                number,
+                label,
+                format!("entry {index} of {count} has an empty key"),
+            );
         }
         if !key.is_empty() {
             if below.as_deref().is_some_and(|below| key.as_slice() <= below)
                 && (index > 0 || below.as_deref() > Some(&key))
             {
                 let what = format!("separator {index} ({}) is not above the one before it", hex(&key));
-                walker.findings.structure(number, label, what);
+                walker.findings.structure(FindingKind::Separator, number, label, what);
             }
             if high.is_some_and(|high| key.as_slice() > high) {
                 let what = format!("separator {index} ({}) is above the parent's separator", hex(&key));
-                walker.findings.structure(number, label, what);
+                walker.findings.structure(FindingKind::Separator, number, label, what);
             }
         }
         if last && high != Some(key.as_slice()) && !(high.is_none() && key.is_empty()) {
             let expected = high.map_or_else(|| "empty".to_owned(), hex);
             let what = format!("the last separator is {}, not {expected}", hex(&key));
-            walker.findings.structure(number, label, what);
+            walker.findings.structure(FindingKind::Separator, number, label, what);
         }
         let above = if key.is_empty() { high } else { Some(key.as_slice()) };
         let Some(child) = node.child() else {
-            skip_child(walker, state, number, format!("entry {index} has no child page"));
+            skip(walker, state, number, FindingKind::NodeDamaged, format!("entry {index} has no child page"));
             continue;
         };
         let leaf = walker.reader.get(child).is_ok_and(|image| image.page().is_leaf());
@@ -203,28 +240,34 @@ fn descend(
                 "flag parent-of-leaf is {parent_of_leaf}, but child page {child} is {}a leaf",
                 if leaf { "" } else { "not " }
             );
-            walker.findings.structure(number, label, what);
+            walker.findings.structure(FindingKind::PageFlags, number, label, what);
         }
-        descend(walker, state, child, Some(number), depth + 1, below.as_deref(), above);
+        descend(walker, state, child, Some((number, parent_of_leaf)), depth + 1, below.as_deref(), above);
         if !key.is_empty() {
             below = Some(key);
         }
     }
     if page.nodes().count() != count {
-        skip_child(
+        skip(
             walker,
             state,
             number,
+            FindingKind::NodeDamaged,
             "an entry cannot be decoded; the rest of the page is not checked".into(),
         );
     }
 }
 
-fn skip_child(walker: &mut Walker<'_, '_>, state: &mut State<'_, '_>, number: PageNumber, what: String) {
-    walker.findings.structure(number, &state.shape.label, what);
-    state.summary.incomplete = true;
-    state.at_start = false;
-    state.last_leaf = None;
+/// Reports why part of the tree is not looked at.
+fn skip(
+    walker: &mut Walker<'_, '_>,
+    state: &mut State<'_, '_>,
+    number: PageNumber,
+    kind: FindingKind,
+    what: String,
+) {
+    walker.findings.structure(kind, number, &state.shape.label, what);
+    state.gap();
 }
 
 /// Whether the page can be taken for a page of this tree at all.
@@ -240,7 +283,7 @@ fn check_header(
     let mut belongs = true;
     if page.tree() != shape.tree {
         let what = format!("the page carries object id {}, the tree has {}", page.tree().0, shape.tree.0);
-        walker.findings.structure(number, label, what);
+        walker.findings.structure(FindingKind::PageObjectId, number, label, what);
         belongs = false;
     }
     if flags.contains(PageFlags::ROOT) != (depth == 0) {
@@ -249,26 +292,35 @@ fn check_header(
         } else {
             "a page below the root is flagged as root"
         };
-        walker.findings.structure(number, label, what.into());
-        belongs = false;
+        walker.findings.structure(FindingKind::PageFlags, number, label, what.into());
     }
     if flags.contains(PageFlags::EMPTY) {
-        walker.findings.structure(number, label, "the page is flagged as given back".into());
+        walker.findings.structure(
+            FindingKind::PageFlags,
+            number,
+            label,
+            "the page is flagged as given back".into(),
+        );
         belongs = false;
     }
     let kind = flags & KIND;
     if kind != shape.kind {
         let what =
             format!("the kind of tree in the page flags is {:#x}, not {:#x}", kind.bits(), shape.kind.bits());
-        walker.findings.structure(number, label, what);
+        walker.findings.structure(FindingKind::PageFlags, number, label, what);
     }
     if flags.contains(PageFlags::LEAF | PageFlags::PARENT_OF_LEAF) {
-        walker.findings.structure(number, label, "the page is flagged leaf and parent of leaf".into());
+        walker.findings.structure(
+            FindingKind::PageFlags,
+            number,
+            label,
+            "the page is flagged leaf and parent of leaf".into(),
+        );
     }
     // The header of a dirty database may be older than its pages.
     if walker.reader.database.must_be_consistent() && page.db_time() > walker.newest {
         let what = format!("page time {} is later than the header's {}", page.db_time().0, walker.newest.0);
-        walker.findings.structure(number, label, what);
+        walker.findings.structure(FindingKind::PageTime, number, label, what);
     }
     belongs
 }
@@ -287,7 +339,7 @@ fn check_leaf(
     let leaf_depth = *state.leaf_depth.get_or_insert(depth);
     if depth != leaf_depth {
         let what = format!("the leaf is at level {depth}, the first leaf at level {leaf_depth}");
-        walker.findings.structure(number, label, what);
+        walker.findings.structure(FindingKind::TreeShape, number, label, what);
     }
     if let Some((left, next)) = state.last_leaf {
         if next != Some(number) {
@@ -295,11 +347,12 @@ fn check_leaf(
                 "the link to the right is {}, the next leaf is page {number}",
                 PageNumber::to_raw(next)
             );
-            walker.findings.structure(left, label, what);
+            walker.findings.structure(FindingKind::SiblingLink, left, label, what);
         }
         if page.prev() != Some(left) {
             let raw = PageNumber::to_raw(page.prev());
             walker.findings.structure(
+                FindingKind::SiblingLink,
                 number,
                 label,
                 format!("the link to the left is {raw}, the leaf before is page {left}"),
@@ -308,33 +361,48 @@ fn check_leaf(
     } else if state.at_start
         && let Some(prev) = page.prev()
     {
-        walker.findings.structure(number, label, format!("the first leaf links to page {prev} on its left"));
+        walker.findings.structure(
+            FindingKind::SiblingLink,
+            number,
+            label,
+            format!("the first leaf links to page {prev} on its left"),
+        );
     }
     state.at_start = false;
     state.last_leaf = Some((number, page.next()));
     let count = page.node_count();
     if count == 0 && depth > 0 {
-        walker.findings.structure(number, label, "a leaf below the root has no nodes".into());
+        walker.findings.structure(
+            FindingKind::TreeShape,
+            number,
+            label,
+            "a leaf below the root has no nodes".into(),
+        );
     }
     let non_unique = shape.non_unique();
     let mut outside = false;
     for index in 0..count {
         let Some(node) = page.node(index) else {
-            walker.findings.structure(number, label, format!("node {index} cannot be decoded"));
+            walker.findings.structure(
+                FindingKind::NodeDamaged,
+                number,
+                label,
+                format!("node {index} cannot be decoded"),
+            );
             state.summary.incomplete = true;
             break;
         };
         let order = |bound: &[u8]| if non_unique { node.cmp_key_data(bound) } else { node.cmp_key(bound) };
         if state.last_key.as_deref().is_some_and(|last| order(last) != Ordering::Greater) {
             let what = format!("node {index} ({}) is not above the node before it", hex(&node.key_to_vec()));
-            walker.findings.structure(number, label, what);
+            walker.findings.structure(FindingKind::KeyOrder, number, label, what);
         }
         let below = low.is_some_and(|low| order(low) == Ordering::Less);
         // A misplaced page has all its nodes outside; the first one tells.
         if !outside && (below || high.is_some_and(|high| order(high) != Ordering::Less)) {
             let what =
                 format!("node {index} ({}) is outside the separators of its parent", hex(&node.key_to_vec()));
-            walker.findings.structure(number, label, what);
+            walker.findings.structure(FindingKind::KeyOrder, number, label, what);
             outside = true;
         }
         let mut key = state.last_key.take().unwrap_or_default();

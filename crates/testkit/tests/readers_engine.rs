@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ese_check::{CheckOptions, Severity, check_database, check_logs};
+use ese_check::{Cancel, CheckOptions, Severity, check_database, check_logs};
 use ese_engine::btree::Seek;
 use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::database::Database;
@@ -277,7 +277,7 @@ fn check(size: PageSize, churn: bool, kill: bool) {
 
 /// Container, chain and headers of all logs, from generation 1 on; returns how many there are.
 fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
-    let logs = check_logs(disk, Path::new("/log"), "E00").unwrap();
+    let logs = check_logs(disk, Path::new("/log"), "E00", &Cancel::default()).unwrap();
     let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
     assert!(logs.is_sound(), "{context}: {bad:#?}");
     for (log, generation) in logs.logs.iter().zip(1u32..) {

@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub mod check;
 pub mod dump;
 pub mod raid_reliability;
 pub mod test_performance;

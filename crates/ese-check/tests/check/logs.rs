@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ese_check::{LogReport, Severity, check_logs};
+use ese_check::{Cancel, LogReport, Severity, check_logs};
 use testkit::corpus::Corpus;
 
 use crate::memory::Memory;
@@ -21,7 +21,7 @@ fn chain() -> Option<Vec<(&'static str, Vec<u8>)>> {
 }
 
 fn check(files: Vec<(&'static str, Vec<u8>)>) -> LogReport {
-    check_logs(&Memory::directory(files), Path::new("."), "SRU").unwrap()
+    check_logs(&Memory::directory(files), Path::new("."), "SRU", &Cancel::default()).unwrap()
 }
 
 #[track_caller]

@@ -12,7 +12,7 @@ mod work;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_check::{CheckOptions, check_database, check_logs};
+use ese_check::{Cancel, CheckOptions, check_database, check_logs};
 use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::{Error, Instance, InstanceOptions};
 use ese_format::PageSize;
@@ -171,7 +171,7 @@ impl World {
             assert!(report.clean, "{}, {what}: database {number} is {}", self.context, report.state);
             assert!(findings.is_empty(), "{}, {what}: {findings:#?}", self.context);
         }
-        let report = check_logs(&self.disk, Path::new("/log"), "E00");
+        let report = check_logs(&self.disk, Path::new("/log"), "E00", &Cancel::default());
         let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
         assert!(report.is_sound(), "{}, {what}: {:#?}", self.context, report.findings);
     }

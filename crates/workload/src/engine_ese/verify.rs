@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use ese_check::{CheckOptions, Finding, Phase, Severity, check_database, check_logs};
+use ese_check::{Cancel, CheckOptions, Finding, FindingKind, Phase, Severity, check_database, check_logs};
 use vfs::Vfs;
 
 use crate::engine::Depth;
@@ -38,18 +38,23 @@ pub(super) fn verify(
     let total = lengths.iter().map(size).sum();
     let (sender, messages) = channel();
     let (files, instances) = (files.clone(), plan.instances.clone());
-    // It only reads, so giving up is leaving it behind.
-    std::thread::spawn(move || {
+    let cancel = Cancel::default();
+    let asked = cancel.clone();
+    let reader = std::thread::spawn(move || {
         let mut before = 0;
         for (instance, (database, logs)) in instances.iter().zip(lengths) {
-            let checked = verify_database(&files, &instance.database, depth, before, database, &sender);
+            let checked =
+                verify_database(&files, &instance.database, depth, before, database, &sender, &asked);
+            if asked.is_cancelled() {
+                return;
+            }
             let _ = sender.send(Message::Checked(checked));
             before += if everything { 2 * database } else { database };
             let _ = sender.send(Message::Done(before));
             if !everything {
                 continue;
             }
-            let _ = sender.send(Message::Checked(verify_logs(&*files, &instance.log_dir)));
+            let _ = sender.send(Message::Checked(verify_logs(&*files, &instance.log_dir, &asked)));
             before += logs;
             let _ = sender.send(Message::Done(before));
         }
@@ -58,6 +63,9 @@ pub(super) fn verify(
     let mut done = 0;
     loop {
         if !progress(done, total) {
+            cancel.cancel();
+            // It ends at the next page; what it found does not count.
+            let _ = reader.join();
             return None;
         }
         match messages.recv_timeout(TICK) {
@@ -85,6 +93,7 @@ fn verify_database(
     before: u64,
     len: u64,
     sender: &Sender<Message>,
+    cancel: &Cancel,
 ) -> FileVerification {
     let sender = sender.clone();
     let progress = move |progress: ese_check::Progress| {
@@ -94,8 +103,12 @@ fn verify_database(
         // Nobody listens any more when the run was stopped.
         let _ = sender.send(Message::Done(before + done));
     };
-    let structure = depth == Depth::Everything;
-    let options = CheckOptions { structure, progress: Some(Arc::new(progress)), ..CheckOptions::default() };
+    let options = CheckOptions {
+        structure: depth == Depth::Everything,
+        progress: Some(Arc::new(progress)),
+        cancel: cancel.clone(),
+        ..CheckOptions::default()
+    };
     let mut report = match check_database(&**files, path, &options) {
         Ok(report) => report,
         Err(error) => return unreadable(path, &error),
@@ -117,18 +130,12 @@ fn verify_database(
 }
 
 fn not_shut_down(path: &Path, state: &str) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        file: path.to_path_buf(),
-        offset: None,
-        page: None,
-        tree: None,
-        what: format!("the database is in state {state} after the run"),
-    }
+    let what = format!("the database is in state {state} after the run");
+    Finding::of_file(path, FindingKind::DirtyDatabase, Severity::Error, what)
 }
 
-fn verify_logs(files: &dyn Vfs, directory: &Path) -> FileVerification {
-    let report = match check_logs(files, directory, LOG_BASE_NAME) {
+fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &Cancel) -> FileVerification {
+    let report = match check_logs(files, directory, LOG_BASE_NAME, cancel) {
         Ok(report) => report,
         Err(error) => return unreadable(directory, &error),
     };

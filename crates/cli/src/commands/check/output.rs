@@ -1,0 +1,381 @@
+//! What a check writes: text for a person, JSON lines for a program.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ese_check::{FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity, Verdict};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+/// Findings of a file that are written out as text; a wrecked file has as many as it has pages.
+const LISTED: u64 = 100;
+/// Files that are no ESE files, by name.
+const NAMED: usize = 3;
+
+/// Where everything goes, from several threads.
+pub trait Output: Send + Sync {
+    /// A finding, as soon as it is known.
+    fn finding(&self, finding: &Finding);
+    /// A file is done.
+    fn file(&self, report: FileReport);
+    /// How far the current file is.
+    fn progress(&self, progress: Progress);
+    /// All files are done.
+    fn end(&self, sets: &[LogSet], skipped: &[String]);
+}
+
+/// JSON lines.
+#[derive(Default)]
+pub struct Json {
+    bar: Bar,
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+fn line<T: Serialize>(kind: &'static str, content: &T) {
+    if let Ok(text) = serde_json::to_string(&Line { kind, content }) {
+        write_out(&text);
+    }
+}
+
+/// One line to stdout; when nobody reads any more there is nothing left to do.
+fn write_out(text: &str) {
+    if writeln!(std::io::stdout().lock(), "{text}").is_err() {
+        std::process::exit(0);
+    }
+}
+
+impl Output for Json {
+    fn finding(&self, finding: &Finding) {
+        self.bar.hidden(|| line("finding", finding));
+    }
+
+    fn file(&self, report: FileReport) {
+        self.bar.clear();
+        line("summary", &report);
+    }
+
+    fn progress(&self, progress: Progress) {
+        self.bar.show(progress);
+    }
+
+    fn end(&self, sets: &[LogSet], skipped: &[String]) {
+        self.bar.clear();
+        sets.iter().for_each(|set| line("log-set", set));
+        skipped.iter().for_each(crate::outcome::complain);
+    }
+}
+
+/// Text: findings as they come, then a table.
+pub struct Text {
+    bar: Bar,
+    structure: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    reports: Vec<FileReport>,
+    /// Findings written about the current file.
+    listed: u64,
+}
+
+impl Text {
+    /// `structure` is whether trees are checked, too.
+    pub fn new(structure: bool) -> Text {
+        Text { bar: Bar::default(), structure, state: Mutex::default() }
+    }
+}
+
+impl Output for Text {
+    fn finding(&self, finding: &Finding) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // States are in the table.
+        if finding.severity == Severity::Info {
+            return;
+        }
+        state.listed += 1;
+        if state.listed <= LISTED {
+            self.bar.hidden(|| write_out(&format!("{finding}\n    {}: {}", finding.kind, finding.meaning)));
+        }
+    }
+
+    fn file(&self, report: FileReport) {
+        self.bar.clear();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = std::mem::take(&mut state.listed).saturating_sub(LISTED);
+        if more > 0 {
+            write_out(&format!("{}: {more} more findings; --json lists all", report.path.display()));
+        }
+        state.reports.push(FileReport { findings: Vec::new(), ..report });
+    }
+
+    fn progress(&self, progress: Progress) {
+        self.bar.show(progress);
+    }
+
+    fn end(&self, sets: &[LogSet], skipped: &[String]) {
+        self.bar.clear();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let any = state.reports.iter().any(|report| report.counts.errors + report.counts.warnings > 0);
+        if any {
+            write_out("");
+        }
+        table(&state.reports, sets, self.structure).iter().for_each(|row| write_out(row));
+        skipped.iter().for_each(crate::outcome::complain);
+    }
+}
+
+/// The summary: a line for each database, log stream and for the rest; then what to do.
+fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String> {
+    let common = common_directory(reports);
+    let name = |path: &Path| path.strip_prefix(&common).unwrap_or(path).display().to_string();
+    let mut rows: Vec<[String; 6]> = Vec::new();
+    let mut notes = Vec::new();
+    for report in reports.iter().filter(|report| report.format == Format::Database) {
+        rows.push(database_row(report, name(&report.path)));
+        if let Some(needs) = &report.needs_logs {
+            let what = match (needs.first, needs.complete) {
+                (0, _) => "run recovery with its logs".to_owned(),
+                (_, true) => format!("needs log {needs}, which is here: run recovery"),
+                (_, false) => format!("needs log {needs}: bring the logs, then run recovery"),
+            };
+            notes.push(format!("{}: not shut down cleanly; {what}", name(&report.path)));
+        }
+    }
+    rows.extend(log_rows(reports, sets, &name));
+    for (format, one, many) in
+        [(Format::Checkpoint, "checkpoint", "checkpoints"), (Format::FlushMap, "flush map", "flush maps")]
+    {
+        rows.extend(rest_row(reports, format, one, many));
+    }
+    let mut lines = Vec::new();
+    if !rows.is_empty() {
+        let heads = ["FILE", "STATE", "PAGES", "GOOD", "ZERO", "VERDICT"].map(str::to_owned);
+        rows.insert(0, heads);
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 6] = std::array::from_fn(width);
+        for row in &rows {
+            let [file, state, pages, good, zero, verdict] = row;
+            let [w0, w1, w2, w3, w4, _] = widths;
+            let text = format!("{file:w0$}  {state:w1$}  {pages:>w2$}  {good:>w3$}  {zero:>w4$}  {verdict}");
+            lines.push(text.trim_end().to_owned());
+        }
+    }
+    lines.extend(notes);
+    let others: Vec<String> = reports
+        .iter()
+        .filter(|report| report.format == Format::Unknown)
+        .map(|report| name(&report.path))
+        .collect();
+    if !others.is_empty() {
+        let (count, more) = (others.len(), if others.len() > NAMED { ", ..." } else { "" });
+        let names = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let noun = if count == 1 { "file is" } else { "files are" };
+        lines.push(format!("{count} {noun} not ESE's and not checked: {names}{more}"));
+    }
+    if !structure && reports.iter().any(|report| report.format == Format::Database) {
+        lines.push(
+            "Pages were checked one by one; --structure also checks what they mean together.".to_owned(),
+        );
+    }
+    lines
+}
+
+fn database_row(report: &FileReport, name: String) -> [String; 6] {
+    let state = match report.state.as_deref() {
+        Some("CleanShutdown") => "clean",
+        Some("DirtyShutdown") => "dirty",
+        Some(other) => other,
+        None => "-",
+    };
+    let count = |number: u64| number.to_string();
+    let Some(pages) = report.pages else {
+        return [
+            name,
+            state.to_owned(),
+            "-".into(),
+            "-".into(),
+            "-".into(),
+            verdict(report.verdict, report.counts),
+        ];
+    };
+    let mut what = verdict(report.verdict, report.counts);
+    for (number, text) in [
+        (pages.bad, "bad pages"),
+        (pages.repairable, "repairable pages"),
+        (pages.missing, "missing pages"),
+        (pages.unchecked, "pages without checksums"),
+    ] {
+        if number > 0 {
+            what.push_str(&format!(", {number} {text}"));
+        }
+    }
+    if let Some(structure) = &report.structure {
+        let rows: u64 = structure.tables.iter().map(|table| table.rows).sum();
+        what.push_str(&format!(", {} tables, {rows} rows", structure.tables.len()));
+    }
+    if report.cancelled {
+        what.push_str(" so far, stopped");
+    }
+    [name, state.to_owned(), count(pages.total), count(pages.good), count(pages.zero), what]
+}
+
+fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> String) -> Vec<[String; 6]> {
+    let mut rows = Vec::new();
+    let mut left: Vec<&FileReport> = reports.iter().filter(|report| report.format == Format::Log).collect();
+    let row = |name: String, state: String, logs: &[&FileReport], broken: &str| {
+        let sum = |count: fn(&ese_check::SegmentCounts) -> u64| {
+            logs.iter().filter_map(|log| log.segments.as_ref()).map(count).sum::<u64>().to_string()
+        };
+        let worst = logs.iter().map(|log| log.verdict).max().unwrap_or(Verdict::Sound);
+        let mut what = verdict(worst, add(logs));
+        what.push_str(broken);
+        [name, state, sum(|counts| counts.total), sum(|counts| counts.good), sum(|counts| counts.zero), what]
+    };
+    for set in sets {
+        let mine = |report: &FileReport| {
+            report.segments.is_some()
+                && parent(&report.path) == set.directory
+                && report.generation.is_some_and(|number| (set.first..=set.last).contains(&number))
+        };
+        let (logs, others) = left.into_iter().partition::<Vec<_>, _>(|report| mine(report));
+        left = others;
+        if logs.is_empty() {
+            continue;
+        }
+        let state =
+            format!("{} {:X}-{:X}", if logs.len() == 1 { "log" } else { "logs" }, set.first, set.last);
+        let place = match logs.as_slice() {
+            [one] => name(&one.path),
+            _ => format!("{} ({} logs)", name(&set.directory), logs.len()),
+        };
+        rows.push(row(place, state, &logs, if set.unbroken { "" } else { ", chain broken" }));
+    }
+    for log in left {
+        rows.push(row(name(&log.path), "log".to_owned(), &[log], ""));
+    }
+    rows
+}
+
+fn rest_row(reports: &[FileReport], format: Format, one: &str, many: &str) -> Option<[String; 6]> {
+    let files: Vec<&FileReport> = reports.iter().filter(|report| report.format == format).collect();
+    let worst = files.iter().map(|file| file.verdict).max()?;
+    let noun = if files.len() == 1 { one } else { many };
+    let dash = || "-".to_owned();
+    let what = verdict(worst, add(&files));
+    Some([format!("{} {noun}", files.len()), dash(), dash(), dash(), dash(), what])
+}
+
+fn add(reports: &[&FileReport]) -> FindingCounts {
+    reports.iter().fold(FindingCounts::default(), |sum, report| FindingCounts {
+        errors: sum.errors + report.counts.errors,
+        warnings: sum.warnings + report.counts.warnings,
+        infos: sum.infos + report.counts.infos,
+    })
+}
+
+fn verdict(verdict: Verdict, counts: FindingCounts) -> String {
+    match verdict {
+        Verdict::Sound => "sound".to_owned(),
+        Verdict::Unreadable => "UNREADABLE".to_owned(),
+        Verdict::Findings => {
+            let part = |count: u64, noun: &str| match count {
+                0 => None,
+                1 => Some(format!("1 {noun}")),
+                _ => Some(format!("{count} {noun}s")),
+            };
+            let parts = [part(counts.errors, "ERROR"), part(counts.warnings, "warning")];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The directory that all files are in, so that the table need not repeat it.
+fn common_directory(reports: &[FileReport]) -> std::path::PathBuf {
+    let mut parents = reports.iter().map(|report| report.path.parent().unwrap_or(Path::new("")));
+    let Some(first) = parents.next() else { return std::path::PathBuf::new() };
+    parents
+        .fold(first, |common, path| {
+            common.ancestors().find(|candidate| path.starts_with(candidate)).unwrap_or(Path::new(""))
+        })
+        .to_owned()
+}
+
+/// Time between lines of progress when there is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// Time between redraws.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Progress on stderr.
+#[derive(Default)]
+struct Bar {
+    shown: Mutex<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    bar: Option<(Phase, ProgressBar)>,
+    at: Option<Instant>,
+}
+
+impl Bar {
+    fn show(&self, progress: Progress) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let terminal = std::io::stderr().is_terminal();
+        let interval = if terminal { REDRAW } else { LINE_INTERVAL };
+        if shown.at.get_or_insert_with(Instant::now).elapsed() < interval {
+            return;
+        }
+        shown.at = Some(Instant::now());
+        let (title, unit) = match progress.phase {
+            Phase::Pages => ("Pages", "pages"),
+            Phase::Structure => ("Trees", "tables"),
+        };
+        if !terminal {
+            let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
+            eprintln!("{title}: {percent} % of {} {unit}", progress.total);
+            return;
+        }
+        if shown.bar.as_ref().is_none_or(|(phase, _)| *phase != progress.phase) {
+            let template = "{prefix} {bar:24} {percent:>3} % {pos}/{len}  {per_sec}, {eta} left";
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::new(progress.total).with_style(style).with_prefix(title);
+            shown.bar = Some((progress.phase, bar));
+        }
+        if let Some((_, bar)) = &shown.bar {
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+        }
+    }
+
+    /// Writes something while the bar is away.
+    fn hidden(&self, write: impl FnOnce()) {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        match &shown.bar {
+            Some((_, bar)) => bar.suspend(write),
+            None => write(),
+        }
+    }
+
+    fn clear(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bar)) = shown.bar.take() {
+            bar.finish_and_clear();
+        }
+        shown.at = None;
+    }
+}

@@ -1,0 +1,38 @@
+//! A checkpoint file: its two copies.
+
+use std::path::Path;
+
+use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
+
+use crate::files::Source;
+use crate::finding::{FindingKind, Findings, Severity};
+use crate::format::Format;
+use crate::report::FileReport;
+
+/// Judges both copies; the one to believe is returned, too.
+pub(crate) fn check_checkpoint(
+    source: &Source,
+    path: &Path,
+    mut findings: Findings,
+) -> (FileReport, Findings, Option<Checkpoint>) {
+    let mut report = FileReport::new(path, Format::Checkpoint);
+    let mut good = None;
+    for (number, name) in [(1, "second"), (0, "first")] {
+        let at = number * CHECKPOINT_LEN;
+        match Checkpoint::decode(source.start.get(at..).unwrap_or_default()) {
+            Ok(checkpoint) => good = Some(checkpoint),
+            Err(error) => {
+                let what = format!("the {name} copy: {error}");
+                findings.at(Severity::Error, FindingKind::CheckpointDamaged, at as u64, what);
+            }
+        }
+    }
+    if let Some(checkpoint) = &good {
+        report.position = Some(checkpoint.position.to_string());
+        report.generation = Some(checkpoint.position.generation.0);
+        if let Some(Ok(attached)) = checkpoint.attachments() {
+            report.databases = attached.iter().map(|database| database.path_text()).collect();
+        }
+    }
+    (report, findings, good)
+}

@@ -1,0 +1,353 @@
+//! Several files together: each is recognised and checked, and then what they say about each other.
+//!
+//! Logs come first, so that a database can say whether the logs it needs are there.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_format::header::DatabaseHeader;
+use ese_format::log::header::LogHeader;
+use ese_format::{Generation, Signature};
+use serde::Serialize;
+use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::checkpoint::check_checkpoint;
+use crate::finding::{FindingKind, Findings, Severity};
+use crate::flush_map::check_flush_map;
+use crate::format::{Format, START_LEN};
+use crate::logs::{CheckedLog, check_link, check_log};
+use crate::report::{FileReport, NeedsLogs, PageSummary, Verdict, reason};
+use crate::{CheckOptions, examine_database};
+
+/// Missing generations that are listed.
+const MISSING_LISTED: usize = 100;
+/// Databases are named by logs in their attachment list.
+const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
+
+/// A file and its beginning.
+pub(crate) struct Source {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) len: u64,
+    pub(crate) start: IoBuffer,
+}
+
+impl Source {
+    fn open(vfs: &dyn Vfs, path: &Path) -> io::Result<Source> {
+        let file = vfs.open(path, OpenMode::Read)?;
+        let len = file.len()?;
+        let mut start = IoBuffer::zeroed(len.min(START_LEN as u64) as usize);
+        file.read_at(0, &mut start, IoReason::Verify)?;
+        Ok(Source { file, len, start })
+    }
+}
+
+/// The logs of one stream in one directory.
+#[derive(Clone, Debug, Serialize)]
+pub struct LogSet {
+    /// The directory.
+    pub directory: PathBuf,
+    /// First generation.
+    pub first: u32,
+    /// Last generation.
+    pub last: u32,
+    /// How many logs.
+    pub logs: usize,
+    /// Every log follows the one before it.
+    pub unbroken: bool,
+}
+
+/// Directory and signature of a log stream.
+type StreamKey = (PathBuf, [u8; 28]);
+
+/// Checks all files and hands each report to `each` as soon as it is complete: logs, checkpoints, flush maps,
+/// databases, others. Returns what the logs make up together.
+pub fn check_files(
+    vfs: &dyn Vfs,
+    paths: &[PathBuf],
+    options: &CheckOptions,
+    each: &mut dyn FnMut(FileReport),
+) -> Vec<LogSet> {
+    let mut by_format: BTreeMap<Format, Vec<PathBuf>> = BTreeMap::new();
+    for path in paths {
+        match Source::open(vfs, path) {
+            Ok(source) => by_format.entry(Format::of(&source.start)).or_default().push(path.clone()),
+            Err(error) => {
+                let findings = Findings::new(path).with_sink(options.sink.clone());
+                each(FileReport::unreadable(path, Format::Unknown, error.to_string(), findings));
+            }
+        }
+    }
+    let mut set = FileSet { vfs, options, each, streams: BTreeMap::new(), sets: Vec::new() };
+    let mut of = |format| by_format.remove(&format).unwrap_or_default();
+    set.logs(of(Format::Log));
+    of(Format::Checkpoint).iter().for_each(|path| set.checkpoint(path));
+    of(Format::FlushMap).iter().for_each(|path| set.flush_map(path));
+    of(Format::Database).iter().for_each(|path| set.database(path));
+    of(Format::Unknown).iter().for_each(|path| set.unknown(path));
+    set.sets
+}
+
+struct FileSet<'a> {
+    vfs: &'a dyn Vfs,
+    options: &'a CheckOptions,
+    each: &'a mut dyn FnMut(FileReport),
+    /// Generation, file and soundness of every log that was checked, by stream.
+    streams: BTreeMap<StreamKey, Vec<(Generation, PathBuf, bool)>>,
+    sets: Vec<LogSet>,
+}
+
+impl FileSet<'_> {
+    fn findings(&self, path: &Path) -> Findings {
+        Findings::new(path).with_sink(self.options.sink.clone())
+    }
+
+    /// Each log by itself, and the chains they make up.
+    fn logs(&mut self, paths: Vec<PathBuf>) {
+        let mut chains: BTreeMap<StreamKey, Vec<(CheckedLog, Findings)>> = BTreeMap::new();
+        for path in paths {
+            if self.options.cancel.is_cancelled() {
+                return;
+            }
+            let mut findings = self.findings(&path);
+            match check_log(self.vfs, &path, &mut findings) {
+                Ok(log) if is_recycled(&path) => {
+                    let report = log_report(&log, findings);
+                    (self.each)(report);
+                }
+                Ok(log) => {
+                    let key = (directory_of(&path), log.header.signature.to_bytes());
+                    chains.entry(key).or_default().push((log, findings));
+                }
+                Err((FindingKind::FileUnreadable, what)) => {
+                    (self.each)(FileReport::unreadable(&path, Format::Log, what, findings));
+                }
+                Err((kind, what)) => {
+                    findings.at(Severity::Error, kind, 0, what);
+                    let mut report = FileReport::new(&path, Format::Log);
+                    report.take(findings);
+                    if kind == FindingKind::LogVersion {
+                        report.verdict = Verdict::Unreadable;
+                    }
+                    (self.each)(report);
+                }
+            }
+        }
+        for (key, mut chain) in chains {
+            chain.sort_by_key(|(log, _)| log.header.generation);
+            let mut unbroken = true;
+            for index in 1..chain.len() {
+                let (before, rest) = chain.split_at_mut(index);
+                if let (Some((before, _)), Some((log, findings))) = (before.last(), rest.first_mut()) {
+                    let known = findings.count();
+                    check_link(before, log, findings);
+                    unbroken &= findings.count() == known;
+                }
+            }
+            let generation =
+                |entry: Option<&(CheckedLog, Findings)>| entry.map_or(0, |(log, _)| log.header.generation.0);
+            self.sets.push(LogSet {
+                directory: key.0.clone(),
+                first: generation(chain.first()),
+                last: generation(chain.last()),
+                logs: chain.len(),
+                unbroken,
+            });
+            for (log, findings) in chain {
+                let place = (log.header.generation, log.summary.path.clone(), log.sound);
+                self.streams.entry(key.clone()).or_default().push(place);
+                let report = log_report(&log, findings);
+                (self.each)(report);
+            }
+        }
+    }
+
+    fn checkpoint(&mut self, path: &Path) {
+        let findings = self.findings(path);
+        let source = match Source::open(self.vfs, path) {
+            Ok(source) => source,
+            Err(error) => {
+                let report = FileReport::unreadable(path, Format::Checkpoint, error.to_string(), findings);
+                return (self.each)(report);
+            }
+        };
+        let (mut report, mut findings, checkpoint) = check_checkpoint(&source, path, findings);
+        if let Some(checkpoint) = &checkpoint {
+            let key = (directory_of(path), checkpoint.log_signature.to_bytes());
+            let needed = checkpoint.position.generation;
+            if let Some(logs) = self.streams.get(&key)
+                && !logs.iter().any(|(generation, ..)| *generation == needed)
+            {
+                let what = format!("recovery begins in generation {:X}, which is not here", needed.0);
+                findings.at(Severity::Warning, FindingKind::CheckpointMismatch, 12, what);
+            }
+        }
+        report.take(findings);
+        if checkpoint.is_none() {
+            report.verdict = Verdict::Unreadable;
+        }
+        (self.each)(report);
+    }
+
+    fn flush_map(&mut self, path: &Path) {
+        let findings = self.findings(path);
+        let report = match Source::open(self.vfs, path) {
+            Ok(source) => {
+                let (mut report, findings) = check_flush_map(&source, path, findings);
+                report.take(findings);
+                report
+            }
+            Err(error) => FileReport::unreadable(path, Format::FlushMap, error.to_string(), findings),
+        };
+        (self.each)(report);
+    }
+
+    fn unknown(&mut self, path: &Path) {
+        let why = "this is no ESE database, log, checkpoint or flush map".to_owned();
+        let mut findings = Findings::new(path);
+        // In a directory of other things this is not worth a word; the caller decides.
+        findings.lenient = true;
+        (self.each)(FileReport::unreadable(path, Format::Unknown, why, findings));
+    }
+
+    fn database(&mut self, path: &Path) {
+        let mut findings = self.findings(path);
+        if self.options.cancel.is_cancelled() {
+            return;
+        }
+        let (header, checked) = match examine_database(self.vfs, path, self.options, &mut findings) {
+            Ok(examined) => examined,
+            Err(error) => {
+                let report = FileReport::unreadable(path, Format::Database, reason(&error), findings);
+                return (self.each)(report);
+            }
+        };
+        let mut report = FileReport::new(path, Format::Database);
+        report.state = Some(if checked.temporary { "Temporary".to_owned() } else { checked.state });
+        report.page_size = Some(checked.page_size);
+        report.version =
+            Some(format!("{:#x},{:#x},{:#x}", header.version, header.update, header.update_minor));
+        let counts = checked.pages.unwrap_or_default();
+        report.pages = Some(PageSummary::new(checked.file_pages, checked.last_owned_page, &counts));
+        report.structure = checked.structure;
+        (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
+        if !checked.clean {
+            report.needs_logs = Some(self.needs_logs(path, &header));
+            report_dirty(&report, &mut findings);
+        }
+        report.take(findings);
+        (self.each)(report);
+    }
+
+    /// Looks among the logs that were checked, and beside the database.
+    fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> NeedsLogs {
+        let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
+        let committed = header.gen_max_committed.0.max(last);
+        let wanted = header.log_signature.to_bytes();
+        let checked = self.streams.iter().filter(|((_, signature), _)| *signature == wanted);
+        let mut logs: Vec<(u32, PathBuf, bool)> = checked
+            .flat_map(|(_, logs)| logs)
+            .map(|(generation, path, sound)| (generation.0, path.clone(), *sound))
+            .collect();
+        if logs.is_empty() {
+            logs = self.logs_beside(path, header.log_signature);
+        }
+        logs.retain(|(generation, ..)| (first..=committed).contains(generation));
+        let there = |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
+        // A wild header may name billions.
+        let missing: Vec<u32> =
+            (first..=last).filter(|&wanted| !there(wanted)).take(MISSING_LISTED).collect();
+        let complete = missing.is_empty();
+        logs.sort();
+        let found = logs.into_iter().map(|(_, path, _)| path).collect();
+        NeedsLogs { first, last, committed, found, missing, complete }
+    }
+
+    /// The logs of a stream in the directory of a database, by their headers.
+    fn logs_beside(&self, path: &Path, signature: Signature) -> Vec<(u32, PathBuf, bool)> {
+        let is_log = |path: &PathBuf| {
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            LOG_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension)) && !is_recycled(path)
+        };
+        let Ok(files) = self.vfs.list(&directory_of(path)) else { return Vec::new() };
+        let header = |path: PathBuf| {
+            let source = Source::open(self.vfs, &path).ok()?;
+            let header = LogHeader::decode(&source.start).ok()?;
+            if header.signature != signature {
+                return None;
+            }
+            let sound = check_log(self.vfs, &path, &mut Findings::new(&path)).is_ok_and(|log| log.sound);
+            Some((header.generation.0, path, sound))
+        };
+        files.into_iter().filter(is_log).filter_map(header).collect()
+    }
+}
+
+/// What a database needs before its contents count.
+fn report_dirty(report: &FileReport, findings: &mut Findings) {
+    let Some(needs) = &report.needs_logs else { return };
+    let state = report.state.as_deref().unwrap_or_default();
+    let what = match (needs.first, needs.complete) {
+        (0, _) => format!(
+            "the database is in state {state} and names no logs; recovery has to begin at the \
+                           checkpoint or the oldest log"
+        ),
+        (_, true) => {
+            format!("the database is in state {state} and needs {needs}, which is here; run recovery")
+        }
+        (_, false) => {
+            format!("the database is in state {state} and needs {needs}; bring the logs and run recovery")
+        }
+    };
+    findings.at(Severity::Info, FindingKind::DirtyDatabase, 52, what);
+    if !needs.complete && !needs.found.is_empty() {
+        let missing: Vec<String> = needs.missing.iter().map(|generation| format!("{generation:X}")).collect();
+        let what = format!(
+            "of the logs the database needs, {} missing or damaged",
+            match missing.as_slice() {
+                [one] => format!("generation {one} is"),
+                several => format!("generations {} are", several.join(", ")),
+            }
+        );
+        findings.at(Severity::Warning, FindingKind::LogsIncomplete, 296, what);
+    }
+}
+
+fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
+    let (header, summary) = (&log.header, &log.summary);
+    let mut report = FileReport::new(&summary.path, Format::Log);
+    let counts = summary.segments;
+    let state = match (summary.torn, log.sound, u64::from(summary.valid_segments) + 1 >= counts.total) {
+        (true, ..) => "torn",
+        (_, false, _) => "damaged",
+        (_, _, true) => "full",
+        _ => "open",
+    };
+    report.state = Some(state.to_owned());
+    let page_size = u32::from(header.database_page_size);
+    report.page_size = Some(if page_size == 0 { 4096 } else { page_size });
+    let (major, minor) = (header.version_major, header.version_minor);
+    report.version =
+        Some(format!("{major}.{minor}.{}.{}", header.version_update, header.version_update_minor));
+    report.segments = Some(counts);
+    report.generation = Some(summary.generation);
+    if let Ok(attached) = ese_format::attachment::Attachment::decode_list(&header.attachment_list) {
+        report.databases = attached.iter().map(|database| database.path_text()).collect();
+    }
+    report.take(findings);
+    report
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// A log that waits to be used again, such as `E00tmp.log`; what is in it is no part of the chain.
+fn is_recycled(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    stem.to_ascii_lowercase().ends_with("tmp")
+}

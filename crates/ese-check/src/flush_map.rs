@@ -1,0 +1,58 @@
+//! A flush map: header and pages.
+
+use std::path::Path;
+
+use ese_format::checksum::SegmentVerdict;
+use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader, map_page_header, verify_map_page};
+use vfs::{IoBuffer, IoReason};
+
+use crate::files::Source;
+use crate::finding::{FindingKind, Findings, Severity};
+use crate::format::Format;
+use crate::report::FileReport;
+
+/// Judges the header and every page of the map.
+pub(crate) fn check_flush_map(
+    source: &Source,
+    path: &Path,
+    mut findings: Findings,
+) -> (FileReport, Findings) {
+    let mut report = FileReport::new(path, Format::FlushMap);
+    match FlushMapHeader::decode(&source.start) {
+        Ok(header) => {
+            let clean = header.flags & FlushMapHeader::CLEAN != 0;
+            report.state = Some(if clean { "clean" } else { "dirty" }.to_owned());
+            let (major, update, minor) =
+                (header.version_major, header.version_update, header.version_update_minor);
+            report.version = Some(format!("{major}.{update}.{minor}"));
+        }
+        Err(error) => findings.at(Severity::Error, FindingKind::FlushMapHeader, 0, error.to_string()),
+    }
+    let len = FLUSH_MAP_PAGE_LEN as u64;
+    let mut page = IoBuffer::zeroed(FLUSH_MAP_PAGE_LEN);
+    for number in 0..(source.len / len).saturating_sub(1) {
+        let at = (number + 1) * len;
+        if let Err(error) = source.file.read_at(at, &mut page, IoReason::Verify) {
+            findings.at(Severity::Error, FindingKind::FlushMapPage, at, format!("cannot be read: {error}"));
+            continue;
+        }
+        // Made, and never written.
+        if page.iter().all(|&byte| byte == 0) {
+            continue;
+        }
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let what = match verify_map_page(&mut page, number) {
+            SegmentVerdict::Bad => Some(format!("bad checksum of map page {number}")),
+            SegmentVerdict::Repaired => {
+                Some(format!("flipped bit in map page {number}; it can be put right"))
+            }
+            SegmentVerdict::Good => map_page_header(&page)
+                .filter(|header| header.number != number)
+                .map(|header| format!("map page {number} says it is page {}", header.number)),
+        };
+        if let Some(what) = what {
+            findings.at(Severity::Error, FindingKind::FlushMapPage, at, what);
+        }
+    }
+    (report, findings)
+}

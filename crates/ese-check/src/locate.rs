@@ -1,0 +1,77 @@
+//! Which trees damaged pages belong to, without reading all of the database: only the internal pages are walked.
+
+use ese_format::PageNumber;
+use ese_format::page::PageFlags;
+use ese_format::space::SpaceHeader;
+
+use crate::catalog;
+use crate::database::Database;
+use crate::finding::Findings;
+use crate::reader::PageReader;
+use crate::structure::database_root;
+use crate::tree::TreeShape;
+
+/// No tree is deeper.
+const MAX_DEPTH: u32 = 24;
+
+/// Gives each damaged page that some tree refers to the name of that tree.
+pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings) {
+    let mut reader = PageReader::new(database);
+    let catalog = catalog::load(&mut reader, &mut Findings::new(&database.path));
+    let mut shapes = vec![database_root()];
+    for table in &catalog.tables {
+        shapes.push(table.shape());
+        shapes.extend(table.indexes.iter().map(|index| index.shape(table)));
+        shapes.extend(table.long_value_shape());
+    }
+    let mut search = Search { reader, findings, budget: u64::from(database.file_pages) + 1 };
+    for shape in shapes {
+        search.tree(&shape);
+        let Ok(image) = search.reader.get(shape.root) else { continue };
+        let Ok(header) = SpaceHeader::decode(image.page().external_header()) else { continue };
+        let spaces = [(header.owned_root(), "owned extents"), (header.available_root(), "available extents")];
+        for (root, what) in spaces {
+            let Some(root) = root else { continue };
+            let kind = shape.kind | PageFlags::SPACE;
+            let label = format!("{} / {what}", shape.label);
+            search.tree(&TreeShape { root, kind, label, tree: shape.tree });
+        }
+        if !search.findings.has_damaged_pages() || database.pace.is_cancelled() {
+            break;
+        }
+    }
+}
+
+struct Search<'a, 'd> {
+    reader: PageReader<'d>,
+    findings: &'a mut Findings,
+    /// Pages that may still be looked at, so that cycles end.
+    budget: u64,
+}
+
+impl Search<'_, '_> {
+    fn tree(&mut self, shape: &TreeShape) {
+        self.page(shape, shape.root, 0, false);
+    }
+
+    fn page(&mut self, shape: &TreeShape, number: PageNumber, depth: u32, leaf: bool) {
+        let found =
+            self.findings.is_damaged_page(number) && self.findings.attribute(number, &shape.label, leaf);
+        if leaf || depth > MAX_DEPTH || self.budget == 0 || found && self.reader.get(number).is_err() {
+            return;
+        }
+        self.budget -= 1;
+        let Ok(image) = self.reader.get(number) else { return };
+        let page = image.page();
+        if page.tree() != shape.tree || page.is_leaf() {
+            return;
+        }
+        let leaves = page.flags().contains(PageFlags::PARENT_OF_LEAF);
+        if !leaves {
+            self.reader.prefetch(page.nodes().filter_map(|node| node.child()));
+        }
+        for child in page.nodes().filter_map(|node| node.child()) {
+            self.page(shape, child, depth + 1, leaves);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The result of checking one file, of whatever format; the form that programs read.
+
+use std::path::{Path, PathBuf};
+
+use ese_format::PageNumber;
+use serde::{Serialize, Serializer};
+
+use crate::finding::{FindingCounts, Findings};
+use crate::format::Format;
+use crate::logs::SegmentCounts;
+use crate::pages::PageCounts;
+use crate::structure::StructureSummary;
+use crate::{CheckError, Finding, FindingKind, Severity};
+
+/// What a check comes to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing is wrong.
+    Sound,
+    /// Something was found that is more than a state.
+    Findings,
+    /// There was nothing to check: no ESE file, or no way to read it.
+    Unreadable,
+}
+
+/// One checked file.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileReport {
+    /// The file.
+    pub path: PathBuf,
+    /// What it is.
+    pub format: Format,
+    /// In what state it was left, such as `DirtyShutdown`.
+    pub state: Option<String>,
+    /// Bytes per page of a database; of the databases of a log.
+    pub page_size: Option<u32>,
+    /// Format version as in the header.
+    pub version: Option<String>,
+    /// The pages of a database.
+    pub pages: Option<PageSummary>,
+    /// The segments of a log.
+    pub segments: Option<SegmentCounts>,
+    /// The number of a log.
+    pub generation: Option<u32>,
+    /// Where a checkpoint says that recovery begins, as generation, segment, offset.
+    pub position: Option<String>,
+    /// Databases that a log or checkpoint names: paths where they were used.
+    pub databases: Vec<String>,
+    /// The logs that a dirty database needs.
+    pub needs_logs: Option<NeedsLogs>,
+    /// What the trees hold, when they were walked.
+    pub structure: Option<StructureSummary>,
+    /// How many findings there are.
+    pub counts: FindingCounts,
+    /// What all this comes to.
+    pub verdict: Verdict,
+    /// The check was cancelled; page by page it can go on here.
+    #[serde(serialize_with = "page_number")]
+    pub resume_from: Option<PageNumber>,
+    /// The check ended before everything was looked at.
+    pub cancelled: bool,
+    /// Everything found; left out of the summary.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
+}
+
+pub(crate) fn page_number<S: Serializer>(
+    page: &Option<PageNumber>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    page.map(PageNumber::get).serialize(serializer)
+}
+
+/// Pages by state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct PageSummary {
+    /// In the file.
+    pub total: u64,
+    /// Last page the database owns.
+    pub owned: u64,
+    /// Checksum matches.
+    pub good: u64,
+    /// All zero.
+    pub zero: u64,
+    /// Bad checksum, wrong number or unreadable.
+    pub bad: u64,
+    /// Of these, sound but written for another place.
+    pub wrong_number: u64,
+    /// Of these, those that the operating system could not read.
+    pub unreadable: u64,
+    /// A flipped bit that the checksum tells.
+    pub repairable: u64,
+    /// Pages of a temporary database, which have no checksums.
+    pub unchecked: u64,
+    /// In the file behind what the database owns; they mean nothing.
+    pub beyond_owned: u64,
+    /// Owned, but the file is too short.
+    pub missing: u64,
+}
+
+impl PageSummary {
+    pub(crate) fn new(total: u32, owned: u32, counts: &PageCounts) -> PageSummary {
+        PageSummary {
+            total: total.into(),
+            owned: owned.into(),
+            good: counts.good,
+            zero: counts.zero,
+            bad: counts.bad + counts.wrong_page + counts.unreadable,
+            wrong_number: counts.wrong_page,
+            unreadable: counts.unreadable,
+            repairable: counts.repairable,
+            unchecked: counts.unchecked,
+            beyond_owned: counts.beyond_owned,
+            missing: counts.missing,
+        }
+    }
+}
+
+/// The logs that a dirty database needs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NeedsLogs {
+    /// First generation.
+    pub first: u32,
+    /// Last generation without which the database cannot be made consistent.
+    pub last: u32,
+    /// Last generation that may hold committed changes.
+    pub committed: u32,
+    /// Files among the logs at hand that are of the stream and in the range.
+    pub found: Vec<PathBuf>,
+    /// Generations up to `last` that are not there or damaged; the first hundred.
+    pub missing: Vec<u32>,
+    /// All of them are there and sound.
+    pub complete: bool,
+}
+
+impl std::fmt::Display for NeedsLogs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.first == self.last {
+            write!(f, "generation {:X} (hexadecimal)", self.first)
+        } else {
+            write!(f, "generations {:X} to {:X} (hexadecimal)", self.first, self.last)
+        }
+    }
+}
+
+impl FileReport {
+    /// Nothing known yet.
+    pub(crate) fn new(path: &Path, format: Format) -> FileReport {
+        FileReport {
+            path: path.to_owned(),
+            format,
+            state: None,
+            page_size: None,
+            version: None,
+            pages: None,
+            segments: None,
+            generation: None,
+            position: None,
+            databases: Vec::new(),
+            needs_logs: None,
+            structure: None,
+            counts: FindingCounts::default(),
+            verdict: Verdict::Sound,
+            resume_from: None,
+            cancelled: false,
+            findings: Vec::new(),
+        }
+    }
+
+    /// A file that could not be checked.
+    pub(crate) fn unreadable(path: &Path, format: Format, why: String, mut findings: Findings) -> FileReport {
+        findings.at(Severity::Error, FindingKind::FileUnreadable, None, why);
+        let mut report = FileReport::new(path, format);
+        report.take(findings);
+        report.verdict = Verdict::Unreadable;
+        report
+    }
+
+    /// The findings are complete: what do they come to?
+    pub(crate) fn take(&mut self, findings: Findings) {
+        (self.findings, self.counts) = findings.finish();
+        let wrong = self.counts.errors + self.counts.warnings > 0;
+        self.verdict = if wrong { Verdict::Findings } else { Verdict::Sound };
+    }
+}
+
+/// Without the path, which every message has already.
+pub(crate) fn reason(error: &CheckError) -> String {
+    match error {
+        CheckError::Io { error, .. } => error.to_string(),
+        CheckError::Header { error, .. } => format!("neither copy of the header can be used: {error}"),
+    }
+}
