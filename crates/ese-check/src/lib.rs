@@ -212,17 +212,22 @@ fn examine_database(
     let database = Database::open(vfs, path, pace, findings)?;
     findings.lenient = !database.must_be_consistent();
     let progress = options.progress.as_deref();
-    let last_owned = last_owned_page(&database, findings);
+    let (last_owned, doubt) = last_owned_page(&database);
     let (mut pages, mut resume_from) = (None, None);
     if options.pages {
         let (counts, resume) = pages::verify_pages(&database, options.from, last_owned, findings, progress);
         (pages, resume_from) = (Some(counts), resume);
     }
     let temporary = database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(findings));
+    if let Some(what) = doubt.filter(|_| !temporary) {
+        findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
+    }
     let mut structure = None;
-    if options.structure && !options.cancel.is_cancelled() {
+    // Without checksums there is nothing that tells which pages may be looked at.
+    let go_on = !temporary && !options.cancel.is_cancelled();
+    if options.structure && go_on {
         structure = Some(structure::check_structure(&database, last_owned, findings, progress));
-    } else if findings.has_damaged_pages() && !options.cancel.is_cancelled() {
+    } else if findings.has_damaged_pages() && go_on {
         locate::locate_damaged_pages(&database, findings);
     }
     findings.release_held();
@@ -246,27 +251,22 @@ fn examine_database(
 /// Pages a truncated file may be short of before its root is not believed.
 const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
 
-/// The last page the root tree owns; the end of the file if that cannot be told.
-fn last_owned_page(database: &Database, findings: &mut Findings) -> u32 {
+/// The last page the root tree owns; the end of the file if that cannot be told, and why.
+fn last_owned_page(database: &Database) -> (u32, Option<String>) {
     let mut reader = PageReader::new(database);
     // The structure check reports what is wrong with these pages.
     let mut unreported = Findings::new(&database.path);
     let extents = space::owned_extents(&mut reader, &mut unreported, &structure::database_root());
     let last = extents.iter().map(|extent| extent.last.get()).max();
     let believable = database.file_pages.saturating_add(MISSING_PAGES_BELIEVED);
-    match last {
-        Some(last) if last <= believable => last,
+    let doubt = match last {
+        Some(last) if last <= believable => return (last, None),
         Some(last) => {
-            let what =
-                format!("the database root claims pages up to {last}, the file has {}", database.file_pages);
-            findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
-            database.file_pages
+            format!("the database root claims pages up to {last}, the file has {}", database.file_pages)
         }
         None => {
-            let what = "the owned extents of the database cannot be read; all pages of the file are judged"
-                .to_owned();
-            findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
-            database.file_pages
+            "the owned extents of the database cannot be read; all pages of the file are judged".to_owned()
         }
-    }
+    };
+    (database.file_pages, Some(doubt))
 }

@@ -169,7 +169,8 @@ pub(crate) fn check_log(
     let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
     let len = file.len().map_err(failed)?;
     let segments = len / SEGMENT_LEN as u64;
-    let first = read(&*file, 0, segments.min(1)).map_err(failed)?;
+    let mut first = IoBuffer::zeroed(len.min(SEGMENT_LEN as u64) as usize);
+    file.read_at(0, &mut first, IoReason::LogRead).map_err(failed)?;
     let header = LogHeader::decode(&first).map_err(|error| header_fault(error, &first))?;
     if len % SEGMENT_LEN as u64 != 0 || u64::from(header.file_segments) != segments {
         let part = if len % SEGMENT_LEN as u64 == 0 { "" } else { " and a part of one" };

@@ -1,6 +1,6 @@
 //! Every page by itself: checksum, page number, never written, repairable. Many reads in flight, all cores busy.
 //!
-//! Pages behind the owned space mean nothing and are not judged. An all-zero page is legal unless a tree refers to
+//! Pages behind the owned space mean nothing and are not judged; zeros among them are counted. An all-zero page is legal unless a tree refers to
 //! it, which only the structure check can tell.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -29,7 +29,7 @@ const MAX_WORKERS: usize = 8;
 pub struct PageCounts {
     /// Checksum matches.
     pub good: u64,
-    /// All zero: never written, or given back.
+    /// All zero: never written, or given back; those behind the owned space, too.
     pub zero: u64,
     /// Damaged in single bits that the checksum tells and can put right.
     pub repairable: u64,
@@ -44,8 +44,10 @@ pub struct PageCounts {
     /// Of the bad ones, those whose checksum was never set.
     #[serde(skip)]
     without_checksum: u64,
-    /// In the file but not owned by the database; not examined.
+    /// In the file but not owned by the database; what they hold means nothing.
     pub beyond_owned: u64,
+    /// Of these, all zero.
+    pub beyond_owned_zero: u64,
     /// Owned by the database but beyond the end of the file.
     pub missing: u64,
 }
@@ -53,7 +55,8 @@ pub struct PageCounts {
 impl PageCounts {
     /// Pages that were read and judged.
     pub fn examined(&self) -> u64 {
-        self.good + self.zero + self.repairable + self.wrong_page + self.bad + self.unreadable
+        let zero = self.zero - self.beyond_owned_zero;
+        self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
     }
 
     /// A database in which no page at all has a checksum is a temporary one: nothing is wrong with it. Returns whether
@@ -81,6 +84,7 @@ struct Judged {
     verdicts: Vec<(PageNumber, Verdict)>,
     good: u64,
     zero: u64,
+    beyond_zero: u64,
     pages: u32,
     buffer: IoBuffer,
 }
@@ -102,8 +106,8 @@ pub(crate) fn verify_pages(
     findings: &mut Findings,
     progress: Option<&ProgressFn>,
 ) -> (PageCounts, Option<PageNumber>) {
-    let last = last_owned.min(database.file_pages);
-    let from = from.get().min(last.saturating_add(1));
+    let (last, file_last) = (last_owned.min(database.file_pages), database.file_pages);
+    let from = from.get().min(file_last.saturating_add(1));
     let mut counts = PageCounts {
         beyond_owned: u64::from(database.file_pages - last),
         missing: u64::from(last_owned - last),
@@ -121,7 +125,7 @@ pub(crate) fn verify_pages(
     thread::scope(|scope| {
         for _ in 0..workers {
             let (chunks, judged) = (&chunks, judged_sender.clone());
-            scope.spawn(move || judge_all(database, chunks, &judged));
+            scope.spawn(move || judge_all(database, last, chunks, &judged));
         }
         drop(judged_sender);
         let pace = &database.pace;
@@ -133,8 +137,8 @@ pub(crate) fn verify_pages(
         let mut done = u64::from(from) - 1;
         loop {
             let mut batch = Vec::new();
-            while in_flight + batch.len() < most && next <= last && !pace.is_cancelled() {
-                let count = per_chunk.min(last - next + 1);
+            while in_flight + batch.len() < most && next <= file_last && !pace.is_cancelled() {
+                let count = per_chunk.min(file_last - next + 1);
                 pace.before_read(u64::from(count) * database.page_size.bytes() as u64);
                 batch.push(request(database, PageNumber::fixed(next), count, spare.pop(), &completed));
                 next += count;
@@ -151,16 +155,17 @@ pub(crate) fn verify_pages(
             in_flight -= 1;
             done += u64::from(chunk.pages);
             counts.good += chunk.good;
-            counts.zero += chunk.zero;
+            counts.zero += chunk.zero + chunk.beyond_zero;
+            counts.beyond_owned_zero += chunk.beyond_zero;
             for (page, verdict) in chunk.verdicts {
                 report(page, &verdict, &mut counts, findings);
             }
             spare.push(chunk.buffer);
             if let Some(progress) = progress {
-                progress(Progress { phase: Phase::Pages, done, total: u64::from(last) });
+                progress(Progress { phase: Phase::Pages, done, total: u64::from(file_last) });
             }
         }
-        if next <= last {
+        if next <= file_last {
             resume = Some(PageNumber::fixed(next));
         }
         drop(completed);
@@ -188,24 +193,29 @@ fn request(
     }
 }
 
-fn judge_all(database: &Database, chunks: &Mutex<Receiver<Chunk>>, judged: &Sender<Judged>) {
+fn judge_all(database: &Database, last: u32, chunks: &Mutex<Receiver<Chunk>>, judged: &Sender<Judged>) {
     loop {
         let chunk = chunks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(chunk) = chunk else { return };
-        if judged.send(judge(database, chunk)).is_err() {
+        if judged.send(judge(database, last, chunk)).is_err() {
             return;
         }
     }
 }
 
-fn judge(database: &Database, mut chunk: Chunk) -> Judged {
+fn judge(database: &Database, last: u32, mut chunk: Chunk) -> Judged {
     let mut verdicts = Vec::new();
-    let (mut good, mut zero) = (0, 0);
+    let (mut good, mut zero, mut beyond_zero) = (0, 0, 0);
     let (_, _, start) = database.aligned_range(chunk.first, chunk.count);
     let page_len = database.page_size.bytes();
     for index in 0..chunk.count {
         let number = chunk.first.plus(index);
         let at = start + index as usize * page_len;
+        if number.get() > last {
+            let page = chunk.buffer.get(at..at + page_len).filter(|_| chunk.result.is_ok());
+            beyond_zero += u64::from(page.is_some_and(|page| page.iter().all(|&byte| byte == 0)));
+            continue;
+        }
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
             (Ok(()), Some(page)) => verdict_on(page, database.page_size, number),
             // One bad sector must not hide its neighbours.
@@ -217,7 +227,7 @@ fn judge(database: &Database, mut chunk: Chunk) -> Judged {
             other => verdicts.push((number, other)),
         }
     }
-    Judged { verdicts, good, zero, pages: chunk.count, buffer: chunk.buffer }
+    Judged { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
 }
 
 fn judge_alone(database: &Database, number: PageNumber) -> Verdict {

@@ -81,7 +81,7 @@ pub struct PageSummary {
     pub owned: u64,
     /// Checksum matches.
     pub good: u64,
-    /// All zero.
+    /// All zero, owned or not.
     pub zero: u64,
     /// Bad checksum, wrong number or unreadable.
     pub bad: u64,
@@ -95,6 +95,8 @@ pub struct PageSummary {
     pub unchecked: u64,
     /// In the file behind what the database owns; they mean nothing.
     pub beyond_owned: u64,
+    /// Of these, all zero.
+    pub beyond_owned_zero: u64,
     /// Owned, but the file is too short.
     pub missing: u64,
 }
@@ -112,6 +114,7 @@ impl PageSummary {
             repairable: counts.repairable,
             unchecked: counts.unchecked,
             beyond_owned: counts.beyond_owned,
+            beyond_owned_zero: counts.beyond_owned_zero,
             missing: counts.missing,
         }
     }

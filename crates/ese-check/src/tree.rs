@@ -167,6 +167,8 @@ fn descend(
             );
         }
     };
+    // Its damage could be put right in memory.
+    walker.findings.attribute(number, label, image.page().is_leaf());
     state.summary.pages += 1;
     let page = image.page();
     if let Err(fault) = validate(image.bytes(), walker.reader.database.page_size) {

@@ -38,6 +38,9 @@ impl Descriptor {
         if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Directory {
             return Err(Errno::ISDIR.into());
         }
+        if mode == OpenMode::Read {
+            leave_access_time(&file);
+        }
         let direct = direct && set_direct(&file);
         Ok(Descriptor { path: path.to_owned(), access, file, direct, buffered: OnceLock::new() })
     }
@@ -142,6 +145,13 @@ impl Descriptor {
 pub(crate) fn set_direct(file: &OwnedFd) -> bool {
     let flags = rustix::fs::fcntl_getfl(file);
     flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT)).is_ok()
+}
+
+/// Who only looks at a file should not change its times. Refused for files of others, where it does not matter as much.
+fn leave_access_time(file: &OwnedFd) {
+    if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
+        let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::NOATIME);
+    }
 }
 
 /// Whether to simply try again.

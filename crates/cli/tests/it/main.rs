@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod cell;
+mod check;
 mod dump;
 mod raid_reliability;
 mod runs;

@@ -5,81 +5,32 @@ use std::sync::Arc;
 use ese_check::{CheckOptions, CheckReport, Finding, check_database};
 use ese_format::checksum::seal_page;
 use ese_format::header::DatabaseHeader;
-use ese_format::page::{Page, PageFlags, PageMut};
+use ese_format::page::PageFlags;
 use ese_format::space::{Extent, SpaceHeader};
-use ese_format::{LogTime, PageNumber, PageSize, Signature, TreeId};
+use ese_format::{LogTime, PageNumber, Signature, TreeId};
 use testkit::corpus::Corpus;
+use testkit::damage::Patient;
 
 use crate::memory::Memory;
 
-/// A database in memory that can be damaged page by page; checksums are made good again.
-struct Patient {
-    bytes: Vec<u8>,
-    size: PageSize,
+/// A clean database of the corpus.
+fn whole_database(name: &str) -> Option<Patient> {
+    let mut bytes = Corpus::locate()?.read(name);
+    // The directory template was made without a log; as a logged database it has to be consistent.
+    let mut header = DatabaseHeader::decode(&bytes).unwrap();
+    header.log_signature = Signature::new(1, LogTime::from_unix_ms(0));
+    let header = header.encode();
+    bytes[..header.len()].copy_from_slice(&header);
+    bytes[header.len()..2 * header.len()].copy_from_slice(&header);
+    Some(Patient::new(bytes))
 }
 
-impl Patient {
-    /// A clean database of the corpus.
-    fn new(name: &str) -> Option<Patient> {
-        let corpus = Corpus::locate()?;
-        let size = PageSize::new(corpus.file(name).page_size.unwrap()).unwrap();
-        let mut bytes = corpus.read(name);
-        // The directory template was made without a log; as a logged database it has to be consistent.
-        let mut header = DatabaseHeader::decode(&bytes).unwrap();
-        header.log_signature = Signature::new(1, LogTime::from_unix_ms(0));
-        let header = header.encode();
-        bytes[..header.len()].copy_from_slice(&header);
-        bytes[header.len()..2 * header.len()].copy_from_slice(&header);
-        Some(Patient { bytes, size })
-    }
+trait Checked {
+    fn check(&self) -> CheckReport;
+    fn must_find(&self, page: PageNumber, text: &str) -> Finding;
+}
 
-    fn range(&self, page: PageNumber) -> std::ops::Range<usize> {
-        let start = usize::try_from(self.size.offset_of(page)).unwrap();
-        start..start + self.size.bytes()
-    }
-
-    fn page(&self, page: PageNumber) -> Page<'_> {
-        Page::new(&self.bytes[self.range(page)], self.size)
-    }
-
-    fn raw(&mut self, page: PageNumber) -> &mut [u8] {
-        let range = self.range(page);
-        &mut self.bytes[range]
-    }
-
-    /// Changes a page and seals it, so that only structure can tell.
-    fn edit(&mut self, page: PageNumber, change: impl FnOnce(PageMut<'_>)) {
-        let size = self.size;
-        let raw = self.raw(page);
-        change(PageMut::new(raw, size));
-        seal_page(raw, size, page);
-    }
-
-    /// The pages in use for which `wanted` holds.
-    fn find(&self, wanted: impl Fn(&Page<'_>) -> bool) -> Vec<PageNumber> {
-        let pages = self.bytes.len() / self.size.bytes() - 2;
-        (1..=pages as u32)
-            .map(PageNumber::fixed)
-            .filter(|&page| {
-                let view = self.page(page);
-                view.tree() != TreeId(0) && !view.flags().contains(PageFlags::EMPTY) && wanted(&view)
-            })
-            .collect()
-    }
-
-    /// A leaf of a table that has neighbours on both sides, and those.
-    fn inner_leaf(&self) -> (PageNumber, PageNumber, PageNumber) {
-        let kinds = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
-        let leaves = self.find(|page| {
-            page.is_leaf()
-                && !page.flags().intersects(kinds)
-                && page.prev().is_some()
-                && page.next().is_some()
-        });
-        let leaf = *leaves.iter().find(|&&leaf| self.page(leaf).tree() != TreeId(2)).unwrap_or(&leaves[0]);
-        (self.page(leaf).prev().unwrap(), leaf, self.page(leaf).next().unwrap())
-    }
-
+impl Checked for Patient {
     fn check(&self) -> CheckReport {
         let memory = Memory::new(self.bytes.clone());
         check_database(&memory, &memory.path, &CheckOptions::default()).unwrap()
@@ -103,8 +54,8 @@ const BIG: &str = "db/8k/ntds-initial.dit";
 
 #[test]
 fn a_flipped_bit_is_found_and_called_repairable() {
-    let Some(mut patient) = Patient::new(SMALL) else { return };
-    let (_, leaf, _) = Patient::new(BIG).unwrap().inner_leaf();
+    let Some(mut patient) = whole_database(SMALL) else { return };
+    let (_, leaf, _) = whole_database(BIG).unwrap().inner_leaf();
     let leaf = if leaf.get() < 40 { leaf } else { PageNumber::fixed(13) };
     patient.raw(leaf)[1000] ^= 0x10;
     let found = patient.must_find(leaf, "flipped bit at byte 1000 bit 4");
@@ -118,7 +69,7 @@ fn a_flipped_bit_is_found_and_called_repairable() {
 
 #[test]
 fn a_page_written_to_the_place_of_another_is_found() {
-    let Some(mut patient) = Patient::new(SMALL) else { return };
+    let Some(mut patient) = whole_database(SMALL) else { return };
     let stray = patient.raw(PageNumber::fixed(13)).to_vec();
     patient.raw(PageNumber::fixed(14)).copy_from_slice(&stray);
     patient.must_find(PageNumber::fixed(14), "written as page 13");
@@ -126,7 +77,7 @@ fn a_page_written_to_the_place_of_another_is_found() {
 
 #[test]
 fn a_page_that_a_tree_needs_must_not_be_zero() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     patient.raw(leaf).fill(0);
     patient.must_find(leaf, "was never written");
@@ -134,7 +85,7 @@ fn a_page_that_a_tree_needs_must_not_be_zero() {
 
 #[test]
 fn damage_in_the_header_copies_is_told_apart() {
-    let Some(mut patient) = Patient::new(SMALL) else { return };
+    let Some(mut patient) = whole_database(SMALL) else { return };
     patient.bytes[100] ^= 1;
     let report = patient.check();
     let found = report.errors().next().unwrap();
@@ -146,18 +97,18 @@ fn damage_in_the_header_copies_is_told_apart() {
 
 #[test]
 fn wrong_sibling_links_are_found_on_the_page_that_has_them() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (left, leaf, right) = patient.inner_leaf();
     patient.edit(leaf, |mut page| page.set_next(Some(left)));
     patient.must_find(leaf, &format!("link to the right is {left}, the next leaf is page {right}"));
-    let mut patient = Patient::new(BIG).unwrap();
+    let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| page.set_prev(None));
     patient.must_find(leaf, &format!("link to the left is 0, the leaf before is page {left}"));
 }
 
 #[test]
 fn swapped_leaves_break_order_and_separators() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (left, leaf, _) = patient.inner_leaf();
     let parents = patient.find(|page| !page.is_leaf() && page.nodes().any(|node| node.child() == Some(leaf)));
     let parent = parents[0];
@@ -175,7 +126,7 @@ fn swapped_leaves_break_order_and_separators() {
 
 #[test]
 fn a_wrong_separator_is_found() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     let parent =
         patient.find(|page| !page.is_leaf() && page.nodes().any(|node| node.child() == Some(leaf)))[0];
@@ -194,7 +145,7 @@ fn a_wrong_separator_is_found() {
 
 #[test]
 fn keys_out_of_order_are_found() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     patient.edit(leaf, |mut page| {
         let (key, data, flags) = {
@@ -210,7 +161,7 @@ fn keys_out_of_order_are_found() {
 
 #[test]
 fn overlapping_lines_are_found() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     let (size, end) = (patient.size, patient.size.bytes());
     let raw = patient.raw(leaf);
@@ -224,25 +175,25 @@ fn overlapping_lines_are_found() {
 
 #[test]
 fn foreign_pages_and_flags_are_found() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     let tree = patient.page(leaf).tree();
     patient.edit(leaf, |mut page| page.set_tree(TreeId(tree.0 + 1)));
     patient.must_find(leaf, "carries object id");
-    let mut patient = Patient::new(BIG).unwrap();
+    let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| {
         let flags = page.as_page().flags();
         page.set_flags(flags | PageFlags::LONG_VALUE);
     });
     patient.must_find(leaf, "kind of tree");
-    let mut patient = Patient::new(BIG).unwrap();
+    let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| page.set_db_time(ese_format::DbTime(u64::MAX / 2)));
     patient.must_find(leaf, "later than the header");
 }
 
 #[test]
 fn cycles_and_wild_page_numbers_end() {
-    let Some(whole) = Patient::new(BIG) else { return };
+    let Some(whole) = whole_database(BIG) else { return };
     let (_, leaf, _) = whole.inner_leaf();
     let parent = whole.find(|page| !page.is_leaf() && page.nodes().any(|node| node.child() == Some(leaf)))[0];
     for (target, named, text) in [
@@ -251,7 +202,7 @@ fn cycles_and_wild_page_numbers_end() {
         (PageNumber::fixed(u32::MAX), PageNumber::fixed(u32::MAX), "beyond the file"),
         (PageNumber::fixed(1_000_000), PageNumber::fixed(1_000_000), "beyond the file"),
     ] {
-        let mut patient = Patient { bytes: whole.bytes.clone(), size: whole.size };
+        let mut patient = whole.clone();
         patient.edit(parent, |mut page| page.replace_data(0, &target.get().to_le_bytes()).unwrap());
         patient.must_find(named, text);
     }
@@ -268,7 +219,7 @@ fn available(patient: &Patient) -> (PageNumber, usize, Extent) {
 
 #[test]
 fn a_leaked_page_is_found() {
-    let Some(mut patient) = Patient::new(SMALL) else { return };
+    let Some(mut patient) = whole_database(SMALL) else { return };
     let (root, index, extent) = available(&patient);
     let shorter = Extent { count: extent.count - 1, ..extent };
     patient.edit(root, |mut page| page.replace_data(index, &shorter.data()).unwrap());
@@ -277,7 +228,7 @@ fn a_leaked_page_is_found() {
 
 #[test]
 fn a_page_both_used_and_available_is_found() {
-    let Some(mut patient) = Patient::new(SMALL) else { return };
+    let Some(mut patient) = whole_database(SMALL) else { return };
     let (root, index, extent) = available(&patient);
     let longer = Extent { count: extent.count + 1, ..extent };
     patient.edit(root, |mut page| page.replace_data(index, &longer.data()).unwrap());
@@ -288,7 +239,7 @@ fn a_page_both_used_and_available_is_found() {
 
 #[test]
 fn absurd_extents_end() {
-    let Some(mut patient) = Patient::new(SMALL) else { return };
+    let Some(mut patient) = whole_database(SMALL) else { return };
     let (root, index, _) = available(&patient);
     patient.edit(root, |mut page| page.replace_data(index, &250u32.to_le_bytes()).unwrap());
     assert!(!patient.check().is_sound());
@@ -303,7 +254,7 @@ fn absurd_extents_end() {
 
 #[test]
 fn random_damage_under_good_checksums_never_panics() {
-    let Some(whole) = Patient::new(SMALL) else { return };
+    let Some(whole) = whole_database(SMALL) else { return };
     let used = whole.find(|_| true);
     // A small generator is enough here, and repeats itself.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -314,7 +265,7 @@ fn random_damage_under_good_checksums_never_panics() {
         (state % below as u64) as usize
     };
     for _ in 0..150 {
-        let mut patient = Patient { bytes: whole.bytes.clone(), size: whole.size };
+        let mut patient = whole.clone();
         for _ in 0..3 {
             let (page, size) = (used[next(used.len())], patient.size);
             let raw = patient.raw(page);
@@ -330,7 +281,7 @@ fn random_damage_under_good_checksums_never_panics() {
 
 #[test]
 fn progress_reaches_the_end() {
-    let Some(patient) = Patient::new(SMALL) else { return };
+    let Some(patient) = whole_database(SMALL) else { return };
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
     let progress = Some(Arc::new(move |step: ese_check::Progress| sink.lock().unwrap().push(step))
@@ -354,7 +305,7 @@ fn index_leaf(patient: &Patient) -> PageNumber {
 
 #[test]
 fn a_missing_index_entry_is_found_where_it_should_be() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let leaf = index_leaf(&patient);
     patient.edit(leaf, |mut page| page.delete_node(1));
     let found = patient.must_find(leaf, "no entry 7f");
@@ -363,7 +314,7 @@ fn a_missing_index_entry_is_found_where_it_should_be() {
 
 #[test]
 fn an_index_entry_too_many_is_found() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let leaf = index_leaf(&patient);
     patient.edit(leaf, |mut page| {
         let (key, data) = {
@@ -376,7 +327,7 @@ fn an_index_entry_too_many_is_found() {
             .unwrap();
     });
     patient.must_find(leaf, "is not what its row asks for");
-    let mut patient = Patient::new(BIG).unwrap();
+    let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| {
         let mut data = page.as_page().node(0).unwrap().data.to_vec();
         data[4] ^= 0x55;
@@ -387,7 +338,7 @@ fn an_index_entry_too_many_is_found() {
 
 #[test]
 fn a_changed_shadow_row_is_found() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let leaf = patient.find(|page| page.is_leaf() && page.tree() == TreeId(3) && page.next().is_some())[0];
     patient.edit(leaf, |mut page| {
         let mut data = page.as_page().node(3).unwrap().data.to_vec();
@@ -401,14 +352,14 @@ fn a_changed_shadow_row_is_found() {
 #[test]
 fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
     let name = "db/4k/text.edb";
-    let Some(whole) = Patient::new(name) else { return };
+    let Some(whole) = whole_database(name) else { return };
     let kinds = PageFlags::LONG_VALUE;
     let leaf = whole.find(|page| {
         page.is_leaf() && page.flags() & (kinds | PageFlags::SPACE) == kinds && page.node_count() > 1
     })[0];
     let root = whole.page(leaf).nodes().position(|node| node.key_len() == 4).unwrap();
     for (field, text) in [(0, "references, records have"), (4, "")] {
-        let mut patient = Patient { bytes: whole.bytes.clone(), size: whole.size };
+        let mut patient = whole.clone();
         patient.edit(leaf, |mut page| {
             let mut data = page.as_page().node(root).unwrap().data.to_vec();
             data[field] += 3;
@@ -417,14 +368,14 @@ fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
         let found = patient.must_find(leaf, text);
         assert!(found.tree.unwrap().ends_with("/ long values"));
     }
-    let mut patient = Patient { bytes: whole.bytes.clone(), size: whole.size };
+    let mut patient = whole.clone();
     patient.edit(leaf, |mut page| page.delete_node(root));
     assert!(patient.check().errors().any(|finding| finding.what.contains("is not there")));
 }
 
 #[test]
 fn a_record_its_table_cannot_have_is_found() {
-    let Some(mut patient) = Patient::new(BIG) else { return };
+    let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     patient.edit(leaf, |mut page| {
         let mut data = page.as_page().node(0).unwrap().data.to_vec();

@@ -1,0 +1,335 @@
+//! `jetcell check` on real files and on damaged copies of them.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use testkit::corpus::Corpus;
+use testkit::damage::{Patient, scribble, segment};
+
+use crate::cell::Cell;
+
+fn check(cell: &Cell, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
+    command.current_dir(cell.path("")).arg("check").args(arguments).output().unwrap()
+}
+
+/// All lines of a check with `--json`, and its exit code.
+fn json(cell: &Cell, arguments: &[&str]) -> (Vec<Value>, i32) {
+    let output = check(cell, &[&["--json"], arguments].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (lines, output.status.code().unwrap())
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    lines.iter().filter(move |line| line["type"] == kind)
+}
+
+/// Unpacks corpus files, in their directories.
+fn unpack(cell: &Cell, corpus: &Corpus, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let names = corpus.files.iter().map(|file| file.name.as_str()).filter(|name| wanted(name));
+    names
+        .map(|name| {
+            cell.make_dir(Path::new(name).parent().unwrap().to_str().unwrap());
+            cell.write(name, corpus.read(name))
+        })
+        .collect()
+}
+
+/// The whole manifest, for what [`Corpus`] does not know.
+fn manifest(corpus: &Corpus) -> Vec<Value> {
+    let text = fs::read_to_string(corpus.root().join("manifest.json")).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()["files"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_facts_of_every_real_file_equal_the_manifest_and_nothing_is_written() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let files = unpack(&cell, &corpus, |_| true);
+    let state = |path: &PathBuf| {
+        let data = fs::metadata(path).unwrap();
+        (fs::read(path).unwrap(), data.atime_nsec(), data.mtime_nsec(), data.ctime_nsec(), data.atime())
+    };
+    // Reading for the comparison may itself set the time of access, once.
+    files.iter().for_each(|path| drop(state(path)));
+    let before: Vec<_> = files.iter().map(state).collect();
+    let (lines, code) = json(&cell, &["--structure", "."]);
+    let after: Vec<_> = files.iter().map(state).collect();
+    assert!(before == after, "a check changed bytes or times");
+    // Three databases have something: truncated, repaired by Microsoft's tool, and without shadow catalog.
+    assert_eq!(code, 1);
+    for known in manifest(&corpus) {
+        let name = known["name"].as_str().unwrap();
+        let path = format!("./{name}");
+        let summary = of_type(&lines, "summary").find(|summary| summary["path"] == path.as_str());
+        let summary = summary.unwrap_or_else(|| panic!("no summary of {name}"));
+        match known["kind"].as_str().unwrap() {
+            "db" => {
+                assert_eq!(summary["format"], "database", "{name}");
+                assert_eq!(summary["state"], known["state_name"], "{name}");
+                assert_eq!(summary["page_size"], known["page_size"], "{name}");
+                let (found, number) = (&summary["pages"], |field: &str| known[field].as_u64().unwrap_or(0));
+                assert_eq!(found["total"], known["pages"], "{name}");
+                assert_eq!(found["owned"], known["last_owned_page"], "{name}");
+                assert_eq!(found["zero"], known["zero_pages"], "{name}");
+                assert_eq!(
+                    found["good"].as_u64(),
+                    Some(number("new_ck_pages") + number("old_ck_pages")),
+                    "{name}"
+                );
+                let beyond = number("pages").saturating_sub(number("last_owned_page"));
+                assert_eq!(found["beyond_owned"].as_u64(), Some(beyond), "{name}");
+                assert_eq!((&found["bad"], &found["repairable"]), (&0.into(), &0.into()), "{name}");
+                let tables = summary["structure"]["tables"].as_array().unwrap();
+                for table in tables {
+                    let facts = &known["tables"][table["name"].as_str().unwrap()];
+                    assert_eq!(table["rows"], facts["rows"], "{name}: {}", table["name"]);
+                    assert_eq!(table["deleted_nodes"], facts["deleted_nodes"], "{name}: {}", table["name"]);
+                }
+                assert_eq!(tables.len(), known["tables"].as_object().unwrap().len(), "{name}");
+                match known["genRequired"].as_str().and_then(|range| range.split_once('-')) {
+                    Some((first, last)) if known["state"] == 2 => {
+                        let number = |text| u64::from_str_radix(text, 16).ok();
+                        assert_eq!(summary["needs_logs"]["first"].as_u64(), number(first), "{name}");
+                        assert_eq!(summary["needs_logs"]["last"].as_u64(), number(last), "{name}");
+                    }
+                    _ => assert!(summary["needs_logs"].is_null(), "{name}"),
+                }
+            }
+            "log" => {
+                assert_eq!(
+                    (&summary["format"], &summary["verdict"]),
+                    (&"log".into(), &"sound".into()),
+                    "{name}"
+                );
+                assert_eq!(summary["version"], known["ver"], "{name}");
+                let generation = u64::from_str_radix(known["gen"].as_str().unwrap(), 16).unwrap();
+                assert_eq!(summary["generation"], generation, "{name}");
+                for kind in ["good", "shadow", "zero", "bad"] {
+                    assert_eq!(summary["segments"][kind], known["segments"][kind], "{name}: {kind}");
+                }
+                let databases = known["attach"].as_array().map_or(0, Vec::len);
+                assert_eq!(summary["databases"].as_array().unwrap().len(), databases, "{name}");
+            }
+            "chk" => {
+                assert_eq!(summary["format"], "checkpoint", "{name}");
+                assert_eq!(summary["verdict"], "sound", "{name}");
+            }
+            "jfm" => {
+                assert_eq!(summary["format"], "flush-map", "{name}");
+                assert_eq!(
+                    (&summary["verdict"], &summary["version"]),
+                    (&"sound".into(), &"3.0.0".into()),
+                    "{name}"
+                );
+            }
+            _ => assert_eq!(
+                (&summary["format"], &summary["verdict"]),
+                (&"unknown".into(), &"unreadable".into())
+            ),
+        }
+    }
+    let incomplete: Vec<_> = of_type(&lines, "log-set").filter(|set| set["unbroken"] != true).collect();
+    assert!(incomplete.is_empty(), "{incomplete:?}");
+    let dirty = "./logsets/srum-win11-dirty/SRUDB.dat";
+    let dirty = of_type(&lines, "summary").find(|summary| summary["path"] == dirty).unwrap();
+    assert_eq!(dirty["needs_logs"]["complete"], true);
+    assert_eq!(dirty["verdict"], "sound");
+}
+
+#[test]
+fn a_directory_gives_one_screen_that_says_what_to_do() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    unpack(&cell, &corpus, |_| true);
+    let output = check(&cell, &["."]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().count() <= 45, "{text}");
+    assert!(text.contains("logsets/srum-win11-dirty (4 logs)"), "{text}");
+    assert!(text.contains("needs log generation 5C (hexadecimal), which is here: run recovery"), "{text}");
+    assert!(
+        text.contains("needs log generation E (hexadecimal): bring the logs, then run recovery"),
+        "{text}"
+    );
+    assert!(String::from_utf8(output.stderr).unwrap().is_empty());
+}
+
+/// A damaged copy of a file gives this finding, and exit code 1.
+#[track_caller]
+fn must_find(cell: &Cell, arguments: &[&str], kind: &str, page: Option<u32>, table: Option<&str>) -> Value {
+    let (lines, code) = json(cell, arguments);
+    let found = of_type(&lines, "finding").find(|finding| {
+        finding["kind"] == kind
+            && (page.is_none() || finding["page"].as_u64() == page.map(u64::from))
+            && (table.is_none() || finding["table"].as_str() == table)
+    });
+    let found = found.unwrap_or_else(|| panic!("no {kind} on page {page:?} of {table:?} among {lines:#?}"));
+    assert_eq!(code, 1);
+    found.clone()
+}
+
+#[test]
+fn damaged_pages_are_named_with_table_and_meaning() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let whole = Patient::new(corpus.read("db/8k/ntds-initial.dit"));
+    let (left, leaf, right) = whole.inner_leaf();
+    let rows = whole.page(leaf).node_count();
+    let number = Some(leaf.get());
+    let damaged = |damage: &dyn Fn(&mut Patient)| {
+        let mut patient = whole.clone();
+        damage(&mut patient);
+        cell.write("damaged.dit", patient.bytes);
+    };
+    for arguments in [&["damaged.dit"][..], &["--structure", "damaged.dit"]] {
+        damaged(&|it| it.flip(leaf, 1000, 4));
+        let found = must_find(&cell, arguments, "page-repairable", number, Some("datatable"));
+        assert!(found["message"].as_str().unwrap().contains("byte 1000 bit 4"), "{found}");
+        assert_eq!(found["offset"], whole.size.offset_of(leaf));
+        damaged(&|it| scribble(it.raw(leaf)));
+        let found = must_find(&cell, arguments, "page-bad-checksum", number, Some("datatable"));
+        let meaning = format!("about {rows} rows of table datatable are unreadable");
+        assert_eq!(found["meaning"], meaning.as_str());
+        damaged(&|it| it.swap(left, leaf));
+        must_find(&cell, arguments, "page-wrong-number", number, Some("datatable"));
+        must_find(&cell, arguments, "page-wrong-number", Some(left.get()), Some("datatable"));
+    }
+    damaged(&|it| it.raw(leaf).fill(0));
+    must_find(&cell, &["--structure", "damaged.dit"], "page-zero", number, Some("datatable"));
+    damaged(&|it| it.edit(leaf, |mut page| page.set_next(Some(left))));
+    must_find(&cell, &["--structure", "damaged.dit"], "sibling-link", number, Some("datatable"));
+    assert!(right != left);
+    damaged(&|it| it.truncate(1168));
+    let shadow = Some("MSysObjectsShadow");
+    must_find(&cell, &["--structure", "damaged.dit"], "page-beyond-file", Some(1169), shadow);
+    must_find(&cell, &["damaged.dit"], "file-truncated", None, None);
+    damaged(&|it| it.bytes[100] ^= 1);
+    must_find(&cell, &["damaged.dit"], "header-damaged", None, None);
+    damaged(&|it| it.bytes[8192 + 100] ^= 1);
+    must_find(&cell, &["damaged.dit"], "shadow-header-damaged", None, None);
+}
+
+#[test]
+fn damaged_log_sets_are_told_from_dirty_and_torn_ones() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let set = "logsets/srum-win11-dirty";
+    unpack(&cell, &corpus, |name| name.starts_with(set));
+    let current = format!("{set}/SRU.log");
+    let whole = corpus.read(&current);
+    let needs = || {
+        let (lines, code) = json(&cell, &[set]);
+        let database = of_type(&lines, "summary").find(|summary| summary["format"] == "database").unwrap();
+        (database["needs_logs"].clone(), code)
+    };
+    assert_eq!(needs().1, 0);
+    // A segment in the middle.
+    let mut log = whole.clone();
+    scribble(segment(&mut log, 4));
+    cell.write(&current, &log);
+    let found = must_find(&cell, &[set], "log-segment-bad", None, None);
+    assert_eq!(found["offset"], 4 * 4096);
+    must_find(&cell, &[set], "logs-incomplete", None, None);
+    assert_eq!(needs().0["missing"], serde_json::json!([0x5c]));
+    // The file is cut off.
+    cell.write(&current, &whole[..6 * 4096]);
+    must_find(&cell, &[set], "log-length", None, None);
+    // The needed log is gone: a dirty database without its logs is still a state.
+    fs::remove_file(cell.path(&current)).unwrap();
+    assert_eq!(needs().0["complete"], false);
+    must_find(&cell, &[set], "checkpoint-mismatch", None, None);
+    // A gap in the chain, and a broken one.
+    cell.write(&current, &whole);
+    let middle = format!("{set}/SRU0005B.log");
+    let log = fs::read(cell.path(&middle)).unwrap();
+    fs::remove_file(cell.path(&middle)).unwrap();
+    must_find(&cell, &[set], "log-missing", None, None);
+    let mut damaged = log.clone();
+    scribble(segment(&mut damaged, 3));
+    cell.write(&middle, damaged);
+    must_find(&cell, &[set], "log-chain", None, None);
+    // A header.
+    let mut damaged = log;
+    damaged[100] ^= 1;
+    cell.write(&middle, damaged);
+    must_find(&cell, &[set], "log-header", None, None);
+}
+
+#[test]
+fn an_older_log_format_gets_a_clear_message() {
+    let cell = Cell::new();
+    let mut log = vec![0; 5 * 512];
+    log[4] = 7;
+    log[8..10].copy_from_slice(&512u16.to_le_bytes());
+    log[10..12].copy_from_slice(&8u16.to_le_bytes());
+    log[32..36].copy_from_slice(&7u32.to_le_bytes());
+    log[36..40].copy_from_slice(&3704u32.to_le_bytes());
+    cell.write("E0000007.log", log);
+    let (lines, code) = json(&cell, &["E0000007.log"]);
+    let finding = of_type(&lines, "finding").next().unwrap();
+    assert_eq!(finding["kind"], "log-version");
+    assert!(finding["message"].as_str().unwrap().contains("7.3704"), "{finding}");
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn temporary_databases_are_recognised() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let mut patient = Patient::new(corpus.read("db/4k/basic.edb"));
+    for page in patient.find(|_| true) {
+        patient.raw(page)[..8].fill(0);
+    }
+    cell.write("tmp.edb", &patient.bytes);
+    let (lines, code) = json(&cell, &["tmp.edb"]);
+    let summary = of_type(&lines, "summary").next().unwrap();
+    assert_eq!((&summary["state"], &summary["pages"]["unchecked"]), (&"Temporary".into(), &23.into()));
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_check_goes_on_at_a_page_and_can_be_slowed_down() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    unpack(&cell, &corpus, |name| name == "db/8k/ntds-initial.dit");
+    let name = "db/8k/ntds-initial.dit";
+    let (all, _) = json(&cell, &[name]);
+    let (rest, _) = json(&cell, &["--from", "701", name]);
+    let examined = |lines: &[Value]| {
+        let pages = &of_type(lines, "summary").next().unwrap()["pages"];
+        pages["good"].as_u64().unwrap() + pages["zero"].as_u64().unwrap()
+    };
+    assert_eq!(examined(&all), 1536);
+    assert_eq!(examined(&rest), 836);
+    let start = std::time::Instant::now();
+    let (slow, code) = json(&cell, &["--throttle", "24MB/s", name]);
+    assert!(start.elapsed().as_millis() > 300, "12.6 MB at 24 MB/s took {:?}", start.elapsed());
+    assert_eq!((examined(&slow), code), (1536, 0));
+}
+
+#[test]
+fn what_cannot_be_checked_is_said_in_one_line() {
+    let cell = Cell::new();
+    cell.write("garbage", [0x5a; 5000]);
+    cell.write("empty", []);
+    cell.write("short", [1; 100]);
+    for (arguments, text) in [
+        (&["garbage"][..], "garbage: this is no ESE database"),
+        (&["empty"], "empty: this is no ESE database"),
+        (&["short"], "short: this is no ESE database"),
+        (&["missing"], "missing: No such file"),
+        (&["--from", "0", "garbage"], "0 is not in"),
+        (&["--throttle", "fast", "garbage"], "neither a pause such as 5ms nor a rate"),
+        (&["--from", "9", "garbage", "empty"], "--from goes with the path of one database"),
+    ] {
+        let output = check(&cell, arguments);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(text), "{arguments:?}: {stderr}");
+    }
+    assert_eq!(check(&cell, &["."]).status.code(), Some(0), "files of others in a directory are no failure");
+}
