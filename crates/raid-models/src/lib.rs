@@ -6,6 +6,8 @@
 //! * [`question`] takes what people know and makes a case of it: [`array`] is what is bought, [`rates`] how its drives
 //!   fail and heal; [`rebuild`], [`scrub`] and [`spares`] are where two of the rates come from.
 //! * [`diagram`] draws the states, [`model`] chooses the diagram, [`chain`] solves it, [`approximation`] stands beside.
+//! * [`sensitivity`], [`curve`] and [`comparison`] ask the same question many times over.
+//! * [`simulation`] does without constant rates.
 //! * [`assessment`] is the answer, with a [`step`] for each formula.
 
 #![forbid(unsafe_code)]
@@ -14,6 +16,8 @@ pub mod approximation;
 pub mod array;
 pub mod assessment;
 pub mod chain;
+pub mod comparison;
+pub mod curve;
 pub mod diagram;
 mod error;
 pub mod model;
@@ -21,6 +25,8 @@ pub mod question;
 pub mod rates;
 pub mod rebuild;
 pub mod scrub;
+pub mod sensitivity;
+pub mod simulation;
 pub mod spares;
 pub mod step;
 mod text;

@@ -3,3 +3,4 @@
 mod digits;
 mod laws;
 mod published;
+mod simulated;

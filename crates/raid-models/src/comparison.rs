@@ -1,0 +1,144 @@
+//! RAID types side by side, all with the same usable capacity; and the layout that meets a target.
+
+use serde::Serialize;
+
+use crate::units::Hours;
+use crate::{Array, Assessment, Error, Model, Question, RaidType};
+
+/// One layout.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The array.
+    #[serde(flatten)]
+    pub array: Array,
+    /// Drives to buy.
+    pub drives: u64,
+    /// Drives of them that hold copies or parity.
+    pub overhead_drives: u64,
+    /// The diagram.
+    pub model: Model,
+    /// Probability of loss of a group.
+    pub group_probability_of_loss: f64,
+    /// Probability of loss of the array.
+    pub probability_of_loss: f64,
+    /// As a multiple of the safest layout in the list.
+    pub relative_risk: f64,
+    /// Disk operations for a small write.
+    pub write_cost: u32,
+    /// Mean time of a restore, with the wait for a spare.
+    pub restore: Option<Hours>,
+}
+
+/// Each RAID type with the usable capacity of the question; parity groups keep its number of data disks.
+///
+/// A model that was asked for is used where it fits, the default of the type elsewhere.
+pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
+    let array = question.case()?.array;
+    let data = if array.raid().is_mirror() { default_data(array) } else { array.data_disks() };
+    let layouts = RaidType::ALL.into_iter().filter(|&raid| raid != RaidType::RaidDp);
+    rows(question, layouts.map(|raid| (raid, if raid.is_mirror() { 1 } else { data })))
+}
+
+/// Seven data disks, or all there are.
+fn default_data(array: Array) -> u32 {
+    u32::try_from(array.usable_disks()).unwrap_or(u32::MAX).min(7)
+}
+
+/// The layout with the fewest drives, and the cheaper writes among equals, whose probability of loss is at most
+/// `target`, among all types and the usual group sizes at the usable capacity of the question; `None` when no layout
+/// is safe enough.
+pub fn layout_for(question: &Question, target: f64) -> Result<Option<Row>, Error> {
+    const SIZES: [u32; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20];
+    let usable = question.case()?.array.usable_disks();
+    let mut layouts = vec![(RaidType::Raid10, 1), (RaidType::Mirror3, 1)];
+    for raid in [RaidType::Raid5, RaidType::Raid6, RaidType::TripleParity] {
+        layouts.extend(SIZES.into_iter().filter(|&data| u64::from(data) <= usable).map(|data| (raid, data)));
+    }
+    let rows = rows(question, layouts.into_iter())?;
+    let safe = rows.into_iter().filter(|row| row.probability_of_loss <= target);
+    Ok(safe.min_by(|one, other| {
+        let cost = |row: &Row| (row.drives, row.write_cost);
+        cost(one).cmp(&cost(other)).then(one.probability_of_loss.total_cmp(&other.probability_of_loss))
+    }))
+}
+
+fn rows(question: &Question, layouts: impl Iterator<Item = (RaidType, u32)>) -> Result<Vec<Row>, Error> {
+    let wanted = question.case()?.array;
+    let mut rows = Vec::new();
+    for (raid, data) in layouts {
+        let array = wanted.regrouped(raid, data)?;
+        let model = question.model.and_then(|model| model.check(raid).ok());
+        let question = Question {
+            raid: Some(raid),
+            data_disks: Some(array.data_disks()),
+            groups: Some(array.groups()),
+            drives: None,
+            model,
+            ..question.clone()
+        };
+        let case = question.case()?;
+        let answer = Assessment::new(&case)?;
+        rows.push(Row {
+            array,
+            drives: array.drives(),
+            overhead_drives: array.drives() - wanted.usable_disks(),
+            model: case.model,
+            group_probability_of_loss: answer.group.loss,
+            probability_of_loss: answer.array.loss,
+            relative_risk: 1.0,
+            write_cost: raid.write_cost(),
+            restore: case.rates.restore.mean(),
+        });
+    }
+    let safest = rows.iter().map(|row| row.probability_of_loss).fold(f64::INFINITY, f64::min);
+    if safest > 0.0 {
+        rows.iter_mut().for_each(|row| row.relative_risk = row.probability_of_loss / safest);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paper() -> Question {
+        Question { data_disks: Some(7), groups: Some(6), ..Question::default() }
+    }
+
+    #[test]
+    fn the_same_capacity_in_every_type() {
+        let rows = compare(&paper()).unwrap();
+        let drives = |raid| {
+            rows.iter().find(|row| row.array.raid() == raid).map(|row| (row.drives, row.overhead_drives))
+        };
+        assert_eq!(drives(RaidType::Raid10), Some((84, 42)));
+        assert_eq!(drives(RaidType::Raid5), Some((48, 6)));
+        assert_eq!(drives(RaidType::Raid6), Some((54, 12)));
+        assert_eq!(drives(RaidType::TripleParity), Some((60, 18)));
+        assert!(
+            rows.iter().any(|row| row.relative_risk == 1.0)
+                && rows.iter().all(|row| row.relative_risk >= 1.0)
+        );
+    }
+
+    /// The reference: with equal usable capacity the widest RAID-DP layout, 46 drives, is 182 times safer than RAID 10 with 84.
+    #[test]
+    fn the_widest_double_parity_is_182_times_safer_than_mirrors() {
+        let question = Question { data_disks: Some(21), groups: Some(2), ..Question::default() };
+        let rows = compare(&question).unwrap();
+        let of = |raid| rows.iter().find(|row| row.array.raid() == raid).unwrap();
+        let (mirrors, double) = (of(RaidType::Raid10), of(RaidType::Raid6));
+        assert_eq!((mirrors.drives, double.drives), (84, 46));
+        assert_eq!((mirrors.probability_of_loss / double.probability_of_loss).round(), 182.0);
+    }
+
+    #[test]
+    fn the_layout_for_a_target_meets_it_with_few_drives() {
+        let row = layout_for(&paper(), 1e-3).unwrap().unwrap();
+        assert!(row.probability_of_loss <= 1e-3 && row.array.raid() == RaidType::Raid6, "{row:?}");
+        assert!(row.drives < 54, "{row:?}");
+        let loose = layout_for(&paper(), 0.9).unwrap().unwrap();
+        assert_eq!(loose.array.raid(), RaidType::Raid5);
+        assert_eq!(layout_for(&paper(), 0.0).unwrap(), None);
+    }
+}

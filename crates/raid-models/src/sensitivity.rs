@@ -1,0 +1,159 @@
+//! Which input moves the result most, and which lever an operator should pull.
+
+use serde::Serialize;
+
+use crate::question::Case;
+use crate::units::PerHour;
+use crate::{Error, Rates};
+
+/// An input of a case that can be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lever {
+    /// Failure rate of the drives.
+    FailureRate,
+    /// Latent defects of the drives.
+    LatentRate,
+    /// Time to restore a failed drive.
+    RestoreTime,
+    /// Time to find a defect.
+    ScrubInterval,
+    /// Length of the mission.
+    Mission,
+}
+
+impl Lever {
+    /// All levers.
+    pub const ALL: [Lever; 5] =
+        [Lever::FailureRate, Lever::LatentRate, Lever::RestoreTime, Lever::ScrubInterval, Lever::Mission];
+
+    /// Its name in a sentence.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lever::FailureRate => "failure rate",
+            Lever::LatentRate => "latent-defect rate",
+            Lever::RestoreTime => "restore time",
+            Lever::ScrubInterval => "scrub interval",
+            Lever::Mission => "mission time",
+        }
+    }
+
+    /// Rates and hours with this input multiplied; `None` when it is not there, as without scrub.
+    fn times(self, rates: &Rates, hours: f64, factor: f64) -> Result<Option<(Rates, f64)>, Error> {
+        let rate = |rate: PerHour, factor: f64| PerHour::new(rate.get() * factor);
+        let mut changed = *rates;
+        let present = match self {
+            Lever::FailureRate => {
+                changed.failure = rate(rates.failure, factor)?;
+                rates.failure.get() > 0.0
+            }
+            Lever::LatentRate => {
+                changed.latent = rate(rates.latent, factor)?;
+                rates.latent.get() > 0.0
+            }
+            Lever::RestoreTime => {
+                changed.restore = rate(rates.restore, 1.0 / factor)?;
+                true
+            }
+            Lever::ScrubInterval => {
+                changed.scrub = rate(rates.scrub, 1.0 / factor)?;
+                rates.scrub.get() > 0.0
+            }
+            Lever::Mission => return Ok(Some((changed, hours * factor))),
+        };
+        Ok(present.then_some((changed, hours)))
+    }
+}
+
+/// What one input does to the probability of loss of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The input.
+    pub lever: Lever,
+    /// Per cent of change in the result for one per cent of change in the input: d ln F / d ln x.
+    pub elasticity: f64,
+    /// The result with half of the input, as a part of the present one.
+    pub halved: f64,
+}
+
+/// What governs the loss of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Governor {
+    /// Scrub more often; faster restores buy next to nothing.
+    Scrub,
+    /// Restore faster; more scrubs buy next to nothing.
+    Restore,
+    /// Both count.
+    Both,
+    /// Neither: the drives decide.
+    Neither,
+}
+
+/// Every effect, the strongest first.
+pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
+    const STEP: f64 = 1.01;
+    let loss = |lever: Lever, factor: f64| -> Result<Option<f64>, Error> {
+        let Some((rates, hours)) = lever.times(&case.rates, case.hours(), factor)? else { return Ok(None) };
+        Ok(Some(case.model.fate(case.array.set(), &rates, hours)?.loss))
+    };
+    let mut effects = Vec::new();
+    for lever in Lever::ALL {
+        let (Some(down), Some(now), Some(up), Some(half)) =
+            (loss(lever, 1.0 / STEP)?, loss(lever, 1.0)?, loss(lever, STEP)?, loss(lever, 0.5)?)
+        else {
+            continue;
+        };
+        if now > 0.0 {
+            let elasticity = (up / down).ln() / (2.0 * STEP.ln());
+            effects.push(Effect { lever, elasticity, halved: half / now });
+        }
+    }
+    effects.sort_by(|one, other| other.elasticity.total_cmp(&one.elasticity));
+    Ok(effects)
+}
+
+/// Whether scrub or restore counts: a lever counts when half of it takes a tenth off the result.
+pub fn governor(effects: &[Effect]) -> Governor {
+    let counts = |lever| effects.iter().any(|effect| effect.lever == lever && effect.halved < 0.9);
+    match (counts(Lever::ScrubInterval), counts(Lever::RestoreTime)) {
+        (true, true) => Governor::Both,
+        (true, false) => Governor::Scrub,
+        (false, true) => Governor::Restore,
+        (false, false) => Governor::Neither,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Question, RaidType};
+
+    fn of(raid: RaidType) -> Vec<Effect> {
+        effects(&Question { raid: Some(raid), ..Question::default() }.case().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn single_parity_hangs_on_the_scrub_double_parity_on_both() {
+        assert_eq!(governor(&of(RaidType::Raid5)), Governor::Scrub);
+        assert_eq!(governor(&of(RaidType::Raid10)), Governor::Scrub);
+        assert_eq!(governor(&of(RaidType::RaidDp)), Governor::Both);
+        let blind = Question { latent_rate: Some(PerHour::NEVER), ..Question::default() }.case().unwrap();
+        assert_eq!(governor(&effects(&blind).unwrap()), Governor::Restore);
+    }
+
+    #[test]
+    fn double_parity_goes_with_the_restore_time_almost_one_for_one() {
+        let effects = of(RaidType::RaidDp);
+        let restore = effects.iter().find(|effect| effect.lever == Lever::RestoreTime).unwrap();
+        assert!((0.95..1.1).contains(&restore.elasticity), "{restore:?}");
+        assert_eq!(effects[0].lever, Lever::FailureRate, "two failures are in every loss");
+        assert!((1.95..2.05).contains(&effects[0].elasticity), "{:?}", effects[0]);
+    }
+
+    #[test]
+    fn without_an_input_there_is_no_effect_of_it() {
+        let case = Question { scrub: Some(crate::Scrub::Never), ..Question::default() }.case().unwrap();
+        assert!(effects(&case).unwrap().iter().all(|effect| effect.lever != Lever::ScrubInterval));
+    }
+}

@@ -1,0 +1,167 @@
+//! Many lives on all processors, and what can be concluded from them.
+//!
+//! Life number i draws from stream i of the seed, and sums are formed block by block in order, so the result depends on
+//! the seed alone: not on the number of threads, not on their speed.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde::Serialize;
+
+use super::life::{Experiment, Life};
+use crate::Error;
+
+/// Lives of a block, which one thread works on.
+const BLOCK: u64 = 512;
+
+/// Blocks between two looks at the precision.
+const ROUND: u64 = 32;
+
+/// Most lives that may be asked for.
+pub const MOST_LIVES: u64 = 1_000_000_000;
+
+/// Normal deviate of a 95 % interval.
+const DEVIATE: f64 = 1.96;
+
+/// When to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Effort {
+    /// The seed.
+    pub seed: u64,
+    /// Stop when the 95 % interval is this narrow to either side, as a part of the estimate.
+    pub precision: f64,
+    /// Stop after so many lives in any case.
+    pub lives: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort { seed: 1, precision: 0.02, lives: 20_000_000 }
+    }
+}
+
+/// A mean over lives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean: a probability of loss, or losses per life when lives go on.
+    pub mean: f64,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end of the 95 % interval; 3 / lives when nothing was seen, which is the 95 % bound then.
+    pub high: f64,
+    /// Lives.
+    pub lives: u64,
+    /// Lives that would say as much if all that contribute did so equally.
+    pub effective_lives: f64,
+    /// The same mean from counting losses, for comparison.
+    pub counted: f64,
+}
+
+impl Estimate {
+    /// Half the 95 % interval as a part of the mean.
+    pub fn relative_precision(&self) -> f64 {
+        DEVIATE * self.standard_error / self.mean
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    sum: f64,
+    squares: f64,
+    counted: f64,
+}
+
+impl Experiment {
+    /// Lives until `effort` is reached; `progress` hears how many there were and what they say so far.
+    pub fn estimate(&self, effort: Effort, mut progress: impl FnMut(&Estimate)) -> Result<Estimate, Error> {
+        if effort.lives == 0 || effort.lives > MOST_LIVES {
+            let count = effort.lives;
+            return Err(Error::Count { what: "simulated lives", count, least: 1, most: MOST_LIVES });
+        }
+        if !(1e-5..=1.0).contains(&effort.precision) {
+            return Err(Error::Combination(format!(
+                "a precision of {} is not between 1e-5 and 1",
+                effort.precision
+            )));
+        }
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let (mut total, mut done) = (Sums::default(), 0);
+        loop {
+            let lives = (effort.lives - done).min(ROUND * BLOCK);
+            for block in self.round(effort.seed, done, lives, threads) {
+                total.sum += block.sum;
+                total.squares += block.squares;
+                total.counted += block.counted;
+            }
+            done += lives;
+            let estimate = total.estimate(done);
+            progress(&estimate);
+            if done == effort.lives || estimate.relative_precision() <= effort.precision {
+                return Ok(estimate);
+            }
+        }
+    }
+
+    /// Lives `first` to `first + lives`, block by block.
+    fn round(&self, seed: u64, first: u64, lives: u64, threads: usize) -> Vec<Sums> {
+        let blocks = lives.div_ceil(BLOCK);
+        let next = AtomicU64::new(0);
+        let work = || {
+            let mut life = Life::new(self);
+            let mut done = Vec::new();
+            loop {
+                let block = next.fetch_add(1, Ordering::Relaxed);
+                if block >= blocks {
+                    return done;
+                }
+                let mut sums = Sums::default();
+                for number in block * BLOCK..lives.min((block + 1) * BLOCK) {
+                    let mut random = ChaCha8Rng::seed_from_u64(seed);
+                    random.set_stream(first + number);
+                    let outcome = life.run(&mut random);
+                    sums.sum += outcome.estimate;
+                    sums.squares += outcome.estimate * outcome.estimate;
+                    sums.counted += outcome.counted;
+                }
+                done.push((block, sums));
+            }
+        };
+        let mut blocks: Vec<(u64, Sums)> = thread::scope(|scope| {
+            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            for helper in helpers {
+                match helper.join() {
+                    Ok(blocks) => all.extend(blocks),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            all
+        });
+        blocks.sort_by_key(|(block, _)| *block);
+        blocks.into_iter().map(|(_, sums)| sums).collect()
+    }
+}
+
+impl Sums {
+    fn estimate(self, lives: u64) -> Estimate {
+        let count = lives as f64;
+        let mean = self.sum / count;
+        let variance = (self.squares / count - mean * mean).max(0.0) / (count - 1.0).max(1.0);
+        let error = variance.sqrt();
+        let high = if mean == 0.0 { (3.0 / count).min(1.0) } else { mean + DEVIATE * error };
+        Estimate {
+            mean,
+            standard_error: error,
+            low: (mean - DEVIATE * error).max(0.0),
+            high,
+            lives,
+            effective_lives: if self.squares > 0.0 { self.sum * self.sum / self.squares } else { 0.0 },
+            counted: self.counted / count,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The life of one set of drives, drive by drive.
+//!
+//! Nothing is counted that can be integrated: whenever the next failure of a drive would be a loss, the drive's
+//! cumulative hazard over that time is added to the estimate (the compensator of the losses, which has the same mean),
+//! and a loss still ends the life. That needs a few thousand times fewer lives than counting losses.
+//!
+//! Failures that lead there may be made more frequent (failure biasing): in states that are not yet critical, with f
+//! drives failed, hazards are multiplied by a factor b(f); the weight of a life takes exp((b - 1) H) over the time and
+//! 1/b at each failure, which leaves the mean as it is. In critical states b is 1, so the weight is constant while the
+//! hazard is integrated.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::RngCore;
+
+use super::laws::Laws;
+use crate::array::Set;
+
+/// What happens after a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterLoss {
+    /// The life ends: the estimate is a probability of loss.
+    End,
+    /// The set is restored without defects and goes on: the estimate is a mean number of losses.
+    Restore,
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The drives.
+    pub set: Set,
+    /// What happens to them.
+    pub laws: Laws,
+    /// Length of a life in hours.
+    pub hours: f64,
+    /// What ends it.
+    pub after_loss: AfterLoss,
+    /// Factor on hazards per number of failed drives; 1 beyond the end.
+    bias: Vec<f64>,
+}
+
+/// What one life adds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Weighted sum of fatal hazards.
+    pub estimate: f64,
+    /// Weighted number of losses: the same mean with far more noise.
+    pub counted: f64,
+}
+
+/// A draw from the unit exponential law.
+fn unit(random: &mut ChaCha8Rng) -> f64 {
+    // 53 bits and a half: never 0, never 1.
+    let uniform = ((random.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
+    -uniform.ln()
+}
+
+impl Experiment {
+    /// An experiment with the bias that fits it, or without any.
+    pub fn new(set: Set, laws: Laws, hours: f64, after_loss: AfterLoss, biased: bool) -> Experiment {
+        let mut experiment = Experiment { set, laws, hours, after_loss, bias: Vec::new() };
+        if biased && after_loss == AfterLoss::End {
+            experiment.bias = experiment.fitting_bias();
+        }
+        experiment
+    }
+
+    /// One failure per life from the whole set, and one in two restores, or in as many as a life has, another failure.
+    /// More would make the weights uneven.
+    fn fitting_bias(&self) -> Vec<f64> {
+        let Some(failure) = self.laws.failure else { return Vec::new() };
+        let drives = f64::from(self.set.drives());
+        let failures = drives * failure.hazard(self.hours);
+        let restore = self.laws.restore.typical();
+        let scrub = self.laws.scrub.map_or(self.hours, |law| law.typical()).min(self.hours);
+        // When defects are usual, m - 1 failures and a defect are the way to a loss; otherwise m failures.
+        let defects = self.laws.latent.map_or(0.0, |law| drives * (scrub + restore) / law.typical());
+        let levels = if defects > 0.1 { self.set.parities - 1 } else { self.set.parities };
+        let per_restore = failures * restore / self.hours;
+        (0..levels)
+            .map(|failed| match failed {
+                0 => (1.0 / failures).max(1.0),
+                _ => (0.5f64.min(1.0 / failures.max(1.0)) / per_restore).max(1.0),
+            })
+            .map(|factor| if factor.is_finite() { factor } else { 1.0 })
+            .collect()
+    }
+
+    /// Factor on the hazards in a state that is not critical.
+    fn bias(&self, failed: u32) -> f64 {
+        self.bias.get(failed as usize).copied().unwrap_or(1.0)
+    }
+}
+
+/// A drive, or the place of one that is being restored.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// When the drive was new.
+    born: f64,
+    /// Hazard that is still to pass until it fails, as biased.
+    budget: f64,
+    /// Until when the budget has been used.
+    used_until: f64,
+    /// The failure at the present bias, or the end of the restore.
+    next: f64,
+    /// The next defect, or the repair of the present one.
+    other: f64,
+    failed: bool,
+    defective: bool,
+}
+
+/// A set at one moment; used for one life after the other.
+pub struct Life<'a> {
+    experiment: &'a Experiment,
+    slots: Vec<Slot>,
+    now: f64,
+    failed: u32,
+    defective: u32,
+    weight: f64,
+    bias: f64,
+}
+
+impl<'a> Life<'a> {
+    /// A set that has not lived yet.
+    pub fn new(experiment: &'a Experiment) -> Life<'a> {
+        let slots = Vec::with_capacity(experiment.set.drives() as usize);
+        Life { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
+    }
+
+    /// One life from the start.
+    pub fn run(&mut self, random: &mut ChaCha8Rng) -> Outcome {
+        (self.now, self.failed, self.defective, self.weight) = (0.0, 0, 0, 1.0);
+        self.slots.clear();
+        self.bias = self.experiment.bias(0);
+        for _ in 0..self.experiment.set.drives() {
+            let slot = self.new_drive(random);
+            self.slots.push(slot);
+        }
+        let mut outcome = Outcome::default();
+        loop {
+            let (index, time) = self.next_event();
+            let end = time.min(self.experiment.hours);
+            self.pass(end, &mut outcome);
+            if time >= self.experiment.hours {
+                return outcome;
+            }
+            let lost = self.happen(index, random);
+            if lost {
+                outcome.counted += self.weight;
+                if self.experiment.after_loss == AfterLoss::End {
+                    return outcome;
+                }
+                self.clean(random);
+            }
+            self.rebias();
+        }
+    }
+
+    fn new_drive(&self, random: &mut ChaCha8Rng) -> Slot {
+        let laws = &self.experiment.laws;
+        let mut slot = Slot {
+            born: self.now,
+            budget: unit(random),
+            used_until: self.now,
+            next: f64::INFINITY,
+            other: self.now + laws.latent.map_or(f64::INFINITY, |law| law.age(unit(random))),
+            failed: false,
+            defective: false,
+        };
+        self.schedule(&mut slot);
+        slot
+    }
+
+    /// Sets the failure of a working drive from its budget.
+    fn schedule(&self, slot: &mut Slot) {
+        let Some(law) = self.experiment.laws.failure else { return };
+        slot.next = slot.born + law.age(law.hazard(slot.used_until - slot.born) + slot.budget / self.bias);
+    }
+
+    fn next_event(&self) -> (usize, f64) {
+        let times = self.slots.iter().map(|slot| slot.next.min(slot.other)).enumerate();
+        times.fold((0, f64::INFINITY), |first, event| if event.1 < first.1 { event } else { first })
+    }
+
+    /// Whether a failure of the drive would be a loss now.
+    fn is_fatal(&self, slot: &Slot) -> bool {
+        let others = self.defective - u32::from(slot.defective);
+        self.failed + 1 + u32::from(others > 0) > self.experiment.set.parities
+    }
+
+    fn is_critical(&self) -> bool {
+        self.slots.iter().any(|slot| !slot.failed && self.is_fatal(slot))
+    }
+
+    fn fitting_bias(&self) -> f64 {
+        if self.is_critical() { 1.0 } else { self.experiment.bias(self.failed) }
+    }
+
+    /// Time passes without an event.
+    fn pass(&mut self, end: f64, outcome: &mut Outcome) {
+        let redundant = self.experiment.set.parities - self.failed.min(self.experiment.set.parities);
+        let critical = redundant <= u32::from(self.defective > 0);
+        if let Some(law) = self.experiment.laws.failure
+            && (critical || self.bias != 1.0)
+        {
+            let (mut fatal, mut all) = (0.0, 0.0);
+            for slot in self.slots.iter().filter(|slot| !slot.failed) {
+                let hazard = law.hazard(end - slot.born) - law.hazard(self.now - slot.born);
+                all += hazard;
+                if self.is_fatal(slot) {
+                    fatal += hazard;
+                }
+            }
+            outcome.estimate += self.weight * fatal;
+            self.weight *= ((self.bias - 1.0) * all).exp();
+        }
+        self.now = end;
+    }
+
+    /// The next thing happens to a slot; whether data was lost.
+    fn happen(&mut self, index: usize, random: &mut ChaCha8Rng) -> bool {
+        let Some(&(mut slot)) = self.slots.get(index) else { return false };
+        let laws = &self.experiment.laws;
+        let mut lost = false;
+        if slot.other < slot.next {
+            slot.defective = !slot.defective;
+            let law = if slot.defective { laws.scrub } else { laws.latent };
+            slot.other = self.now + law.map_or(f64::INFINITY, |law| law.age(unit(random)));
+            self.defective = if slot.defective { self.defective + 1 } else { self.defective - 1 };
+        } else if slot.failed {
+            self.failed -= 1;
+            slot = self.new_drive(random);
+        } else {
+            lost = self.is_fatal(&slot);
+            self.weight /= self.bias;
+            self.defective -= u32::from(slot.defective);
+            self.failed += 1;
+            (slot.failed, slot.defective, slot.other) = (true, false, f64::INFINITY);
+            slot.next = self.now + laws.restore.age(unit(random));
+        }
+        self.slots[index] = slot;
+        lost
+    }
+
+    /// Lost data comes back from elsewhere, onto drives without defects.
+    fn clean(&mut self, random: &mut ChaCha8Rng) {
+        let latent = self.experiment.laws.latent;
+        for slot in self.slots.iter_mut().filter(|slot| slot.defective) {
+            slot.defective = false;
+            slot.other = self.now + latent.map_or(f64::INFINITY, |law| law.age(unit(random)));
+        }
+        self.defective = 0;
+    }
+
+    /// Goes over to the bias of the present state: what is left of each budget now passes at another speed.
+    fn rebias(&mut self) {
+        let bias = self.fitting_bias();
+        let Some(law) = self.experiment.laws.failure else { return };
+        if bias == self.bias {
+            return;
+        }
+        let (before, now) = (std::mem::replace(&mut self.bias, bias), self.now);
+        let mut slots = std::mem::take(&mut self.slots);
+        for slot in slots.iter_mut().filter(|slot| !slot.failed) {
+            let passed = law.hazard(now - slot.born) - law.hazard(slot.used_until - slot.born);
+            slot.budget = (slot.budget - before * passed).max(0.0);
+            slot.used_until = now;
+            self.schedule(slot);
+        }
+        self.slots = slots;
+    }
+}
