@@ -45,14 +45,13 @@ fn default_data(array: Array) -> u32 {
 }
 
 /// The layout with the fewest drives, and the cheaper writes among equals, whose probability of loss is at most
-/// `target`, among all types and the usual group sizes at the usable capacity of the question; `None` when no layout
+/// `target`, among all types with up to 24 data disks in a group and at least the usable capacity of the question; `None` when no layout
 /// is safe enough.
 pub fn layout_for(question: &Question, target: f64) -> Result<Option<Row>, Error> {
-    const SIZES: [u32; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20];
     let usable = question.case()?.array.usable_disks();
     let mut layouts = vec![(RaidType::Raid10, 1), (RaidType::Mirror3, 1)];
     for raid in [RaidType::Raid5, RaidType::Raid6, RaidType::TripleParity] {
-        layouts.extend(SIZES.into_iter().filter(|&data| u64::from(data) <= usable).map(|data| (raid, data)));
+        layouts.extend((2..=24).filter(|&data| u64::from(data) <= usable).map(|data| (raid, data)));
     }
     let rows = rows(question, layouts.into_iter())?;
     let safe = rows.into_iter().filter(|row| row.probability_of_loss <= target);

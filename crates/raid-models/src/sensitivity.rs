@@ -97,14 +97,14 @@ pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
         let Some((rates, hours)) = lever.times(&case.rates, case.hours(), factor)? else { return Ok(None) };
         Ok(Some(case.model.fate(case.array.set(), &rates, hours)?.loss))
     };
+    let now = case.model.fate(case.array.set(), &case.rates, case.hours())?.loss;
     let mut effects = Vec::new();
+    if now == 0.0 {
+        return Ok(effects);
+    }
     for lever in Lever::ALL {
-        let (Some(down), Some(now), Some(up), Some(half)) =
-            (loss(lever, 1.0 / STEP)?, loss(lever, 1.0)?, loss(lever, STEP)?, loss(lever, 0.5)?)
-        else {
-            continue;
-        };
-        if now > 0.0 {
+        let three = (loss(lever, 1.0 / STEP)?, loss(lever, STEP)?, loss(lever, 0.5)?);
+        if let (Some(down), Some(up), Some(half)) = three {
             let elasticity = (up / down).ln() / (2.0 * STEP.ln());
             effects.push(Effect { lever, elasticity, halved: half / now });
         }

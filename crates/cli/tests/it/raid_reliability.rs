@@ -148,3 +148,96 @@ fn nonsense_is_refused_in_one_line() {
         assert!(complaint.contains(part), "{complaint}");
     }
 }
+
+/// The example of `docs/models.md` is what the command prints.
+#[test]
+fn the_worked_example_of_the_documentation() {
+    let page = include_str!("../../../../docs/models.md");
+    let prompt = "$ jetcell raid reliability ";
+    let (arguments, rest) = page.split_once(prompt).unwrap().1.split_once('\n').unwrap();
+    let (printed, _) = rest.split_once("```").unwrap();
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    assert_eq!(text(&arguments), printed);
+}
+
+#[test]
+fn a_simulation_agrees_with_the_general_chain_and_repeats_itself() {
+    let arguments =
+        ["--type", "raid6", "--monte-carlo", "--laws", "exponential", "--seed", "7", "--precision", "10%"];
+    let value = json(&arguments);
+    let (low, high) = (value["interval"][0].as_f64().unwrap(), value["interval"][1].as_f64().unwrap());
+    let loss = value["probability_of_loss"].as_f64().unwrap();
+    assert!(low < loss && loss < high && (high - low) / loss <= 0.2, "{value}");
+    // Three times the interval of 95 %: one in a billion runs would fail, and the seed is fixed.
+    let exact = value["general_group_probability_of_loss"].as_f64().unwrap();
+    assert!((loss - exact).abs() < 1.5 * (high - low), "{loss} {exact}");
+    assert_eq!(value["model"], "monte-carlo");
+    assert_eq!(value, json(&arguments));
+    assert_ne!(
+        value["probability_of_loss"],
+        json(&[&arguments[..5], &["--seed", "8"]].concat())["probability_of_loss"]
+    );
+}
+
+#[test]
+fn the_published_laws_are_the_default_of_a_simulation() {
+    let value = json(&["--type", "raid-dp", "--monte-carlo"]);
+    let loss = value["probability_of_loss"].as_f64().unwrap();
+    assert!((loss / 1.5506e-5 - 1.0).abs() < 0.05, "{loss}");
+    assert_eq!(value["simulation"]["weibull_hours"]["failure"]["scale"], 461_386.0);
+    assert_eq!(value["markov"]["model"], "b1");
+}
+
+#[test]
+fn the_lever_that_matters_is_named() {
+    assert!(text(&["--type", "raid5"]).contains("The scrub interval governs the loss"));
+    assert!(text(&["--type", "raid6"]).contains("Scrub interval and restore time both govern the loss"));
+}
+
+#[test]
+fn types_are_compared_and_a_layout_is_found() {
+    let arguments = ["--data-disks", "7", "--groups", "6", "--compare", "--target", "0.1%"];
+    let value = json(&arguments);
+    assert_eq!(value["comparison"].as_array().unwrap().len(), 5);
+    assert_eq!(value["layout"]["found"]["type"], "raid6");
+    let text = text(&arguments);
+    let line = text.lines().find(|line| line.starts_with("raid10")).unwrap();
+    assert!(line.contains("42 x 1+1") || line.contains("42 x 1 x"), "{line}");
+}
+
+#[test]
+fn a_chart_is_drawn_whole() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for (name, arguments) in
+        [("types.svg", vec!["--compare"]), ("scrub.svg", vec!["--type", "raid5", "--curve", "scrub"])]
+    {
+        let file = directory.path().join(name);
+        text(&[&arguments[..], &["--chart", file.to_str().unwrap()]].concat());
+        let svg = std::fs::read_to_string(&file).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
+        assert!(svg.contains("raid5"), "{name}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing unfinished is left");
+}
+
+#[test]
+fn options_without_their_partner_are_refused() {
+    for (arguments, part) in [
+        (vec!["--seed", "1"], "--monte-carlo"),
+        (vec!["--chart", "x.svg"], "--compare or --curve"),
+        (vec!["--compare", "--chart", "/nowhere/x.svg"], "cannot write /nowhere/x.svg"),
+        (vec!["--monte-carlo", "--lives", "0"], "simulated lives"),
+        (vec!["--monte-carlo", "--precision", "0%"], "precision"),
+        (vec!["--curve", "disk-size"], "--capacity"),
+        (vec!["--curve", "age"], "group-size"),
+    ] {
+        let output = run(&arguments);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), complaint.lines().count()),
+            (Some(2), 1),
+            "{arguments:?}: {complaint}"
+        );
+        assert!(complaint.contains(part), "{complaint}");
+    }
+}

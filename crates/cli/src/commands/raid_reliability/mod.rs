@@ -1,5 +1,7 @@
-//! `jetcell raid reliability`: options to a case, the case to an answer, the answer to text or JSON.
+//! `jetcell raid reliability`: options to a case, the case to an answer, the answer to text, JSON or a chart.
 
+mod answer;
+mod chart;
 mod options;
 mod output;
 
@@ -7,8 +9,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use raid_models::Assessment;
 
+use self::answer::Answer;
 use self::options::Options;
 use crate::outcome::{Outcome, complain};
 
@@ -21,6 +23,12 @@ Examples:
   jetcell raid reliability --type raid6 --data-disks 10 --drives 48 --mtbf 1200000h --error-rate 1e-15/bit \\
       --capacity 16TB --bandwidth 200MB/s --load 40% --scrub-share 20% --spares 1 --spare-delivery 3d
       rates from the data sheet of a drive, from its load and from the spares on the shelf
+  jetcell raid reliability --type raid6 --monte-carlo --seed 7
+      drives that wear out, simulated one by one
+  jetcell raid reliability --data-disks 14 --groups 3 --compare --target 0.1% --chart types.svg
+      every RAID type with the same usable capacity, and the smallest layout that is safe enough
+  jetcell raid reliability --type raid5 --curve scrub --chart scrub.svg
+      what more frequent scrubs buy
   jetcell raid reliability --type raid6 --explain
       each formula with its numbers, to check by hand
 
@@ -38,6 +46,9 @@ pub struct RaidReliability {
     /// Options from a TOML file; the command line wins
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Draw the comparison or the curve into an SVG file
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
     /// Print each formula with its numbers
     #[arg(long)]
     explain: bool,
@@ -67,12 +78,14 @@ impl RaidReliability {
             Some(file) => self.options.over(Options::read(file)?),
             None => self.options,
         };
-        let case = options.question().case().map_err(|error| error.to_string())?;
-        let assessment = Assessment::new(&case).map_err(|error| error.to_string())?;
-        if self.json {
-            output::json(&case, &assessment, self.explain)
-        } else {
-            Ok(output::text(&case, &assessment, self.explain))
+        let charts = usize::from(options.compare == Some(true)) + usize::from(options.curve.is_some());
+        if self.chart.is_some() && charts != 1 {
+            return Err("--chart draws either --compare or --curve: give one of them".into());
         }
+        let answer = Answer::new(&options)?;
+        if let Some(file) = &self.chart {
+            chart::write(&answer, file)?;
+        }
+        if self.json { output::json(&answer, self.explain) } else { Ok(output::text(&answer, self.explain)) }
     }
 }
