@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::Serialize;
 
-use super::life::{Experiment, Life};
+use super::life::{AfterLoss, Experiment, Life};
 use crate::Error;
 
 /// Lives of a block, which one thread works on.
@@ -22,6 +22,9 @@ const ROUND: u64 = 32;
 
 /// Most lives that may be asked for.
 pub const MOST_LIVES: u64 = 1_000_000_000;
+
+/// Most events of a life that are simulated; usual ones have a hundred.
+const MOST_EVENTS: f64 = 1e6;
 
 /// Normal deviate of a 95 % interval.
 const DEVIATE: f64 = 1.96;
@@ -89,6 +92,12 @@ impl Experiment {
                 effort.precision
             )));
         }
+        let events = self.expected_events();
+        if events > MOST_EVENTS {
+            return Err(Error::Combination(format!(
+                "a simulated life would have {events:.0e} events; that is too many, use the models without --monte-carlo"
+            )));
+        }
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let (mut total, mut done) = (Sums::default(), 0);
         loop {
@@ -99,9 +108,14 @@ impl Experiment {
                 total.counted += block.counted;
             }
             done += lives;
-            let estimate = total.estimate(done);
+            let mut estimate = total.estimate(done);
+            if self.after_loss == AfterLoss::End {
+                estimate.high = estimate.high.min(1.0);
+            }
             progress(&estimate);
-            if done == effort.lives || estimate.relative_precision() <= effort.precision {
+            // Drives that never fail lose nothing, however long one looks.
+            let pointless = self.laws.failure.is_none();
+            if done == effort.lives || pointless || estimate.relative_precision() <= effort.precision {
                 return Ok(estimate);
             }
         }

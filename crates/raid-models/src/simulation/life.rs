@@ -12,6 +12,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 
+use super::law::Weibull;
 use super::laws::Laws;
 use crate::array::Set;
 
@@ -84,6 +85,15 @@ impl Experiment {
             })
             .map(|factor| if factor.is_finite() { factor } else { 1.0 })
             .collect()
+    }
+
+    /// About how many things happen in a life.
+    pub fn expected_events(&self) -> f64 {
+        let laws = &self.laws;
+        let time = |law: Option<Weibull>| law.map_or(self.hours, |law| law.typical());
+        let defects = self.hours / (time(laws.latent) + time(laws.scrub));
+        let failures = laws.failure.map_or(0.0, |law| law.hazard(self.hours));
+        f64::from(self.set.drives()) * 2.0 * (defects + failures)
     }
 
     /// Factor on the hazards in a state that is not critical.

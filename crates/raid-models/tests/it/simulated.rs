@@ -31,7 +31,7 @@ fn agree(estimate: Estimate, expected: f64, error: f64, what: &str) {
     let error = estimate.standard_error.hypot(error);
     let off = (estimate.mean - expected) / error;
     assert!(off.abs() < 4.0, "{what}: {:e} is {off:.1} errors from {expected:e}", estimate.mean);
-    assert!(estimate.standard_error < 0.03 * estimate.mean, "{what}: {estimate:?} says too little");
+    assert!(estimate.standard_error < 0.06 * estimate.mean, "{what}: {estimate:?} says too little");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn with_constant_rates_it_is_the_general_chain() {
             let experiment =
                 Experiment::new(set, Laws::exponential(&rates).unwrap(), FIVE_YEARS, AfterLoss::End, biased);
             agree(
-                estimate(&experiment, 7, 40_000),
+                estimate(&experiment, 7, 25_000),
                 exact,
                 0.0,
                 &format!("{data}+{parities} biased {biased}"),
@@ -65,7 +65,7 @@ fn without_defects_it_is_the_general_chain_too() {
         let exact = Model::general().fate(set, &rates, FIVE_YEARS).unwrap().loss;
         let experiment =
             Experiment::new(set, Laws::exponential(&rates).unwrap(), FIVE_YEARS, AfterLoss::End, true);
-        agree(estimate(&experiment, 3, 100_000), exact, 0.0, &format!("{data}+{parities}"));
+        agree(estimate(&experiment, 3, 40_000), exact, 0.0, &format!("{data}+{parities}"));
     }
 }
 
@@ -81,7 +81,7 @@ fn first_losses_with_the_published_laws() {
     ] {
         let set = Set { data: drives - parities, parities };
         let experiment = Experiment::new(set, published(Some(168.0)), years * 8760.0, AfterLoss::End, true);
-        agree(estimate(&experiment, 11, 40_000), expected, error, &format!("{drives} drives {years} years"));
+        agree(estimate(&experiment, 11, 25_000), expected, error, &format!("{drives} drives {years} years"));
     }
 }
 
@@ -100,12 +100,12 @@ fn losses_of_1000_raid_5_groups_with_the_published_laws() {
         {
             let experiment = Experiment::new(set, published(scrub), hours, AfterLoss::Restore, false);
             let what = format!("scrub {scrub:?} {hours} h");
-            agree(estimate(&experiment, 5, 20_000), expected / 1000.0, error / 1000.0, &what);
+            agree(estimate(&experiment, 5, 10_000), expected / 1000.0, error / 1000.0, &what);
         }
     }
     let laws = Laws { latent: None, ..published(None) };
     let experiment = Experiment::new(set, laws, 87_600.0, AfterLoss::Restore, false);
-    agree(estimate(&experiment, 5, 20_000), 0.25528e-3, 0.0002e-3, "no defects");
+    agree(estimate(&experiment, 5, 10_000), 0.25528e-3, 0.0002e-3, "no defects");
 }
 
 #[test]
@@ -174,4 +174,19 @@ fn nothing_seen_is_a_bound_and_not_a_zero() {
     let experiment = Experiment::new(Set { data: 7, parities: 2 }, laws, FIVE_YEARS, AfterLoss::End, true);
     let estimate = estimate(&experiment, 1, 1000);
     assert_eq!((estimate.mean, estimate.low, estimate.high), (0.0, 0.0, 0.003));
+}
+
+#[test]
+fn lives_with_endless_events_are_refused_and_pointless_ones_end_early() {
+    let busy = Laws {
+        latent: Some(weibull(0.0, 1e-3, 1.0)),
+        scrub: Some(weibull(0.0, 1e-3, 3.0)),
+        ..published(None)
+    };
+    let set = Set { data: 7, parities: 2 };
+    let busy = Experiment::new(set, busy, FIVE_YEARS, AfterLoss::End, true);
+    assert!(busy.estimate(Effort::default(), |_| ()).is_err());
+    let calm = Laws { failure: None, ..published(Some(168.0)) };
+    let calm = Experiment::new(set, calm, FIVE_YEARS, AfterLoss::End, true);
+    assert!(calm.estimate(Effort::default(), |_| ()).unwrap().lives < 100_000);
 }
