@@ -20,6 +20,9 @@ const MOST_NODES: u32 = 50_000;
 /// A tag of Jetstress has about a hundred bytes. Attributes are compared with each other, so there may not be many.
 const LONGEST_TAG: usize = 4096;
 
+/// Characters of an element and its value in a note.
+const LONGEST_ELEMENT: usize = 44;
+
 /// Unknown elements that are listed one by one.
 const MOST_STRANGERS: usize = 20;
 
@@ -490,7 +493,13 @@ impl<'a> Reader<'a> {
         }
         let mut notes =
             vec![format!("Configuration of Jetstress {}; the command line wins over it", self.version)];
-        let width = self.notes.iter().map(|note| note.element.chars().count()).max().unwrap_or(0).min(40);
+        // A description may be long; the first words of it are enough here.
+        for note in &mut self.notes {
+            if note.element.chars().count() > LONGEST_ELEMENT {
+                note.element = note.element.chars().take(LONGEST_ELEMENT - 1).chain(['…']).collect();
+            }
+        }
+        let width = self.notes.iter().map(|note| note.element.chars().count()).max().unwrap_or(0);
         for Note { element, fate } in &self.notes {
             notes.push(match fate {
                 Honoured(what) => format!("  honoured  {element:width$}  {what}"),

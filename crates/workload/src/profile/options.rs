@@ -275,6 +275,19 @@ mod tests {
     }
 
     #[test]
+    fn every_key_is_documented() {
+        let documentation = include_str!("../../../../docs/configuration.md");
+        let keys = toml::Table::try_from(super::super::toml::complete()).unwrap();
+        for (key, value) in &keys {
+            let inner =
+                value.as_table().map(|table| table.keys().map(|inner| format!("{key}.{inner}")).collect());
+            for key in inner.unwrap_or(vec![key.clone()]) {
+                assert!(documentation.contains(&format!("`{key}`")), "{key} is not in docs/configuration.md");
+            }
+        }
+    }
+
+    #[test]
     fn a_mistake_is_one_line_of_bounded_length() {
         let hostile = Mistake::new(format!("a\nb\u{1b}[31m{}", "x".repeat(10_000)));
         assert!(hostile.to_string().starts_with("a b [31mxxx"));
