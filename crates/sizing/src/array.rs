@@ -1,0 +1,155 @@
+//! Disks that an array needs, in each state and for capacity; which of them decides.
+//!
+//! One measure for everything a disk does: the share of its time. A random operation takes `1 / iops` of a second,
+//! a long transfer takes `MB / sequential`. Groups are needed until no disk is busier than its latency allows.
+
+use serde::Serialize;
+
+use crate::catalogue::Disk;
+use crate::config::{Mistake, Storage};
+use crate::raid::{Layout, Raid};
+use crate::sheet::{Sheet, ceil, max};
+use crate::states::State;
+use crate::{formula, input};
+
+/// What is asked of an array in one state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// What is going on.
+    pub state: State,
+    /// Host reads per second.
+    pub reads: f64,
+    /// Host writes per second.
+    pub writes: f64,
+    /// Long reads, MB/s.
+    pub sequential_mb_s: f64,
+}
+
+/// Disks of an array, all in all and by reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Array {
+    /// Disks to buy, without spares.
+    pub disks: f64,
+    /// Disks for capacity alone.
+    pub disks_for_capacity: f64,
+    /// Disks for the load of each state alone.
+    pub disks_for_load: Vec<StateDisks>,
+    /// `capacity` or `IOPS`: which decides.
+    pub constraint: &'static str,
+    /// The state in which it does; none for capacity.
+    pub state: Option<State>,
+    /// Time of a rebuild of one drive, hours.
+    pub rebuild_hours: f64,
+}
+
+/// Disks for the load of one state.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StateDisks {
+    /// The state.
+    pub state: State,
+    /// The disks.
+    pub disks: f64,
+    /// Disk operations per second behind the host's.
+    pub disk_iops: f64,
+}
+
+/// Needed beyond this many disks is a slip of the keyboard.
+const MOST_DISKS: f64 = 1e7;
+
+impl Array {
+    /// The smallest array of whole groups that holds `capacity_gib` and bears every work whose state counts.
+    pub fn of(
+        layout: &Layout,
+        disk: &Disk,
+        storage: &Storage,
+        works: &[Work],
+        capacity_gib: f64,
+        sheet: &mut Sheet,
+    ) -> Result<Array, Mistake> {
+        sheet.heading(format!("{layout} of {}: capacity", disk.name));
+        input!(sheet, group_disks = f64::from(layout.group_disks()), "disks in a group");
+        input!(sheet, data_disks = f64::from(layout.data_disks()), "of them with data");
+        input!(sheet, capacity_gib = capacity_gib, "GiB");
+        input!(sheet, disk_gib = disk.capacity.gib(), "GiB as sold");
+        input!(sheet, formatted = storage.formatted.0, "left after formatting");
+        formula!(
+            sheet,
+            disks_for_capacity = ceil(ceil(capacity_gib / (disk_gib * formatted)) / data_disks) * group_disks,
+            "disks"
+        );
+        let mut disks_for_load = Vec::new();
+        for work in works {
+            disks_for_load.push(disks_for(layout, disk, storage, work, sheet)?);
+        }
+        input!(sheet, rebuild_share = storage.rebuild_share.0, "of a disk's time");
+        input!(sheet, disk_mb = disk.capacity.0 / 1e6, "MB");
+        input!(sheet, sequential_mb_s = disk.sequential.mb_s(), "MB/s");
+        formula!(sheet, rebuild_hours = disk_mb / (sequential_mb_s * rebuild_share) / 3600.0, "h");
+
+        let counted = disks_for_load.iter().filter(|need| storage.states.contains(&need.state));
+        // The first of equal states is the simplest one.
+        let worst = counted.fold(None::<&StateDisks>, |worst, need| match worst {
+            Some(worst) if need.disks <= worst.disks => Some(worst),
+            _ => Some(need),
+        });
+        let (mut disks, mut constraint, mut state) = (disks_for_capacity, "capacity", None);
+        if let Some(need) = worst.filter(|need| need.disks > disks) {
+            (disks, constraint, state) = (need.disks, "IOPS", Some(need.state));
+        }
+        if disks.is_nan() || disks > MOST_DISKS {
+            return Err(Mistake(format!(
+                "{layout} of {} would need more than ten million disks: check mailboxes and the disk",
+                disk.name
+            )));
+        }
+        Ok(Array { disks, disks_for_capacity, disks_for_load, constraint, state, rebuild_hours })
+    }
+}
+
+fn disks_for(
+    layout: &Layout,
+    disk: &Disk,
+    storage: &Storage,
+    work: &Work,
+    sheet: &mut Sheet,
+) -> Result<StateDisks, Mistake> {
+    let state = work.state;
+    let degraded = state.degraded();
+    let latency = if degraded { storage.degraded_latency } else { storage.latency };
+    let usable = disk.iops_at(latency.0);
+    if usable < 1.0 {
+        return Err(Mistake(format!(
+            "disk \"{}\" does not answer within {} on average however little it does: take a faster disk or raise \
+             the latency",
+            disk.name, latency
+        )));
+    }
+    let costs = if degraded { layout.degraded() } else { layout.whole() };
+    sheet.heading(format!("{layout} of {}: {state}", disk.name));
+    input!(sheet, host_reads = work.reads, "reads/s");
+    input!(sheet, host_writes = work.writes, "writes/s");
+    input!(sheet, long_mb_s = work.sequential_mb_s, "MB/s of long reads");
+    input!(sheet, read_cost = costs.read, "disk operations per read");
+    input!(sheet, write_cost = costs.write, "disk operations per write");
+    input!(sheet, serving = costs.serving, "disks of a group share them");
+    input!(sheet, random_iops = disk.random_iops, "random operations/s of a disk at 20 ms");
+    input!(sheet, latency_s = latency.0, "s that a random operation may take");
+    input!(sheet, sequential_mb_s = disk.sequential.mb_s(), "MB/s of a disk");
+    let rebuild = if state == State::Rebuilding { storage.rebuild_share.0 } else { 0.0 };
+    input!(sheet, rebuild = rebuild, "of a disk's time goes to a rebuild");
+    formula!(sheet, disk_iops = host_reads * read_cost + host_writes * write_cost, "disk operations/s");
+    formula!(sheet, usable_iops = random_iops + 1.0 / 0.02 - 1.0 / latency_s, "operations/s of a disk");
+    formula!(
+        sheet,
+        busy_disks = (disk_iops / usable_iops + long_mb_s * read_cost / sequential_mb_s) / (1.0 - rebuild),
+        "disks fully busy"
+    );
+    input!(sheet, group_disks = f64::from(layout.group_disks()), "disks in a group");
+    if layout.raid == Raid::Jbod && degraded {
+        formula!(sheet, disks = ceil(busy_disks) + 1.0, "disks, one of them lost");
+        return Ok(StateDisks { state, disks, disk_iops });
+    }
+    formula!(sheet, groups = max(1.0, ceil(busy_disks / serving)), "whole groups");
+    formula!(sheet, disks = groups * group_disks, "disks");
+    Ok(StateDisks { state, disks, disk_iops })
+}

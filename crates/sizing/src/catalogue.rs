@@ -1,0 +1,165 @@
+//! The catalogue of disks: a TOML file, not constants. Users add to it or replace entries by name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Mistake, parse};
+use crate::units::{Rate, Share, Size};
+
+/// The catalogue that comes with Jetcell, comments included: also the documentation of the format.
+pub const DEFAULT_DISKS: &str = include_str!("disks.toml");
+
+/// One kind of disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// What configurations call it.
+    pub name: String,
+    /// Rotating or not.
+    pub kind: Kind,
+    /// As sold.
+    pub capacity: Size,
+    /// Small random reads and writes per second at an average of 20 ms.
+    pub random_iops: f64,
+    /// Long transfers.
+    pub sequential: Rate,
+    /// Of the drive alone while it works.
+    pub watts: f64,
+    /// In any currency, the same for all.
+    pub price: f64,
+    /// Failures per drive and year.
+    pub failure_rate: Share,
+    /// Where the numbers come from.
+    #[serde(default)]
+    pub source: String,
+}
+
+/// How a disk stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Rotating.
+    Hdd,
+    /// Flash.
+    Ssd,
+}
+
+/// Disks by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Catalogue {
+    disks: Vec<Disk>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    disk: Vec<Disk>,
+}
+
+impl Catalogue {
+    /// The disks that come with Jetcell.
+    pub fn built_in() -> Catalogue {
+        let mut catalogue = Catalogue { disks: Vec::new() };
+        catalogue.add_file("built-in catalogue", DEFAULT_DISKS).expect("the built-in catalogue is tested");
+        catalogue
+    }
+
+    /// Adds the disks of a file; one of a known name takes that one's place.
+    pub fn add_file(&mut self, file: &str, text: &str) -> Result<(), Mistake> {
+        let File { disk } = parse(file, text)?;
+        self.add(disk)
+    }
+
+    /// Adds disks; one of a known name takes that one's place.
+    pub fn add(&mut self, disks: Vec<Disk>) -> Result<(), Mistake> {
+        for disk in disks {
+            disk.check()?;
+            self.disks.retain(|known| known.name != disk.name);
+            self.disks.push(disk);
+        }
+        Ok(())
+    }
+
+    /// The disk of this name.
+    pub fn find(&self, name: &str) -> Result<&Disk, Mistake> {
+        self.disks.iter().find(|disk| disk.name == name).ok_or_else(|| {
+            let known: Vec<_> = self.disks.iter().map(|disk| format!("\"{}\"", disk.name)).collect();
+            Mistake(format!("there is no disk \"{name}\" in the catalogue; known: {}", known.join(", ")))
+        })
+    }
+
+    /// All disks.
+    pub fn disks(&self) -> &[Disk] {
+        &self.disks
+    }
+}
+
+impl Disk {
+    fn check(&self) -> Result<(), Mistake> {
+        let wrong = |key: &str, value: f64, rule: &str| {
+            Err(Mistake(format!("disk \"{}\": {key} = {value} must be {rule}", self.name)))
+        };
+        for (key, value) in [
+            ("capacity", self.capacity.0),
+            ("random_iops", self.random_iops),
+            ("sequential", self.sequential.0),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return wrong(key, value, "more than 0");
+            }
+        }
+        for (key, value) in [("watts", self.watts), ("price", self.price)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return wrong(key, value, "0 or more");
+            }
+        }
+        Ok(())
+    }
+
+    /// Random I/O per second at another average latency: a queue with one server and random arrivals answers in
+    /// `1 / (1/service - rate)`, so the rate at which the answer takes `latency` is `1/service - 1/latency`.
+    /// Negative when the disk cannot answer that fast at all.
+    pub fn iops_at(&self, latency_s: f64) -> f64 {
+        self.random_iops + 1.0 / 0.020 - 1.0 / latency_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_users_disk_adds_to_the_catalogue_or_replaces() {
+        let mut catalogue = Catalogue::built_in();
+        let before = catalogue.disks().len();
+        let text = DEFAULT_DISKS.replace("7.2k 8TB", "mine").replace("price = 90", "price = 91");
+        catalogue.add_file("mine.toml", &text).unwrap();
+        assert_eq!(catalogue.disks().len(), before + 1);
+        assert_eq!(catalogue.find("7.2k 2TB").unwrap().price, 91.0);
+        assert!(catalogue.find("none").unwrap_err().0.contains("\"SSD 3.84TB\""));
+    }
+
+    #[test]
+    fn nonsense_disks_are_refused_in_one_line() {
+        for (from, to, why) in [
+            ("random_iops = 57", "random_iops = 0", "random_iops = 0 must be more than 0"),
+            ("random_iops = 57", "random_iops = nan", "random_iops = NaN must be more than 0"),
+            ("price = 210", "price = -1", "price = -1 must be 0 or more"),
+            ("capacity = \"8TB\"", "capacity = 8", "'8' has no unit"),
+            ("watts = 8.0", "wats = 8.0", "unknown key `wats`; did you mean `watts`?"),
+        ] {
+            let text = DEFAULT_DISKS.replacen(from, to, 1);
+            let mistake = Catalogue::built_in().add_file("mine.toml", &text).unwrap_err().0;
+            assert!(mistake.contains(why), "{mistake}");
+            assert!(!mistake.contains('\n'), "{mistake}");
+        }
+    }
+
+    #[test]
+    fn a_tighter_latency_leaves_fewer_operations() {
+        let disk = Catalogue::built_in().find("15k 600GB").unwrap().clone();
+        assert_eq!(disk.iops_at(0.020), disk.random_iops);
+        assert!((disk.iops_at(0.010) - (disk.random_iops - 50.0)).abs() < 1e-9);
+        assert!(disk.iops_at(0.001) < 0.0);
+    }
+}

@@ -1,0 +1,433 @@
+//! The configuration: what a person says about mailboxes, servers and disks. `example.toml` documents every key.
+//!
+//! A mistake is one line: where, what, and what to write instead.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::Disk;
+use crate::platform::{Platform, PlatformChanges};
+use crate::raid::Layout;
+use crate::states::State;
+use crate::units::{Rate, Share, Size, Span};
+
+/// A complete commented configuration; it is also the worked example of the documentation.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// One thing wrong: what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake(pub String);
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+/// Everything that decides a sizing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Name of the platform whose coefficients apply.
+    pub platform: String,
+    /// Coefficients to change.
+    #[serde(default)]
+    pub platform_changes: PlatformChanges,
+    /// Who uses the system, and how.
+    pub mailboxes: Mailboxes,
+    /// On what it runs.
+    #[serde(default)]
+    pub servers: Servers,
+    /// How mailboxes are divided.
+    #[serde(default)]
+    pub databases: Databases,
+    /// Logs.
+    #[serde(default)]
+    pub logs: Logs,
+    /// Replication.
+    #[serde(default)]
+    pub network: Network,
+    /// Backup and restore.
+    #[serde(default)]
+    pub backup: Backup,
+    /// Disks and arrays to compare.
+    pub storage: Storage,
+    /// Money and energy.
+    #[serde(default)]
+    pub cost: Cost,
+    /// The test that proves the design.
+    #[serde(default)]
+    pub test: TestRun,
+    /// Disks of your own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disk: Vec<Disk>,
+}
+
+/// Who uses the system, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mailboxes {
+    /// How many in all.
+    pub count: u64,
+    /// Messages sent and received per mailbox and day.
+    pub messages_per_day: f64,
+    /// Database reads and writes per second and mailbox, when measured; else they follow from the messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iops: Option<f64>,
+    /// Writes among them; else as the platform has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_share: Option<Share>,
+    /// Average message.
+    #[serde(default = "default_message_size")]
+    pub message_size: Size,
+    /// Largest mailbox.
+    pub quota: Size,
+    /// Growth to plan for.
+    #[serde(default = "default_growth")]
+    pub growth: Share,
+    /// How long deleted messages are kept.
+    #[serde(default = "default_retention")]
+    pub retention: Span,
+    /// Share of the mailboxes with further clients, such as mobile devices.
+    #[serde(default)]
+    pub busier_share: Share,
+    /// Their I/O over that of the others.
+    #[serde(default = "one")]
+    pub busier_factor: f64,
+}
+
+macro_rules! part {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)+
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name { $($field: $default,)+ }
+            }
+        }
+    };
+}
+
+part!(
+    /// On what it runs.
+    Servers {
+        /// Servers that share the mailboxes.
+        count: u32 = 1,
+        /// Copies of each database, the active one included.
+        copies: u32 = 1,
+        /// Servers lost at a time in the failure scenario.
+        lost: u32 = 1,
+        /// I/O above the average that must be borne.
+        headroom: Share = Share(0.2),
+    }
+);
+
+part!(
+    /// How mailboxes are divided.
+    Databases {
+        /// Databases in all; else as few as `largest` allows, the same number on every server.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        count: Option<u32> = None,
+        /// Largest database; else the platform's limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        largest: Option<Size> = None,
+        /// Databases on a volume.
+        per_volume: u32 = 1,
+        /// Share of a volume that stays free.
+        free: Share = Share(0.2),
+        /// Whether each server has a volume for maintenance and restores.
+        restore_volume: bool = true,
+    }
+);
+
+part!(
+    /// Logs.
+    Logs {
+        /// Whether logs have disks of their own.
+        apart: bool = true,
+        /// How long logs stay when backups fail.
+        without_truncation: Span = Span(3.0 * 86400.0),
+        /// How long a copy may be out of reach.
+        outage: Span = Span(86400.0),
+        /// How far a lagged copy stays behind.
+        lag: Span = Span(0.0),
+        /// Share of the mailboxes that is moved in a week; every byte of them is logged.
+        moved: Share = Share(0.01),
+        /// Log transfers that a disk does in the time of one random one.
+        sequential_credit: f64 = 2.0,
+    }
+);
+
+part!(
+    /// Replication.
+    Network {
+        /// Share of a day's logs in the busiest hour.
+        peak_hour: Share = Share(0.12),
+        /// Saved by compression.
+        compression: Share = Share(0.3),
+        /// Added by the protocol.
+        protocol: Share = Share(0.1),
+        /// Between the sites of two copies and back.
+        round_trip: Span = Span(0.02),
+    }
+);
+
+part!(
+    /// Backup and restore.
+    Backup {
+        /// Each stream.
+        stream: Rate = Rate(1e8),
+        /// Streams at a time.
+        streams: u32 = 2,
+        /// What the server's connection to its disks carries.
+        bus: Rate = Rate(1e9),
+        /// Replay of one log file.
+        replay: Span = Span(2.9),
+        /// Databases replayed at a time.
+        parallel_replay: u32 = 4,
+        /// Logs to replay after a restore, by age of the backup.
+        age: Span = Span(86400.0),
+    }
+);
+
+/// Disks and arrays to compare.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// Names of disks in the catalogue.
+    pub disks: Vec<String>,
+    /// Arrays to compare.
+    pub layouts: Vec<Layout>,
+    /// Array of the log disks.
+    #[serde(default = "Layout::raid10")]
+    pub log_layout: Layout,
+    /// Average latency that must be kept.
+    #[serde(default = "default_latency")]
+    pub latency: Span,
+    /// The same while an array is degraded.
+    #[serde(default = "default_latency")]
+    pub degraded_latency: Span,
+    /// Share of each surviving disk's time that a rebuild may take.
+    #[serde(default = "default_rebuild_share")]
+    pub rebuild_share: Share,
+    /// Capacity left after formatting and right-sizing.
+    #[serde(default = "default_formatted")]
+    pub formatted: Share,
+    /// Disks for each spare; 0 for none.
+    #[serde(default = "default_disks_per_spare")]
+    pub disks_per_spare: u32,
+    /// States that must be borne.
+    #[serde(default = "default_states")]
+    pub states: Vec<State>,
+}
+
+part!(
+    /// Money and energy.
+    Cost {
+        /// Price of a kWh.
+        tariff: f64 = 0.185,
+        /// Power of the building over that of the disks.
+        pue: f64 = 1.6,
+        /// Time of use.
+        years: f64 = 5.0,
+        /// Work to replace a drive.
+        replacement_work: f64 = 0.0,
+    }
+);
+
+part!(
+    /// The test that proves the design.
+    TestRun {
+        /// Directories for databases.
+        dirs: Vec<String> = vec!["/mnt/db1".into()],
+        /// Directories for logs.
+        log_dirs: Vec<String> = vec!["/mnt/log1".into()],
+        /// Measured time.
+        duration: Span = Span(7200.0),
+        /// Load threads.
+        threads: u32 = 16,
+    }
+);
+
+fn default_message_size() -> Size {
+    Size(75.0 * 1024.0)
+}
+fn default_growth() -> Share {
+    Share(0.2)
+}
+fn default_retention() -> Span {
+    Span(14.0 * 86400.0)
+}
+fn default_latency() -> Span {
+    Span(0.02)
+}
+fn default_rebuild_share() -> Share {
+    Share(0.3)
+}
+fn default_formatted() -> Share {
+    Share(1.0)
+}
+fn default_disks_per_spare() -> u32 {
+    30
+}
+fn default_states() -> Vec<State> {
+    State::ALL.to_vec()
+}
+fn one() -> f64 {
+    1.0
+}
+impl Default for Share {
+    fn default() -> Share {
+        Share(0.0)
+    }
+}
+
+/// Reads TOML. A mistake names file and line, and for an unknown key the nearest known one.
+pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let place = match error.span() {
+            Some(span) => {
+                let line = text.get(..span.start).unwrap_or("").matches('\n').count() + 1;
+                format!("{file}, line {line}")
+            }
+            None => file.to_string(),
+        };
+        Mistake(format!("{place}: {}", explain(error.message())))
+    })
+}
+
+/// The parser's message in one line; an unknown key gets the nearest known one instead of the list of all.
+fn explain(message: &str) -> String {
+    let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match (message.starts_with("unknown field"), named.split_first()) {
+        (true, Some((unknown, known))) => match nearest(unknown, known) {
+            Some(near) => format!("unknown key `{unknown}`; did you mean `{near}`?"),
+            None => format!("unknown key `{unknown}`; known: {}", known.join(", ")),
+        },
+        _ => message.split_whitespace().collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The known word that takes the fewest changes, unless more than a third of it would change.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near = known.iter().map(|name| (changes(word, name), *name)).min()?;
+    (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
+}
+
+/// Letters to insert, remove or replace to make one word of the other (Levenshtein).
+fn changes(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl Config {
+    /// Reads and checks a configuration; `file` is its name in messages.
+    pub fn read(file: &str, text: &str) -> Result<Config, Mistake> {
+        let config: Config = parse(file, text)?;
+        config.check().map_err(|mistake| Mistake(format!("{file}: {mistake}")))?;
+        Ok(config)
+    }
+
+    /// The platform with the configuration's changes.
+    pub fn platform(&self) -> Result<Platform, Mistake> {
+        let platform = Platform::named(&self.platform)?.with(&self.platform_changes);
+        platform.check()?;
+        Ok(platform)
+    }
+
+    /// Refuses what cannot be sized, before anything is calculated.
+    pub fn check(&self) -> Result<(), Mistake> {
+        let (m, s, d) = (&self.mailboxes, &self.servers, &self.databases);
+        let rule = |good: bool, what: String| if good { Ok(()) } else { Err(Mistake(what)) };
+        let within = |key: &str, value: f64, low: f64, high: f64| {
+            let good = (low..=high).contains(&value);
+            rule(good, format!("{key} = {value} must be from {low} to {high}"))
+        };
+        let below_one =
+            |key: &str, share: Share| rule(share.0 < 1.0, format!("{key} = {share} must be less than 100%"));
+        within("mailboxes.count", m.count as f64, 1.0, 1e9)?;
+        within("mailboxes.messages_per_day", m.messages_per_day, 0.0, 1e5)?;
+        within("mailboxes.busier_factor", m.busier_factor, 0.0, 1e3)?;
+        within("mailboxes.growth (as a fraction)", m.growth.0, 0.0, 100.0)?;
+        if let Some(iops) = m.iops {
+            within("mailboxes.iops", iops, 0.0, 1e4)?;
+        }
+        for (key, share) in
+            [("write_share", m.write_share.unwrap_or_default()), ("busier_share", m.busier_share)]
+        {
+            rule(share.0 <= 1.0, format!("mailboxes.{key} = {share} must be at most 100%"))?;
+        }
+        rule(m.quota.0 > 0.0, "mailboxes.quota must be more than 0".into())?;
+        within("servers.count", f64::from(s.count), 1.0, 1e4)?;
+        within("servers.copies", f64::from(s.copies), 1.0, 16.0)?;
+        rule(s.copies <= s.count, {
+            format!(
+                "servers.copies = {} on {} servers: each copy needs a server of its own",
+                s.copies, s.count
+            )
+        })?;
+        rule(s.lost < s.count || s.count == 1, {
+            format!("servers.lost = {} of {}: at least one server must be left", s.lost, s.count)
+        })?;
+        rule(s.headroom.0 <= 10.0, format!("servers.headroom = {} must be at most 1000%", s.headroom))?;
+        if let Some(count) = d.count {
+            within("databases.count", f64::from(count), 1.0, 1e6)?;
+        }
+        within("databases.per_volume", f64::from(d.per_volume), 1.0, 1e4)?;
+        below_one("databases.free", d.free)?;
+        rule(self.logs.moved.0 <= 1.0, format!("logs.moved = {} must be at most 100%", self.logs.moved))?;
+        within("logs.sequential_credit", self.logs.sequential_credit, 1.0, 100.0)?;
+        rule(self.network.peak_hour.0 <= 1.0, "network.peak_hour must be at most 100%".into())?;
+        below_one("network.compression", self.network.compression)?;
+        rule(self.backup.stream.0 > 0.0 && self.backup.bus.0 > 0.0, {
+            "backup.stream and backup.bus must be more than 0".into()
+        })?;
+        within("backup.streams", f64::from(self.backup.streams), 1.0, 1e3)?;
+        within("backup.parallel_replay", f64::from(self.backup.parallel_replay), 1.0, 1e3)?;
+        self.storage.check()?;
+        let c = &self.cost;
+        within("cost.tariff", c.tariff, 0.0, 1e6)?;
+        within("cost.pue", c.pue, 1.0, 10.0)?;
+        within("cost.years", c.years, 0.0, 100.0)?;
+        within("cost.replacement_work", c.replacement_work, 0.0, 1e9)?;
+        rule(!self.test.dirs.is_empty(), "test.dirs needs a directory".into())?;
+        rule(self.test.duration.0 >= 1.0, "test.duration must be at least 1s".into())?;
+        within("test.threads", f64::from(self.test.threads), 1.0, 4096.0)
+    }
+}
+
+impl Storage {
+    fn check(&self) -> Result<(), Mistake> {
+        let rule = |good: bool, what: &str| if good { Ok(()) } else { Err(Mistake(what.into())) };
+        rule(!self.disks.is_empty(), "storage.disks needs the name of a disk")?;
+        rule(!self.layouts.is_empty(), "storage.layouts needs an array, such as { raid = \"raid10\" }")?;
+        rule(!self.states.is_empty(), "storage.states needs at least \"normal\"")?;
+        rule(self.latency.0 > 0.0 && self.degraded_latency.0 > 0.0, "latency must be more than 0")?;
+        rule(self.rebuild_share.0 > 0.0 && self.rebuild_share.0 < 1.0, {
+            "storage.rebuild_share must be above 0% and below 100%"
+        })?;
+        rule(self.formatted.0 > 0.0 && self.formatted.0 <= 1.0, {
+            "storage.formatted must be above 0% and at most 100%"
+        })?;
+        self.layouts.iter().chain([&self.log_layout]).try_for_each(Layout::check)
+    }
+}

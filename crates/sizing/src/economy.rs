@@ -1,0 +1,139 @@
+//! Money, power and energy of disks, and the fair comparison of two drives.
+//!
+//! Every percentage names its base: a premium or gain of B over A is `B/A - 1`, a discount or deficit of A under B
+//! is `1 - A/B`. The two differ (+36 % is the same step as -27 %).
+
+use serde::Serialize;
+
+use crate::catalogue::Disk;
+use crate::config::Cost;
+use crate::sheet::Sheet;
+use crate::{formula, input};
+
+/// Hours of a year of 365 days.
+pub const HOURS_PER_YEAR: f64 = 8760.0;
+
+/// What a number of disks costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Economy {
+    /// To buy.
+    pub price: f64,
+    /// Of the disks alone, W.
+    pub watts: f64,
+    /// Of the disks and the building around them, kWh per year.
+    pub kwh_per_year: f64,
+    /// Of that energy, per year.
+    pub energy_cost_per_year: f64,
+    /// Drives that fail in a year.
+    pub failures_per_year: f64,
+    /// Price, energy and replacements over the time of use.
+    pub total_cost: f64,
+}
+
+impl Economy {
+    /// Of `disks` of this kind.
+    pub fn of(disks: f64, disk: &Disk, cost: &Cost, sheet: &mut Sheet) -> Economy {
+        sheet.heading(format!("Cost of {disks} x {}", disk.name));
+        input!(sheet, disks = disks, "spares included");
+        input!(sheet, disk_price = disk.price, "");
+        input!(sheet, disk_watts = disk.watts, "W");
+        input!(sheet, failure_rate = disk.failure_rate.0, "per disk and year");
+        input!(sheet, tariff = cost.tariff, "per kWh");
+        input!(sheet, pue = cost.pue, "power of the building over that of the disks");
+        input!(sheet, years = cost.years, "years");
+        input!(sheet, replacement_work = cost.replacement_work, "per drive");
+        formula!(sheet, price = disks * disk_price, "");
+        formula!(sheet, watts = disks * disk_watts, "W");
+        formula!(sheet, kwh_per_year = watts * pue * 8760.0 / 1000.0, "kWh per year");
+        formula!(sheet, energy_cost_per_year = kwh_per_year * tariff, "per year");
+        formula!(sheet, failures_per_year = disks * failure_rate, "drives per year");
+        formula!(
+            sheet,
+            total_cost = price
+                + years * energy_cost_per_year
+                + years * failures_per_year * (disk_price + replacement_work),
+            ""
+        );
+        Economy { price, watts, kwh_per_year, energy_cost_per_year, failures_per_year, total_cost }
+    }
+}
+
+/// How much more `b` is than `a`, as a fraction of `a`.
+pub fn gain(b: f64, a: f64) -> f64 {
+    b / a - 1.0
+}
+
+/// How much less `a` is than `b`, as a fraction of `b`.
+pub fn deficit(a: f64, b: f64) -> f64 {
+    1.0 - a / b
+}
+
+/// The gain that is the same step as a deficit.
+pub fn gain_of_deficit(deficit: f64) -> f64 {
+    deficit / (1.0 - deficit)
+}
+
+/// Average power of a metered time, W.
+pub fn average_watts(kwh: f64, hours: f64) -> f64 {
+    kwh * 1000.0 / hours
+}
+
+/// Energy of a year at this power, kWh.
+pub fn kwh_per_year(watts: f64) -> f64 {
+    watts * HOURS_PER_YEAR / 1000.0
+}
+
+/// Operations under way at a time (Little's law).
+pub fn outstanding(iops: f64, latency_ms: f64) -> f64 {
+    iops * latency_ms / 1000.0
+}
+
+/// Energy of one operation, J.
+pub fn joules_per_operation(watts: f64, iops: f64) -> f64 {
+    watts / iops
+}
+
+/// One drive beside another; the other is the base of every percentage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The drive.
+    pub disk: String,
+    /// The base.
+    pub base: String,
+    /// Price over that of the base, less 1.
+    pub price_gain: f64,
+    /// Random operations over those of the base, less 1.
+    pub iops_gain: f64,
+    /// Price of one operation per second.
+    pub price_per_iops: f64,
+    /// The same of the base.
+    pub base_price_per_iops: f64,
+    /// Operations per second and watt of the drive alone.
+    pub iops_per_watt: f64,
+    /// The same of the base.
+    pub base_iops_per_watt: f64,
+    /// Price of a GiB.
+    pub price_per_gib: f64,
+    /// The same of the base.
+    pub base_price_per_gib: f64,
+}
+
+impl Comparison {
+    /// Compares; a free or powerless base has no percentages and gives none.
+    pub fn of(disk: &Disk, base: &Disk) -> Option<Comparison> {
+        let comparison = Comparison {
+            disk: disk.name.clone(),
+            base: base.name.clone(),
+            price_gain: gain(disk.price, base.price),
+            iops_gain: gain(disk.random_iops, base.random_iops),
+            price_per_iops: disk.price / disk.random_iops,
+            base_price_per_iops: base.price / base.random_iops,
+            iops_per_watt: disk.random_iops / disk.watts,
+            base_iops_per_watt: base.random_iops / base.watts,
+            price_per_gib: disk.price / disk.capacity.gib(),
+            base_price_per_gib: base.price / base.capacity.gib(),
+        };
+        let finite = [comparison.price_gain, comparison.iops_per_watt, comparison.base_iops_per_watt];
+        finite.iter().all(|value| value.is_finite()).then_some(comparison)
+    }
+}

@@ -1,0 +1,28 @@
+//! From mailboxes to disks: IOPS, capacity, memory, network, backup, arrays, money. Arithmetic only, no I/O.
+//!
+//! [`Config`] says who uses what on which servers, [`size`] calculates, [`Sizing`] is the result: plain values, and
+//! the [`Sheet`] with every formula and its numbers. Coefficients of platforms and disks are files
+//! ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]), every one with its evidence, every one to be overruled.
+//!
+//! Left out: processors; anything that needs a measurement to be known.
+
+#[macro_use]
+pub mod sheet;
+
+pub mod array;
+pub mod catalogue;
+pub mod config;
+pub mod demand;
+pub mod economy;
+pub mod mailbox;
+pub mod platform;
+pub mod raid;
+mod sizing;
+pub mod states;
+mod test_config;
+pub mod units;
+
+pub use catalogue::Catalogue;
+pub use config::{Config, EXAMPLE, Mistake};
+pub use sheet::Sheet;
+pub use sizing::{Design, Sizing, size};

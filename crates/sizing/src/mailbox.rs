@@ -1,0 +1,114 @@
+//! One mailbox: what it reads, writes, caches, logs and stores.
+
+use serde::Serialize;
+
+use crate::config::Mailboxes;
+use crate::platform::Platform;
+use crate::sheet::{Sheet, max, min, power};
+use crate::{formula, input};
+
+/// What one mailbox needs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Mailbox {
+    /// Database reads per second, active copy.
+    pub reads: f64,
+    /// Database writes per second, active copy.
+    pub writes: f64,
+    /// Database cache, MiB.
+    pub cache_mib: f64,
+    /// Logs of 1 MiB per day.
+    pub logs_per_day: f64,
+    /// Freed space that waits for reuse, MiB.
+    pub whitespace_mib: f64,
+    /// Deleted messages that are kept, MiB.
+    pub dumpster_mib: f64,
+    /// All of it on disk, MiB.
+    pub on_disk_mib: f64,
+}
+
+impl Mailbox {
+    /// From the profile of the mailboxes.
+    pub fn of(mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> Mailbox {
+        sheet.heading("One mailbox");
+        input!(sheet, messages_per_day = mailboxes.messages_per_day, "messages sent and received per day");
+        input!(sheet, cache_base_mib = platform.cache_base_mib, "MiB");
+        input!(sheet, cache_per_message_mib = platform.cache_per_message_mib, "MiB per message per day");
+        input!(sheet, cache_most_mib = platform.cache_most_mib, "MiB");
+        formula!(
+            sheet,
+            cache_mib = min(cache_most_mib, cache_base_mib + cache_per_message_mib * messages_per_day),
+            "MiB"
+        );
+        let (reads, writes) = match mailboxes.iops {
+            Some(iops) => measured(iops, mailboxes, platform, sheet),
+            None => by_messages(cache_mib, messages_per_day, mailboxes, platform, sheet),
+        };
+        input!(sheet, busier_share = mailboxes.busier_share.0, "of the mailboxes");
+        input!(sheet, busier_factor = mailboxes.busier_factor, "times the I/O of the others");
+        formula!(sheet, reads = reads * (1.0 + busier_share * (busier_factor - 1.0)), "reads/s");
+        formula!(sheet, writes = writes * (1.0 + busier_share * (busier_factor - 1.0)), "writes/s");
+
+        input!(sheet, message_kib = mailboxes.message_size.kib(), "KiB");
+        input!(sheet, logs_per_message = platform.logs_per_message, "logs of 1 MiB per message of 75 KiB");
+        formula!(
+            sheet,
+            logs_per_day = messages_per_day * logs_per_message * max(1.0, message_kib / 75.0),
+            "logs/day"
+        );
+        input!(sheet, quota_mib = mailboxes.quota.mib(), "MiB");
+        input!(sheet, retention_days = mailboxes.retention.days(), "days");
+        input!(sheet, item_recovery = platform.item_recovery, "of the quota");
+        input!(sheet, calendar_logging = platform.calendar_logging, "of the quota");
+        formula!(sheet, whitespace_mib = messages_per_day * message_kib / 1024.0, "MiB");
+        formula!(
+            sheet,
+            dumpster_mib = whitespace_mib * retention_days + quota_mib * (item_recovery + calendar_logging),
+            "MiB"
+        );
+        formula!(sheet, on_disk_mib = quota_mib + whitespace_mib + dumpster_mib, "MiB");
+        Mailbox { reads, writes, cache_mib, logs_per_day, whitespace_mib, dumpster_mib, on_disk_mib }
+    }
+
+    /// Database reads and writes per second.
+    pub fn iops(&self) -> f64 {
+        self.reads + self.writes
+    }
+}
+
+/// Reads and writes from a measured total; its division is given, or the platform's.
+fn measured(iops: f64, mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> (f64, f64) {
+    let usual = platform.writes_per_message / (platform.reads_per_message + platform.writes_per_message);
+    input!(sheet, iops = iops, "reads and writes/s, given");
+    input!(sheet, write_share = mailboxes.write_share.map_or(usual, |share| share.0), "of them");
+    formula!(sheet, writes = iops * write_share, "writes/s");
+    formula!(sheet, reads = iops - writes, "reads/s");
+    (reads, writes)
+}
+
+fn by_messages(
+    cache_mib: f64,
+    messages_per_day: f64,
+    mailboxes: &Mailboxes,
+    platform: &Platform,
+    sheet: &mut Sheet,
+) -> (f64, f64) {
+    input!(sheet, reads_per_message = platform.reads_per_message, "reads/s per message per day");
+    input!(sheet, writes_per_message = platform.writes_per_message, "writes/s per message per day");
+    input!(sheet, read_cache_exponent = platform.read_cache_exponent, "");
+    formula!(
+        sheet,
+        reads = reads_per_message * messages_per_day * power(max(cache_mib, 0.01), read_cache_exponent),
+        "reads/s"
+    );
+    formula!(sheet, writes = writes_per_message * messages_per_day, "writes/s");
+    match mailboxes.write_share {
+        None => (reads, writes),
+        Some(share) => {
+            input!(sheet, write_share = share.0, "of reads and writes, given");
+            formula!(sheet, iops = reads + writes, "reads and writes/s");
+            formula!(sheet, writes = iops * write_share, "writes/s");
+            formula!(sheet, reads = iops - writes, "reads/s");
+            (reads, writes)
+        }
+    }
+}

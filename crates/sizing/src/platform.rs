@@ -1,0 +1,148 @@
+//! Coefficients of the mailbox platforms: `platforms.toml` has them with their evidence; a configuration names one
+//! platform and may change any single value.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Mistake, nearest, parse};
+
+/// The platforms that come with Jetcell, with the evidence of every coefficient.
+pub const PLATFORMS: &str = include_str!("platforms.toml");
+
+macro_rules! coefficients {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// What one message or one mailbox costs on a platform.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Platform {
+            $($(#[$doc])* pub $name: f64,)+
+        }
+
+        /// Values that a configuration changes.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct PlatformChanges {
+            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<f64>,)+
+        }
+
+        impl Platform {
+            /// With these values changed.
+            pub fn with(mut self, changes: &PlatformChanges) -> Platform {
+                $(self.$name = changes.$name.unwrap_or(self.$name);)+
+                self
+            }
+
+            fn values(&self) -> Vec<(&'static str, f64)> {
+                vec![$((stringify!($name), self.$name)),+]
+            }
+        }
+    };
+}
+
+coefficients!(
+    /// Database reads per second, per message per day.
+    reads_per_message,
+    /// Reads fall with the cache (MiB per mailbox) to this power.
+    read_cache_exponent,
+    /// Database writes per second, per message per day.
+    writes_per_message,
+    /// Cache per mailbox without any message, MiB.
+    cache_base_mib,
+    /// Cache per message per day, MiB.
+    cache_per_message_mib,
+    /// Most cache per mailbox, MiB.
+    cache_most_mib,
+    /// Log files of 1 MiB per message.
+    logs_per_message,
+    /// Log writes per database write.
+    log_writes_per_write,
+    /// Log reads per log write, with copies.
+    log_reads_per_log_write,
+    /// I/O of a passive copy over that of the active one.
+    passive_io,
+    /// Background maintenance of one database copy, MB/s.
+    maintenance_mb_s,
+    /// Share of the quota kept for single item recovery.
+    item_recovery,
+    /// Share of the quota kept for calendar logging.
+    calendar_logging,
+    /// Content index over database.
+    content_index,
+    /// Largest database without copies, GiB.
+    largest_database_gib,
+    /// Largest database with copies, GiB.
+    largest_replicated_gib,
+    /// Memory beside the cache, GiB.
+    memory_base_gib,
+    /// Share of the memory above the base that the cache may take.
+    cache_share_of_memory,
+    /// Least memory, GiB.
+    least_memory_gib,
+    /// Database page, KiB.
+    page_kib,
+);
+
+impl Platform {
+    /// The built-in platform of this name.
+    pub fn named(name: &str) -> Result<Platform, Mistake> {
+        let platforms = all();
+        platforms.get(name).cloned().ok_or_else(|| {
+            let known: Vec<_> = platforms.keys().map(String::as_str).collect();
+            let hint =
+                nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            Mistake(format!("there is no platform \"{name}\"{hint} (known: {})", known.join(", ")))
+        })
+    }
+
+    /// Refuses what no platform can have.
+    pub fn check(&self) -> Result<(), Mistake> {
+        for (name, value) in self.values() {
+            let good = match name {
+                "read_cache_exponent" => (-2.0..=0.0).contains(&value),
+                "cache_share_of_memory" => value > 0.0 && value <= 1.0,
+                "largest_database_gib" | "largest_replicated_gib" | "page_kib" => {
+                    (1.0..=1e9).contains(&value)
+                }
+                _ => (0.0..=1e9).contains(&value),
+            };
+            if !good {
+                return Err(Mistake(format!("platform_changes.{name} = {value} is out of range")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every built-in platform.
+pub fn all() -> BTreeMap<String, Platform> {
+    parse("built-in platforms", PLATFORMS).expect("the built-in platforms are tested")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_platform_is_sound() {
+        let platforms = all();
+        assert_eq!(platforms.len(), 4);
+        platforms.values().for_each(|platform| platform.check().unwrap());
+    }
+
+    #[test]
+    fn a_changed_value_replaces_only_itself() {
+        let base = Platform::named("exchange-2013").unwrap();
+        let changes = PlatformChanges { maintenance_mb_s: Some(2.28), ..Default::default() };
+        let changed = base.clone().with(&changes);
+        assert_eq!(changed, Platform { maintenance_mb_s: 2.28, ..base });
+        let negative = changed.with(&PlatformChanges { passive_io: Some(-1.0), ..Default::default() });
+        assert!(negative.check().unwrap_err().0.contains("passive_io = -1"));
+    }
+
+    #[test]
+    fn an_unknown_platform_gets_the_nearest() {
+        let mistake = Platform::named("exchange-2031").unwrap_err().0;
+        assert!(mistake.contains("did you mean \"exchange-2013\""), "{mistake}");
+    }
+}

@@ -1,0 +1,200 @@
+//! What a host read and a small host write cost on each kind of array, whole and with one drive lost.
+//!
+//! Parity is taken as rotated, so every drive serves, unless `parity_serves = false`. Small random writes, one
+//! block each; larger writes cost less (measure them and give `write_ratio`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Mistake;
+
+/// Kinds of arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Raid {
+    /// Single disks; copies on other servers are the redundancy.
+    Jbod,
+    /// Pairs.
+    Raid10,
+    /// Three copies of everything.
+    Mirror3,
+    /// One parity.
+    Raid5,
+    /// Two parities, read-modify-write.
+    Raid6,
+    /// Two parities, row and diagonal.
+    RaidDp,
+}
+
+/// An array to consider.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// Its kind.
+    pub raid: Raid,
+    /// Data drives of a parity group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_disks: Option<u32>,
+    /// Disk writes per host write, measured, in place of the penalty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_ratio: Option<f64>,
+    /// Whether parity drives serve reads and writes of data, as rotated parity makes them.
+    #[serde(default = "yes")]
+    pub parity_serves: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Disk operations per host operation, and the drives of a group that share them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Disk operations per host read.
+    pub read: f64,
+    /// Disk operations per small host write.
+    pub write: f64,
+    /// Drives of the group that share them.
+    pub serving: f64,
+}
+
+impl Raid {
+    /// Drives of a group that hold no data of their own. For mirrors: the further copies.
+    pub fn redundant_disks(self) -> u32 {
+        match self {
+            Raid::Jbod => 0,
+            Raid::Raid10 | Raid::Raid5 => 1,
+            Raid::Mirror3 | Raid::Raid6 | Raid::RaidDp => 2,
+        }
+    }
+
+    fn mirrors(self) -> bool {
+        matches!(self, Raid::Jbod | Raid::Raid10 | Raid::Mirror3)
+    }
+
+    /// Disk operations for one small write on a whole array.
+    pub fn write_penalty(self) -> f64 {
+        match self {
+            Raid::Jbod => 1.0,
+            Raid::Raid10 => 2.0,
+            Raid::Mirror3 => 3.0,
+            Raid::Raid5 => 4.0,
+            Raid::Raid6 | Raid::RaidDp => 6.0,
+        }
+    }
+}
+
+impl Layout {
+    /// An array of this kind with its defaults.
+    pub fn new(raid: Raid) -> Layout {
+        Layout { raid, data_disks: None, write_ratio: None, parity_serves: true }
+    }
+
+    /// Mirrored pairs.
+    pub fn raid10() -> Layout {
+        Layout::new(Raid::Raid10)
+    }
+
+    /// Drives of a group with data: as configured, else 1 for mirrors, 7 for RAID 5, 14 for two parities.
+    pub fn data_disks(&self) -> u32 {
+        match self.raid {
+            raid if raid.mirrors() => 1,
+            Raid::Raid5 => self.data_disks.unwrap_or(7),
+            _ => self.data_disks.unwrap_or(14),
+        }
+    }
+
+    /// Drives of a group.
+    pub fn group_disks(&self) -> u32 {
+        self.data_disks() + self.raid.redundant_disks()
+    }
+
+    /// Refuses groups that cannot be.
+    pub fn check(&self) -> Result<(), Mistake> {
+        if self.raid.mirrors() && self.data_disks.is_some_and(|disks| disks != 1) {
+            return Err(Mistake(format!("{}: data_disks is for parity groups; leave it out", self.raid)));
+        }
+        if !(1..=255).contains(&self.data_disks()) || (self.raid == Raid::Raid5 && self.data_disks() < 2) {
+            let least = if self.raid == Raid::Raid5 { 2 } else { 1 };
+            let disks = self.data_disks();
+            return Err(Mistake(format!("{}: data_disks = {disks} must be from {least} to 255", self.raid)));
+        }
+        match self.write_ratio {
+            Some(ratio) if !(0.01..=100.0).contains(&ratio) => {
+                Err(Mistake(format!("{}: write_ratio = {ratio} must be from 0.01 to 100", self.raid)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// With every drive in place.
+    pub fn whole(&self) -> Costs {
+        let serving = match self.raid.mirrors() || self.parity_serves {
+            true => self.group_disks(),
+            false => self.data_disks(),
+        };
+        let write = self.write_ratio.unwrap_or(self.raid.write_penalty());
+        Costs { read: 1.0, write, serving: f64::from(serving) }
+    }
+
+    /// With one drive of the group lost; for single disks, as whole: the copies elsewhere take over.
+    pub fn degraded(&self) -> Costs {
+        let whole = self.whole();
+        let n = f64::from(self.group_disks());
+        let (read, write) = match self.raid {
+            Raid::Jbod => return whole,
+            Raid::Raid10 => (1.0, 1.0),
+            Raid::Mirror3 => (1.0, 2.0),
+            Raid::Raid5 => (2.0 * (n - 1.0) / n, (5.0 * n - 8.0) / n),
+            Raid::Raid6 | Raid::RaidDp => ((2.0 * n - 3.0) / n, (7.0 * n - 11.0) / n),
+        };
+        Costs { read, write: self.write_ratio.unwrap_or(write), serving: max_one(whole.serving - 1.0) }
+    }
+}
+
+fn max_one(serving: f64) -> f64 {
+    serving.max(1.0)
+}
+
+/// Two drives of a two-parity group of `n` lost: disk operations per host read and per small write.
+///
+/// Six when both lost drives are bystanders of the write, `n` when the target and a bystander are lost, four with
+/// a bystander and a parity, `n - 2` with the target and a parity, one with both parities.
+pub fn two_lost(n: f64) -> (f64, f64) {
+    let pairs = |k: f64| k * (k - 1.0) / 2.0;
+    let writes = 6.0 * pairs(n - 3.0) + n * (n - 3.0) + 8.0 * (n - 3.0) + 2.0 * (n - 2.0) + 1.0;
+    (3.0 * (n - 2.0) / n, writes / pairs(n))
+}
+
+/// Disk operations to write `w` of `n` data blocks of a stripe with `m` parities: reading the old blocks or
+/// reading the others, whichever is less.
+pub fn partial_stripe(n: u32, m: u32, w: u32) -> u32 {
+    (2 * (w + m)).min(n + m)
+}
+
+impl fmt::Display for Raid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Raid::Jbod => "single disks",
+            Raid::Raid10 => "RAID 10",
+            Raid::Mirror3 => "triple mirror",
+            Raid::Raid5 => "RAID 5",
+            Raid::Raid6 => "RAID 6",
+            Raid::RaidDp => "RAID-DP",
+        })
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.raid.mirrors() {
+            true => write!(f, "{}", self.raid)?,
+            false => write!(f, "{} {}+{}", self.raid, self.data_disks(), self.raid.redundant_disks())?,
+        }
+        match self.write_ratio {
+            Some(ratio) => write!(f, ", {ratio} writes per write"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The sheet: every input and every formula of a calculation, in order, with numbers, to be checked by hand.
+//!
+//! A formula is written once. [`formula!`](crate::formula) evaluates it and records its own source text, so what is
+//! printed is what was calculated; the names in it are looked up in the lines above. It uses only `+ - * /`
+//! and the functions here. A result that is not finite spoils the sheet, so nothing overflows quietly.
+
+use std::collections::HashMap;
+use std::fmt;
+
+/// What was calculated, line by line.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    lines: Vec<Line>,
+    latest: HashMap<String, f64>,
+    spoilt: Option<String>,
+}
+
+/// One line of the sheet.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Line {
+    /// What the next lines are about.
+    Heading(String),
+    /// A number that was given.
+    Input {
+        /// Its name in the formulas.
+        name: String,
+        /// The number.
+        value: f64,
+        /// Its unit.
+        unit: String,
+    },
+    /// A number that was calculated.
+    Formula {
+        /// Its name in later formulas.
+        name: String,
+        /// With names.
+        formula: String,
+        /// With numbers in place of the names.
+        numbers: String,
+        /// The result.
+        value: f64,
+        /// Its unit.
+        unit: String,
+    },
+}
+
+/// Records a number that was given and binds its name.
+#[macro_export]
+macro_rules! input {
+    ($sheet:expr, $name:ident = $value:expr, $unit:literal) => {
+        let $name: f64 = $sheet.input(stringify!($name), $value, $unit);
+    };
+}
+
+/// Calculates, records the formula and binds its name.
+#[macro_export]
+macro_rules! formula {
+    ($sheet:expr, $name:ident = $value:expr, $unit:literal) => {
+        let $name: f64 = $sheet.calculated(stringify!($name), stringify!($value), $value, $unit);
+    };
+}
+
+/// The smallest whole number that is not less, forgiving the rounding of the last digits.
+pub fn ceil(x: f64) -> f64 {
+    (x - x.abs() * 1e-12).ceil()
+}
+
+/// The largest whole number that is not more, forgiving the rounding of the last digits.
+pub fn floor(x: f64) -> f64 {
+    (x + x.abs() * 1e-12).floor()
+}
+
+/// The larger one.
+pub fn max(a: f64, b: f64) -> f64 {
+    a.max(b)
+}
+
+/// The smaller one.
+pub fn min(a: f64, b: f64) -> f64 {
+    a.min(b)
+}
+
+/// `base` to the power of `exponent`.
+pub fn power(base: f64, exponent: f64) -> f64 {
+    base.powf(exponent)
+}
+
+impl Sheet {
+    /// Starts a part of the sheet.
+    pub fn heading(&mut self, text: impl Into<String>) {
+        self.lines.push(Line::Heading(text.into()));
+    }
+
+    /// Records a given number; see [`input!`](crate::input).
+    pub fn input(&mut self, name: &str, value: f64, unit: &str) -> f64 {
+        self.remember(name, value);
+        self.lines.push(Line::Input { name: name.into(), value, unit: unit.into() });
+        value
+    }
+
+    /// Records a calculated number; see [`formula!`](crate::formula).
+    pub fn calculated(&mut self, name: &str, formula: &str, value: f64, unit: &str) -> f64 {
+        let formula = tidy(formula);
+        let numbers = self.with_numbers(&formula);
+        self.remember(name, value);
+        self.lines.push(Line::Formula { name: name.into(), formula, numbers, value, unit: unit.into() });
+        value
+    }
+
+    fn remember(&mut self, name: &str, value: f64) {
+        if !(value.is_finite() && value.abs() < 1e18) {
+            self.spoilt.get_or_insert_with(|| name.to_string());
+        }
+        self.latest.insert(name.to_string(), value);
+    }
+
+    /// The first number that is not one: the cause of everything after it.
+    pub fn spoilt(&self) -> Option<&str> {
+        self.spoilt.as_deref()
+    }
+
+    /// Every line so far.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    fn with_numbers(&self, formula: &str) -> String {
+        let mut out = String::new();
+        let mut rest = formula;
+        while let Some(start) = rest.find(|c: char| c.is_ascii_alphabetic()) {
+            let (before, from) = rest.split_at(start);
+            let end = from.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(from.len());
+            let (name, after) = from.split_at(end);
+            out.push_str(before);
+            match self.latest.get(name) {
+                Some(value) => out.push_str(&short(*value)),
+                None => out.push_str(name),
+            }
+            rest = after;
+        }
+        out + rest
+    }
+}
+
+/// Source text without line breaks, and `1024` for `1024.0`.
+fn tidy(source: &str) -> String {
+    let mut out =
+        source.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(",)", ")");
+    let mut from = 0;
+    while let Some(at) = out[from..].find(".0").map(|at| at + from) {
+        from = at + 1;
+        if !out[at + 2..].starts_with(|c: char| c.is_ascii_digit()) {
+            out.replace_range(at..at + 2, "");
+        }
+    }
+    out
+}
+
+/// At most eight significant digits, no exponent for the sizes that occur.
+pub fn short(value: f64) -> String {
+    let magnitude = value.abs().max(1e-12).log10().floor() as i32;
+    let decimals = (7 - magnitude).clamp(0, 12) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
+impl fmt::Display for Sheet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            match line {
+                Line::Heading(text) => writeln!(f, "\n{text}")?,
+                Line::Input { name, value, unit } => writeln!(f, "  {name} = {} {unit}", short(*value))?,
+                Line::Formula { name, formula, numbers, value, unit } => {
+                    writeln!(f, "  {name} = {formula}")?;
+                    writeln!(f, "      = {numbers} = {} {unit}", short(*value))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_formula_shows_itself_and_its_numbers() {
+        let mut sheet = Sheet::default();
+        input!(sheet, width = 2.5, "m");
+        input!(sheet, height = 4.0, "m");
+        formula!(sheet, area = ceil(width * height * 1.05), "m2");
+        assert_eq!(area, 11.0);
+        let text = sheet.to_string();
+        assert!(text.contains("area = ceil(width * height * 1.05)"), "{text}");
+        assert!(text.contains("= ceil(2.5 * 4 * 1.05) = 11 m2"), "{text}");
+    }
+
+    #[test]
+    fn the_first_number_that_is_none_is_named() {
+        let mut sheet = Sheet::default();
+        input!(sheet, disks = 0.0, "");
+        formula!(sheet, each = 1.0 / disks, "");
+        formula!(sheet, _after = each - each, "");
+        assert_eq!(sheet.spoilt(), Some("each"));
+    }
+
+    #[test]
+    fn numbers_are_short_and_true() {
+        for (value, text) in [(0.0, "0"), (0.2, "0.2"), (1e15, "1000000000000000"), (0.00067, "0.00067")] {
+            assert_eq!(short(value), text);
+        }
+    }
+
+    #[test]
+    fn rounding_up_forgives_the_last_digit() {
+        assert_eq!((ceil(0.1 * 3.0 * 10.0), floor(0.7 * 10.0)), (3.0, 7.0));
+        assert_eq!((ceil(3.0001), floor(2.9999)), (4.0, 2.0));
+    }
+}

@@ -1,0 +1,170 @@
+//! The whole calculation, from configuration to designs.
+
+use serde::Serialize;
+
+use crate::array::{Array, Work};
+use crate::catalogue::{Catalogue, Disk};
+use crate::config::{Config, Mistake};
+use crate::demand::{Demand, Load};
+use crate::economy::{Comparison, Economy};
+use crate::mailbox::Mailbox;
+use crate::raid::Layout;
+use crate::sheet::{Sheet, ceil};
+use crate::test_config::test_config;
+use crate::{formula, input};
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sizing {
+    /// What it was made from.
+    pub inputs: Config,
+    /// One mailbox.
+    pub mailbox: Mailbox,
+    /// One server.
+    pub server: Demand,
+    /// Every disk in every array, cheapest first.
+    pub designs: Vec<Design>,
+    /// Each disk beside the first one.
+    pub comparisons: Vec<Comparison>,
+    /// Configuration of the test that proves it.
+    pub test_config: String,
+    /// Every formula with its numbers.
+    #[serde(skip)]
+    pub sheet: Sheet,
+}
+
+/// One kind of disk in one kind of array.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Design {
+    /// Name of the disk.
+    pub disk: String,
+    /// The array, for reading.
+    pub array: String,
+    /// The array.
+    pub layout: Layout,
+    /// Database disks of a server.
+    pub database: Array,
+    /// Log disks of a server, when logs have their own.
+    pub log: Option<Array>,
+    /// Spares of all servers.
+    pub spares: f64,
+    /// Disks of all servers, spares included.
+    pub disks: f64,
+    /// Capacity of the database disks of a server after redundancy, GiB.
+    pub usable_gib: f64,
+    /// Mailboxes that fit these disks, in all, before another group is needed for capacity.
+    pub mailboxes_by_capacity: f64,
+    /// What they cost.
+    pub economy: Economy,
+}
+
+/// Sizes what the configuration describes.
+pub fn size(config: &Config, catalogue: &Catalogue) -> Result<Sizing, Mistake> {
+    config.check()?;
+    let platform = config.platform()?;
+    let mut catalogue = catalogue.clone();
+    catalogue.add(config.disk.clone())?;
+    let mut sheet = Sheet::default();
+    let mailbox = Mailbox::of(&config.mailboxes, &platform, &mut sheet);
+    let server = Demand::of(config, &platform, &mailbox, &mut sheet)?;
+    sound(&sheet)?;
+    let disks: Vec<&Disk> =
+        config.storage.disks.iter().map(|name| catalogue.find(name)).collect::<Result<_, _>>()?;
+    let mut designs = Vec::new();
+    for disk in &disks {
+        for layout in &config.storage.layouts {
+            designs.push(design(config, &server, layout, disk, &mut sheet)?);
+        }
+    }
+    sound(&sheet)?;
+    designs.sort_by(|a, b| a.economy.total_cost.total_cmp(&b.economy.total_cost));
+    let comparisons = disks.iter().skip(1).filter_map(|disk| Comparison::of(disk, disks[0])).collect();
+    let test_config = test_config(config, &platform, &server)?;
+    Ok(Sizing { inputs: config.clone(), mailbox, server, designs, comparisons, test_config, sheet })
+}
+
+fn sound(sheet: &Sheet) -> Result<(), Mistake> {
+    match sheet.spoilt() {
+        None => Ok(()),
+        Some(name) => {
+            Err(Mistake(format!("{name} comes out beyond all bounds: look for a slip in the configuration")))
+        }
+    }
+}
+
+fn design(
+    config: &Config,
+    server: &Demand,
+    layout: &Layout,
+    disk: &Disk,
+    sheet: &mut Sheet,
+) -> Result<Design, Mistake> {
+    let storage = &config.storage;
+    let apart = config.logs.apart;
+    let credit = config.logs.sequential_credit;
+    let database_work = |load: &Load| {
+        // Logs on the same disks are no longer sequential: each transfer counts in full.
+        let (log_reads, log_writes) = if apart { (0.0, 0.0) } else { (load.log_reads, load.log_writes) };
+        Work {
+            state: load.state,
+            reads: load.database_reads + log_reads,
+            writes: load.database_writes + log_writes,
+            sequential_mb_s: load.maintenance_mb_s + load.backup_mb_s,
+        }
+    };
+    let works: Vec<Work> = server.loads.iter().map(database_work).collect();
+    let database = Array::of(layout, disk, storage, &works, server.database_capacity_gib, sheet)?;
+    let log = match apart {
+        false => None,
+        true => {
+            let log_work = |load: &Load| Work {
+                state: load.state,
+                reads: load.log_reads / credit,
+                writes: load.log_writes / credit,
+                sequential_mb_s: 0.0,
+            };
+            let works: Vec<Work> = server.loads.iter().map(log_work).collect();
+            sheet.heading(format!(
+                "Logs of a server, {credit} sequential transfers in the time of a random one"
+            ));
+            Some(Array::of(&storage.log_layout, disk, storage, &works, server.log_capacity_gib, sheet)?)
+        }
+    };
+    sheet.heading(format!("{layout} of {}: all servers", disk.name));
+    input!(sheet, servers = f64::from(config.servers.count), "");
+    input!(sheet, database_disks = database.disks, "on a server");
+    input!(sheet, log_disks = log.as_ref().map_or(0.0, |log| log.disks), "on a server");
+    formula!(sheet, working_disks = servers * (database_disks + log_disks), "disks");
+    let spares = match storage.disks_per_spare {
+        0 => 0.0,
+        disks => {
+            input!(sheet, disks_per_spare = f64::from(disks), "");
+            formula!(sheet, spares = ceil(working_disks / disks_per_spare), "disks");
+            spares
+        }
+    };
+    formula!(sheet, all_disks = working_disks + spares, "disks");
+    input!(
+        sheet,
+        data_share = f64::from(layout.data_disks()) / f64::from(layout.group_disks()),
+        "of the disks"
+    );
+    input!(sheet, usable_per_disk_gib = disk.capacity.gib() * storage.formatted.0, "GiB");
+    formula!(sheet, usable_gib = database_disks * data_share * usable_per_disk_gib, "GiB on a server");
+    input!(sheet, needed_gib = server.database_capacity_gib, "GiB on a server");
+    input!(sheet, mailboxes = config.mailboxes.count as f64, "");
+    formula!(sheet, mailboxes_by_capacity = mailboxes * usable_gib / needed_gib, "mailboxes that fit");
+    let economy = Economy::of(all_disks, disk, &config.cost, sheet);
+    Ok(Design {
+        disk: disk.name.clone(),
+        array: layout.to_string(),
+        layout: layout.clone(),
+        database,
+        log,
+        spares,
+        disks: all_disks,
+        usable_gib,
+        mailboxes_by_capacity: mailboxes_by_capacity.floor(),
+        economy,
+    })
+}

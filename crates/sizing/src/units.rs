@@ -1,0 +1,212 @@
+//! Quantities with their unit: sizes, rates, times and shares as people write them.
+//!
+//! A bare number is refused, because 300 GB and 300 GiB differ by 7 % of all disks. Everything is finite and not
+//! negative. Inside the crate quantities are `f64` in the unit that the name of the variable ends with.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// In a file a quantity is text; a number is read only to say what is missing.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+const GIB: f64 = (1u64 << 30) as f64;
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// Splits `12.5GiB` into 12.5 and the factor of its unit.
+fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("'{text}' is not understood; write for example {example}");
+    let unit = unit.trim();
+    if unit.is_empty() && !number.is_empty() {
+        return Err(format!("'{text}' has no unit; write for example {example}"));
+    }
+    let factor = units.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
+    let value = number.parse::<f64>().map_err(|_| wrong())? * factor;
+    if value <= MOST { Ok(value) } else { Err(format!("'{text}' is too large")) }
+}
+
+/// An exabyte, or 30 thousand million years: beyond it is a slip of the keyboard.
+const MOST: f64 = 1e18;
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, $example:literal, [$(($unit:literal, $factor:expr)),+ $(,)?]) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
+        #[serde(try_from = "Written", into = "String")]
+        pub struct $name(pub f64);
+
+        impl $name {
+            const UNITS: &[(&str, f64)] = &[$(($unit, $factor)),+];
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                scale(text, Self::UNITS, $example).map($name)
+            }
+        }
+
+        impl TryFrom<Written> for $name {
+            type Error = String;
+            fn try_from(written: Written) -> Result<Self, String> {
+                match written {
+                    Written::Text(text) => text.parse(),
+                    Written::Whole(number) => number.to_string().parse(),
+                    Written::Number(number) => number.to_string().parse(),
+                }
+            }
+        }
+
+        /// The largest unit of which the value is a whole multiple, else the smallest, so that reading gives the
+        /// same value again.
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let whole = Self::UNITS.iter().find(|(_, factor)| self.0 != 0.0 && self.0 % factor == 0.0);
+                let (unit, factor) = whole.or(Self::UNITS.last()).copied().unwrap_or(("", 1.0));
+                write!(f, "{}{unit}", self.0 / factor)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(quantity: $name) -> String {
+                quantity.to_string()
+            }
+        }
+    };
+}
+
+quantity!(
+    /// Bytes: `75KiB`, `2GiB`, `300GB`.
+    Size,
+    "2GiB or 300GB",
+    [
+        ("TiB", GIB * 1024.0),
+        ("TB", 1e12),
+        ("GiB", GIB),
+        ("GB", 1e9),
+        ("MiB", MIB),
+        ("MB", 1e6),
+        ("KiB", 1024.0),
+        ("KB", 1e3),
+        ("B", 1.0),
+    ]
+);
+
+quantity!(
+    /// Bytes per second: `200MB/s`, `1Gbit/s`.
+    Rate,
+    "200MB/s or 1Gbit/s",
+    [
+        ("GB/s", 1e9),
+        ("MiB/s", MIB),
+        ("Gbit/s", 1.25e8),
+        ("MB/s", 1e6),
+        ("Mbit/s", 1.25e5),
+        ("KiB/s", 1024.0),
+        ("KB/s", 1e3),
+        ("B/s", 1.0),
+    ]
+);
+
+quantity!(
+    /// Seconds: `14d`, `8h`, `20ms`.
+    Span,
+    "14d, 8h or 2.9s",
+    [("y", 365.0 * 86400.0), ("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)]
+);
+
+quantity!(
+    /// A fraction: `20%`.
+    Share,
+    "20%",
+    [("%", 1e-2)]
+);
+
+impl Size {
+    /// Kibibytes.
+    pub fn kib(self) -> f64 {
+        self.0 / 1024.0
+    }
+    /// Mebibytes.
+    pub fn mib(self) -> f64 {
+        self.0 / MIB
+    }
+    /// Gibibytes.
+    pub fn gib(self) -> f64 {
+        self.0 / GIB
+    }
+    /// A number of gibibytes.
+    pub fn from_gib(gib: f64) -> Size {
+        Size(gib * GIB)
+    }
+}
+
+impl Rate {
+    /// Megabytes (powers of ten) per second.
+    pub fn mb_s(self) -> f64 {
+        self.0 / 1e6
+    }
+}
+
+impl Span {
+    /// Days of 24 hours.
+    pub fn days(self) -> f64 {
+        self.0 / 86400.0
+    }
+    /// Hours.
+    pub fn hours(self) -> f64 {
+        self.0 / 3600.0
+    }
+    /// Milliseconds.
+    pub fn ms(self) -> f64 {
+        self.0 * 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantities_are_read_with_their_unit() {
+        assert_eq!("2GiB".parse(), Ok(Size(2147483648.0)));
+        assert_eq!("300 GB".parse::<Size>().map(|size| (size.gib() * 10.0).round()), Ok(2794.0));
+        assert_eq!("1Gbit/s".parse::<Rate>().map(Rate::mb_s), Ok(125.0));
+        assert_eq!("14d".parse::<Span>().map(Span::hours), Ok(336.0));
+        assert_eq!("20%".parse(), Ok(Share(0.2)));
+    }
+
+    #[test]
+    fn what_is_not_a_quantity_is_refused_with_an_example() {
+        assert_eq!("300".parse::<Size>().unwrap_err(), "'300' has no unit; write for example 2GiB or 300GB");
+        for text in ["", "GiB", "-5GiB", "1.2.3GiB", "1e3GiB", "5gb", "5 parsecs", "nanGiB"] {
+            assert!(text.parse::<Size>().unwrap_err().contains("2GiB"), "{text}");
+        }
+        assert!("99999999999TiB".parse::<Size>().unwrap_err().contains("too large"));
+        assert!("20".parse::<Share>().unwrap_err().contains("no unit"));
+    }
+
+    proptest! {
+        #[test]
+        fn units_round_trip(number in 0u32..2_000_000, unit in 0..Size::UNITS.len()) {
+            let size = Size(f64::from(number) * Size::UNITS[unit].1);
+            prop_assert_eq!(size.to_string().parse(), Ok(size));
+            prop_assert!((Size::from_gib(size.gib()).0 - size.0).abs() <= size.0 * 1e-15);
+            let span = Span(f64::from(number));
+            prop_assert_eq!(span.to_string().parse(), Ok(span));
+            let share: Share = format!("{number}%").parse().unwrap();
+            prop_assert!((share.to_string().parse::<Share>().unwrap().0 - share.0).abs() < share.0 * 1e-15 + 1e-300);
+        }
+    }
+}
