@@ -15,6 +15,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::check::Check;
 use crate::commands::dump::Dump;
 use crate::commands::raid_reliability::RaidReliability;
+use crate::commands::size::Size;
 use crate::commands::test_performance::TestPerformance;
 use crate::outcome::{Outcome, complain};
 
@@ -33,6 +34,8 @@ enum Command {
     /// Show what is inside a database, log, checkpoint or flush map
     #[command(subcommand)]
     Dump(Box<Dump>),
+    /// From mailboxes to disks: I/O, space, memory, arrays, cost
+    Size(Box<Size>),
     /// Load storage, measure, verify and judge
     #[command(subcommand)]
     Test(Test),
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Check(command) => command.run(),
         Command::Dump(command) => command.run(),
+        Command::Size(command) => command.run(),
         Command::Test(Test::Performance(command)) => command.run(),
         Command::Raid(Raid::Reliability(command)) => command.run(),
     };

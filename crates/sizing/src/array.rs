@@ -10,7 +10,6 @@ use crate::config::{Mistake, Storage};
 use crate::raid::{Layout, Raid};
 use crate::sheet::{Sheet, ceil, max};
 use crate::states::State;
-use crate::{formula, input};
 
 /// What is asked of an array in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]

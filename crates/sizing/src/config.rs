@@ -310,33 +310,17 @@ fn explain(message: &str) -> String {
     let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match (message.starts_with("unknown field"), named.split_first()) {
         (true, Some((unknown, known))) => match nearest(unknown, known) {
-            Some(near) => format!("unknown key `{unknown}`; did you mean `{near}`?"),
-            None => format!("unknown key `{unknown}`; known: {}", known.join(", ")),
+            Some(near) => format!("unknown key '{unknown}': the nearest known key is '{near}'"),
+            None => format!("unknown key '{unknown}': known are {}", known.join(", ")),
         },
         _ => message.split_whitespace().collect::<Vec<_>>().join(" "),
     }
 }
 
-/// The known word that takes the fewest changes, unless more than a third of it would change.
+/// The known word that takes the fewest changes, unless a large part of it would change.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let near = known.iter().map(|name| (changes(word, name), *name)).min()?;
-    (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
-}
-
-/// Letters to insert, remove or replace to make one word of the other (Levenshtein).
-fn changes(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let near = known.iter().map(|name| (strsim::osa_distance(word, name), *name)).min()?;
+    (near.0 <= near.1.chars().count().div_ceil(2)).then_some(near.1)
 }
 
 impl Config {

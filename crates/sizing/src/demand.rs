@@ -10,7 +10,6 @@ use crate::mailbox::Mailbox;
 use crate::platform::Platform;
 use crate::sheet::{Sheet, ceil, floor, max, min};
 use crate::states::State;
-use crate::{formula, input};
 
 /// I/O of one server in one state, with headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -226,7 +225,7 @@ impl Demand {
             if peak_logs > replay_per_hour {
                 warnings.push(format!(
                     "the busiest hour makes {peak_logs:.0} logs on a server, more than the {replay_per_hour:.0} that a \
-                     copy replays in an hour: it falls behind"
+                     server replays in an hour: a copy that has to catch up then falls behind"
                 ));
             }
         }

@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::catalogue::Disk;
 use crate::config::Cost;
 use crate::sheet::Sheet;
-use crate::{formula, input};
 
 /// Hours of a year of 365 days.
 pub const HOURS_PER_YEAR: f64 = 8760.0;

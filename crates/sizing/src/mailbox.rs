@@ -5,7 +5,6 @@ use serde::Serialize;
 use crate::config::Mailboxes;
 use crate::platform::Platform;
 use crate::sheet::{Sheet, max, min, power};
-use crate::{formula, input};
 
 /// What one mailbox needs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -1,6 +1,6 @@
 //! The sheet: every input and every formula of a calculation, in order, with numbers, to be checked by hand.
 //!
-//! A formula is written once. [`formula!`](crate::formula) evaluates it and records its own source text, so what is
+//! A formula is written once. `formula!` evaluates it and records its own source text, so what is
 //! printed is what was calculated; the names in it are looked up in the lines above. It uses only `+ - * /`
 //! and the functions here. A result that is not finite spoils the sheet, so nothing overflows quietly.
 
@@ -45,7 +45,6 @@ pub enum Line {
 }
 
 /// Records a number that was given and binds its name.
-#[macro_export]
 macro_rules! input {
     ($sheet:expr, $name:ident = $value:expr, $unit:literal) => {
         let $name: f64 = $sheet.input(stringify!($name), $value, $unit);
@@ -53,7 +52,6 @@ macro_rules! input {
 }
 
 /// Calculates, records the formula and binds its name.
-#[macro_export]
 macro_rules! formula {
     ($sheet:expr, $name:ident = $value:expr, $unit:literal) => {
         let $name: f64 = $sheet.calculated(stringify!($name), stringify!($value), $value, $unit);
@@ -91,14 +89,14 @@ impl Sheet {
         self.lines.push(Line::Heading(text.into()));
     }
 
-    /// Records a given number; see [`input!`](crate::input).
+    /// Records a given number; see `input!`.
     pub fn input(&mut self, name: &str, value: f64, unit: &str) -> f64 {
         self.remember(name, value);
         self.lines.push(Line::Input { name: name.into(), value, unit: unit.into() });
         value
     }
 
-    /// Records a calculated number; see [`formula!`](crate::formula).
+    /// Records a calculated number; see `formula!`.
     pub fn calculated(&mut self, name: &str, formula: &str, value: f64, unit: &str) -> f64 {
         let formula = tidy(formula);
         let numbers = self.with_numbers(&formula);
@@ -148,9 +146,11 @@ fn tidy(source: &str) -> String {
         source.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(",)", ")");
     let mut from = 0;
     while let Some(at) = out[from..].find(".0").map(|at| at + from) {
-        from = at + 1;
-        if !out[at + 2..].starts_with(|c: char| c.is_ascii_digit()) {
+        if out[at + 2..].starts_with(|c: char| c.is_ascii_digit()) {
+            from = at + 2;
+        } else {
             out.replace_range(at..at + 2, "");
+            from = at;
         }
     }
     out

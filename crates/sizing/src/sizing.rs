@@ -11,7 +11,6 @@ use crate::mailbox::Mailbox;
 use crate::raid::Layout;
 use crate::sheet::{Sheet, ceil};
 use crate::test_config::test_config;
-use crate::{formula, input};
 
 /// The result.
 #[derive(Clone, Debug, Serialize)]

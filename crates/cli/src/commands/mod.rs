@@ -3,4 +3,5 @@
 pub mod check;
 pub mod dump;
 pub mod raid_reliability;
+pub mod size;
 pub mod test_performance;
