@@ -3,6 +3,8 @@
 //! One measure for everything a disk does: the share of its time. A random operation takes `1 / iops` of a second,
 //! a long transfer takes `MB / sequential`. Groups are needed until no disk is busier than its latency allows.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::catalogue::Disk;
@@ -33,12 +35,34 @@ pub struct Array {
     pub disks_for_capacity: f64,
     /// Disks for the load of each state alone.
     pub disks_for_load: Vec<StateDisks>,
-    /// `capacity` or `IOPS`: which decides.
-    pub constraint: &'static str,
+    /// What decides.
+    pub constraint: Constraint,
     /// The state in which it does; none for capacity.
     pub state: Option<State>,
     /// Time of a rebuild of one drive, hours.
     pub rebuild_hours: f64,
+}
+
+/// What decides how many disks there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Constraint {
+    /// Space.
+    Capacity,
+    /// Random operations within the latency.
+    Iops,
+    /// Long transfers.
+    Throughput,
+}
+
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Constraint::Capacity => "capacity",
+            Constraint::Iops => "IOPS",
+            Constraint::Throughput => "throughput",
+        })
+    }
 }
 
 /// Disks for the load of one state.
@@ -48,8 +72,10 @@ pub struct StateDisks {
     pub state: State,
     /// The disks.
     pub disks: f64,
-    /// Disk operations per second behind the host's.
+    /// Random disk operations per second behind the host's.
     pub disk_iops: f64,
+    /// What keeps the disks busier: random operations or long transfers.
+    pub busier_with: Constraint,
 }
 
 /// Needed beyond this many disks is a slip of the keyboard.
@@ -91,9 +117,9 @@ impl Array {
             Some(worst) if need.disks <= worst.disks => Some(worst),
             _ => Some(need),
         });
-        let (mut disks, mut constraint, mut state) = (disks_for_capacity, "capacity", None);
+        let (mut disks, mut constraint, mut state) = (disks_for_capacity, Constraint::Capacity, None);
         if let Some(need) = worst.filter(|need| need.disks > disks) {
-            (disks, constraint, state) = (need.disks, "IOPS", Some(need.state));
+            (disks, constraint, state) = (need.disks, need.busier_with, Some(need.state));
         }
         if disks.is_nan() || disks > MOST_DISKS {
             return Err(Mistake(format!(
@@ -138,17 +164,16 @@ fn disks_for(
     input!(sheet, rebuild = rebuild, "of a disk's time goes to a rebuild");
     formula!(sheet, disk_iops = host_reads * read_cost + host_writes * write_cost, "disk operations/s");
     formula!(sheet, usable_iops = random_iops + 1.0 / 0.02 - 1.0 / latency_s, "operations/s of a disk");
-    formula!(
-        sheet,
-        busy_disks = (disk_iops / usable_iops + long_mb_s * read_cost / sequential_mb_s) / (1.0 - rebuild),
-        "disks fully busy"
-    );
+    formula!(sheet, busy_random = disk_iops / usable_iops, "disks busy with random operations");
+    formula!(sheet, busy_long = long_mb_s * read_cost / sequential_mb_s, "disks busy with long transfers");
+    formula!(sheet, busy_disks = (busy_random + busy_long) / (1.0 - rebuild), "disks fully busy");
+    let busier_with = if busy_long > busy_random { Constraint::Throughput } else { Constraint::Iops };
     input!(sheet, group_disks = f64::from(layout.group_disks()), "disks in a group");
     if layout.raid == Raid::Jbod && degraded {
         formula!(sheet, disks = ceil(busy_disks) + 1.0, "disks, one of them lost");
-        return Ok(StateDisks { state, disks, disk_iops });
+        return Ok(StateDisks { state, disks, disk_iops, busier_with });
     }
     formula!(sheet, groups = max(1.0, ceil(busy_disks / serving)), "whole groups");
     formula!(sheet, disks = groups * group_disks, "disks");
-    Ok(StateDisks { state, disks, disk_iops })
+    Ok(StateDisks { state, disks, disk_iops, busier_with })
 }

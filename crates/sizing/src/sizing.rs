@@ -71,8 +71,9 @@ pub fn size(config: &Config, catalogue: &Catalogue) -> Result<Sizing, Mistake> {
         config.storage.disks.iter().map(|name| catalogue.find(name)).collect::<Result<_, _>>()?;
     let mut designs = Vec::new();
     for disk in &disks {
+        let log = log_array(config, &server, disk, &mut sheet)?;
         for layout in &config.storage.layouts {
-            designs.push(design(config, &server, layout, disk, &mut sheet)?);
+            designs.push(design(config, &server, layout, disk, log.clone(), &mut sheet)?);
         }
     }
     sound(&sheet)?;
@@ -91,16 +92,42 @@ fn sound(sheet: &Sheet) -> Result<(), Mistake> {
     }
 }
 
+/// Log disks of a server, when logs have their own.
+fn log_array(
+    config: &Config,
+    server: &Demand,
+    disk: &Disk,
+    sheet: &mut Sheet,
+) -> Result<Option<Array>, Mistake> {
+    if !config.logs.apart {
+        return Ok(None);
+    }
+    let credit = config.logs.sequential_credit;
+    let works = server.loads.iter().map(|load| Work {
+        state: load.state,
+        reads: load.log_reads / credit,
+        writes: load.log_writes / credit,
+        sequential_mb_s: 0.0,
+    });
+    let works: Vec<Work> = works.collect();
+    let storage = &config.storage;
+    sheet.heading(format!(
+        "Logs of a server on {}; {credit} log transfers count as one random operation",
+        disk.name
+    ));
+    Array::of(&storage.log_layout, disk, storage, &works, server.log_capacity_gib, sheet).map(Some)
+}
+
 fn design(
     config: &Config,
     server: &Demand,
     layout: &Layout,
     disk: &Disk,
+    log: Option<Array>,
     sheet: &mut Sheet,
 ) -> Result<Design, Mistake> {
     let storage = &config.storage;
     let apart = config.logs.apart;
-    let credit = config.logs.sequential_credit;
     let database_work = |load: &Load| {
         // Logs on the same disks are no longer sequential: each transfer counts in full.
         let (log_reads, log_writes) = if apart { (0.0, 0.0) } else { (load.log_reads, load.log_writes) };
@@ -113,22 +140,6 @@ fn design(
     };
     let works: Vec<Work> = server.loads.iter().map(database_work).collect();
     let database = Array::of(layout, disk, storage, &works, server.database_capacity_gib, sheet)?;
-    let log = match apart {
-        false => None,
-        true => {
-            let log_work = |load: &Load| Work {
-                state: load.state,
-                reads: load.log_reads / credit,
-                writes: load.log_writes / credit,
-                sequential_mb_s: 0.0,
-            };
-            let works: Vec<Work> = server.loads.iter().map(log_work).collect();
-            sheet.heading(format!(
-                "Logs of a server, {credit} sequential transfers in the time of a random one"
-            ));
-            Some(Array::of(&storage.log_layout, disk, storage, &works, server.log_capacity_gib, sheet)?)
-        }
-    };
     sheet.heading(format!("{layout} of {}: all servers", disk.name));
     input!(sheet, servers = f64::from(config.servers.count), "");
     input!(sheet, database_disks = database.disks, "on a server");

@@ -7,3 +7,4 @@ mod dump;
 mod raid_reliability;
 mod runs;
 mod watching;
+mod sizing;

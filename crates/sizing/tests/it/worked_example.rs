@@ -11,7 +11,7 @@ fn the_test_configuration_is_one_that_the_test_takes() {
     let sizing = sizing();
     let file = std::env::temp_dir().join(format!("jetcell-sizing-{}.toml", std::process::id()));
     std::fs::write(&file, &sizing.test_config).unwrap();
-    let read = workload::profile::Configuration::read(&file);
+    let read = workload::profile::Configuration::read(&file, &workload::Options::default());
     std::fs::remove_file(&file).unwrap();
     let read = read.unwrap();
     assert!(read.notes.is_empty(), "{:?}", read.notes);

@@ -1,0 +1,87 @@
+//! `jetcell size`: as a person would use it.
+
+use std::process::{Command, Output};
+
+use crate::cell::Cell;
+
+fn size(cell: &Cell, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
+    command.current_dir(cell.path("")).arg("size").args(arguments).output().unwrap()
+}
+
+fn printed(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty());
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The one line of a refusal.
+fn refused(cell: &Cell, arguments: &[&str]) -> String {
+    let output = size(cell, arguments);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text.trim_start_matches("jetcell: ").trim_end().to_string()
+}
+
+#[test]
+fn the_printed_example_is_sized_and_its_test_is_one_that_runs() {
+    let cell = Cell::new();
+    cell.write("site.toml", printed(&size(&cell, &["--example"])));
+    let text = printed(&size(&cell, &["--config", "site.toml"]));
+    assert!(text.contains("bound by IOPS (rebuilding)") && text.contains("bound by capacity"), "{text}");
+    let json = printed(&size(&cell, &["--config", "site.toml", "--json", "--test-config", "test.toml"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let keys: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["comparisons", "designs", "inputs", "mailbox", "server", "test_config"]);
+    assert_eq!(json["designs"][0]["database"]["disks_for_load"].as_array().unwrap().len(), 5);
+    let written = std::fs::read_to_string(cell.path("test.toml")).unwrap();
+    assert_eq!(json["test_config"], written);
+    assert!(!cell.path("test.toml.tmp").exists());
+    // The performance test reads it; only the directories are missing here.
+    let text = cell.refused(&["--config", "test.toml"]);
+    assert!(text.starts_with("/mnt/db1 does not exist"), "{text}");
+}
+
+#[test]
+fn every_formula_is_explained_with_its_numbers() {
+    let cell = Cell::new();
+    cell.write("site.toml", printed(&size(&cell, &["--example"])));
+    let text = printed(&size(&cell, &["--config", "site.toml", "--explain"]));
+    assert!(text.contains("  database_reads = weight * reads\n      = 4800 * 0.063315 = 303.912 reads/s\n"));
+}
+
+#[test]
+fn disks_of_ones_own_add_to_the_catalogue() {
+    let cell = Cell::new();
+    let mine = printed(&size(&cell, &["--list-disks"])).replace("7.2k 8TB", "mine");
+    cell.write("disks.toml", mine);
+    let example = printed(&size(&cell, &["--example"]));
+    cell.write("site.toml", example.replace("\"7.2k 8TB\"", "\"mine\""));
+    let text = refused(&cell, &["--config", "site.toml"]);
+    assert!(
+        text.starts_with("--config site.toml: there is no disk \"mine\" in the catalogue; known: "),
+        "{text}"
+    );
+    let text = printed(&size(&cell, &["--config", "site.toml", "--disks", "disks.toml"]));
+    assert!(text.contains("RAID 10 of mine"));
+    assert!(printed(&size(&cell, &["--list-platforms"])).contains("[exchange-2013]"));
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let cell = Cell::new();
+    let example = printed(&size(&cell, &["--example"]));
+    cell.write("typo.toml", example.replacen("quota =", "quotta =", 1));
+    let text = refused(&cell, &["--config", "typo.toml"]);
+    assert!(text.ends_with("unknown key 'quotta': the nearest known key is 'quota'"), "{text}");
+    assert!(refused(&cell, &["--config", "none.toml"]).contains("cannot be read"));
+    assert!(refused(&cell, &["--config", "."]).contains("cannot be read"));
+    assert!(refused(&cell, &["--config", "/dev/zero"]).contains("larger than 1 MiB"));
+    cell.write("garbage.toml", [0xff, 0xfe, 0, 1]);
+    assert!(refused(&cell, &["--config", "garbage.toml"]).contains("not UTF-8"));
+    cell.write("site.toml", example);
+    let text = refused(&cell, &["--config", "site.toml", "--test-config", "nowhere/test.toml"]);
+    assert!(text.starts_with("--test-config nowhere/test.toml cannot be written"), "{text}");
+    assert_eq!(size(&cell, &[]).status.code(), Some(2));
+}
