@@ -6,5 +6,5 @@ mod check;
 mod dump;
 mod raid_reliability;
 mod runs;
-mod watching;
 mod sizing;
+mod watching;

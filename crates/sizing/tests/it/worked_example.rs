@@ -23,3 +23,15 @@ fn the_test_configuration_is_one_that_the_test_takes() {
     assert_eq!(profile.databases, Some(sizing.server.database_copies_per_server as usize));
     assert_eq!(profile.thresholds.average_database_read_ms, 20.0);
 }
+
+#[test]
+fn the_worked_example_of_the_documentation_is_what_the_program_prints() {
+    let docs = include_str!("../../../../docs/models.md");
+    let example = docs.split("```text sizing\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let sheet = sizing().sheet.to_string();
+    let printed: Vec<&str> = sheet.lines().map(str::trim).collect();
+    for line in example.lines() {
+        assert!(printed.contains(&line.trim()), "not printed: {line}");
+    }
+    assert!(example.lines().count() > 10);
+}
