@@ -62,6 +62,8 @@ pub(crate) struct Index {
 impl Index {
     pub(crate) const UNIQUE: u32 = 0x1;
     pub(crate) const PRIMARY: u32 = 0x20;
+    /// Some segment's column may have several values.
+    pub(crate) const MULTI_VALUED: u32 = 0x80;
 
     pub(crate) fn shape(&self, table: &Table) -> TreeShape {
         let kind = if self.flags & Index::UNIQUE == 0 { PageFlags::NON_UNIQUE } else { PageFlags::empty() };

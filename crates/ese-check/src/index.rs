@@ -4,7 +4,6 @@
 //! are there. If they differ, further walks find out which ones ([`crate::structure`]). An index whose keys cannot be
 //! rebuilt is checked for entries that lead to no row.
 
-use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ese_format::page::Node;
@@ -13,6 +12,7 @@ use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::{Index, Table};
 use crate::finding::{FindingKind, Findings};
+use crate::key_filter::KeyFilter;
 use crate::keys;
 use crate::tree::{TreeShape, hex};
 
@@ -41,8 +41,8 @@ pub(crate) struct IndexCheck {
     rebuild: bool,
     expected: Tally,
     found: Tally,
-    /// Hashes of the keys of all rows, when entries cannot be rebuilt.
-    bookmarks: HashSet<u64>,
+    /// Entries that lead to no row that could be read.
+    strays: u64,
 }
 
 /// Gets key, bookmark and hash of an entry.
@@ -64,7 +64,7 @@ impl IndexCheck {
             rebuild: keys::can_rebuild(table, index),
             expected: Tally::default(),
             found: Tally::default(),
-            bookmarks: HashSet::new(),
+            strays: 0,
         }
     }
 
@@ -84,7 +84,6 @@ impl IndexCheck {
 
     /// Notes what a row asks for.
     pub(crate) fn expect(&mut self, table: &Table, node: &Node<'_>) {
-        self.bookmarks.insert(hash(&[&node.key_to_vec()]));
         if !self.rebuild {
             return;
         }
@@ -101,10 +100,22 @@ impl IndexCheck {
         }
     }
 
-    /// Notes an entry that is there.
-    pub(crate) fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
+    /// Notes an entry that is there. `keys` are those of the rows; when some rows could not be read, entries without
+    /// row are only counted.
+    pub(crate) fn visit(
+        &mut self,
+        page: PageNumber,
+        node: &Node<'_>,
+        keys: &KeyFilter,
+        all_rows: bool,
+        findings: &mut Findings,
+    ) {
         self.found.add(self.entry_hash(node));
-        if !self.bookmarks.contains(&hash(&[node.data])) {
+        if keys.contains(node.data) {
+            return;
+        }
+        self.strays += 1;
+        if all_rows {
             let what = format!(
                 "entry {} leads to key {}, which no row has",
                 hex(&node.key_to_vec()),
@@ -112,6 +123,11 @@ impl IndexCheck {
             );
             findings.structure(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
         }
+    }
+
+    /// How many rows have an entry, but could not be read; none if a row may have several entries.
+    pub(crate) fn unreadable_rows(&self) -> Option<u64> {
+        (self.index.flags & Index::MULTI_VALUED == 0).then_some(self.strays)
     }
 
     /// Rows and entries add up to the same, or cannot be compared.

@@ -19,6 +19,7 @@ mod finding_kind;
 mod flush_map;
 mod format;
 mod index;
+mod key_filter;
 mod keys;
 mod locate;
 pub mod logs;

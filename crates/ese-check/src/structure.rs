@@ -13,6 +13,7 @@ use crate::catalog::{self, Table};
 use crate::database::Database;
 use crate::finding::{DATABASE, FindingKind, Findings};
 use crate::index::IndexCheck;
+use crate::key_filter::KeyFilter;
 use crate::long_values::LongValueCheck;
 use crate::page_map::{PageMap, TreeIndex};
 use crate::reader::PageReader;
@@ -155,8 +156,13 @@ impl StructureCheck<'_, '_> {
         let mut indexes: Vec<IndexCheck> =
             table.indexes.iter().map(|index| IndexCheck::new(table, index, page_size)).collect();
         let mut rows = RowCheck::new(table, page_size);
-        let walked =
-            self.walk(main, &mut |page, node, findings| rows.visit(page, node, &mut indexes, findings));
+        // Nobody asks for the keys of a table without indexes.
+        let database_len = if indexes.is_empty() { 0 } else { self.database_len() };
+        let mut keys = KeyFilter::new(database_len);
+        let walked = self.walk(main, &mut |page, node, findings| {
+            keys.add(&node.key_to_vec());
+            rows.visit(page, node, &mut indexes, findings);
+        });
         self.space(main);
         let mut summary = TableSummary {
             name: table.name.clone(),
@@ -167,13 +173,18 @@ impl StructureCheck<'_, '_> {
         };
         for index in &mut indexes {
             let tree = self.add(index.shape(), Some(main));
-            let walked_index = self.walk(tree, &mut |page, node, findings| index.visit(page, node, findings));
+            let walked_index = self.walk(tree, &mut |page, node, findings| {
+                index.visit(page, node, &keys, !walked.incomplete, findings);
+            });
             self.space(tree);
             summary.indexes.insert(index.name().to_owned(), walked_index.nodes);
             // What could not be read is missing on either side.
             if !walked.incomplete && !walked_index.incomplete {
                 self.reconcile(table, &shape, index);
             }
+        }
+        if walked.incomplete {
+            self.report_unreadable_rows(table, &indexes);
         }
         let mut long_values = LongValueCheck::new(table, page_size);
         let mut complete = !walked.incomplete;
@@ -185,6 +196,24 @@ impl StructureCheck<'_, '_> {
         }
         summary.long_values = long_values.finish(rows.long_value_references(), complete, self.findings);
         self.summary.tables.push(summary);
+    }
+
+    fn database_len(&self) -> u64 {
+        u64::from(self.map.pages()) * self.reader.database.page_size.bytes() as u64
+    }
+
+    /// Rows that are lost with their pages are still known to the indexes.
+    fn report_unreadable_rows(&mut self, table: &Table, indexes: &[IndexCheck]) {
+        let Some((rows, index)) =
+            indexes.iter().filter_map(|index| Some((index.unreadable_rows()?, index.name()))).max()
+        else {
+            return;
+        };
+        if rows > 0 {
+            let are = if rows == 1 { "row is" } else { "rows are" };
+            let what = format!("{rows} {are} unreadable; index {index} still has entries for them");
+            self.findings.structure(FindingKind::RowsUnreadable, table.root, &table.name, what);
+        }
     }
 
     /// Names the rows and entries that differ, if rows and entries of an index do not add up to the same.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ese_check::{CheckOptions, CheckReport, Finding, check_database};
 use ese_format::checksum::seal_page;
 use ese_format::header::DatabaseHeader;
-use ese_format::page::PageFlags;
+use ese_format::page::{NodeFlags, PageFlags};
 use ese_format::space::{Extent, SpaceHeader};
 use ese_format::{LogTime, PageNumber, Signature, TreeId};
 use testkit::corpus::Corpus;
@@ -383,4 +383,18 @@ fn a_record_its_table_cannot_have_is_found() {
         page.replace_data(0, &data).unwrap();
     });
     patient.must_find(leaf, "record 7f");
+}
+
+#[test]
+fn rows_on_a_lost_leaf_are_counted_by_an_index() {
+    let Some(mut patient) = whole_database(BIG) else { return };
+    // Leaves of the catalog, whose index on names has an entry for every row.
+    let leaf = patient.find(|page| {
+        page.is_leaf() && page.tree() == TreeId(2) && page.prev().is_some() && page.next().is_some()
+    })[0];
+    let rows = patient.page(leaf).nodes().filter(|node| !node.flags.contains(NodeFlags::DELETED)).count();
+    patient.raw(leaf).fill(0);
+    let root = PageNumber::fixed(4);
+    let found = patient.must_find(root, &format!("{rows} rows are unreadable; index Name still has entries"));
+    assert_eq!(found.table.as_deref(), Some("MSysObjects"));
 }
