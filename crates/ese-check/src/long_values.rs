@@ -1,6 +1,7 @@
 //! The long values of one table: sizes, chunks, and how often records refer to them.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ese_format::long_value::{LongValueId, LongValueKey, LongValueRoot, chunk_size, decode_chunk};
 use ese_format::page::Node;
@@ -24,8 +25,11 @@ pub(crate) struct LongValueCheck {
     label: String,
     chunk_len: usize,
     current: Option<Current>,
-    /// Page and reference count of every long value.
-    roots: HashMap<LongValueId, (PageNumber, u32)>,
+    /// As the long values count them.
+    counted: References,
+    /// Page of every long value, as long as [`References`] are exact.
+    pages: HashMap<LongValueId, PageNumber>,
+    roots: u64,
 }
 
 impl LongValueCheck {
@@ -34,7 +38,9 @@ impl LongValueCheck {
             label: format!("{} / long values", table.name),
             chunk_len: table.chunk_len.map_or_else(|| chunk_size(page_size), |len| len as usize),
             current: None,
-            roots: HashMap::new(),
+            counted: References::default(),
+            pages: HashMap::new(),
+            roots: 0,
         }
     }
 
@@ -52,7 +58,13 @@ impl LongValueCheck {
                 self.end_current(findings);
                 match LongValueRoot::decode(node.data) {
                     Some(root) => {
-                        self.roots.insert(id, (page, root.references));
+                        self.roots += 1;
+                        self.counted.add(id, root.references);
+                        if self.counted.exact.is_some() {
+                            self.pages.insert(id, page);
+                        } else {
+                            self.pages = HashMap::new();
+                        }
                         self.current = Some(Current { id, root, page, next: 0 });
                     }
                     None => findings.structure(
@@ -118,33 +130,60 @@ impl LongValueCheck {
 
     /// Compares with the references of the records; `complete` says that none of them is missing. Returns the
     /// number of long values.
-    pub(crate) fn finish(
-        mut self,
-        references: &HashMap<LongValueId, u32>,
-        complete: bool,
-        findings: &mut Findings,
-    ) -> u64 {
+    pub(crate) fn finish(mut self, references: &References, complete: bool, findings: &mut Findings) -> u64 {
         self.end_current(findings);
-        if complete {
-            for (id, (page, counted)) in &self.roots {
-                let referred = references.get(id).copied().unwrap_or(0);
-                if referred != *counted {
-                    let what = format!("{id:?} counts {counted} references, records have {referred}");
-                    findings.structure(FindingKind::LongValueReferences, *page, &self.label, what);
-                }
-            }
-            let mut missing: Vec<&LongValueId> =
-                references.keys().filter(|id| !self.roots.contains_key(id)).collect();
-            missing.sort();
-            for id in missing {
-                findings.structure(
-                    FindingKind::LongValueMissing,
-                    None,
-                    &self.label,
-                    format!("a record refers to {id:?}, which is not there"),
-                );
+        if !complete || self.counted.sum == references.sum {
+            return self.roots;
+        }
+        let (Some(counted), Some(referred)) = (&self.counted.exact, &references.exact) else {
+            let what = "the reference counts do not add up to the references of the records".to_owned();
+            findings.structure(FindingKind::LongValueReferences, None, &self.label, what);
+            return self.roots;
+        };
+        for (id, counted) in counted {
+            let referred = referred.get(id).copied().unwrap_or(0);
+            if referred != *counted {
+                let what = format!("{id:?} counts {counted} references, records have {referred}");
+                let page = self.pages.get(id).copied();
+                findings.structure(FindingKind::LongValueReferences, page, &self.label, what);
             }
         }
-        self.roots.len() as u64
+        let mut missing: Vec<&LongValueId> = referred.keys().filter(|id| !counted.contains_key(id)).collect();
+        missing.sort();
+        for id in missing {
+            let what = format!("a record refers to {id:?}, which is not there");
+            findings.structure(FindingKind::LongValueMissing, None, &self.label, what);
+        }
+        self.roots
+    }
+}
+
+/// References by long value; exact for as many as fit, otherwise only enough to tell whether two are the same.
+pub(crate) struct References {
+    exact: Option<HashMap<LongValueId, u32>>,
+    /// Sum over all references of the hash of what they refer to.
+    sum: u64,
+}
+
+/// Long values of a table that are counted one by one.
+const EXACT: usize = 1 << 20;
+
+impl Default for References {
+    fn default() -> References {
+        References { exact: Some(HashMap::new()), sum: 0 }
+    }
+}
+
+impl References {
+    pub(crate) fn add(&mut self, id: LongValueId, count: u32) {
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        self.sum = self.sum.wrapping_add(hasher.finish().wrapping_mul(u64::from(count)));
+        let Some(exact) = &mut self.exact else { return };
+        let entry = exact.entry(id).or_default();
+        *entry = entry.saturating_add(count);
+        if exact.len() > EXACT {
+            self.exact = None;
+        }
     }
 }

@@ -1,8 +1,5 @@
 //! The records of one table against what the catalog says of its columns.
 
-use std::collections::HashMap;
-
-use ese_format::long_value::LongValueId;
 use ese_format::page::Node;
 use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
@@ -11,6 +8,7 @@ use crate::catalog::Table;
 use crate::finding::{FindingKind, Findings};
 use crate::index::IndexCheck;
 use crate::keys;
+use crate::long_values::References;
 use crate::tree::hex;
 
 /// Length of the key of a record in a table without primary index.
@@ -23,7 +21,7 @@ pub(crate) struct RowCheck<'t> {
     rebuild_keys: bool,
     highest_fixed: ColumnId,
     highest_variable: ColumnId,
-    references: HashMap<LongValueId, u32>,
+    references: References,
 }
 
 impl<'t> RowCheck<'t> {
@@ -41,12 +39,12 @@ impl<'t> RowCheck<'t> {
             rebuild_keys: table.primary.as_ref().is_some_and(|index| keys::can_rebuild(table, index)),
             highest_fixed: highest(ColumnId::LAST_FIXED),
             highest_variable: highest(ColumnId::LAST_VARIABLE).max(ColumnId::LAST_FIXED),
-            references: HashMap::new(),
+            references: References::default(),
         }
     }
 
     /// How often each long value is referred to.
-    pub(crate) fn long_value_references(&self) -> &HashMap<LongValueId, u32> {
+    pub(crate) fn long_value_references(&self) -> &References {
         &self.references
     }
 
@@ -94,11 +92,11 @@ impl<'t> RowCheck<'t> {
                 None => {}
             }
             match value {
-                ColumnValue::Separated(id) => *self.references.entry(id).or_default() += 1,
+                ColumnValue::Separated(id) => self.references.add(id, 1),
                 ColumnValue::Multi(values) => {
                     for value in values {
                         if let MultiValue::Separated(id) = value {
-                            *self.references.entry(id).or_default() += 1;
+                            self.references.add(id, 1);
                         }
                     }
                 }

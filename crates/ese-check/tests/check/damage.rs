@@ -398,3 +398,22 @@ fn rows_on_a_lost_leaf_are_counted_by_an_index() {
     let found = patient.must_find(root, &format!("{rows} rows are unreadable; index Name still has entries"));
     assert_eq!(found.table.as_deref(), Some("MSysObjects"));
 }
+
+#[test]
+fn a_cancelled_check_ends_early_and_says_where_to_go_on() {
+    let Some(patient) = whole_database(BIG) else { return };
+    let memory = Memory::new(patient.bytes);
+    let cancel = ese_check::Cancel::default();
+    let asked = cancel.clone();
+    let progress: Option<Arc<ese_check::ProgressFn>> = Some(Arc::new(move |_| asked.cancel()));
+    let options = CheckOptions { progress, cancel, ..CheckOptions::default() };
+    let report = check_database(&memory, &memory.path, &options).unwrap();
+    let done = report.pages.unwrap().examined();
+    assert!(report.cancelled && report.structure.is_none());
+    assert!(done < 1280, "{done}");
+    let from = report.resume_from.unwrap();
+    assert_eq!(u64::from(from.get()), done + 1);
+    let rest =
+        check_database(&memory, &memory.path, &CheckOptions { from, ..CheckOptions::default() }).unwrap();
+    assert_eq!(rest.pages.unwrap().examined() + done, 1280);
+}
