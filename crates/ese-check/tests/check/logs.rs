@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ese_check::{Cancel, LogReport, Severity, check_logs};
+use ese_check::{Cancel, CheckOptions, LogReport, Severity, Verdict, check_files, check_logs};
 use testkit::corpus::Corpus;
 
 use crate::memory::Memory;
@@ -87,4 +87,53 @@ fn a_missing_or_foreign_log_breaks_the_chain() {
     files[4].1[5 * 4096..6 * 4096].copy_from_slice(&valid);
     let report = check(files);
     must_find(&report, Severity::Error, "SRU.log", 6 * 4096, "after the end of the log");
+}
+
+#[test]
+fn random_damage_to_all_files_of_a_set_never_panics() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let set = "logsets/srum-win11-dirty/";
+    let names: Vec<&str> = corpus
+        .files
+        .iter()
+        .filter_map(|file| file.name.strip_prefix(set))
+        .filter(|name| !name.ends_with(".txt") && !name.ends_with(".dat"))
+        .collect();
+    let whole: Vec<(&str, Vec<u8>)> =
+        names.iter().map(|name| (*name, corpus.read(&format!("{set}{name}")))).collect();
+    let paths: Vec<std::path::PathBuf> = names.iter().map(std::path::PathBuf::from).collect();
+    let check = |files: Vec<(&str, Vec<u8>)>| {
+        let mut reports = Vec::new();
+        check_files(&Memory::directory(files), &paths, &CheckOptions::default(), &mut |report| {
+            reports.push(report);
+        });
+        assert_eq!(reports.len(), paths.len(), "every file has a report");
+        reports
+    };
+    assert!(check(whole.clone()).iter().all(|report| report.verdict == Verdict::Sound));
+    // A small generator is enough here, and repeats itself.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for round in 0..150 {
+        let mut files = whole.clone();
+        let bytes = &mut files[next(names.len())].1;
+        for _ in 0..1 + next(20) {
+            let at = next(bytes.len());
+            bytes[at] = next(256) as u8;
+        }
+        // Headers that say anything at all, under a good checksum.
+        if round % 3 == 0 {
+            let sum = ese_format::checksum::header_checksum(&bytes[..4096]);
+            bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        }
+        if round % 5 == 0 {
+            bytes.truncate(next(bytes.len()));
+        }
+        check(files);
+    }
 }

@@ -210,13 +210,14 @@ fn database_row(report: &FileReport, name: String) -> [String; 6] {
     };
     let mut what = verdict(report.verdict, report.counts);
     for (number, text) in [
-        (pages.bad, "bad pages"),
-        (pages.repairable, "repairable pages"),
-        (pages.missing, "missing pages"),
-        (pages.unchecked, "pages without checksums"),
+        (pages.bad, "bad"),
+        (pages.repairable, "repairable"),
+        (pages.missing, "missing"),
+        (pages.unchecked, "unchecked"),
     ] {
         if number > 0 {
-            what.push_str(&format!(", {number} {text}"));
+            let noun = if number == 1 { "page" } else { "pages" };
+            what.push_str(&format!(", {number} {text} {noun}"));
         }
     }
     if let Some(structure) = &report.structure {
