@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use raid_models::diagram::Diagram;
-use raid_models::units::PerHour;
-use raid_models::{Model, Rates, Set};
+use raid_models::units::{AnnualFailure, Hours, PerHour};
+use raid_models::{Assessment, Model, Question, RaidType, Rates, Scrub, Set};
 
 const HOURS: f64 = 43_800.0;
 
@@ -86,6 +86,43 @@ proptest! {
             if mean > 1e12 {
                 prop_assert!((line * mean - 1.0).abs() < 1e-4, "{} {}", line * mean, mean);
             }
+        }
+    }
+}
+
+/// Values of any size, with the borders of what is sensible among them.
+fn any_size() -> impl Strategy<Value = f64> {
+    let power = |range: std::ops::Range<f64>| range.prop_map(|power| 10f64.powf(power));
+    let border = proptest::sample::select(vec![0.0, 1.0, f64::MAX, f64::MIN_POSITIVE]);
+    prop_oneof![8 => power(-9.0..3.0), 2 => power(-300.0..300.0), 1 => border]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_question_panics_and_every_answer_is_a_probability(
+        raid in 0usize..6, data in 0u32..14, groups in 0u32..2_000_000, years in 0.0f64..100.0,
+        afr in 0.0f64..1.0, latent in any_size(), restore in any_size(), scrub in any_size(),
+        spares in proptest::option::of(0u32..2000), delivery in any_size(),
+    ) {
+        let question = Question {
+            raid: RaidType::ALL.get(raid).copied(),
+            data_disks: Some(data),
+            groups: Some(groups),
+            years: Some(years),
+            afr: AnnualFailure::new(afr).ok(),
+            latent_rate: PerHour::new(latent).ok(),
+            restore: Hours::new(restore).ok(),
+            scrub: Hours::new(scrub).ok().map(Scrub::Mean),
+            spares,
+            spare_delivery: spares.and(Hours::new(delivery).ok()),
+            ..Question::default()
+        };
+        let Ok(case) = question.case() else { return Ok(()) };
+        let Ok(answer) = Assessment::new(&case) else { return Ok(()) };
+        for loss in [answer.group.loss, answer.array.loss, answer.general_group_loss] {
+            prop_assert!((0.0..=1.0 + 1e-12).contains(&loss), "{loss} {question:?}");
         }
     }
 }

@@ -2,5 +2,6 @@
 
 mod digits;
 mod laws;
+mod paper;
 mod published;
 mod simulated;
