@@ -17,9 +17,9 @@ use crate::database::Database;
 use crate::finding::FindingKind;
 
 /// Pages kept, a descent with its siblings several times over.
-const CACHED: usize = 192;
+const CACHED: usize = 512;
 /// Pages requested ahead of need at most.
-const AHEAD: usize = 64;
+const AHEAD: usize = 128;
 
 /// A page that passed its checksum.
 pub(crate) struct PageImage {

@@ -19,6 +19,9 @@ use crate::reader::PageReader;
 
 /// No tree of 2^32 pages is deeper.
 const MAX_DEPTH: u32 = 24;
+/// Children of a page that are read ahead of the walk, and after how many more are asked for.
+const PREFETCH_DISTANCE: usize = 128;
+const PREFETCH_STEP: usize = 16;
 /// Flags that all pages of a tree share.
 const KIND: PageFlags =
     PageFlags::SPACE.union(PageFlags::INDEX).union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE);
@@ -201,9 +204,14 @@ fn descend(
         return skip(walker, state, number, FindingKind::TreeShape, "an internal page has no entries".into());
     }
     let parent_of_leaf = flags.contains(PageFlags::PARENT_OF_LEAF);
-    walker.reader.prefetch(page.nodes().filter_map(|node| node.child()));
+    let children: Vec<PageNumber> = page.nodes().filter_map(|node| node.child()).collect();
     let mut below: Option<Vec<u8>> = low.map(<[u8]>::to_vec);
     for (index, node) in page.nodes().enumerate() {
+        // Read-ahead keeps its distance as the walk goes on.
+        if index % PREFETCH_STEP == 0 {
+            let ahead = children.get(index..).unwrap_or_default().iter().copied();
+            walker.reader.prefetch(ahead.take(PREFETCH_DISTANCE));
+        }
         let key = node.key_to_vec();
         let last = index + 1 == count;
         if key.is_empty() && !last {
