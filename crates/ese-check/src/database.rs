@@ -9,9 +9,9 @@ use ese_format::{LogPosition, PageNumber, PageSize, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::CheckError;
-use crate::finding::{FindingKind, Findings, Severity};
+use crate::finding::{Finding, FindingKind, Findings, Severity};
 use crate::format::{FILE_TYPE_AT, word};
-use crate::pace::Pace;
+use crate::pace::{Cancel, Pace};
 
 /// Bytes in which both header copies of any page size fit.
 const HEADERS_LEN: usize = 2 * 32768;
@@ -22,13 +22,15 @@ const PAGE_SIZE_AT: usize = 236;
 pub(crate) const ALIGNMENT: u64 = IoBuffer::ALIGNMENT as u64;
 
 /// A database file, opened for reading, whose header is good.
-pub(crate) struct Database {
+pub struct Database {
     pub(crate) file: Arc<dyn File>,
     pub(crate) path: PathBuf,
-    pub(crate) header: DatabaseHeader,
-    pub(crate) page_size: PageSize,
+    /// The good copy of its header.
+    pub header: DatabaseHeader,
+    /// Bytes per page.
+    pub page_size: PageSize,
     /// Whole pages in the file behind the two header copies.
-    pub(crate) file_pages: u32,
+    pub file_pages: u32,
     /// Its header says that it is a temporary database.
     pub(crate) temporary: bool,
     /// The file may end inside the last aligned range.
@@ -37,6 +39,13 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// Opens the file for a reader other than a check, with what is wrong with its header copies.
+    pub fn open_with_findings(vfs: &dyn Vfs, path: &Path) -> Result<(Database, Vec<Finding>), CheckError> {
+        let mut findings = Findings::new(path);
+        let database = Database::open(vfs, path, Pace::new(None, Cancel::default(), vfs.clock()), &mut findings)?;
+        Ok((database, findings.finish().0))
+    }
+
     /// Opens the file and judges its header copies.
     pub(crate) fn open(
         vfs: &dyn Vfs,
@@ -91,7 +100,7 @@ impl Database {
     }
 
     /// Shut down cleanly, by the word of its header.
-    fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.header.state == DatabaseState::CleanShutdown
     }
 

@@ -12,7 +12,7 @@
 
 mod catalog;
 mod checkpoint;
-mod database;
+pub mod database;
 mod files;
 mod finding;
 mod finding_kind;
@@ -27,7 +27,7 @@ mod long_values;
 mod pace;
 mod page_map;
 pub mod pages;
-mod reader;
+pub mod reader;
 mod records;
 mod report;
 mod space;

@@ -22,27 +22,32 @@ const CACHED: usize = 512;
 const AHEAD: usize = 128;
 
 /// A page that passed its checksum.
-pub(crate) struct PageImage {
+pub struct PageImage {
     buffer: IoBuffer,
     start: usize,
     size: PageSize,
 }
 
 impl PageImage {
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// All of it, headers included.
+    pub fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.start + self.size.bytes()).unwrap_or_default()
     }
 
-    pub(crate) fn page(&self) -> Page<'_> {
+    /// A view of it.
+    pub fn page(&self) -> Page<'_> {
         Page::new(self.bytes(), self.size)
     }
 }
 
 /// Why a page cannot be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PageProblem {
+pub enum PageProblem {
     /// The file is shorter.
-    BeyondFile { file_pages: u32 },
+    BeyondFile {
+        /// Pages it has.
+        file_pages: u32,
+    },
     /// Nothing but zeros: never written.
     Zero,
     /// Checksum.
@@ -80,12 +85,14 @@ impl PageProblem {
     }
 }
 
-type Loaded = Result<Arc<PageImage>, PageProblem>;
+/// A page, or why there is none.
+pub type Loaded = Result<Arc<PageImage>, PageProblem>;
 type Completion = (PageNumber, io::Result<()>, IoBuffer);
 
 /// Reads the pages of one database.
-pub(crate) struct PageReader<'d> {
-    pub(crate) database: &'d Database,
+pub struct PageReader<'d> {
+    /// Whose pages.
+    pub database: &'d Database,
     cache: HashMap<PageNumber, Loaded>,
     order: VecDeque<PageNumber>,
     in_flight: HashSet<PageNumber>,
@@ -94,14 +101,15 @@ pub(crate) struct PageReader<'d> {
 }
 
 impl<'d> PageReader<'d> {
-    pub(crate) fn new(database: &'d Database) -> PageReader<'d> {
+    /// A reader with an empty cache.
+    pub fn new(database: &'d Database) -> PageReader<'d> {
         let (sender, completions) = channel();
         let (cache, order, in_flight) = (HashMap::new(), VecDeque::new(), HashSet::new());
         PageReader { database, cache, order, in_flight, sender, completions }
     }
 
     /// The page, verified.
-    pub(crate) fn get(&mut self, page: PageNumber) -> Loaded {
+    pub fn get(&mut self, page: PageNumber) -> Loaded {
         let file_pages = self.database.file_pages;
         if !self.database.holds(page) {
             return Err(PageProblem::BeyondFile { file_pages });
@@ -120,7 +128,7 @@ impl<'d> PageReader<'d> {
     }
 
     /// Starts reading pages that will be asked for soon.
-    pub(crate) fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
+    pub fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
         let mut batch = Vec::new();
         if self.database.pace.is_throttled() {
             return;
