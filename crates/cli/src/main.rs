@@ -14,6 +14,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::check::Check;
 use crate::commands::dump::Dump;
+use crate::commands::export::Export;
 use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::size::Size;
 use crate::commands::test_performance::TestPerformance;
@@ -36,6 +37,8 @@ enum Command {
     Dump(Box<Dump>),
     /// From mailboxes to disks: I/O, space, memory, arrays, cost
     Size(Box<Size>),
+    /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
+    Export(Export),
     /// Load storage, measure, verify and judge
     #[command(subcommand)]
     Test(Test),
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Size(command) => command.run(),
+        Command::Export(command) => command.run(),
         Command::Test(Test::Performance(command)) => command.run(),
         Command::Raid(Raid::Reliability(command)) => command.run(),
     };

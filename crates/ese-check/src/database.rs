@@ -42,7 +42,8 @@ impl Database {
     /// Opens the file for a reader other than a check, with what is wrong with its header copies.
     pub fn open_with_findings(vfs: &dyn Vfs, path: &Path) -> Result<(Database, Vec<Finding>), CheckError> {
         let mut findings = Findings::new(path);
-        let database = Database::open(vfs, path, Pace::new(None, Cancel::default(), vfs.clock()), &mut findings)?;
+        let database =
+            Database::open(vfs, path, Pace::new(None, Cancel::default(), vfs.clock()), &mut findings)?;
         Ok((database, findings.finish().0))
     }
 

@@ -27,7 +27,7 @@ pub use format::Format;
 pub use issue::{Issue, Issues};
 pub use output::Destination;
 pub use rows::{Row, read_rows};
-pub use run::{Exported, ExportError, Options, export};
+pub use run::{ExportError, Exported, Options, export};
 pub use source::Source;
 pub use table::{Table, TableColumn};
 pub use value::{Time, Value};

@@ -53,10 +53,8 @@ impl<'d> LongValues<'d> {
             let offset = u32::try_from(value.len()).unwrap_or(u32::MAX);
             let due = root.chunk_len(offset, self.chunk_size);
             self.key = id.chunk_key(offset);
-            self.node(|stored| {
-                decode_chunk(stored, due).map(|plain| value.extend_from_slice(&plain))
-            })?
-            .map_err(|error| format!("chunk at byte {offset} of {size}: {error}"))?;
+            self.node(|stored| decode_chunk(stored, due).map(|plain| value.extend_from_slice(&plain)))?
+                .map_err(|error| format!("chunk at byte {offset} of {size}: {error}"))?;
         }
         Ok(value)
     }
@@ -83,9 +81,7 @@ impl<'d> LongValues<'d> {
                 return found.ok_or_else(|| format!("no node {:02x?} in the long-value tree", self.key));
             }
             let (index, child) = page.child_for(&self.key).ok_or("the long-value tree leads nowhere")?;
-            ask.extend(
-                (index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()),
-            );
+            ask.extend((index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()));
             number = child;
         }
         Err("the long-value tree is too deep".to_owned())

@@ -94,7 +94,12 @@ struct Resolver<'l, 'd> {
     room: usize,
 }
 
-fn fill<'a>(record: &Record<'a>, table: &'a Table, resolver: &mut Resolver<'_, '_>, cells: &mut Vec<Cell<'a>>) {
+fn fill<'a>(
+    record: &Record<'a>,
+    table: &'a Table,
+    resolver: &mut Resolver<'_, '_>,
+    cells: &mut Vec<Cell<'a>>,
+) {
     cells.extend(table.columns.iter().map(|column| match column.column.class() {
         ColumnClass::Tagged => default(&column.column),
         _ => match record.get(&column.column) {
@@ -164,10 +169,8 @@ impl Resolver<'_, '_> {
             MultiValue::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
             MultiValue::Compressed(stored) => {
                 let plain = decompress(stored, compression::MAX_INTRINSIC.min(self.room));
-                let plain = plain.map_err(|error| Unreadable {
-                    reason: error.to_string(),
-                    stored: stored.to_vec(),
-                })?;
+                let plain = plain
+                    .map_err(|error| Unreadable { reason: error.to_string(), stored: stored.to_vec() })?;
                 self.room = self.room.saturating_sub(plain.len());
                 Ok(Cow::Owned(plain))
             }

@@ -90,7 +90,8 @@ fn tables(database: &Database, issues: &mut Issues) -> Vec<Table> {
         .map(|schema| {
             let template = template_of(schema, &schemas);
             if let (None, Some(name)) = (template, &schema.template) {
-                issues.missing(None, format!("table {}: its template table {name} is not there", schema.name));
+                issues
+                    .missing(None, format!("table {}: its template table {name} is not there", schema.name));
             }
             let mut table = Table::new(schema, template, size);
             table.name = unique(&schema.name, &mut names);
@@ -101,9 +102,7 @@ fn tables(database: &Database, issues: &mut Issues) -> Vec<Table> {
 
 fn template_of<'s>(schema: &TableSchema, schemas: &'s [TableSchema]) -> Option<&'s TableSchema> {
     let name = schema.template.as_deref()?;
-    schemas
-        .iter()
-        .find(|other| other.tree != schema.tree && other.name.eq_ignore_ascii_case(name))
+    schemas.iter().find(|other| other.tree != schema.tree && other.name.eq_ignore_ascii_case(name))
 }
 
 fn rows(database: &Database, tree: ese_format::TreeId, root: u32, issues: &mut Issues) -> Rows {

@@ -106,7 +106,10 @@ impl LeafWalk {
                 );
             }
             let Some(child) = page.node(index).and_then(|node| node.child()) else {
-                issues.missing(Some(number), format!("entry {index} names no page; the rows below it are missing"));
+                issues.missing(
+                    Some(number),
+                    format!("entry {index} names no page; the rows below it are missing"),
+                );
                 continue;
             };
             let leaf_expected = page.flags().contains(PageFlags::PARENT_OF_LEAF);

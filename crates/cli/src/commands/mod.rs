@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod dump;
+pub mod export;
 pub mod raid_reliability;
 pub mod size;
 pub mod test_performance;

@@ -15,4 +15,4 @@ mod run;
 
 pub use compare::compare;
 pub use expected::{ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable};
-pub use run::{ReadTable, Reader, Readers};
+pub use run::{ReadCell, ReadTable, Reader, Readers};

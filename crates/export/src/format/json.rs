@@ -1,0 +1,115 @@
+//! JSON Lines: one object per row, null columns included.
+
+use std::io::{self, Write};
+
+use ese_format::record::{Column, ColumnFlags};
+
+use crate::cell::{Cell, Unreadable};
+use crate::format::{DELETED, item_value};
+use crate::output::Stream;
+use crate::rows::Row;
+use crate::table::Table;
+use crate::value::write_hex;
+
+/// Writes one table.
+pub(crate) struct JsonTable {
+    stream: Stream,
+    line: Vec<u8>,
+    /// `"name":` of each column.
+    keys: Vec<Vec<u8>>,
+    mark_deleted: bool,
+}
+
+impl JsonTable {
+    pub(crate) fn new(stream: Stream, table: &Table, mark_deleted: bool) -> JsonTable {
+        let key = |name: &str| {
+            let mut key = Vec::new();
+            write_string(name, &mut key);
+            key.push(b':');
+            key
+        };
+        let keys = table.columns.iter().map(|column| key(&column.column.name)).collect();
+        JsonTable { stream, line: Vec::new(), keys, mark_deleted }
+    }
+
+    pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+        self.line.clear();
+        self.line.shrink_to(1 << 16);
+        self.line.push(b'{');
+        for ((column, cell), key) in table.columns.iter().zip(row.cells).zip(&self.keys) {
+            if self.line.len() > 1 {
+                self.line.push(b',');
+            }
+            self.line.extend_from_slice(key);
+            write_cell(&column.column, cell, &mut self.line);
+        }
+        if self.mark_deleted {
+            let comma = if self.line.len() > 1 { "," } else { "" };
+            write!(self.line, "{comma}\"{DELETED}\":{}", row.deleted)?;
+        }
+        self.line.extend_from_slice(b"}\n");
+        self.stream.write_all(&self.line)
+    }
+
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.stream.finish()
+    }
+}
+
+/// Is the cell a list? In a multi-valued column every cell is, whatever it holds.
+pub(crate) fn is_list(column: &Column, cell: &Cell<'_>) -> bool {
+    match cell {
+        Cell::Null => false,
+        Cell::Multi(_) => true,
+        Cell::Value(_) | Cell::Unreadable(_) => column.flags.contains(ColumnFlags::MULTI_VALUED),
+    }
+}
+
+/// A cell as JSON.
+pub(crate) fn write_cell(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
+    let list = is_list(column, cell);
+    if list {
+        to.push(b'[');
+    }
+    match cell {
+        Cell::Null => to.extend_from_slice(b"null"),
+        Cell::Value(bytes) => write_item(column, Ok(bytes), to),
+        Cell::Unreadable(unreadable) => write_item(column, Err(unreadable), to),
+        Cell::Multi(items) => {
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    to.push(b',');
+                }
+                write_item(column, item.as_deref(), to);
+            }
+        }
+    }
+    if list {
+        to.push(b']');
+    }
+}
+
+fn write_item(column: &Column, item: Result<&[u8], &Unreadable>, to: &mut Vec<u8>) {
+    match item_value(column, item) {
+        Ok(value) if value.is_json_literal() => value.write_text(to),
+        Ok(crate::Value::Text(text)) => write_string(&text, to),
+        Ok(value) => {
+            // Dates, GUIDs, SIDs and hexadecimal digits need no escapes.
+            to.push(b'"');
+            value.write_text(to);
+            to.push(b'"');
+        }
+        Err(Unreadable { reason, stored }) => {
+            to.extend_from_slice(b"{\"$unreadable\":");
+            write_string(&reason, to);
+            to.extend_from_slice(b",\"$stored\":\"");
+            write_hex(&stored, to);
+            to.extend_from_slice(b"\"}");
+        }
+    }
+}
+
+fn write_string(text: &str, to: &mut Vec<u8>) {
+    // A string to memory does not fail.
+    let _ = serde_json::to_writer(to, text);
+}

@@ -1,0 +1,333 @@
+//! Parquet: typed columns, lists for multi-valued ones; a batch of rows becomes a row group.
+//!
+//! A cell that cannot be shown is null and stands with its reason in the column `_unreadable`; so do the values of
+//! a cell that holds several although its column is not declared multi-valued.
+
+use std::io;
+use std::sync::Arc;
+
+use ese_format::record::{Column, ColumnFlags, ColumnType};
+use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::{ByteArray, FixedLenByteArray};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type, TypePtr};
+
+use crate::cell::{Cell, Unreadable};
+use crate::format::{DELETED, item_value, json, write_marker};
+use crate::output::Stream;
+use crate::rows::Row;
+use crate::table::{Table, unique};
+use crate::value::Value;
+
+/// Bytes of values per row group, about.
+const GROUP_BYTES: usize = 8 << 20;
+/// Cells per row group at most, whatever their size.
+const GROUP_CELLS: usize = 1 << 20;
+
+/// Writes one table.
+pub(crate) struct ParquetTable {
+    writer: SerializedFileWriter<Stream>,
+    columns: Vec<Batch>,
+    deleted: Option<Batch>,
+    unreadable: Batch,
+    bytes: usize,
+    cells: usize,
+}
+
+enum Values {
+    Bool(Vec<bool>),
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Single(Vec<f32>),
+    Double(Vec<f64>),
+    Bytes(Vec<ByteArray>),
+    Fixed(Vec<FixedLenByteArray>),
+}
+
+/// The rows of a column that are not written yet.
+struct Batch {
+    list: bool,
+    values: Values,
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+}
+
+impl ParquetTable {
+    pub(crate) fn new(stream: Stream, table: &Table, mark_deleted: bool) -> io::Result<ParquetTable> {
+        let mut names = table.columns.iter().map(|column| column.column.name.to_lowercase()).collect();
+        let mut fields = Vec::new();
+        let mut columns = Vec::new();
+        for column in table.columns.iter().map(|column| &column.column) {
+            fields.push(field(column).map_err(error)?);
+            columns.push(Batch::new(column.kind, column.flags.contains(ColumnFlags::MULTI_VALUED)));
+        }
+        let deleted = mark_deleted.then(|| Batch::new(ColumnType::Bit, false));
+        let mut extra =
+            |name: &str, kind| field(&Column::new(1, &unique(name, &mut names), kind, 0)).map_err(error);
+        if mark_deleted {
+            fields.push(extra(DELETED, ColumnType::Bit)?);
+        }
+        fields.push(extra("_unreadable", ColumnType::Text)?);
+        let schema = Type::group_type_builder("row").with_fields(fields).build().map_err(error)?;
+        let properties = WriterProperties::builder()
+            .set_compression(parquet::basic::Compression::SNAPPY)
+            .set_created_by(concat!("jetcell ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let writer =
+            SerializedFileWriter::new(stream, Arc::new(schema), Arc::new(properties)).map_err(error)?;
+        let unreadable = Batch::new(ColumnType::Text, false);
+        Ok(ParquetTable { writer, columns, deleted, unreadable, bytes: 0, cells: 0 })
+    }
+
+    pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+        let mut notes = Vec::new();
+        for ((column, cell), batch) in table.columns.iter().zip(row.cells).zip(&mut self.columns) {
+            self.bytes += batch.cell(&column.column, cell, &mut notes);
+        }
+        if let Some(deleted) = &mut self.deleted {
+            deleted.value(Value::Bit(row.deleted), 0, 1);
+        }
+        if notes.is_empty() {
+            self.unreadable.absent(0, 0);
+        } else {
+            self.bytes += notes.len();
+            let text = String::from_utf8_lossy(&notes).into_owned();
+            self.unreadable.value(Value::Text(text.into()), 0, 1);
+        }
+        self.cells += table.columns.len() + 1;
+        if self.bytes >= GROUP_BYTES || self.cells >= GROUP_CELLS { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut group = self.writer.next_row_group().map_err(error)?;
+        let batches = self.columns.iter_mut().chain(self.deleted.as_mut()).chain([&mut self.unreadable]);
+        for batch in batches {
+            let mut column = group
+                .next_column()
+                .map_err(error)?
+                .ok_or_else(|| io::Error::other("a Parquet column too few"))?;
+            batch.write(column.untyped()).map_err(error)?;
+            column.close().map_err(error)?;
+        }
+        group.close().map_err(error)?;
+        (self.bytes, self.cells) = (0, 0);
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        if self.cells > 0 {
+            self.flush()?;
+        }
+        self.writer.into_inner().map_err(error)?.finish()
+    }
+}
+
+fn error(error: ParquetError) -> io::Error {
+    io::Error::other(error)
+}
+
+fn field(column: &Column) -> Result<TypePtr, ParquetError> {
+    if !column.flags.contains(ColumnFlags::MULTI_VALUED) {
+        return Ok(Arc::new(element(&column.name, column.kind)?));
+    }
+    let element = Arc::new(element("element", column.kind)?);
+    let list = Type::group_type_builder("list")
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(vec![element])
+        .build()?;
+    let outer = Type::group_type_builder(&column.name)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(Some(LogicalType::List))
+        .with_fields(vec![Arc::new(list)]);
+    Ok(Arc::new(outer.build()?))
+}
+
+/// Bytes of a Currency: a decimal of 19 digits.
+const CURRENCY_LEN: usize = 9;
+
+fn element(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
+    let integer = |bit_width, is_signed| Some(LogicalType::integer(bit_width, is_signed));
+    let (physical, logical, len) = match kind {
+        ColumnType::Bit => (Physical::BOOLEAN, None, 0),
+        ColumnType::UnsignedByte => (Physical::INT32, integer(8, false), 0),
+        ColumnType::Short => (Physical::INT32, integer(16, true), 0),
+        ColumnType::UnsignedShort => (Physical::INT32, integer(16, false), 0),
+        ColumnType::Long => (Physical::INT32, None, 0),
+        ColumnType::UnsignedLong => (Physical::INT32, integer(32, false), 0),
+        ColumnType::LongLong => (Physical::INT64, None, 0),
+        ColumnType::UnsignedLongLong => (Physical::INT64, integer(64, false), 0),
+        ColumnType::Currency => {
+            (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::decimal(4, 19)), CURRENCY_LEN)
+        }
+        ColumnType::Single => (Physical::FLOAT, None, 0),
+        ColumnType::Double => (Physical::DOUBLE, None, 0),
+        ColumnType::DateTime => (Physical::INT64, Some(LogicalType::timestamp(false, TimeUnit::MICROS)), 0),
+        ColumnType::Guid => (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid), 16),
+        ColumnType::Binary | ColumnType::LongBinary => (Physical::BYTE_ARRAY, None, 0),
+        ColumnType::Text | ColumnType::LongText => (Physical::BYTE_ARRAY, Some(LogicalType::String), 0),
+    };
+    let mut builder = Type::primitive_type_builder(name, physical)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(logical)
+        .with_length(if len > 0 { len as i32 } else { -1 });
+    if kind == ColumnType::Currency {
+        builder = builder.with_precision(19).with_scale(4);
+    }
+    builder.build()
+}
+
+impl Batch {
+    fn new(kind: ColumnType, list: bool) -> Batch {
+        let values = match kind {
+            ColumnType::Bit => Values::Bool(Vec::new()),
+            ColumnType::UnsignedByte
+            | ColumnType::Short
+            | ColumnType::UnsignedShort
+            | ColumnType::Long
+            | ColumnType::UnsignedLong => Values::Int32(Vec::new()),
+            ColumnType::LongLong | ColumnType::UnsignedLongLong | ColumnType::DateTime => {
+                Values::Int64(Vec::new())
+            }
+            ColumnType::Single => Values::Single(Vec::new()),
+            ColumnType::Double => Values::Double(Vec::new()),
+            ColumnType::Currency | ColumnType::Guid => Values::Fixed(Vec::new()),
+            ColumnType::Binary | ColumnType::LongBinary | ColumnType::Text | ColumnType::LongText => {
+                Values::Bytes(Vec::new())
+            }
+        };
+        Batch { list, values, definition: Vec::new(), repetition: Vec::new() }
+    }
+
+    /// Takes in a cell and tells how many bytes it holds, about.
+    fn cell(&mut self, column: &Column, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
+        // Definition levels of a list: 0 null, 1 empty, 2 null element, 3 element.
+        let (missing, present) = if self.list { (2, 3) } else { (0, 1) };
+        let single = match cell {
+            Cell::Null => {
+                self.absent(0, 0);
+                return 0;
+            }
+            Cell::Value(bytes) => Ok(&**bytes),
+            Cell::Unreadable(unreadable) => Err(unreadable),
+            Cell::Multi(items) if self.list => {
+                if items.is_empty() {
+                    self.absent(0, 1);
+                }
+                let mut len = 0;
+                for (index, item) in items.iter().enumerate() {
+                    let repetition = i16::from(index > 0);
+                    match item_value(column, item.as_deref()) {
+                        Ok(value) => len += self.value(value, repetition, present),
+                        Err(unreadable) => {
+                            note(column, &unreadable, notes);
+                            self.absent(repetition, missing);
+                        }
+                    }
+                }
+                return len;
+            }
+            Cell::Multi(_) => {
+                separate(notes);
+                notes.extend_from_slice(column.name.as_bytes());
+                notes.extend_from_slice(b": ");
+                json::write_cell(column, cell, notes);
+                self.absent(0, 0);
+                return 0;
+            }
+        };
+        match item_value(column, single) {
+            Ok(value) => self.value(value, 0, present),
+            Err(unreadable) => {
+                note(column, &unreadable, notes);
+                self.absent(0, missing);
+                0
+            }
+        }
+    }
+
+    fn absent(&mut self, repetition: i16, definition: i16) {
+        self.repetition.push(repetition);
+        self.definition.push(definition);
+    }
+
+    fn value(&mut self, value: Value<'_>, repetition: i16, definition: i16) -> usize {
+        self.absent(repetition, definition);
+        let mut len = 8;
+        // A value always has the type of its column.
+        match (&mut self.values, value) {
+            (Values::Bool(values), Value::Bit(value)) => values.push(value),
+            // Truncation is how Parquet stores unsigned values.
+            (Values::Int32(values), Value::Int(value)) => values.push(value as i32),
+            (Values::Int64(values), Value::Int(value)) => values.push(value),
+            (Values::Int64(values), Value::UInt(value)) => values.push(value as i64),
+            (Values::Int64(values), Value::Time(time)) => values.push(time.ticks.div_euclid(10)),
+            (Values::Single(values), Value::Single(value)) => values.push(value),
+            (Values::Double(values), Value::Double(value)) => values.push(value),
+            (Values::Fixed(values), Value::Currency(value)) => {
+                let sign = if value < 0 { 0xff } else { 0 };
+                values.push(ByteArray::from([&[sign][..], &value.to_be_bytes()].concat()).into());
+            }
+            (Values::Fixed(values), Value::Guid([a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..])) => {
+                let bytes = [&[a3, a2, a1, a0, b1, b0, c1, c0][..], &rest].concat();
+                values.push(ByteArray::from(bytes).into());
+            }
+            (Values::Bytes(values), Value::Binary(bytes)) => {
+                len += bytes.len();
+                values.push(bytes.to_vec().into());
+            }
+            (Values::Bytes(values), Value::Text(text)) => {
+                len += text.len();
+                values.push(text.into_owned().into_bytes().into());
+            }
+            _ => unreachable!("decoded by the column's type"),
+        }
+        len
+    }
+
+    fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = Some(self.definition.as_slice());
+        let repeats = self.list.then_some(self.repetition.as_slice());
+        match (&mut self.values, writer) {
+            (Values::Bool(v), ColumnWriter::BoolColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
+            (Values::Int32(v), ColumnWriter::Int32ColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
+            (Values::Int64(v), ColumnWriter::Int64ColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
+            (Values::Single(v), ColumnWriter::FloatColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
+            (Values::Double(v), ColumnWriter::DoubleColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
+            (Values::Bytes(v), ColumnWriter::ByteArrayColumnWriter(w)) => {
+                w.write_batch(v, levels, repeats)?
+            }
+            (Values::Fixed(v), ColumnWriter::FixedLenByteArrayColumnWriter(w)) => {
+                w.write_batch(v, levels, repeats)?
+            }
+            _ => return Err(ParquetError::General("a column of another type".to_owned())),
+        };
+        match &mut self.values {
+            Values::Bool(v) => v.clear(),
+            Values::Int32(v) => v.clear(),
+            Values::Int64(v) => v.clear(),
+            Values::Single(v) => v.clear(),
+            Values::Double(v) => v.clear(),
+            Values::Bytes(v) => v.clear(),
+            Values::Fixed(v) => v.clear(),
+        }
+        self.definition.clear();
+        self.repetition.clear();
+        Ok(())
+    }
+}
+
+fn note(column: &Column, unreadable: &Unreadable, notes: &mut Vec<u8>) {
+    separate(notes);
+    notes.extend_from_slice(column.name.as_bytes());
+    notes.extend_from_slice(b": ");
+    write_marker(unreadable, notes);
+}
+
+fn separate(notes: &mut Vec<u8>) {
+    if !notes.is_empty() {
+        notes.push(b'\n');
+    }
+}

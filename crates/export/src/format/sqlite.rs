@@ -1,0 +1,175 @@
+//! SQLite: one database, one table per table.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+
+use ese_format::record::{Column, ColumnType};
+use rusqlite::Connection;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use crate::cell::Cell;
+use crate::format::{DELETED, item_value, json, write_cell_text, write_marker};
+use crate::output::PartialFile;
+use crate::rows::Row;
+use crate::table::{Table, unique};
+use crate::value::{Value, write_sid};
+
+/// SQLite takes 2000 columns; those of a wider table that are left over go together into one, as a JSON object.
+const MOST_COLUMNS: usize = 1990;
+
+/// Writes all tables.
+pub(crate) struct SqliteFile {
+    connection: Connection,
+    file: PartialFile,
+    names: HashSet<String>,
+    insert: String,
+    mark_deleted: bool,
+    buffer: Vec<u8>,
+}
+
+impl SqliteFile {
+    pub(crate) fn new(target: &Path, force: bool, mark_deleted: bool) -> io::Result<SqliteFile> {
+        let file = PartialFile::create(target, force)?;
+        let connection = Connection::open(file.path()).map_err(io::Error::other)?;
+        // The file is thrown away unless it becomes complete, so nothing has to be put back.
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384; BEGIN",
+            )
+            .map_err(io::Error::other)?;
+        connection.set_prepared_statement_cache_capacity(1);
+        let (names, insert, buffer) = (HashSet::new(), String::new(), Vec::new());
+        Ok(SqliteFile { connection, file, names, insert, mark_deleted, buffer })
+    }
+
+    /// Rows from here on belong to this table.
+    pub(crate) fn begin(&mut self, table: &Table) -> io::Result<()> {
+        // SQLite keeps names starting so for itself.
+        let reserved = table.name.to_lowercase().starts_with("sqlite_");
+        let name = if reserved { format!("_{}", table.name) } else { table.name.clone() };
+        let name = quoted(&unique(&name, &mut self.names));
+        let mut taken: HashSet<String> =
+            table.columns.iter().map(|column| column.column.name.to_lowercase()).collect();
+        let mut columns: Vec<String> = table
+            .columns
+            .iter()
+            .take(MOST_COLUMNS)
+            .map(|column| format!("{} {}", quoted(&column.column.name), affinity(&column.column)))
+            .collect();
+        if table.columns.len() > MOST_COLUMNS {
+            columns.push(format!("{} TEXT", quoted(&unique("_more", &mut taken))));
+        }
+        if self.mark_deleted || columns.is_empty() {
+            columns.push(format!("{} INTEGER", quoted(&unique(DELETED, &mut taken))));
+        }
+        let marks = vec!["?"; columns.len()].join(",");
+        self.insert = format!("INSERT INTO {name} VALUES ({marks})");
+        self.connection
+            .execute_batch(&format!("CREATE TABLE {name} ({})", columns.join(", ")))
+            .map_err(io::Error::other)
+    }
+
+    pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+        let mut statement = self.connection.prepare_cached(&self.insert).map_err(io::Error::other)?;
+        let mut parameter = 0;
+        for (column, cell) in table.columns.iter().zip(row.cells).take(MOST_COLUMNS) {
+            parameter += 1;
+            self.buffer.clear();
+            let value = sql_value(&column.column, cell, &mut self.buffer);
+            statement.raw_bind_parameter(parameter, value).map_err(io::Error::other)?;
+        }
+        if table.columns.len() > MOST_COLUMNS {
+            self.buffer.clear();
+            self.buffer.push(b'{');
+            for (column, cell) in table.columns.iter().zip(row.cells).skip(MOST_COLUMNS) {
+                if *cell != Cell::Null {
+                    if self.buffer.len() > 1 {
+                        self.buffer.push(b',');
+                    }
+                    // A string to memory does not fail.
+                    let _ = serde_json::to_writer(&mut self.buffer, &column.column.name);
+                    self.buffer.push(b':');
+                    json::write_cell(&column.column, cell, &mut self.buffer);
+                }
+            }
+            self.buffer.push(b'}');
+            parameter += 1;
+            let value = ToSqlOutput::Borrowed(ValueRef::Text(&self.buffer));
+            statement.raw_bind_parameter(parameter, value).map_err(io::Error::other)?;
+        }
+        if self.mark_deleted || parameter == 0 {
+            statement.raw_bind_parameter(parameter + 1, row.deleted).map_err(io::Error::other)?;
+        }
+        statement.raw_execute().map_err(io::Error::other)?;
+        self.buffer.shrink_to(1 << 16);
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.connection.execute_batch("COMMIT").map_err(io::Error::other)?;
+        self.connection.close().map_err(|(_, error)| io::Error::other(error))?;
+        self.file.finish()
+    }
+}
+
+fn sql_value<'b>(column: &Column, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -> ToSqlOutput<'b> {
+    let single = match cell {
+        Cell::Null => return ToSqlOutput::Borrowed(ValueRef::Null),
+        _ if json::is_list(column, cell) => {
+            write_cell_text(column, cell, buffer);
+            return ToSqlOutput::Borrowed(ValueRef::Text(buffer));
+        }
+        Cell::Value(bytes) => Ok(&**bytes),
+        Cell::Unreadable(unreadable) => Err(unreadable),
+        Cell::Multi(_) => Ok(&[][..]),
+    };
+    let value = match item_value(column, single) {
+        Ok(Value::Bit(value)) => ValueRef::Integer(value.into()),
+        Ok(Value::Int(value)) => ValueRef::Integer(value),
+        Ok(Value::Single(value)) if value.is_finite() => ValueRef::Real(value.into()),
+        Ok(Value::Double(value)) if value.is_finite() => ValueRef::Real(value),
+        Ok(Value::Binary(bytes)) => match write_sid(bytes, buffer) {
+            true => ValueRef::Text(buffer),
+            false => ValueRef::Blob(bytes),
+        },
+        Ok(Value::UInt(value)) if i64::try_from(value).is_ok() => ValueRef::Integer(value as i64),
+        Ok(value) => {
+            value.write_text(buffer);
+            ValueRef::Text(buffer)
+        }
+        Err(unreadable) => {
+            write_marker(&unreadable, buffer);
+            ValueRef::Text(buffer)
+        }
+    };
+    ToSqlOutput::Borrowed(value)
+}
+
+/// The declared type. A Currency is text and the largest integers have none: SQLite would make rounded numbers of
+/// them.
+fn affinity(column: &Column) -> &'static str {
+    if column.flags.contains(ese_format::record::ColumnFlags::MULTI_VALUED) {
+        return "TEXT";
+    }
+    match column.kind {
+        ColumnType::Bit
+        | ColumnType::UnsignedByte
+        | ColumnType::Short
+        | ColumnType::Long
+        | ColumnType::UnsignedLong
+        | ColumnType::UnsignedShort
+        | ColumnType::LongLong => "INTEGER",
+        ColumnType::Single | ColumnType::Double => "REAL",
+        ColumnType::Binary | ColumnType::LongBinary | ColumnType::UnsignedLongLong => "BLOB",
+        ColumnType::Currency
+        | ColumnType::DateTime
+        | ColumnType::Guid
+        | ColumnType::Text
+        | ColumnType::LongText => "TEXT",
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\"").replace('\0', "\u{fffd}"))
+}

@@ -1,0 +1,131 @@
+//! Where output goes: aside first, under its name when it is complete.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Where an export goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// One file per table in this directory.
+    Directory(PathBuf),
+    /// One file.
+    File(PathBuf),
+    /// Standard output.
+    Stdout,
+}
+
+/// A file that is there under its name only once [`PartialFile::finish`] has returned.
+#[derive(Debug)]
+pub(crate) struct PartialFile {
+    target: PathBuf,
+    partial: PathBuf,
+    finished: bool,
+}
+
+impl PartialFile {
+    /// A place for `target`; refuses one that exists unless `force`.
+    pub(crate) fn create(target: &Path, force: bool) -> io::Result<PartialFile> {
+        if !force && target.symlink_metadata().is_ok() {
+            let what = format!("{} exists; use --force to replace it", target.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
+        let mut name = target.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let partial = target.with_file_name(name);
+        // What an earlier run left when it was killed.
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&partial, error)),
+            _ => {}
+        }
+        File::create_new(&partial).map_err(|error| named(&partial, error))?;
+        Ok(PartialFile { target: target.to_owned(), partial, finished: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    pub(crate) fn open(&self) -> io::Result<File> {
+        fs::OpenOptions::new().write(true).open(&self.partial).map_err(|error| named(&self.partial, error))
+    }
+
+    /// Makes the content durable and gives it its name.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        File::open(&self.partial)?.sync_all()?;
+        fs::rename(&self.partial, &self.target).map_err(|error| named(&self.target, error))?;
+        self.finished = true;
+        let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// A stream into a partial file or standard output.
+pub(crate) enum Stream {
+    File(BufWriter<File>, PartialFile),
+    Stdout(BufWriter<io::Stdout>),
+}
+
+const BUFFER: usize = 1 << 20;
+
+impl Stream {
+    pub(crate) fn file(target: &Path, force: bool) -> io::Result<Stream> {
+        let partial = PartialFile::create(target, force)?;
+        Ok(Stream::File(BufWriter::with_capacity(BUFFER, partial.open()?), partial))
+    }
+
+    pub(crate) fn stdout() -> Stream {
+        Stream::Stdout(BufWriter::with_capacity(BUFFER, io::stdout()))
+    }
+
+    /// Everything is written: the file gets its name.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Stream::File(mut writer, partial) => {
+                writer.flush()?;
+                drop(writer);
+                partial.finish()
+            }
+            Stream::Stdout(mut writer) => writer.flush(),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::File(writer, _) => writer.write(bytes),
+            Stream::Stdout(writer) => writer.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::File(writer, _) => writer.flush(),
+            Stream::Stdout(writer) => writer.flush(),
+        }
+    }
+}
+
+/// A file name for a table: no separators, control characters or leading dots, and not too long.
+pub(crate) fn file_name(table: &str) -> String {
+    let unsafe_in_names =
+        |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
+    let mut name: String = table.chars().map(|c| if unsafe_in_names(c) { '_' } else { c }).take(60).collect();
+    if name.starts_with('.') {
+        name.insert(0, '_');
+    }
+    name
+}

@@ -1,0 +1,321 @@
+//! Raw bytes of a column to values, and values to text.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use encoding_rs::Encoding;
+use ese_format::record::{CodePage, Column, ColumnType};
+
+/// A point in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Time {
+    /// 100-nanosecond steps since 1970-01-01.
+    pub ticks: i64,
+    /// It is known to be UTC. OLE dates do not say.
+    pub utc: bool,
+}
+
+/// A value of a column.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the names are those of the column types")]
+pub enum Value<'a> {
+    Bit(bool),
+    Int(i64),
+    UInt(u64),
+    /// In units of 1/10,000.
+    Currency(i64),
+    Single(f32),
+    Double(f64),
+    Time(Time),
+    Guid([u8; 16]),
+    Binary(&'a [u8]),
+    Text(Cow<'a, str>),
+}
+
+const TICKS_PER_SECOND: i64 = 10_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// 1601-01-01 to 1970-01-01.
+const FILETIME_EPOCH: i64 = 11_644_473_600 * TICKS_PER_SECOND;
+/// 1899-12-30 to 1970-01-01, in days.
+const OLE_EPOCH: f64 = 25_569.0;
+/// OLE dates of the years 100 and 10000.
+const OLE_RANGE: std::ops::Range<f64> = -657_434.0..2_958_466.0;
+/// FILETIME of the year 10000.
+const FILETIME_END: i64 = 2_650_467_744_000_000_000;
+
+impl<'a> Value<'a> {
+    /// The value that a column's stored bytes mean, or why they mean none.
+    pub fn decode(column: &Column, bytes: &'a [u8]) -> Result<Value<'a>, String> {
+        fn exact<const N: usize>(column: &Column, bytes: &[u8]) -> Result<[u8; N], String> {
+            bytes.try_into().map_err(|_| format!("a {:?} of {} bytes", column.kind, bytes.len()))
+        }
+        Ok(match column.kind {
+            ColumnType::Bit => Value::Bit(exact::<1>(column, bytes)? != [0]),
+            ColumnType::UnsignedByte => Value::Int(u8::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::Short => Value::Int(i16::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::Long => Value::Int(i32::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::UnsignedShort => Value::Int(u16::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::UnsignedLong => Value::Int(u32::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::LongLong => Value::Int(i64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::UnsignedLongLong => Value::UInt(u64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::Currency => Value::Currency(i64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::Single => Value::Single(f32::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::Double => Value::Double(f64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::DateTime => Value::Time(Time::decode(exact(column, bytes)?)?),
+            ColumnType::Guid => Value::Guid(exact(column, bytes)?),
+            ColumnType::Binary | ColumnType::LongBinary => Value::Binary(bytes),
+            ColumnType::Text | ColumnType::LongText => Value::Text(text(column.code_page, bytes)?),
+        })
+    }
+
+    /// Appends the value as text, without quotes.
+    pub fn write_text(&self, to: &mut Vec<u8>) {
+        // Writing to memory does not fail.
+        let _ = match self {
+            Value::Bit(value) => write!(to, "{value}"),
+            Value::Int(value) => write!(to, "{value}"),
+            Value::UInt(value) => write!(to, "{value}"),
+            Value::Currency(value) => {
+                let (sign, value) = (if *value < 0 { "-" } else { "" }, value.unsigned_abs());
+                write!(to, "{sign}{}.{:04}", value / 10_000, value % 10_000)
+            }
+            Value::Single(value) => write!(to, "{value:?}"),
+            Value::Double(value) => write!(to, "{value:?}"),
+            Value::Time(time) => time.write_text(to),
+            Value::Guid(bytes) => write_guid(bytes, to),
+            Value::Binary(bytes) => {
+                if !write_sid(bytes, to) {
+                    write_hex(bytes, to);
+                }
+                Ok(())
+            }
+            Value::Text(text) => to.write_all(text.as_bytes()),
+        };
+    }
+
+    /// Is it written as a bare literal in JSON?
+    pub(crate) fn is_json_literal(&self) -> bool {
+        match self {
+            Value::Bit(_) | Value::Int(_) | Value::UInt(_) | Value::Currency(_) => true,
+            Value::Single(value) => value.is_finite(),
+            Value::Double(value) => value.is_finite(),
+            _ => false,
+        }
+    }
+}
+
+impl Time {
+    /// An OLE date; or a FILETIME, which some applications put there: as a double it is next to nothing, so that the
+    /// two cannot be mistaken for each other.
+    fn decode(bytes: [u8; 8]) -> Result<Time, String> {
+        let (days, filetime) = (f64::from_le_bytes(bytes), i64::from_le_bytes(bytes));
+        if days == 0.0 || (days.abs() > 1e-9 && OLE_RANGE.contains(&days)) {
+            // Before the epoch the fraction counts forward, too.
+            let (day, part) = (days.trunc(), days.fract().abs());
+            let milliseconds = (part * 86_400_000.0).round();
+            let ticks = (day - OLE_EPOCH) * SECONDS_PER_DAY as f64 * TICKS_PER_SECOND as f64;
+            return Ok(Time { ticks: ticks as i64 + milliseconds as i64 * 10_000, utc: false });
+        }
+        if (1..FILETIME_END).contains(&filetime) {
+            return Ok(Time { ticks: filetime - FILETIME_EPOCH, utc: true });
+        }
+        Err(format!("{days:e} is no date"))
+    }
+
+    fn write_text(self, to: &mut Vec<u8>) -> std::io::Result<()> {
+        let seconds = self.ticks.div_euclid(TICKS_PER_SECOND);
+        let fraction = self.ticks.rem_euclid(TICKS_PER_SECOND);
+        let (year, month, day) = civil(seconds.div_euclid(SECONDS_PER_DAY));
+        let second = seconds.rem_euclid(SECONDS_PER_DAY);
+        write!(
+            to,
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+            second / 3600,
+            second / 60 % 60,
+            second % 60
+        )?;
+        if fraction % 10_000 != 0 {
+            write!(to, ".{fraction:07}")?;
+        } else if fraction != 0 {
+            write!(to, ".{:03}", fraction / 10_000)?;
+        }
+        if self.utc { to.write_all(b"Z") } else { Ok(()) }
+    }
+}
+
+/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // Years counted from March, so that the leap day comes last; eras of 400 years.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Text in the column's code page, without terminating NULs; an error rather than replacement characters.
+fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+    let text = match encoding(code_page)? {
+        Some(encoding) => encoding
+            .decode_without_bom_handling_and_without_replacement(bytes)
+            .ok_or_else(|| format!("not text in code page {}", code_page.0))?,
+        None => {
+            let (units, rest) = bytes.as_chunks::<2>();
+            let mut text = String::with_capacity(units.len());
+            for character in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
+                text.push(character.map_err(|_| "not text in UTF-16".to_owned())?);
+            }
+            if !rest.is_empty() {
+                return Err("not text in UTF-16 (odd length)".to_owned());
+            }
+            Cow::Owned(text)
+        }
+    };
+    Ok(match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.trim_end_matches('\0')),
+        Cow::Owned(mut text) => {
+            text.truncate(text.trim_end_matches('\0').len());
+            Cow::Owned(text)
+        }
+    })
+}
+
+/// The encoding of a Windows code page; `None` for UTF-16.
+fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, String> {
+    let label = match code_page.0 {
+        1200 => return Ok(None),
+        0 | 1252 | 20127 | 28591 => "windows-1252",
+        65001 => "utf-8",
+        1201 => "utf-16be",
+        866 => "ibm866",
+        874 => "windows-874",
+        932 => "shift_jis",
+        936 => "gbk",
+        949 => "euc-kr",
+        950 => "big5",
+        1250 => "windows-1250",
+        1251 => "windows-1251",
+        1253 => "windows-1253",
+        1254 => "windows-1254",
+        1255 => "windows-1255",
+        1256 => "windows-1256",
+        1257 => "windows-1257",
+        1258 => "windows-1258",
+        10000 => "macintosh",
+        20866 => "koi8-r",
+        20932 | 51932 => "euc-jp",
+        21866 => "koi8-u",
+        28592 => "iso-8859-2",
+        28595 => "iso-8859-5",
+        28597 => "iso-8859-7",
+        28605 => "iso-8859-15",
+        50220 => "iso-2022-jp",
+        51949 => "euc-kr",
+        54936 => "gb18030",
+        other => return Err(format!("code page {other} is not supported")),
+    };
+    Ok(Encoding::for_label(label.as_bytes()))
+}
+
+/// Appends the bytes in hexadecimal.
+pub(crate) fn write_hex(bytes: &[u8], to: &mut Vec<u8>) {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    to.reserve(bytes.len() * 2);
+    for byte in bytes {
+        // Both indexes are below 16.
+        to.extend(
+            [byte >> 4, byte & 15].map(|digit| DIGITS.get(usize::from(digit)).copied().unwrap_or(b'?')),
+        );
+    }
+}
+
+fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {
+    let [a0, a1, a2, a3, b0, b1, c0, c1, d0, d1, rest @ ..] = bytes;
+    for (index, group) in
+        [&[*a3, *a2, *a1, *a0][..], &[*b1, *b0], &[*c1, *c0], &[*d0, *d1], rest].iter().enumerate()
+    {
+        if index > 0 {
+            to.push(b'-');
+        }
+        write_hex(group, to);
+    }
+    Ok(())
+}
+
+/// Appends `bytes` as `S-1-...` if they are exactly a Windows security identifier of a known authority.
+pub(crate) fn write_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
+    let [1, count @ 1..=15, 0, 0, 0, 0, 0, authority @ (0..=5 | 9..=18), rest @ ..] = bytes else {
+        return false;
+    };
+    let (parts, []) = rest.as_chunks::<4>() else { return false };
+    if parts.len() != usize::from(*count) {
+        return false;
+    }
+    let _ = write!(to, "S-1-{authority}");
+    for part in parts {
+        let _ = write!(to, "-{}", u32::from_le_bytes(*part));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(kind: ColumnType, code_page: u32, bytes: &[u8]) -> Result<String, String> {
+        let mut column = Column::new(1, "c", kind, 0);
+        column.code_page = CodePage(code_page);
+        let mut text = Vec::new();
+        Value::decode(&column, bytes)?.write_text(&mut text);
+        Ok(String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn dates_of_both_kinds() {
+        let date = |days: f64| shown(ColumnType::DateTime, 0, &days.to_le_bytes()).unwrap();
+        assert_eq!(date(0.0), "1899-12-30T00:00:00");
+        assert_eq!(date(25_569.5), "1970-01-01T12:00:00");
+        assert_eq!(date(-1.25), "1899-12-29T06:00:00");
+        assert_eq!(date(36_585.000_011_574_074), "2000-02-29T00:00:01");
+        assert_eq!(date(44_197.999_988_425_926), "2021-01-01T23:59:59");
+        let filetime = |ticks: i64| shown(ColumnType::DateTime, 0, &ticks.to_le_bytes());
+        assert_eq!(filetime(116_444_736_000_000_001).unwrap(), "1970-01-01T00:00:00.0000001Z");
+        assert_eq!(filetime(132_000_000_000_000_000).unwrap(), "2019-04-17T18:40:00Z");
+        assert!(filetime(-1).is_err());
+        assert!(shown(ColumnType::DateTime, 0, &f64::INFINITY.to_le_bytes()).is_err());
+    }
+
+    #[test]
+    fn guids_sids_and_bytes() {
+        let guid =
+            [0xf1, 10, 0x36, 0x3f, 0x66, 0x67, 0xdc, 0x46, 0x9a, 0xf2, 0x0d, 0xac, 0xf2, 0x95, 0xc2, 0xa1];
+        assert_eq!(shown(ColumnType::Guid, 0, &guid).unwrap(), "3f360af1-6766-46dc-9af2-0dacf295c2a1");
+        let sid = [1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 32, 2, 0, 0];
+        assert_eq!(shown(ColumnType::Binary, 0, &sid).unwrap(), "S-1-5-32-544");
+        assert_eq!(shown(ColumnType::Binary, 0, &sid[..15]).unwrap(), "010200000000000520000000200200");
+    }
+
+    #[test]
+    fn numbers() {
+        let currency = |value: i64| shown(ColumnType::Currency, 0, &value.to_le_bytes()).unwrap();
+        assert_eq!(currency(-1), "-0.0001");
+        assert_eq!(currency(i64::MIN), "-922337203685477.5808");
+        assert_eq!(shown(ColumnType::UnsignedLongLong, 0, &[255; 8]).unwrap(), "18446744073709551615");
+        assert_eq!(shown(ColumnType::Long, 0, &[255; 4]).unwrap(), "-1");
+        assert_eq!(shown(ColumnType::Long, 0, &[255; 3]), Err("a Long of 3 bytes".to_owned()));
+    }
+
+    #[test]
+    fn text_in_its_code_page() {
+        assert_eq!(shown(ColumnType::Text, 1252, b"caf\xe9 \x80\0").unwrap(), "café €");
+        assert_eq!(shown(ColumnType::Text, 932, b"\x93\xfa\x96\x7b").unwrap(), "日本");
+        assert_eq!(shown(ColumnType::Text, 1251, b"\xcc\xe8\xf0").unwrap(), "Мир");
+        assert_eq!(shown(ColumnType::LongText, 1200, b"a\0\x3d\xd8\x00\xde").unwrap(), "a😀");
+        assert!(shown(ColumnType::LongText, 1200, b"a\0\x3d\xd8").is_err());
+        assert!(shown(ColumnType::LongText, 1200, b"abc").is_err());
+        assert!(shown(ColumnType::Text, 37, b"x").is_err());
+    }
+}
