@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ese_format::record::{ColumnFlags, ColumnType};
+use ese_format::record::ColumnFlags;
 use export::{Cell, Issues, Source, Table, read_rows};
 use testkit::corpus::Corpus;
 use testkit::readers::{ReadCell, ReadTable, Reader, Readers};
@@ -26,8 +26,8 @@ enum Reason {
     DefaultIsNull,
     /// dissect takes the unused bits at the end of a 7-bit value for one more character, a NUL.
     SevenBitTail,
-    /// A reader takes a plain chunk for compressed data by its first byte; the length says that it is plain.
-    PlainChunkMisread,
+    /// libesedb appends a last compressed chunk of a long value as stored; the whole chunks before it are equal.
+    LastChunkNotInflated,
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -75,15 +75,21 @@ fn judge(
         {
             Ok(Some(Reason::SevenBitTail))
         }
-        (Cell::Value(bytes), _) if column.kind == ColumnType::LongBinary && looks_compressed(bytes) => {
-            Ok(Some(Reason::PlainChunkMisread))
+        (Cell::Value(bytes), ReadCell::Hex(text)) if libesedb && last_chunk_as_stored(&hex(bytes), text) => {
+            Ok(Some(Reason::LastChunkNotInflated))
         }
         _ => Err(()),
     }
 }
 
-fn looks_compressed(bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|first| (1..=7).contains(&(first >> 3)))
+fn same_columns(table: &Table, other: &ReadTable) -> bool {
+    table.columns.len() == other.columns.len()
+}
+
+/// Equal up to the last of several chunks, and there shorter than it should be.
+fn last_chunk_as_stored(ours: &str, theirs: &str) -> bool {
+    let equal = ours.bytes().zip(theirs.bytes()).take_while(|(a, b)| a == b).count();
+    theirs.len() < ours.len() && equal >= 2 * 4014 && theirs.len() - equal < 2 * 4014
 }
 
 #[test]
@@ -104,10 +110,13 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                     continue;
                 }
             };
-            let by_name: BTreeMap<&str, &ReadTable> =
-                read.iter().rev().map(|table| (table.name.as_str(), table)).collect();
             for table in source.tables() {
-                let Some(theirs) = by_name.get(table.name.as_str()) else {
+                // A catalog with deleted nodes makes dissect list a table twice, once as it was before.
+                let known = &file.tables[&table.name];
+                let rows = known.rows + if reader == Reader::Dissect { known.deleted_nodes } else { 0 };
+                let named = || read.iter().filter(|other| other.name == table.name);
+                let same = |other: &&ReadTable| other.row_count == rows && same_columns(table, other);
+                let Some(theirs) = named().filter(same).last().or(named().next()) else {
                     wrong.push(format!("{} {}: not in {}", file.name, table.name, reader.name()));
                     continue;
                 };
