@@ -172,7 +172,7 @@ fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBu
 }
 
 enum Writer<'s> {
-    Csv(CsvTable),
+    Csv(Box<CsvTable>),
     Json(JsonTable),
     Parquet(Box<ParquetTable>),
     Sqlite(&'s mut SqliteFile),
@@ -187,7 +187,9 @@ impl Writer<'_> {
         Ok(match options.format {
             Format::JsonLines => Writer::Json(JsonTable::new(stream, table, options.deleted)),
             Format::Parquet => Writer::Parquet(Box::new(ParquetTable::new(stream, table, options.deleted)?)),
-            Format::Csv | Format::Sqlite => Writer::Csv(CsvTable::new(stream, table, options.deleted)?),
+            Format::Csv | Format::Sqlite => {
+                Writer::Csv(Box::new(CsvTable::new(stream, table, options.deleted)?))
+            }
         })
     }
 

@@ -116,7 +116,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                 let rows = known.rows + if reader == Reader::Dissect { known.deleted_nodes } else { 0 };
                 let named = || read.iter().filter(|other| other.name == table.name);
                 let same = |other: &&ReadTable| other.row_count == rows && same_columns(table, other);
-                let Some(theirs) = named().filter(same).last().or(named().next()) else {
+                let Some(theirs) = named().rfind(same).or(named().next()) else {
                     wrong.push(format!("{} {}: not in {}", file.name, table.name, reader.name()));
                     continue;
                 };
