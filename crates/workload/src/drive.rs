@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use ese_engine::Error;
 
 use crate::engine::{CacheState, InstanceIo, Store};
+use crate::host::{HostCounters, HostUse};
 use crate::load::{Load, Tally};
+use crate::machine::Storage;
+use crate::pace::OpenLoop;
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::sampler::{Sample, SampleFile, Snapshot};
@@ -36,6 +39,12 @@ pub struct Measured {
     pub tally: Tally,
     /// Intervals of the window.
     pub samples: Vec<Sample>,
+    /// The machine over the window.
+    pub host: HostUse,
+    /// The machine in each interval.
+    pub host_samples: Vec<HostUse>,
+    /// How well the open loop was kept up with.
+    pub open_loop: Option<OpenLoop>,
     /// Whether it lasted as long as it should.
     pub complete: bool,
     /// What ended the load early.
@@ -73,6 +82,16 @@ impl Drive<'_> {
             cache: self.store.cache(),
             operations: load.operations(),
         }
+    }
+
+    /// Kernel names of the disks under the run.
+    fn devices(&self) -> Vec<String> {
+        let directories = self.profile.dirs.iter().chain(&self.profile.log_dirs);
+        let mut names: Vec<String> =
+            directories.filter_map(|dir| Some(Storage::under(dir).device?.name)).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     fn over(&self, load: &Load<'_>) -> bool {
@@ -113,11 +132,15 @@ impl Drive<'_> {
     ) -> Measured {
         let duration = self.profile.duration.0;
         observer.begin(Phase::Measure, duration.as_millis() as u64);
+        let devices = self.devices();
+        load.start_pace();
         load.take_tally();
         let started = Instant::now();
         let mut heartbeat = Heartbeat::new();
         let first = self.snapshot(load, clock);
         let mut last = first.clone();
+        let first_host = HostCounters::read(&devices);
+        let (mut last_host, mut host_samples) = (first_host.clone(), Vec::new());
         let mut samples: Vec<Sample> = Vec::new();
         let mut next = self.profile.sample_interval.0;
         loop {
@@ -131,6 +154,9 @@ impl Drive<'_> {
                     if let Err(error) = file.add(&sample) {
                         observer.log(&format!("samples.csv could not be written: {error}"));
                     }
+                    let host = HostCounters::read(&devices);
+                    host_samples.push(host.since(&last_host, sample.at_seconds, sample.seconds));
+                    last_host = host;
                     samples.push(sample);
                 }
                 last = now;
@@ -143,8 +169,12 @@ impl Drive<'_> {
             heartbeat.beat(observer, || self.snapshot(load, clock));
             std::thread::sleep(TICK.min(duration.saturating_sub(elapsed)).min(next.saturating_sub(elapsed)));
         }
+        let seconds = last.at - first.at;
         Measured {
-            seconds: last.at - first.at,
+            host: HostCounters::read(&devices).since(&first_host, seconds, seconds),
+            host_samples,
+            open_loop: load.open_loop(),
+            seconds,
             warm_seconds: 0.0,
             io: first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect(),
             cache: CacheState { stalls: last.cache.stalls.saturating_sub(first.cache.stalls), ..last.cache },

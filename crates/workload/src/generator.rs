@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::Row;
 use crate::profile::{Mix, Profile, Records};
+use crate::skew::Skew;
 
 /// The four operations of the mail load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -79,6 +80,7 @@ pub struct Generator {
     mix: Mix,
     lazy_percent: u8,
     records: Records,
+    skew: Skew,
     home_table: u32,
 }
 
@@ -92,6 +94,7 @@ impl Generator {
             mix: profile.mix,
             lazy_percent: profile.lazy_percent,
             records: profile.records,
+            skew: profile.skew,
             home_table: thread as u32 % profile.records.tables,
         }
     }
@@ -124,7 +127,7 @@ impl Generator {
         Operation {
             kind,
             table,
-            point: self.random.next_u64(),
+            point: self.skew.point(self.random.next_u64()),
             durable: self.below(100) >= u32::from(self.lazy_percent),
             long: self.below(100) < u32::from(self.records.long_percent),
             stamp: self.random.next_u64(),

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::engine::{Commit, Result, Session, Store};
 use crate::generator::{Generator, Operation, OperationKind, Place, row, verify};
 use crate::measure::Latencies;
+use crate::pace::{OpenLoop, Pace};
 use crate::profile::Profile;
 
 /// A batch ends here even when the mix has hardly any updates; a usual batch has about 25 operations.
@@ -24,7 +25,7 @@ const WRONG_RECORDS_KEPT: usize = 20;
 /// What the threads have done.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Latencies of the operations, commit included; indexed by [`OperationKind`].
+    /// Latencies of the operations, commit included, from when they were due; indexed by [`OperationKind`].
     pub operations: [Latencies; 4],
     /// Completed operations; indexed by [`OperationKind`].
     pub counts: [u64; 4],
@@ -75,6 +76,7 @@ pub struct Load<'a> {
     next_ids: Vec<Vec<AtomicI64>>,
     tallies: Vec<Mutex<Tally>>,
     turn: AtomicUsize,
+    pace: Option<Pace>,
     quit: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
@@ -99,6 +101,7 @@ impl<'a> Load<'a> {
             next_ids,
             tallies: (0..profile.threads).map(|_| tally()).collect(),
             turn: AtomicUsize::new(0),
+            pace: profile.rate.map(Pace::new),
             quit: AtomicBool::new(false),
             failure: Mutex::new(None),
         })
@@ -119,6 +122,26 @@ impl<'a> Load<'a> {
             outcome
         });
         (outcome, self.failure.lock().clone())
+    }
+
+    /// From now on an open loop keeps its rate; until then operations follow each other at once.
+    pub fn start_pace(&self) {
+        if let Some(pace) = &self.pace {
+            pace.start();
+        }
+    }
+
+    /// How well the open loop is kept up with.
+    pub fn open_loop(&self) -> Option<OpenLoop> {
+        self.pace.as_ref().map(Pace::state)
+    }
+
+    /// When the next operation was due, which may have been long ago; `None` when the load ends first.
+    fn due(&self) -> Option<Instant> {
+        match &self.pace {
+            Some(pace) => pace.wait(&self.quit),
+            None => Some(Instant::now()),
+        }
     }
 
     /// Whether a thread has ended with an error.
@@ -180,19 +203,19 @@ impl Worker<'_> {
             if self.load.quit.load(Relaxed) {
                 return Ok(());
             }
+            let Some(due) = self.load.due() else { return Ok(()) };
             let operation = self.generator.operation();
             operations += 1;
             updates += u32::from(operation.kind != OperationKind::Read);
-            self.operation(database, &operation)?;
+            self.operation(database, &operation, due)?;
         }
         self.tally.lock().batches[database] += 1;
         Ok(())
     }
 
-    fn operation(&mut self, database: usize, operation: &Operation) -> Result<()> {
-        let started = Instant::now();
+    fn operation(&mut self, database: usize, operation: &Operation, due: Instant) -> Result<()> {
         let outcome = self.transaction(database, operation);
-        let us = started.elapsed().as_micros() as u64;
+        let us = due.elapsed().as_micros() as u64;
         let mut tally = self.tally.lock();
         match outcome {
             Ok(Outcome::Done) => {

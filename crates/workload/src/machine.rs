@@ -112,7 +112,8 @@ pub fn peak_resident_bytes() -> Option<u64> {
 }
 
 impl Storage {
-    fn under(directory: &Path) -> Storage {
+    /// Looks at what is under a directory.
+    pub fn under(directory: &Path) -> Storage {
         let device = fs::metadata(directory).ok().and_then(|metadata| Device::numbered(metadata.dev()));
         Storage { directory: directory.to_path_buf(), mount: Mount::of(directory), device }
     }

@@ -9,14 +9,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::HostUse;
+use crate::limit::Limit;
 use crate::machine::Machine;
 use crate::measure::{IoRates, LatencyTable};
+use crate::pace::OpenLoop;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::steady::SteadyState;
 use crate::watch::Phase;
 
 /// Version of the layout below.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Overall outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +199,21 @@ pub struct Operations {
     pub wrong: Vec<String>,
 }
 
+/// What the figures mean: whether they had settled, what limited them, and what the machine did meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// `None` when there are too few samples to say.
+    pub steady_state: Option<SteadyState>,
+    /// `None` when nothing was measured.
+    pub limit: Option<Limit>,
+    /// Only with a target rate.
+    pub open_loop: Option<OpenLoop>,
+    /// The machine over the measured time.
+    pub host: HostUse,
+    /// The machine in each interval of `samples.csv`.
+    pub host_samples: Vec<HostUse>,
+}
+
 /// What reading everything again has found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
@@ -262,10 +281,13 @@ pub struct RunResult {
     /// Percentiles in microseconds per kind of I/O, all instances: `database_read`, `database_write`, `log_read`,
     /// `log_write`, `log_format`.
     pub latency: LatencyTable,
-    /// Percentiles in microseconds per kind of operation, and of durable commits.
+    /// Percentiles in microseconds per kind of operation, from when it was due in an open loop, and of durable commits.
     pub operation_latency: LatencyTable,
     /// Work of the load.
     pub operations: Operations,
+    /// Steady state, limit, open loop and host counters.
+    #[serde(default)]
+    pub analysis: Analysis,
     /// Cache in use at the end, in bytes.
     pub cache_used_bytes: u64,
     /// Waits for a free cache page in the window.

@@ -10,12 +10,14 @@ use crate::drive::{Drive, Measured};
 use crate::engine::{Depth, Engine, InstanceIo, Store};
 use crate::fill::fill;
 use crate::generator::OperationKind;
+use crate::limit::Limit;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measure::{IoTotals, LatencyTable};
 use crate::plan::{Plan, Refusal};
 use crate::profile::{Profile, Source};
-use crate::result::{InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verification};
+use crate::result::{Analysis, InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verification};
 use crate::sampler::{Sample, SampleFile, Snapshot};
+use crate::steady::SteadyState;
 use crate::verdict::{Evidence, Judgement, judge};
 use crate::watch::{Observer, Phase, StopSignal};
 
@@ -166,6 +168,7 @@ pub fn run(
         latency: io_latencies(&measured.io),
         operation_latency: operation_latencies(measured),
         operations: operations(measured),
+        analysis: analysis(measured, profile.threads),
         cache_used_bytes: measured.cache.used_bytes,
         page_fault_stalls: measured.cache.stalls,
         peak_resident_bytes: peak_resident_bytes(),
@@ -244,11 +247,34 @@ fn load(
     for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
         watch.log(&format!("{}: {batches} batches", instance.database.display()));
     }
+    explain(&analysis(&measured, profile.threads), watch);
     let failure = measured.failure.clone().or(closed.err());
     if let Some(error) = &failure {
         watch.log(&format!("The load ended with an error: {error}"));
     }
     Ok(Loaded { measured, initial_bytes, io_errors, failure })
+}
+
+/// What the figures mean, for the test log.
+fn explain(analysis: &Analysis, watch: &mut Recorder<'_>) {
+    match &analysis.steady_state {
+        Some(state) => watch.log(&format!(
+            "Steady state: {} (spread {:.1} %, slope {:+.1} % of the mean IOPS of 5 windows)",
+            if state.steady { "reached" } else { "not reached" },
+            state.spread * 100.0,
+            state.slope * 100.0
+        )),
+        None => watch.log("Steady state: unknown, there are fewer than 5 samples"),
+    }
+    if let Some(limit) = &analysis.limit {
+        watch.log(&format!("Limited by {}: {}", limit.limiter.title(), limit.reason));
+    }
+    if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
+        watch.log(&format!(
+            "The target rate was not kept: {} of {} operations had not begun, {:.1} s behind; latencies do not hold them",
+            open.waiting, open.due, open.behind_seconds
+        ));
+    }
 }
 
 fn database_bytes(store: &dyn Store, plan: &Plan) -> u64 {
@@ -382,6 +408,16 @@ fn operation_latencies(measured: &Measured) -> LatencyTable {
     let mut table: LatencyTable = kinds.map(|(kind, all)| (kind.name().to_string(), all.summary())).collect();
     table.insert("durable_commit".into(), measured.tally.durable_commits.summary());
     table
+}
+
+fn analysis(measured: &Measured, threads: usize) -> Analysis {
+    Analysis {
+        steady_state: SteadyState::of(&measured.samples),
+        limit: Limit::of(measured, threads),
+        open_loop: measured.open_loop,
+        host: measured.host.clone(),
+        host_samples: measured.host_samples.clone(),
+    }
 }
 
 fn operations(measured: &Measured) -> Operations {

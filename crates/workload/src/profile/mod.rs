@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::skew::Skew;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 pub use self::toml::EXAMPLE;
@@ -61,6 +62,12 @@ pub struct Profile {
     pub target_iops: Option<f64>,
     /// Tolerated shortfall from the target, as a fraction.
     pub margin: f64,
+    /// Operations per second of an open loop; `None` is the closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Which records are used.
+    #[serde(default)]
+    pub skew: Skew,
     /// Seed of the load.
     pub seed: u64,
     /// Time between samples.

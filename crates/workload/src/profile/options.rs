@@ -10,6 +10,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::Mix;
+use crate::skew::Skew;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 /// What a person may set; everything is optional.
@@ -71,6 +72,12 @@ pub struct Options {
     /// Updates in a batch; the reads that belong to them by the mix are added [default: 16]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub batch_updates: Option<u32>,
+    /// Open loop: operations per second, each begun when it is due and timed from then [default: as fast as they end]
+    #[arg(long, value_name = "N", help_heading = "Load", allow_negative_numbers = true)]
+    pub rate: Option<f64>,
+    /// Which records are used: uniform, zipf:EXPONENT below 1, or 80/20; the newest are the hot ones [default: uniform]
+    #[arg(long, value_name = "SKEW", help_heading = "Load")]
+    pub skew: Option<Skew>,
     /// Seed of the load: the same seed gives the same operations and content [default: the time]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub seed: Option<u64>,
@@ -201,6 +208,8 @@ field_by_field!(Options {
     mix,
     lazy_percent,
     batch_updates,
+    rate,
+    skew,
     seed,
     target_iops,
     margin,

@@ -30,6 +30,8 @@ impl Options {
             thresholds: self.thresholds.resolve(Thresholds::for_duration(duration.0)),
             target_iops: self.target_iops,
             margin: self.margin.unwrap_or(0.05),
+            rate: self.rate,
+            skew: self.skew.unwrap_or_default(),
             seed: self.seed.unwrap_or(seed),
             sample_interval: self.sample_interval.unwrap_or(default_interval(duration.0)),
             circular_log: self.circular_log.unwrap_or(true),
@@ -137,6 +139,9 @@ impl Profile {
         }
         if let Some(target) = self.target_iops {
             check(target.is_finite() && target > 0.0, format!("--target-iops {target} must be more than 0"));
+        }
+        if let Some(rate) = self.rate {
+            check((0.001..=1e8).contains(&rate), format!("--rate {rate} must be from 0.001 to 100000000"));
         }
         check((0.0..1.0).contains(&self.margin), format!("margin {} must be from 0 to below 1", self.margin));
         check(

@@ -148,6 +148,8 @@ impl Profile {
             mix: Some(self.mix),
             lazy_percent: Some(self.lazy_percent),
             batch_updates: Some(self.batch_updates),
+            rate: self.rate,
+            skew: Some(self.skew),
             seed: Some(self.seed),
             target_iops: self.target_iops,
             margin: Some(self.margin),
