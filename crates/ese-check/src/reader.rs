@@ -19,11 +19,14 @@ use crate::finding::FindingKind;
 /// Pages kept, a descent with its siblings several times over.
 const CACHED: usize = 512;
 /// Pages requested ahead of need at most.
-const AHEAD: usize = 128;
+const AHEAD: usize = 256;
+/// Bytes of neighbouring pages that are read with one transfer.
+const RUN_LEN: u32 = 256 * 1024;
 
 /// A page that passed its checksum.
 pub struct PageImage {
-    buffer: IoBuffer,
+    /// Shared with the pages read together with this one.
+    buffer: Arc<IoBuffer>,
     start: usize,
     size: PageSize,
 }
@@ -87,7 +90,14 @@ impl PageProblem {
 
 /// A page, or why there is none.
 pub type Loaded = Result<Arc<PageImage>, PageProblem>;
-type Completion = (PageNumber, io::Result<()>, IoBuffer);
+
+/// Neighbouring pages, read.
+struct Completion {
+    first: PageNumber,
+    count: u32,
+    result: io::Result<()>,
+    buffer: IoBuffer,
+}
 
 /// Reads the pages of one database.
 pub struct PageReader<'d> {
@@ -124,75 +134,96 @@ impl<'d> PageReader<'d> {
         self.database.pace.before_read(len as u64);
         let mut buffer = IoBuffer::zeroed(len);
         let result = self.database.file.read_at(offset, &mut buffer, IoReason::Verify);
-        self.store(page, result, buffer)
+        self.store(Completion { first: page, count: 1, result, buffer });
+        self.cache.get(&page).cloned().unwrap_or(Err(PageProblem::Damaged))
     }
 
     /// Starts reading pages that will be asked for soon.
     pub fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
-        let mut batch = Vec::new();
         if self.database.pace.is_throttled() {
             return;
         }
+        let mut wanted = Vec::new();
         for page in pages {
             if self.in_flight.len() >= AHEAD {
                 break;
             }
-            if !self.database.holds(page) || self.cache.contains_key(&page) || !self.in_flight.insert(page) {
-                continue;
+            if self.database.holds(page) && !self.cache.contains_key(&page) && self.in_flight.insert(page) {
+                wanted.push(page);
             }
-            let (offset, len, _) = self.database.aligned_range(page, 1);
-            let sender = self.sender.clone();
-            batch.push(Transfer {
-                kind: TransferKind::Read,
-                offset,
-                buffer: IoBuffer::zeroed(len),
-                reason: IoReason::Verify,
-                // A reader that is gone needs no page.
-                done: Box::new(move |result, buffer| drop(sender.send((page, result, buffer)))),
-            });
         }
+        wanted.sort_unstable();
+        let longest = (RUN_LEN / self.database.page_size.get()).max(1) as usize;
+        let neighbours = wanted.chunk_by(|a, b| a.plus(1) == *b).flat_map(|run| run.chunks(longest));
+        let batch: Vec<Transfer> =
+            neighbours.filter_map(|run| Some(self.request(*run.first()?, run.len() as u32))).collect();
         if !batch.is_empty() {
             self.database.file.submit(batch);
         }
     }
 
+    fn request(&self, first: PageNumber, count: u32) -> Transfer {
+        let (offset, len, _) = self.database.aligned_range(first, count);
+        let sender = self.sender.clone();
+        Transfer {
+            kind: TransferKind::Read,
+            offset,
+            buffer: IoBuffer::zeroed(len),
+            reason: IoReason::Verify,
+            // A reader that is gone needs no page.
+            done: Box::new(move |result, buffer| {
+                drop(sender.send(Completion { first, count, result, buffer }));
+            }),
+        }
+    }
+
     fn take_completion(&mut self) {
         match self.completions.recv() {
-            Ok((page, result, buffer)) => {
-                self.in_flight.remove(&page);
-                // Kept for the caller that asked for it ahead of time.
-                let _ = self.store(page, result, buffer);
+            Ok(completion) => {
+                for index in 0..completion.count {
+                    self.in_flight.remove(&completion.first.plus(index));
+                }
+                match completion {
+                    // One bad sector must not hide its neighbours: they are read alone when they are asked for.
+                    Completion { count: 2.., result: Err(_), .. } => {}
+                    completion => self.store(completion),
+                }
             }
             // Impossible while we hold a sender; without it, read again instead of waiting.
             Err(_) => self.in_flight.clear(),
         }
     }
 
-    fn store(&mut self, page: PageNumber, result: io::Result<()>, mut buffer: IoBuffer) -> Loaded {
-        let (_, _, start) = self.database.aligned_range(page, 1);
+    fn store(&mut self, completion: Completion) {
+        let Completion { first, count, result, mut buffer } = completion;
+        let (_, _, start) = self.database.aligned_range(first, count);
         let size = self.database.page_size;
-        let loaded = match result {
-            Err(error) => Err(PageProblem::Io(error.to_string())),
-            Ok(()) => {
-                match buffer.get_mut(start..start + size.bytes()).map(|bytes| verify_page(bytes, size, page))
-                {
-                    Some(PageVerdict::Good | PageVerdict::Repaired { .. }) => {
-                        Ok(Arc::new(PageImage { buffer, start, size }))
-                    }
-                    Some(PageVerdict::Zero) => Err(PageProblem::Zero),
-                    Some(PageVerdict::WrongPage { stored }) => Err(PageProblem::WrongPage(stored)),
-                    Some(PageVerdict::Bad) | None => Err(PageProblem::Damaged),
+        let mut verdicts = Vec::with_capacity(count as usize);
+        for index in 0..count {
+            let at = start + index as usize * size.bytes();
+            let page = buffer.get_mut(at..at + size.bytes());
+            verdicts.push((at, page.map(|bytes| verify_page(bytes, size, first.plus(index)))));
+        }
+        let buffer = Arc::new(buffer);
+        for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
+            let page = first.plus(index as u32);
+            let loaded = match (&result, verdict) {
+                (Err(error), _) => Err(PageProblem::Io(error.to_string())),
+                (Ok(()), Some(PageVerdict::Good | PageVerdict::Repaired { .. })) => {
+                    Ok(Arc::new(PageImage { buffer: buffer.clone(), start, size }))
                 }
+                (Ok(()), Some(PageVerdict::Zero)) => Err(PageProblem::Zero),
+                (Ok(()), Some(PageVerdict::WrongPage { stored })) => Err(PageProblem::WrongPage(stored)),
+                (Ok(()), Some(PageVerdict::Bad) | None) => Err(PageProblem::Damaged),
+            };
+            if self.cache.insert(page, loaded).is_none() {
+                self.order.push_back(page);
             }
-        };
-        if self.cache.insert(page, loaded.clone()).is_none() {
-            self.order.push_back(page);
         }
         while self.order.len() > CACHED {
             if let Some(oldest) = self.order.pop_front() {
                 self.cache.remove(&oldest);
             }
         }
-        loaded
     }
 }

@@ -20,8 +20,8 @@ use crate::reader::PageReader;
 /// No tree of 2^32 pages is deeper.
 const MAX_DEPTH: u32 = 24;
 /// Children of a page that are read ahead of the walk, and after how many more are asked for.
-const PREFETCH_DISTANCE: usize = 128;
-const PREFETCH_STEP: usize = 16;
+const PREFETCH_DISTANCE: usize = 192;
+const PREFETCH_STEP: usize = 32;
 /// Flags that all pages of a tree share.
 const KIND: PageFlags =
     PageFlags::SPACE.union(PageFlags::INDEX).union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE);

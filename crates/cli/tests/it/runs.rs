@@ -80,7 +80,7 @@ fn a_short_run_passes_and_leaves_what_it_promises() {
     let cell = Cell::with_limits();
     let result = cell.run("out", 0, &["--dir", "d"]);
     assert_eq!(result["verdict"], "pass");
-    assert_eq!(result["schema_version"], 1);
+    assert_eq!(result["schema_version"], 2);
     assert!(result["rules"].as_array().unwrap().iter().all(|rule| rule["passed"] == true));
     assert!(result["achieved_transactional_iops"].as_f64().unwrap() > 0.0);
     assert!(result["latency"]["database_read"]["p99"].as_u64().unwrap() > 0);
