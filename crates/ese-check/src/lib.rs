@@ -19,6 +19,7 @@ mod finding_kind;
 mod flush_map;
 mod format;
 mod index;
+mod judged;
 mod key_filter;
 mod keys;
 mod locate;
@@ -48,6 +49,7 @@ pub use crate::files::{LogSet, check_files};
 use crate::finding::{DATABASE, Findings};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 pub use crate::format::{Format, START_LEN};
+use crate::judged::JudgedPages;
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
 use crate::pace::Pace;
 pub use crate::pace::{Cancel, Throttle};
@@ -214,20 +216,39 @@ fn examine_database(
     findings.lenient = !database.must_be_consistent();
     let progress = options.progress.as_deref();
     let (last_owned, doubt) = last_owned_page(&database);
-    let (mut pages, mut resume_from) = (None, None);
+    let (mut pages, mut resume_from, mut structure) = (None, None, None);
+    // The trees first, and then only the pages they do not reach: no page is read twice. A database without checksums,
+    // a resumed check and a throttled one go through the file in its order first.
+    let mut judged = None;
+    let trees_first = options.pages
+        && options.structure
+        && options.from.get() == 1
+        && !database.temporary
+        && !database.pace.is_throttled()
+        && PageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
+    if trees_first {
+        judged = Some(JudgedPages::new(last_owned));
+        structure = Some(structure::check_structure(&database, last_owned, &mut judged, findings, progress));
+    }
+    if options.cancel.is_cancelled() {
+        // Whoever goes on begins with the first page.
+        judged = None;
+    }
     if options.pages {
-        let (counts, resume) = pages::verify_pages(&database, options.from, last_owned, findings, progress);
+        let (counts, resume) =
+            pages::verify_pages(&database, options.from, last_owned, judged.as_ref(), findings, progress);
         (pages, resume_from) = (Some(counts), resume);
     }
     let temporary = database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(findings));
     if let Some(what) = doubt.filter(|_| !temporary) {
         findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
     }
-    let mut structure = None;
     // Without checksums there is nothing that tells which pages may be looked at.
     let go_on = !temporary && !options.cancel.is_cancelled();
-    if options.structure && go_on {
-        structure = Some(structure::check_structure(&database, last_owned, findings, progress));
+    if trees_first {
+        // Done.
+    } else if options.structure && go_on {
+        structure = Some(structure::check_structure(&database, last_owned, &mut None, findings, progress));
     } else if findings.has_damaged_pages() && go_on {
         locate::locate_damaged_pages(&database, findings);
     }

@@ -15,6 +15,7 @@ use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::finding::{FindingKind, Findings, Severity};
+use crate::judged::JudgedPages;
 use crate::{Phase, Progress, ProgressFn};
 
 /// Bytes per read.
@@ -89,7 +90,8 @@ struct Judged {
     buffer: IoBuffer,
 }
 
-enum Verdict {
+/// What a page is by itself.
+pub(crate) enum Verdict {
     /// With the number of nodes that the page claims.
     Page(PageVerdict, u32),
     /// There is content, but no checksum.
@@ -97,12 +99,13 @@ enum Verdict {
     Unreadable(String),
 }
 
-/// Verifies pages `from..=last_owned`, as far as the file has them. Returns the page to go on with when it was
-/// cancelled.
+/// Verifies pages `from..=last_owned`, as far as the file has them, but for those in `judged`, which are counted as
+/// they are there. Returns the page to go on with when it was cancelled.
 pub(crate) fn verify_pages(
     database: &Database,
     from: PageNumber,
     last_owned: u32,
+    judged_before: Option<&JudgedPages>,
     findings: &mut Findings,
     progress: Option<&ProgressFn>,
 ) -> (PageCounts, Option<PageNumber>) {
@@ -111,7 +114,7 @@ pub(crate) fn verify_pages(
     let mut counts = PageCounts {
         beyond_owned: u64::from(database.file_pages - last),
         missing: u64::from(last_owned - last),
-        ..PageCounts::default()
+        ..judged_before.map_or_else(PageCounts::default, |judged| judged.counts)
     };
     if counts.missing > 0 {
         let what = format!("the file ends after page {last}; the database owns pages up to {last_owned}");
@@ -125,7 +128,7 @@ pub(crate) fn verify_pages(
     thread::scope(|scope| {
         for _ in 0..workers {
             let (chunks, judged) = (&chunks, judged_sender.clone());
-            scope.spawn(move || judge_all(database, last, chunks, &judged));
+            scope.spawn(move || judge_all(database, last, judged_before, chunks, &judged));
         }
         drop(judged_sender);
         let pace = &database.pace;
@@ -139,6 +142,13 @@ pub(crate) fn verify_pages(
             let mut batch = Vec::new();
             while in_flight + batch.len() < most && next <= file_last && !pace.is_cancelled() {
                 let count = per_chunk.min(file_last - next + 1);
+                if judged_before.is_some_and(|judged| {
+                    (next..next + count).all(|page| judged.contains(PageNumber::fixed(page)))
+                }) {
+                    next += count;
+                    done += u64::from(count);
+                    continue;
+                }
                 pace.before_read(u64::from(count) * database.page_size.bytes() as u64);
                 batch.push(request(database, PageNumber::fixed(next), count, spare.pop(), &completed));
                 next += count;
@@ -193,23 +203,32 @@ fn request(
     }
 }
 
-fn judge_all(database: &Database, last: u32, chunks: &Mutex<Receiver<Chunk>>, judged: &Sender<Judged>) {
+fn judge_all(
+    database: &Database,
+    last: u32,
+    before: Option<&JudgedPages>,
+    chunks: &Mutex<Receiver<Chunk>>,
+    judged: &Sender<Judged>,
+) {
     loop {
         let chunk = chunks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(chunk) = chunk else { return };
-        if judged.send(judge(database, last, chunk)).is_err() {
+        if judged.send(judge(database, last, before, chunk)).is_err() {
             return;
         }
     }
 }
 
-fn judge(database: &Database, last: u32, mut chunk: Chunk) -> Judged {
+fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk: Chunk) -> Judged {
     let mut verdicts = Vec::new();
     let (mut good, mut zero, mut beyond_zero) = (0, 0, 0);
     let (_, _, start) = database.aligned_range(chunk.first, chunk.count);
     let page_len = database.page_size.bytes();
     for index in 0..chunk.count {
         let number = chunk.first.plus(index);
+        if before.is_some_and(|judged| judged.contains(number)) {
+            continue;
+        }
         let at = start + index as usize * page_len;
         if number.get() > last {
             let page = chunk.buffer.get(at..at + page_len).filter(|_| chunk.result.is_ok());
@@ -242,7 +261,8 @@ fn judge_alone(database: &Database, number: PageNumber) -> Verdict {
     }
 }
 
-fn report(page: PageNumber, verdict: &Verdict, counts: &mut PageCounts, findings: &mut Findings) {
+/// Counts and reports a page that is not good.
+pub(crate) fn report(page: PageNumber, verdict: &Verdict, counts: &mut PageCounts, findings: &mut Findings) {
     let (kind, rows, what) = match verdict {
         Verdict::Page(PageVerdict::Good | PageVerdict::Zero, _) => return,
         Verdict::Page(PageVerdict::Repaired { bits }, rows) => {
@@ -273,7 +293,8 @@ fn report(page: PageNumber, verdict: &Verdict, counts: &mut PageCounts, findings
     findings.damaged_page(kind, page, what, rows);
 }
 
-fn verdict_on(page: &mut [u8], size: PageSize, number: PageNumber) -> Verdict {
+/// Judges a page, putting a flipped bit right.
+pub(crate) fn verdict_on(page: &mut [u8], size: PageSize, number: PageNumber) -> Verdict {
     let verdict = verify_page(page, size, number);
     let sound = matches!(verdict, PageVerdict::Good | PageVerdict::Zero);
     let nodes = if sound { 0 } else { claimed_nodes(page, size) };

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
-use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::checksum::PageVerdict;
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::finding::FindingKind;
+use crate::judged::JudgedPages;
+use crate::pages::{Verdict, verdict_on};
 
 /// Pages kept, a descent with its siblings several times over.
 const CACHED: usize = 512;
@@ -108,6 +110,8 @@ pub struct PageReader<'d> {
     in_flight: HashSet<PageNumber>,
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
+    /// What is known of each page by itself, if somebody wants to know.
+    pub(crate) judged: Option<JudgedPages>,
 }
 
 impl<'d> PageReader<'d> {
@@ -115,7 +119,7 @@ impl<'d> PageReader<'d> {
     pub fn new(database: &'d Database) -> PageReader<'d> {
         let (sender, completions) = channel();
         let (cache, order, in_flight) = (HashMap::new(), VecDeque::new(), HashSet::new());
-        PageReader { database, cache, order, in_flight, sender, completions }
+        PageReader { database, cache, order, in_flight, sender, completions, judged: None }
     }
 
     /// The page, verified.
@@ -202,20 +206,28 @@ impl<'d> PageReader<'d> {
         for index in 0..count {
             let at = start + index as usize * size.bytes();
             let page = buffer.get_mut(at..at + size.bytes());
-            verdicts.push((at, page.map(|bytes| verify_page(bytes, size, first.plus(index)))));
+            verdicts.push((at, page.map(|bytes| verdict_on(bytes, size, first.plus(index)))));
         }
         let buffer = Arc::new(buffer);
         for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
             let page = first.plus(index as u32);
-            let loaded = match (&result, verdict) {
-                (Err(error), _) => Err(PageProblem::Io(error.to_string())),
-                (Ok(()), Some(PageVerdict::Good | PageVerdict::Repaired { .. })) => {
+            let verdict = match (&result, verdict) {
+                (Err(error), _) => Verdict::Unreadable(error.to_string()),
+                (Ok(()), None) => Verdict::Unreadable("short read".to_owned()),
+                (Ok(()), Some(verdict)) => verdict,
+            };
+            let loaded = match &verdict {
+                Verdict::Unreadable(error) => Err(PageProblem::Io(error.clone())),
+                Verdict::NoChecksum(_) | Verdict::Page(PageVerdict::Bad, _) => Err(PageProblem::Damaged),
+                Verdict::Page(PageVerdict::Zero, _) => Err(PageProblem::Zero),
+                Verdict::Page(PageVerdict::WrongPage { stored }, _) => Err(PageProblem::WrongPage(*stored)),
+                Verdict::Page(PageVerdict::Good | PageVerdict::Repaired { .. }, _) => {
                     Ok(Arc::new(PageImage { buffer: buffer.clone(), start, size }))
                 }
-                (Ok(()), Some(PageVerdict::Zero)) => Err(PageProblem::Zero),
-                (Ok(()), Some(PageVerdict::WrongPage { stored })) => Err(PageProblem::WrongPage(stored)),
-                (Ok(()), Some(PageVerdict::Bad) | None) => Err(PageProblem::Damaged),
             };
+            if let Some(judged) = &mut self.judged {
+                judged.judge(page, verdict);
+            }
             if self.cache.insert(page, loaded).is_none() {
                 self.order.push_back(page);
             }

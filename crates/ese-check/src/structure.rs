@@ -13,6 +13,7 @@ use crate::catalog::{self, Table};
 use crate::database::Database;
 use crate::finding::{DATABASE, FindingKind, Findings};
 use crate::index::IndexCheck;
+use crate::judged::JudgedPages;
 use crate::key_filter::KeyFilter;
 use crate::long_values::LongValueCheck;
 use crate::page_map::{PageMap, TreeIndex};
@@ -67,15 +68,19 @@ struct StructureCheck<'a, 'd> {
     summary: StructureSummary,
 }
 
-/// Walks everything; findings are the result, the summary tells how much there was.
+/// Walks everything; findings are the result, the summary tells how much there was. The pages it reads are added to
+/// `judged`, if that is there.
 pub(crate) fn check_structure(
     database: &Database,
     last_owned: u32,
+    judged: &mut Option<JudgedPages>,
     findings: &mut Findings,
     progress: Option<&ProgressFn>,
 ) -> StructureSummary {
+    let mut reader = PageReader::new(database);
+    reader.judged = judged.take();
     let mut check = StructureCheck {
-        reader: PageReader::new(database),
+        reader,
         findings,
         map: PageMap::new(last_owned),
         trees: Vec::new(),
@@ -94,14 +99,20 @@ pub(crate) fn check_structure(
     let total = catalog.tables.len() as u64;
     for (done, table) in catalog.tables.iter().enumerate() {
         if check.reader.database.pace.is_cancelled() {
-            return check.summary;
+            break;
         }
         check.table(table, root);
         if let Some(progress) = progress {
             progress(Progress { phase: Phase::Structure, done: done as u64 + 1, total });
         }
     }
-    check_partition(check.findings, &check.map, &check.trees);
+    if !check.reader.database.pace.is_cancelled() {
+        check_partition(check.findings, &check.map, &check.trees);
+    }
+    if let Some(judged) = &mut check.reader.judged {
+        judged.report(check.findings);
+    }
+    *judged = check.reader.judged.take();
     check.summary
 }
 

@@ -154,7 +154,11 @@ fn descend(
             walker.findings.structure(FindingKind::PageUsedTwice, number, label, what);
         }
     }
-    let image = match walker.reader.get(number) {
+    let loaded = walker.reader.get(number);
+    if let (Some(judged), true) = (&mut walker.reader.judged, walker.claims.is_some()) {
+        judged.report(walker.findings);
+    }
+    let image = match loaded {
         Ok(image) => image,
         Err(problem) => {
             let leaf = parent.is_some_and(|(_, leaves)| leaves);
