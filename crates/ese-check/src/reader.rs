@@ -96,9 +96,31 @@ pub type Loaded = Result<Arc<PageImage>, PageProblem>;
 /// Neighbouring pages, read.
 struct Completion {
     first: PageNumber,
-    count: u32,
     result: io::Result<()>,
     buffer: IoBuffer,
+    /// Where in the buffer each page starts, and what it is.
+    verdicts: Vec<(usize, Verdict)>,
+}
+
+impl Completion {
+    /// Judges the pages. On the thread that completes reads, so that the walk need not.
+    fn new(
+        (first, count, start, size): (PageNumber, u32, usize, PageSize),
+        result: io::Result<()>,
+        mut buffer: IoBuffer,
+    ) -> Completion {
+        let places = (0..count).map(|index| (first.plus(index), start + index as usize * size.bytes()));
+        let judge = |(page, at): (PageNumber, usize)| {
+            let verdict = match (&result, buffer.get_mut(at..at + size.bytes())) {
+                (Err(error), _) => Verdict::Unreadable(error.to_string()),
+                (Ok(()), None) => Verdict::Unreadable("short read".to_owned()),
+                (Ok(()), Some(bytes)) => verdict_on(bytes, size, page),
+            };
+            (at, verdict)
+        };
+        let verdicts = places.map(judge).collect();
+        Completion { first, result, buffer, verdicts }
+    }
 }
 
 /// Reads the pages of one database.
@@ -134,11 +156,11 @@ impl<'d> PageReader<'d> {
         if let Some(loaded) = self.cache.get(&page) {
             return loaded.clone();
         }
-        let (offset, len, _) = self.database.aligned_range(page, 1);
+        let (offset, len, start) = self.database.aligned_range(page, 1);
         self.database.pace.before_read(len as u64);
         let mut buffer = IoBuffer::zeroed(len);
         let result = self.database.file.read_at(offset, &mut buffer, IoReason::Verify);
-        self.store(Completion { first: page, count: 1, result, buffer });
+        self.store(Completion::new((page, 1, start, self.database.page_size), result, buffer));
         self.cache.get(&page).cloned().unwrap_or(Err(PageProblem::Damaged))
     }
 
@@ -167,7 +189,8 @@ impl<'d> PageReader<'d> {
     }
 
     fn request(&self, first: PageNumber, count: u32) -> Transfer {
-        let (offset, len, _) = self.database.aligned_range(first, count);
+        let (offset, len, start) = self.database.aligned_range(first, count);
+        let pages = (first, count, start, self.database.page_size);
         let sender = self.sender.clone();
         Transfer {
             kind: TransferKind::Read,
@@ -176,7 +199,7 @@ impl<'d> PageReader<'d> {
             reason: IoReason::Verify,
             // A reader that is gone needs no page.
             done: Box::new(move |result, buffer| {
-                drop(sender.send(Completion { first, count, result, buffer }));
+                drop(sender.send(Completion::new(pages, result, buffer)));
             }),
         }
     }
@@ -184,13 +207,12 @@ impl<'d> PageReader<'d> {
     fn take_completion(&mut self) {
         match self.completions.recv() {
             Ok(completion) => {
-                for index in 0..completion.count {
+                for index in 0..completion.verdicts.len() as u32 {
                     self.in_flight.remove(&completion.first.plus(index));
                 }
-                match completion {
-                    // One bad sector must not hide its neighbours: they are read alone when they are asked for.
-                    Completion { count: 2.., result: Err(_), .. } => {}
-                    completion => self.store(completion),
+                // One bad sector must not hide its neighbours: they are read alone when they are asked for.
+                if completion.result.is_ok() || completion.verdicts.len() == 1 {
+                    self.store(completion);
                 }
             }
             // Impossible while we hold a sender; without it, read again instead of waiting.
@@ -199,23 +221,11 @@ impl<'d> PageReader<'d> {
     }
 
     fn store(&mut self, completion: Completion) {
-        let Completion { first, count, result, mut buffer } = completion;
-        let (_, _, start) = self.database.aligned_range(first, count);
+        let Completion { first, buffer, verdicts, .. } = completion;
         let size = self.database.page_size;
-        let mut verdicts = Vec::with_capacity(count as usize);
-        for index in 0..count {
-            let at = start + index as usize * size.bytes();
-            let page = buffer.get_mut(at..at + size.bytes());
-            verdicts.push((at, page.map(|bytes| verdict_on(bytes, size, first.plus(index)))));
-        }
         let buffer = Arc::new(buffer);
         for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
             let page = first.plus(index as u32);
-            let verdict = match (&result, verdict) {
-                (Err(error), _) => Verdict::Unreadable(error.to_string()),
-                (Ok(()), None) => Verdict::Unreadable("short read".to_owned()),
-                (Ok(()), Some(verdict)) => verdict,
-            };
             let loaded = match &verdict {
                 Verdict::Unreadable(error) => Err(PageProblem::Io(error.clone())),
                 Verdict::NoChecksum(_) | Verdict::Page(PageVerdict::Bad, _) => Err(PageProblem::Damaged),
