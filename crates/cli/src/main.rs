@@ -16,6 +16,7 @@ use crate::commands::check::Check;
 use crate::commands::dump::Dump;
 use crate::commands::export::Export;
 use crate::commands::raid_reliability::RaidReliability;
+use crate::commands::report::Report;
 use crate::commands::size::Size;
 use crate::commands::test_performance::TestPerformance;
 use crate::outcome::{Outcome, complain};
@@ -42,6 +43,8 @@ enum Command {
     /// Load storage, measure, verify and judge
     #[command(subcommand)]
     Test(Test),
+    /// Show stored runs again
+    Report(Report),
     /// RAID: the numbers before the purchase
     #[command(subcommand)]
     Raid(Raid),
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Size(command) => command.run(),
         Command::Export(command) => command.run(),
         Command::Test(Test::Performance(command)) => command.run(),
+        Command::Report(command) => command.run(),
         Command::Raid(Raid::Reliability(command)) => command.run(),
     };
     outcome.into()

@@ -20,7 +20,7 @@ pub(crate) fn result() -> RunResult {
     }
     let rule = |name: &str, bound: &str, limit: f64, measured: f64, passed: bool| json!({ "name": name, "bound": bound, "limit": limit, "measured": measured, "passed": passed, "note": "" });
     serde_json::from_value(json!({
-        "schema_version": 1, "jetcell_version": "0.1.0", "verdict": "fail",
+        "schema_version": workload::result::SCHEMA_VERSION, "jetcell_version": "0.1.0", "verdict": "fail",
         "reason": "Average database read latency: 25 where at most 20 is allowed",
         "rules": [
             rule("Average database read latency", "at_most", 20.0, 25.0, false),

@@ -4,7 +4,11 @@
 mod example;
 mod html;
 mod number;
+#[cfg(test)]
+mod published;
+mod stored;
 mod text;
 
 pub use html::html;
+pub use stored::{Stored, Unreadable};
 pub use text::text;

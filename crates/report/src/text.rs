@@ -52,7 +52,8 @@ fn write_summary(out: &mut String, result: &RunResult) -> std::fmt::Result {
     for (kind, name) in
         [("database_read", "Database read"), ("database_write", "Database write"), ("log_write", "Log write")]
     {
-        let Some(summary) = result.latency.get(kind) else { continue };
+        // The samples of a killed run hold no percentiles.
+        let Some(summary) = result.latency.get(kind).filter(|summary| summary.count > 0) else { continue };
         writeln!(
             out,
             "  {name:<15} mean {:>9}   p99 {:>9}   max {:>9}   ({} transfers)",

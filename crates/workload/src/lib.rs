@@ -4,6 +4,7 @@
 //! [`RunResult`], each a plain value; [`run()`] goes through all of them. The engine is reached through the narrow
 //! traits of [`engine`].
 
+pub mod arithmetic;
 pub mod drive;
 pub mod engine;
 pub mod engine_ese;

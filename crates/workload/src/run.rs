@@ -6,6 +6,7 @@ use std::time::Instant;
 use ese_engine::Error;
 use jiff::Zoned;
 
+use crate::arithmetic::achieved_iops;
 use crate::drive::{Drive, Measured};
 use crate::engine::{Depth, Engine, InstanceIo, Store};
 use crate::fill::fill;
@@ -120,6 +121,13 @@ pub fn run(
     let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
         .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
 
+    let mut unfinished = assemble(profile, &plan, &started, watch, &Loaded::default(), None, NOT_ENDED);
+    // Nothing has been judged yet.
+    unfinished.rules.clear();
+    unfinished
+        .write(&plan.output.join("result.json"))
+        .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
+
     if profile.source != Source::Open {
         create(profile, engine, &plan, watch, stop)?;
     }
@@ -130,16 +138,37 @@ pub fn run(
     let verification = if loaded.failure.is_none() { verify(engine, &plan, watch, stop) } else { None };
     watch.close_phase();
 
+    let cut_short = cut_short(stop, &loaded);
+    let result = assemble(profile, &plan, &started, watch, &loaded, verification, cut_short);
+    Ok(Finished { result, samples: loaded.measured.samples })
+}
+
+/// What a run that is killed leaves as its reason: stored when it starts, replaced when it ends.
+const NOT_ENDED: Option<&str> = Some("the run has not ended: it still goes on, was killed or failed");
+
+fn rfc3339(time: &Zoned) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}
+
+/// Judges and puts everything together.
+fn assemble(
+    profile: &Profile,
+    plan: &Plan,
+    started: &Zoned,
+    watch: &Recorder<'_>,
+    loaded: &Loaded,
+    verification: Option<Verification>,
+    cut_short: Option<&str>,
+) -> RunResult {
     let measured = &loaded.measured;
     let instances: Vec<InstanceRow> =
-        (0..plan.instances.len()).map(|i| instance_row(&plan, measured, i)).collect();
-    let iops =
-        instances.iter().map(|row| row.database_reads_per_second + row.database_writes_per_second).sum();
+        (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
+    let iops = achieved_iops(&instances);
     let evidence = Evidence {
         io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
         failure: loaded.failure.as_ref().map(Error::to_string),
         verification: verification.as_ref(),
-        cut_short: cut_short(stop, &loaded),
+        cut_short,
     };
     let mut judgement = judge(profile, &instances, iops, measured, &evidence);
     if let (Some(error), None) = (&loaded.failure, judgement.rules.iter().find(|rule| !rule.passed)) {
@@ -147,15 +176,15 @@ pub fn run(
     }
     let Judgement { verdict, reason, rules } = judgement;
     let directories = profile.dirs.iter().chain(&profile.log_dirs).map(|dir| dir.as_path());
-    let result = RunResult {
+    RunResult {
         schema_version: SCHEMA_VERSION,
         jetcell_version: env!("CARGO_PKG_VERSION").into(),
         verdict,
         reason,
         rules,
         achieved_transactional_iops: iops,
-        started: started.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
-        ended: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        started: rfc3339(started),
+        ended: rfc3339(&Zoned::now()),
         measured_seconds: measured.seconds,
         phases: watch.phases.clone(),
         initial_database_bytes: loaded.initial_bytes,
@@ -178,9 +207,8 @@ pub fn run(
         log: watch.log.clone(),
         configuration: profile.clone(),
         machine: Machine::examine(directories),
-        plan,
-    };
-    Ok(Finished { result, samples: loaded.measured.samples })
+        plan: plan.clone(),
+    }
 }
 
 /// What attaching, driving and shutting down gave.

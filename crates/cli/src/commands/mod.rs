@@ -4,5 +4,6 @@ pub mod check;
 pub mod dump;
 pub mod export;
 pub mod raid_reliability;
+pub mod report;
 pub mod size;
 pub mod test_performance;

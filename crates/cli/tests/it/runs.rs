@@ -180,6 +180,18 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
     child.kill().unwrap();
     child.wait().unwrap();
 
+    let report = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
+        let output = command.current_dir(cell.path("")).arg("report").args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (exit, text) = report(&["out", "--format", "json"]);
+    let killed: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((exit, &killed["verdict"]), (Some(1), &"incomplete".into()));
+    assert!(killed["achieved_transactional_iops"].as_f64().unwrap() > 0.0);
+    assert!(report(&["out"]).1.starts_with("INCOMPLETE: the run has not ended"));
+    assert_eq!(report(&["d"]), (Some(2), String::new()));
+
     fs::rename(cell.path("d/log001"), cell.path("elsewhere")).unwrap();
     let text = cell.refused(&["--dir", "d", "--open"]);
     assert!(text.contains("was not shut down and needs log"), "{text}");
