@@ -12,6 +12,7 @@ use crate::machine::Storage;
 use crate::pace::OpenLoop;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::repeat::Repetition;
 use crate::sampler::{Sample, SampleFile, Snapshot};
 use crate::watch::{Heartbeat, Observer, Phase, StopSignal};
 
@@ -43,6 +44,8 @@ pub struct Measured {
     pub host: HostUse,
     /// The machine in each interval.
     pub host_samples: Vec<HostUse>,
+    /// Figures of each repetition that was completed.
+    pub repetitions: Vec<Repetition>,
     /// How well the open loop was kept up with.
     pub open_loop: Option<OpenLoop>,
     /// Whether it lasted as long as it should.
@@ -130,7 +133,8 @@ impl Drive<'_> {
         file: &mut SampleFile,
         observer: &mut dyn Observer,
     ) -> Measured {
-        let duration = self.profile.duration.0;
+        let window = self.profile.duration.0;
+        let duration = window.saturating_mul(self.profile.repeat);
         observer.begin(Phase::Measure, duration.as_millis() as u64);
         let devices = self.devices();
         load.start_pace();
@@ -139,6 +143,7 @@ impl Drive<'_> {
         let mut heartbeat = Heartbeat::new();
         let first = self.snapshot(load, clock);
         let mut last = first.clone();
+        let (mut repetitions, mut window_start, mut window_samples) = (Vec::new(), first.clone(), 0);
         let first_host = HostCounters::read(&devices);
         let (mut last_host, mut host_samples) = (first_host.clone(), Vec::new());
         let mut samples: Vec<Sample> = Vec::new();
@@ -162,18 +167,27 @@ impl Drive<'_> {
                 last = now;
                 next += self.profile.sample_interval.0;
             }
+            if elapsed >= window.saturating_mul(repetitions.len() as u32 + 1) {
+                let now = if over { last.clone() } else { self.snapshot(load, clock) };
+                let own = samples.get(window_samples..).unwrap_or_default();
+                repetitions.push(Repetition::between(&window_start, &now, own));
+                (window_start, window_samples) = (now, samples.len());
+            }
             if over {
                 break;
             }
             observer.advance(elapsed.as_millis() as u64, "");
             heartbeat.beat(observer, || self.snapshot(load, clock));
-            std::thread::sleep(TICK.min(duration.saturating_sub(elapsed)).min(next.saturating_sub(elapsed)));
+            let window_end = window.saturating_mul(repetitions.len() as u32 + 1);
+            let nearest = window_end.min(next).saturating_sub(elapsed);
+            std::thread::sleep(TICK.min(nearest));
         }
         let seconds = last.at - first.at;
         Measured {
             host: HostCounters::read(&devices).since(&first_host, seconds, seconds),
             host_samples,
             open_loop: load.open_loop(),
+            repetitions,
             seconds,
             warm_seconds: 0.0,
             io: first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect(),

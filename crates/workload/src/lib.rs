@@ -21,6 +21,7 @@ mod model;
 pub mod pace;
 pub mod plan;
 pub mod profile;
+pub mod repeat;
 pub mod result;
 mod run;
 pub mod sampler;

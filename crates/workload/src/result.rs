@@ -16,6 +16,7 @@ use crate::measure::{IoRates, LatencyTable};
 use crate::pace::OpenLoop;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::repeat::Repetitions;
 use crate::steady::SteadyState;
 use crate::watch::Phase;
 
@@ -206,6 +207,9 @@ pub struct Analysis {
     pub steady_state: Option<SteadyState>,
     /// `None` when nothing was measured.
     pub limit: Option<Limit>,
+    /// Only with more than one repetition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<Repetitions>,
     /// Only with a target rate.
     pub open_loop: Option<OpenLoop>,
     /// The machine over the measured time.

@@ -16,6 +16,7 @@ use crate::machine::{Machine, peak_resident_bytes};
 use crate::measure::{IoTotals, LatencyTable};
 use crate::plan::{Plan, Refusal};
 use crate::profile::{Profile, Source};
+use crate::repeat::Repetitions;
 use crate::result::{Analysis, InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verification};
 use crate::sampler::{Sample, SampleFile, Snapshot};
 use crate::steady::SteadyState;
@@ -297,6 +298,15 @@ fn explain(analysis: &Analysis, watch: &mut Recorder<'_>) {
     if let Some(limit) = &analysis.limit {
         watch.log(&format!("Limited by {}: {}", limit.limiter.title(), limit.reason));
     }
+    if let Some(repetitions) = &analysis.repetitions {
+        let iops = &repetitions.transactional_iops;
+        watch.log(&format!(
+            "{} repetitions: {:.1} ± {:.1} transactional I/O per second (95 % confidence)",
+            repetitions.each.len(),
+            iops.mean,
+            iops.half_width
+        ));
+    }
     if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
         watch.log(&format!(
             "The target rate was not kept: {} of {} operations had not begun, {:.1} s behind; latencies do not hold them",
@@ -442,6 +452,7 @@ fn analysis(measured: &Measured, threads: usize) -> Analysis {
     Analysis {
         steady_state: SteadyState::of(&measured.samples),
         limit: Limit::of(measured, threads),
+        repetitions: Repetitions::of(&measured.repetitions),
         open_loop: measured.open_loop,
         host: measured.host.clone(),
         host_samples: measured.host_samples.clone(),

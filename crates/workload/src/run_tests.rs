@@ -198,3 +198,20 @@ fn counters_are_shown_while_databases_are_open() {
     let reads = |now: &Snapshot| now.io.iter().map(|io| io.database_read.operations).sum::<u64>();
     assert!(watcher.counters.iter().any(|now| reads(now) > 0));
 }
+
+#[test]
+fn repetitions_share_the_measured_time_and_make_up_the_whole() {
+    let dir = scratch();
+    let profile = Profile { repeat: 3, ..profile(dir.path(), 2) };
+    let (finished, phases) = complete(&profile, &ModelEngine::default());
+    assert_eq!(phases.iter().filter(|phase| **phase == Phase::Warm).count(), 1);
+    let result = &finished.result;
+    let repetitions = result.analysis.repetitions.as_ref().unwrap();
+    assert_eq!(repetitions.each.len(), 3);
+    let sum = |value: fn(&crate::repeat::Repetition) -> f64| repetitions.each.iter().map(value).sum::<f64>();
+    assert!((sum(|one| one.seconds) - result.measured_seconds).abs() < 1e-6);
+    assert!(result.measured_seconds >= 1.5);
+    let iops = sum(|one| one.transactional_iops * one.seconds) / result.measured_seconds;
+    assert!((iops / result.achieved_transactional_iops - 1.0).abs() < 1e-6, "{iops}");
+    assert!(repetitions.each.iter().all(|one| one.operations_per_second > 0.0 && one.seconds > 0.4));
+}

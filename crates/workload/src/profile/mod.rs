@@ -41,6 +41,9 @@ pub struct Profile {
     pub threads: usize,
     /// Measured time.
     pub duration: TimeSpan,
+    /// How many times the measured time is run, one after the other on the same open databases.
+    #[serde(default = "once")]
+    pub repeat: u32,
     /// Cache shared by all databases; `None` leaves it to [`default_cache`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<ByteSize>,
@@ -82,6 +85,11 @@ pub struct Profile {
     /// Where results go; `None` lets the plan choose a name in the first directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
+}
+
+/// What results from before repetitions mean.
+fn once() -> u32 {
+    1
 }
 
 /// Shares of the four operations in percent; together 100.

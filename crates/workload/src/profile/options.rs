@@ -63,6 +63,9 @@ pub struct Options {
     /// Measured time, such as 60s or 2h [default: 60s]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub duration: Option<TimeSpan>,
+    /// Measure this many times in a row, and give the spread as 95 % confidence intervals [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub repeat: Option<u32>,
     /// Shares of insert/delete/replace/read in percent [default: 40/20/5/35]
     #[arg(long, value_name = "I/D/R/R", help_heading = "Load")]
     pub mix: Option<Mix>,
@@ -205,6 +208,7 @@ field_by_field!(Options {
     records,
     threads,
     duration,
+    repeat,
     mix,
     lazy_percent,
     batch_updates,

@@ -21,6 +21,7 @@ impl Options {
             growth_percent: self.growth_percent.unwrap_or(25),
             threads: self.threads.unwrap_or(4),
             duration,
+            repeat: self.repeat.unwrap_or(1),
             cache: self.cache,
             page_size: self.page_size,
             mix: self.mix.unwrap_or_default(),
@@ -140,6 +141,7 @@ impl Profile {
         if let Some(target) = self.target_iops {
             check(target.is_finite() && target > 0.0, format!("--target-iops {target} must be more than 0"));
         }
+        check((1..=1000).contains(&self.repeat), format!("--repeat {} must be from 1 to 1000", self.repeat));
         if let Some(rate) = self.rate {
             check((0.001..=1e8).contains(&rate), format!("--rate {rate} must be from 0.001 to 100000000"));
         }

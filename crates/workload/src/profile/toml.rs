@@ -145,6 +145,7 @@ impl Profile {
             },
             threads: Some(self.threads),
             duration: Some(self.duration),
+            repeat: Some(self.repeat),
             mix: Some(self.mix),
             lazy_percent: Some(self.lazy_percent),
             batch_updates: Some(self.batch_updates),
