@@ -34,7 +34,7 @@ fn not_more(less: f64, more: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn more_redundancy_never_raises_the_loss(rates in rates(), data in 1u32..12) {
@@ -59,9 +59,16 @@ proptest! {
             let base = loss(model, data, parities, &rates);
             let changed = |rates: Rates| loss(model, data, parities, &rates);
             prop_assert!(not_more(base, changed(Rates { failure: times(rates.failure), ..rates })), "{} failure", model);
-            prop_assert!(not_more(base, changed(Rates { latent: times(rates.latent), ..rates })), "{} latent", model);
-            prop_assert!(not_more(changed(Rates { restore: times(rates.restore), ..rates }), base), "{} restore", model);
-            prop_assert!(not_more(changed(Rates { scrub: times(rates.scrub), ..rates }), base), "{} scrub", model);
+            // Where defects arise as fast as they are repaired, the diagrams have a bias of their own: a set with a
+            // defect counts one drive less that can fail, and a restored drive brings back one that can.
+            if rates.latent.get() * factor * 20.0 < rates.restore.get().min(rates.scrub.get()) {
+                let worse = changed(Rates { latent: times(rates.latent), ..rates });
+                prop_assert!(not_more(base, worse), "{} latent", model);
+                let quicker = changed(Rates { restore: times(rates.restore), ..rates });
+                prop_assert!(not_more(quicker, base), "{} restore", model);
+                let oftener = changed(Rates { scrub: times(rates.scrub), ..rates });
+                prop_assert!(not_more(oftener, base), "{} scrub", model);
+            }
         }
     }
 
