@@ -72,6 +72,7 @@ pub fn create_if_new(instance: &Arc<Instance>, db: &Arc<Database>) -> Result<()>
                 IndexDefinition::new("ByNumber", &["Number"]),
             ],
             pages: 4,
+            ..TableDefinition::default()
         },
     )?;
     session.commit(CommitMode::Durable)?;

@@ -56,6 +56,7 @@ impl World {
                 IndexDefinition::new("ByAmount", &["Amount"]),
             ],
             pages: 4,
+            ..TableDefinition::default()
         };
         s.create_table(&db, &definition).unwrap();
         s.commit(CommitMode::Durable).unwrap();

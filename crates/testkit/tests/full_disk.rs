@@ -58,6 +58,7 @@ fn definition() -> TableDefinition {
         ],
         indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
         pages: 4,
+        ..TableDefinition::default()
     }
 }
 

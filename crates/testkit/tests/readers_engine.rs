@@ -143,6 +143,7 @@ fn create(instance: &Instance) -> Arc<Database> {
             IndexDefinition::new("ByShortAndDate", &["Short", "Received"]),
         ],
         pages: 8,
+        ..TableDefinition::default()
     };
     s.create_table(&db, &everything).unwrap();
     let plain = TableDefinition {
@@ -153,6 +154,7 @@ fn create(instance: &Instance) -> Arc<Database> {
         ],
         indexes: Vec::new(),
         pages: 3,
+        ..TableDefinition::default()
     };
     s.create_table(&db, &plain).unwrap();
     s.commit(CommitMode::Durable).unwrap();

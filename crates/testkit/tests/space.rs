@@ -44,6 +44,7 @@ fn cycles(size: PageSize, random: bool, long: bool) {
             IndexDefinition::new("ByGroup", &["Group"]),
         ],
         pages: 4,
+        ..TableDefinition::default()
     };
     s.create_table(&db, &definition).unwrap();
     s.commit(CommitMode::Durable).unwrap();

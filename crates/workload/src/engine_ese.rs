@@ -151,6 +151,7 @@ fn definition(number: u32) -> TableDefinition {
             IndexDefinition::new("ByThread", &["Thread"]),
         ],
         pages: 0,
+        ..TableDefinition::default()
     }
 }
 

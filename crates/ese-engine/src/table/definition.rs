@@ -18,6 +18,10 @@ pub struct TableDefinition {
     pub indexes: Vec<IndexDefinition>,
     /// Pages to reserve; at least 3.
     pub pages: u32,
+    /// Values of long columns up to this many bytes stay in the record if it has room; otherwise up to 1023.
+    /// ESE: `cbSeparateLV`.
+    #[doc(alias = "cbSeparateLV")]
+    pub separate_from: Option<u32>,
 }
 
 /// A column to create.
@@ -98,6 +102,7 @@ impl TableDefinition {
         check_name(&self.name, std::iter::empty())?;
         let mut schema = TableSchema::new(&self.name, TreeId(0), PageNumber::fixed(1));
         schema.initial_pages = self.pages.max(3);
+        schema.separate_from = self.separate_from;
         let mut next = [1, ColumnId::FIRST_VARIABLE.0, ColumnId::FIRST_TAGGED.0];
         for column in &self.columns {
             check_name(&column.name, schema.columns.iter().map(|other| &*other.name))?;

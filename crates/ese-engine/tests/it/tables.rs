@@ -99,6 +99,7 @@ fn definition() -> TableDefinition {
             IndexDefinition::new("ByCode", &["Code", "Id"]).unique(),
         ],
         pages: 8,
+        ..TableDefinition::default()
     }
 }
 
@@ -410,7 +411,13 @@ fn numbered_rows_and_auto_increment() {
         let number =
             ColumnDefinition::new("Number", ColumnType::LongLong).with_flags(ColumnFlags::AUTO_INCREMENT);
         let indexes = if indexed { vec![IndexDefinition::new("N", &["Number"])] } else { Vec::new() };
-        let wanted = TableDefinition { name: "Log".into(), columns: vec![name, number], indexes, pages: 3 };
+        let wanted = TableDefinition {
+            name: "Log".into(),
+            columns: vec![name, number],
+            indexes,
+            pages: 3,
+            ..TableDefinition::default()
+        };
         in_transaction(&mut s, |s| s.create_table(&world.db, &wanted).unwrap());
         let mut table = s.open_table(&world.db, "Log").unwrap();
         let (name, number) = (table.column("Name").unwrap(), table.column("Number").unwrap());

@@ -82,6 +82,7 @@ pub(super) fn definition(name: &str, auto: bool) -> TableDefinition {
             IndexDefinition::new("ByCode", &["Code"]).unique(),
         ],
         pages: 4,
+        ..TableDefinition::default()
     }
 }
 

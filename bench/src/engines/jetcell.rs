@@ -1,0 +1,171 @@
+//! Our engine: one table, key and value columns, torn pages repairable as with every peer that checks pages.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail, ensure};
+use ese_engine::btree::Seek;
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::database::Database;
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
+    TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
+use vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs, Vfs};
+
+use crate::store::{Key, Operation, Recovered, Session, Store, StoreOptions, Transfers};
+
+const PAGE_SIZE: u32 = 32 << 10;
+/// Bytes by which the file grows.
+const EXTENSION: u32 = 8 << 20;
+/// Bytes of a log file.
+const LOG_FILE: u32 = 16 << 20;
+const TABLE: &str = "Records";
+
+pub struct Jetcell {
+    files: Arc<CountedVfs>,
+    cache: Arc<Cache>,
+    instance: Arc<Instance>,
+    database: Arc<Database>,
+}
+
+impl Jetcell {
+    pub fn open(options: &StoreOptions) -> Result<Jetcell> {
+        let files = Arc::new(CountedVfs::new(Arc::new(RealVfs::new(RealOptions::default())?)));
+        let page_size = PageSize::new(PAGE_SIZE).ok_or_else(|| anyhow!("page size"))?;
+        let cache = Cache::new(CacheOptions::new(options.cache as usize, page_size, files.clock()));
+        cache.start_threads()?;
+        let instance = Instance::open(InstanceOptions {
+            log_file_size: LOG_FILE,
+            circular: true,
+            checkpoint_depth: options.checkpoint_depth,
+            ..InstanceOptions::new(files.clone(), options.directory.clone(), cache.clone())
+        })?;
+        let path = options.directory.join("records.edb");
+        let extension_pages = EXTENSION / PAGE_SIZE;
+        let database = if path.exists() {
+            instance.attach(&path, extension_pages)?
+        } else {
+            let create = CreateOptions { initial_pages: extension_pages, extension_pages };
+            let database = instance.create_database(&path, &create)?;
+            let mut session = instance.session();
+            session.begin()?;
+            session.create_table(&database, &definition())?;
+            session.commit(CommitMode::Durable)?;
+            database
+        };
+        Ok(Jetcell { files, cache, instance, database })
+    }
+}
+
+fn definition() -> TableDefinition {
+    TableDefinition {
+        name: TABLE.to_string(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::LongLong).with_flags(ColumnFlags::NOT_NULL),
+            ColumnDefinition::new("Value", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        separate_from: Some(2048),
+        ..TableDefinition::default()
+    }
+}
+
+impl Store for Jetcell {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let mut session = self.instance.session();
+        let table = session.open_table(&self.database, TABLE)?;
+        let column = |name| table.column(name).ok_or_else(|| anyhow!("no column {name}"));
+        Ok(Box::new(JetcellSession { id: column("Id")?, value: column("Value")?, session, table }))
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        let snapshot = self.files.snapshot();
+        let total = |reasons: &[IoReason], operation| {
+            let count = snapshot.total(reasons, operation);
+            (count.operations, count.bytes)
+        };
+        let (reads, read_bytes) = total(&[IoReason::DatabaseRead, IoReason::Preread], IoOperation::Read);
+        let (writes, write_bytes) =
+            total(&[IoReason::CheckpointWrite, IoReason::EvictionWrite], IoOperation::Write);
+        let (log_writes, log_bytes) = total(&[IoReason::LogWrite], IoOperation::Write);
+        Some(Transfers { reads, read_bytes, writes, write_bytes, log_writes, log_bytes })
+    }
+
+    fn recovered(&self) -> Recovered {
+        Recovered { records: Some(self.instance.recovery().records) }
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.instance.flush()?;
+        self.cache.flush_file(self.database.file_id)?;
+        self.instance.checkpoint()?;
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let closed = self.instance.shutdown();
+        self.cache.shutdown();
+        Ok(closed?)
+    }
+}
+
+struct JetcellSession {
+    session: ese_engine::Session,
+    table: Table,
+    id: ColumnId,
+    value: ColumnId,
+}
+
+/// The column compares as a signed number.
+fn id_of(key: &Key) -> Value {
+    Value::LongLong((u64::from_be_bytes(*key) ^ 1 << 63) as i64)
+}
+
+impl JetcellSession {
+    fn seek(&mut self, key: &Key) -> Result<bool> {
+        Ok(self.table.seek(&mut self.session, &[id_of(key)], Seek::Equal)?)
+    }
+
+    fn run(&mut self, operation: &Operation) -> Result<()> {
+        if let Operation::Insert(key, value) = operation {
+            let row = [(self.id, id_of(key)), (self.value, Value::Binary(value.clone()))];
+            return Ok(self.table.insert(&mut self.session, &row)?);
+        }
+        ensure!(self.seek(operation.key())?, "record {:02x?} is not there", operation.key());
+        match operation {
+            Operation::Delete(_) => self.table.delete(&mut self.session)?,
+            Operation::Replace(_, value) => {
+                let row = [(self.value, Value::Binary(value.clone()))];
+                self.table.replace(&mut self.session, &row)?;
+            }
+            Operation::Insert(..) | Operation::Read(_) => {
+                self.table.get(&mut self.session, self.value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Session for JetcellSession {
+    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+        self.session.begin()?;
+        for operation in operations {
+            self.run(operation)?;
+        }
+        self.session.commit(if durable { CommitMode::Durable } else { CommitMode::Lazy })?;
+        Ok(())
+    }
+
+    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+        if !self.seek(key)? {
+            return Ok(false);
+        }
+        match self.table.get(&mut self.session, self.value)? {
+            Value::Binary(bytes) => *value = bytes,
+            other => bail!("a value is {other:?}"),
+        }
+        Ok(true)
+    }
+}

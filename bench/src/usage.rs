@@ -1,0 +1,131 @@
+//! What the process, the machine and the disk did, from the kernel's counters.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// Counters at one moment.
+pub struct Usage {
+    at: Instant,
+    own: f64,
+    machine: f64,
+    written: u64,
+    disk: Option<[u64; 5]>,
+}
+
+/// What happened between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// Length of the time.
+    pub seconds: f64,
+    /// CPU seconds of this process and of children that have ended.
+    pub cpu_seconds: f64,
+    /// Cores that everybody else kept busy.
+    pub other_cores: f64,
+    /// Bytes that this process caused to be written to storage.
+    pub written: u64,
+    /// The disk's counters, whoever caused them; absent if the directory is on no block device.
+    pub disk: Option<Disk>,
+}
+
+/// Counters of a block device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Flushes completed.
+    pub flushes: u64,
+}
+
+impl Usage {
+    /// The counters now; `directory` tells which disk.
+    pub fn now(directory: &Path) -> Result<Usage> {
+        Ok(Usage {
+            at: Instant::now(),
+            own: cpu_seconds(),
+            machine: machine_seconds()?,
+            written: written()?,
+            disk: disk(directory),
+        })
+    }
+
+    /// What happened since.
+    pub fn until_now(&self, directory: &Path) -> Result<Used> {
+        let now = Usage::now(directory)?;
+        let seconds = (now.at - self.at).as_secs_f64();
+        let cpu_seconds = now.own - self.own;
+        let disk = self.disk.zip(now.disk).map(|(old, new)| {
+            let [reads, read_bytes, writes, write_bytes, flushes] =
+                std::array::from_fn(|at| new[at].saturating_sub(old[at]));
+            Disk { reads, read_bytes, writes, write_bytes, flushes }
+        });
+        Ok(Used {
+            seconds,
+            cpu_seconds,
+            other_cores: (now.machine - self.machine - cpu_seconds) / seconds,
+            written: now.written.saturating_sub(self.written),
+            disk,
+        })
+    }
+}
+
+/// User and system time of this process and of its children that were waited for.
+fn cpu_seconds() -> f64 {
+    let of = |who| {
+        // SAFETY: all zeros is a valid `rusage`, and the kernel fills exactly one.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(who, &mut usage);
+            usage
+        };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    };
+    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+}
+
+/// Busy time of all processors: user, nice, system, interrupts.
+fn machine_seconds() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let line = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|at| ticks.get(*at)).sum();
+    Ok(busy as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Bytes this process has caused to be written, less those that were truncated before they were.
+fn written() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/io").context("/proc/self/io")?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    Ok(field("write_bytes:").saturating_sub(field("cancelled_write_bytes:")))
+}
+
+/// Reads, bytes read, writes, bytes written and flushes of the disk under a directory.
+fn disk(directory: &Path) -> Option<[u64; 5]> {
+    let device = fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+    let fields: Vec<u64> = stat.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let field = |at: usize| fields.get(at).copied().unwrap_or(0);
+    Some([field(0), field(2) * 512, field(4), field(6) * 512, field(15)])
+}
+
+/// Most memory this process has used, in bytes.
+pub fn peak_memory() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}

@@ -1,0 +1,277 @@
+//! The records and the mix: which keys are there, what is done next, and with which bytes.
+//!
+//! A record is named by an id; its key is splitmix64 of it, big endian, so that ids in sequence are keys at random.
+//! Every session owns the ids that it drew or was dealt, so sessions never wait for each other's records.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::store::{Key, Operation};
+
+/// Shortest value.
+const SHORTEST: u64 = 200;
+/// Lengths from the shortest to the longest, 1848.
+const LENGTHS: u64 = 1649;
+/// Mean bytes of a record: key and value.
+pub const MEAN_RECORD: u64 = 8 + SHORTEST + LENGTHS / 2;
+/// Percent of operations: inserts, then deletes, then replaces; the rest reads.
+const INSERTS: u64 = 40;
+const DELETES: u64 = 20;
+const REPLACES: u64 = 5;
+
+/// A fast generator with 64 bits of state; its bytes do not compress.
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// Streams of different seeds are unrelated.
+    pub fn new(seed: u64) -> Random {
+        Random(mix(seed ^ 0x6A09_E667_F3BC_C909))
+    }
+
+    /// The next word.
+    pub fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix_state(self.0)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.word()) * u128::from(limit)) >> 64) as u64
+    }
+}
+
+/// splitmix64 of a number, a bijection.
+pub fn mix(number: u64) -> u64 {
+    mix_state(number.wrapping_add(0x9E37_79B9_7F4A_7C15))
+}
+
+fn mix_state(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Key of an id.
+pub fn key_of(id: u32) -> Key {
+    mix(u64::from(id)).to_be_bytes()
+}
+
+/// A record that is there: its id and the length of its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Live {
+    id: u32,
+    len: u16,
+}
+
+impl Live {
+    /// Its key.
+    pub fn key(self) -> Key {
+        key_of(self.id)
+    }
+
+    /// Bytes of key and value.
+    pub fn bytes(self) -> u64 {
+        size_of::<Key>() as u64 + u64::from(self.len)
+    }
+
+    /// Whether this is a value that was written for it.
+    pub fn is_value(self, value: &[u8]) -> bool {
+        value.len() == usize::from(self.len) && value.starts_with(&self.id.to_le_bytes())
+    }
+}
+
+/// A value of a random length for an id: the id, then bytes that do not compress.
+pub fn value(random: &mut Random, id: u32) -> (Live, Vec<u8>) {
+    let len = (SHORTEST + random.below(LENGTHS)) as usize;
+    let mut value = Vec::with_capacity(len + 8);
+    while value.len() < len {
+        value.extend_from_slice(&random.word().to_le_bytes());
+    }
+    value.truncate(len);
+    value[..4].copy_from_slice(&id.to_le_bytes());
+    (Live { id, len: len as u16 }, value)
+}
+
+/// All records of a store that is not being used.
+#[derive(Default, Debug, PartialEq)]
+pub struct Records {
+    /// Those that are there.
+    pub live: Vec<Live>,
+    /// Ids from this one on were never used.
+    pub next: u32,
+}
+
+impl Records {
+    /// Bytes of all keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.live.iter().map(|one| one.bytes()).sum()
+    }
+
+    /// Deals them to sessions.
+    pub fn deal(self, sessions: u32, seed: u64) -> Vec<Share> {
+        let new = |number| Share {
+            live: Vec::with_capacity(self.live.len() / sessions as usize * 2),
+            next: self.next + number,
+            step: sessions,
+            random: Random::new(seed ^ mix(u64::from(number))),
+        };
+        let mut shares: Vec<Share> = (0..sessions).map(new).collect();
+        for (at, one) in self.live.into_iter().enumerate() {
+            shares[at % sessions as usize].live.push(one);
+        }
+        shares
+    }
+
+    /// Takes back what was dealt.
+    pub fn gather(shares: Vec<Share>) -> Records {
+        let next = shares.iter().map(|share| share.next).max().unwrap_or(0);
+        Records { live: shares.into_iter().flat_map(|share| share.live).collect(), next }
+    }
+
+    /// Writes them beside the store.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let mut bytes = self.next.to_le_bytes().to_vec();
+        bytes.reserve(self.live.len() * 6);
+        for one in &self.live {
+            bytes.extend_from_slice(&one.id.to_le_bytes());
+            bytes.extend_from_slice(&one.len.to_le_bytes());
+        }
+        fs::write(path, bytes).with_context(|| path.display().to_string())
+    }
+
+    /// Reads what [`Records::save`] wrote.
+    pub fn read(path: &Path) -> Result<Records> {
+        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        let Some((next, rest)) = bytes.split_first_chunk::<4>() else { bail!("{} is empty", path.display()) };
+        let (entries, []) = rest.as_chunks::<6>() else { bail!("{} is cut off", path.display()) };
+        let live = entries.iter().map(|[a, b, c, d, e, f]| Live {
+            id: u32::from_le_bytes([*a, *b, *c, *d]),
+            len: u16::from_le_bytes([*e, *f]),
+        });
+        Ok(Records { live: live.collect(), next: u32::from_le_bytes(*next) })
+    }
+}
+
+/// What one session owns, and its stream of operations.
+pub struct Share {
+    live: Vec<Live>,
+    next: u32,
+    step: u32,
+    random: Random,
+}
+
+/// What a drawn operation is.
+pub enum Drawn {
+    /// Part of a transaction.
+    Update(Operation),
+    /// A read of this record.
+    Read(Live),
+}
+
+impl Share {
+    /// The next operation of the mail mix; what is there changes as if it had been done.
+    pub fn draw(&mut self) -> Drawn {
+        let dice = self.random.below(100);
+        if dice < INSERTS || self.live.is_empty() {
+            return Drawn::Update(self.insert());
+        }
+        let at = self.random.below(self.live.len() as u64) as usize;
+        let one = self.live[at];
+        if dice < INSERTS + DELETES {
+            self.live.swap_remove(at);
+            return Drawn::Update(Operation::Delete(one.key()));
+        }
+        if dice < INSERTS + DELETES + REPLACES {
+            let (new, value) = value(&mut self.random, one.id);
+            self.live[at] = new;
+            return Drawn::Update(Operation::Replace(one.key(), value));
+        }
+        Drawn::Read(one)
+    }
+
+    /// A new value of a record among the first `count`, over and over the same few.
+    pub fn replace_near(&mut self, count: usize) -> Operation {
+        let at = self.random.below(self.live.len().min(count) as u64) as usize;
+        let (new, value) = value(&mut self.random, self.live[at].id);
+        self.live[at] = new;
+        Operation::Replace(new.key(), value)
+    }
+
+    fn insert(&mut self) -> Operation {
+        let (new, value) = value(&mut self.random, self.next);
+        self.next += self.step;
+        self.live.push(new);
+        Operation::Insert(new.key(), value)
+    }
+
+    /// True in `percent` of all calls.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.random.below(100) < percent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_splitmix64() {
+        // The first outputs of the published generator for seed 0.
+        assert_eq!(key_of(0), 0xE220_A839_7B1D_CDAFu64.to_be_bytes());
+        assert_eq!(Random(0).word(), 0xE220_A839_7B1D_CDAF);
+    }
+
+    #[test]
+    fn values_are_told_apart_and_have_the_lengths_asked_for() {
+        let mut random = Random::new(7);
+        let lens: Vec<usize> = (0..20_000).map(|id| value(&mut random, id).1.len()).collect();
+        assert_eq!((lens.iter().min(), lens.iter().max()), (Some(&200), Some(&1848)));
+        let mean = lens.iter().sum::<usize>() / lens.len();
+        assert!((1014..1034).contains(&mean), "{mean}");
+        let (live, value) = value(&mut random, 9);
+        assert!(live.is_value(&value) && !Live { id: 8, ..live }.is_value(&value));
+    }
+
+    #[test]
+    fn shares_own_different_ids_and_come_back_whole() {
+        let mut random = Random::new(1);
+        let live = (0..1000).map(|id| value(&mut random, id).0).collect();
+        let mut shares = Records { live, next: 1000 }.deal(3, 5);
+        for share in &mut shares {
+            (0..1000).for_each(|_| drop(share.draw()));
+        }
+        let records = Records::gather(shares);
+        let mut ids: Vec<u32> = records.live.iter().map(|one| one.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), records.live.len(), "no id twice");
+        assert!(ids.iter().all(|id| *id < records.next));
+        let path = std::env::temp_dir().join(format!("jetcell-bench-{}", std::process::id()));
+        records.save(&path).unwrap();
+        assert_eq!(Records::read(&path).unwrap(), records);
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn the_mix_is_the_mail_mix() {
+        let mut random = Random::new(1);
+        let live = (0..50_000).map(|id| value(&mut random, id).0).collect();
+        let share = &mut Records { live, next: 50_000 }.deal(1, 5)[0];
+        let mut counts = [0; 4];
+        for _ in 0..100_000 {
+            let kind = match share.draw() {
+                Drawn::Update(Operation::Insert(..)) => 0,
+                Drawn::Update(Operation::Delete(_)) => 1,
+                Drawn::Update(_) => 2,
+                Drawn::Read(_) => 3,
+            };
+            counts[kind] += 1;
+        }
+        for (count, percent) in counts.iter().zip([40, 20, 5, 35]) {
+            assert!((count / 100 - percent * 10i32).abs() < 10, "{counts:?}");
+        }
+    }
+}
