@@ -9,6 +9,7 @@ use workload::result::{InstanceRow, RunResult, Verdict};
 use workload::{Profile, Sample};
 
 use crate::number::{bytes, latency, plain, span, three};
+use crate::series;
 use crate::text::{limit, verdict_word};
 
 const STYLE: &str = include_str!("report.css");
@@ -30,6 +31,7 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
             body {
                 (heading(result))
                 (rules(result))
+                (charts(result, samples))
                 (summary(result))
                 (sizing(result))
                 (parameters(result))
@@ -53,6 +55,13 @@ fn heading(result: &RunResult) -> Markup {
     html! {
         h1 { "Jetcell performance test: " span class=(class_of(result.verdict == Verdict::Pass)) { (verdict_word(result.verdict)) } }
         p class="reason" { (result.reason) }
+    }
+}
+
+fn charts(result: &RunResult, samples: &[Sample]) -> Markup {
+    html! {
+        h2 { "Over time" }
+        div class="charts" { @for chart in series::charts(result, samples) { (chart.figure()) } }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Renders results: one result in, text out. Nothing is measured or decided here.
 
+pub mod chart;
 #[cfg(test)]
 mod example;
 mod html;
 mod number;
 #[cfg(test)]
 mod published;
+mod series;
 mod stored;
 mod text;
 

@@ -1,0 +1,347 @@
+//! Line charts for the page: a caption, a legend as text that wraps, and a drawing that scales with the page.
+//!
+//! The drawing holds no colours of its own but the custom properties of `report.css`, so that it follows the scheme
+//! of the page, and no text from outside. Values that are no numbers leave a gap. Long series are thinned out to the
+//! lowest and the highest of each stretch, so that peaks stay.
+
+use std::ops::Range;
+
+use maud::{Markup, PreEscaped, html};
+use plotters::prelude::*;
+
+/// Colours that `report.css` defines as `--series-0` and on; further series repeat them dashed.
+const COLOURS: usize = 8;
+/// More lines than these cannot be told apart.
+const MOST_SERIES: usize = 3 * COLOURS;
+/// Stretches that a series is thinned out to, about one per unit of width.
+const STRETCHES: usize = 400;
+/// Larger values are drawn at the edge; they keep the arithmetic of the axes finite.
+const LARGEST: f64 = 1e15;
+/// Smaller spans of an axis are widened to 1.
+const SMALLEST_SPAN: f64 = 1e-6;
+
+const SIZE: (u32, u32) = (480, 220);
+const FONT: (&str, u32) = ("sans-serif", 15);
+
+/// Colours that stand for a custom property until the drawing is text.
+const INK: RGBColor = RGBColor(0xC1, 0x5E, 0xFE);
+const GRID: RGBColor = RGBColor(0xC1, 0x5E, 0xFF);
+
+const fn stand_in(series: usize) -> RGBColor {
+    RGBColor(0xC1, 0x5E, series as u8)
+}
+
+/// What runs along the bottom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// Seconds, shown as seconds, minutes or hours.
+    Time,
+    /// Something else, with its unit.
+    Quantity(String),
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// For the legend.
+    pub name: String,
+    /// From left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A line through `points`.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+        Series { name: name.into(), points: points.into_iter().collect() }
+    }
+}
+
+/// A line chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Caption.
+    pub title: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// What runs along the bottom.
+    pub along: Along,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+impl Chart {
+    /// The chart with caption and legend.
+    pub fn figure(&self) -> Markup {
+        let left_out = self.series.len().saturating_sub(MOST_SERIES);
+        html! {
+            figure {
+                figcaption { strong { (self.title) } " " span class="note" { (self.unit) } }
+                @if self.series.iter().all(|series| series.points.is_empty()) {
+                    p class="note" { "Nothing was recorded." }
+                } @else {
+                    (PreEscaped(self.svg()))
+                    ul class="legend" {
+                        @for (number, series) in self.series.iter().take(MOST_SERIES).enumerate() {
+                            li { span class="swatch" style=(swatch(number)) {} (series.name) }
+                        }
+                        @if left_out > 0 { li { "and " (left_out) " more that are not drawn" } }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The drawing.
+    pub fn svg(&self) -> String {
+        let lines: Vec<Line> =
+            self.series.iter().take(MOST_SERIES).map(|series| thinned(&series.points)).collect();
+        let mut svg = String::new();
+        // Drawing to a string fails only if a caller's formatter does, and none can.
+        let _ = self.draw(&lines, &mut svg);
+        coloured(svg, &self.title)
+    }
+
+    fn draw(&self, lines: &[Line], svg: &mut String) -> Result<(), DrawingAreaErrorKind<std::fmt::Error>> {
+        let finite = || lines.iter().flatten().flatten();
+        let across = span(finite().map(|point| point.0));
+        let up = span(finite().map(|point| point.1).chain([0.0]));
+        let up = up.start..up.end + (up.end - up.start) * 0.04;
+        let (divisor, label) = self.along.scale(&across);
+        let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(4)
+            .margin_right(14)
+            .x_label_area_size(36)
+            .y_label_area_size(46)
+            .build_cartesian_2d(across.start / divisor..across.end / divisor, up)
+            .map_err(|_| DrawingAreaErrorKind::LayoutError)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(8)
+            .y_labels(6)
+            .x_desc(label)
+            .x_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| short(*value))
+            .label_style(FONT.into_font().color(&INK))
+            .axis_style(INK)
+            .bold_line_style(GRID)
+            .light_line_style(TRANSPARENT)
+            .draw()
+            .map_err(|_| DrawingAreaErrorKind::LayoutError)?;
+        let mut add = |line: &[(f64, f64)], colour: RGBColor| {
+            let points = line.iter().map(|(x, y)| (x / divisor, *y));
+            match line {
+                [_] => {
+                    chart.draw_series(points.map(|point| Circle::new(point, 2, colour.filled()))).map(drop)
+                }
+                _ => chart.draw_series(LineSeries::new(points, colour.stroke_width(2))).map(drop),
+            }
+            .map_err(|_| DrawingAreaErrorKind::LayoutError)
+        };
+        for (number, line) in lines.iter().enumerate() {
+            for part in line {
+                add(part, stand_in(number))?;
+            }
+        }
+        area.present().map_err(|_| DrawingAreaErrorKind::LayoutError)
+    }
+}
+
+impl Along {
+    /// What values are divided by, and the name of what comes out.
+    fn scale(&self, range: &Range<f64>) -> (f64, String) {
+        match self {
+            Along::Time if range.end < 300.0 => (1.0, "seconds".into()),
+            Along::Time if range.end < 4.0 * 3600.0 => (60.0, "minutes".into()),
+            Along::Time => (3600.0, "hours".into()),
+            Along::Quantity(name) => (1.0, name.clone()),
+        }
+    }
+}
+
+/// Parts of a line between its gaps.
+type Line = Vec<Vec<(f64, f64)>>;
+
+/// At most two points for each of [`STRETCHES`]; a stretch without numbers is a gap.
+fn thinned(points: &[(f64, f64)]) -> Line {
+    let mut parts: Line = vec![Vec::new()];
+    for stretch in points.chunks(points.len().div_ceil(STRETCHES).max(1)) {
+        let numbers = || {
+            let finite = stretch.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+            finite.map(|(x, y)| (x.clamp(-LARGEST, LARGEST), y.clamp(-LARGEST, LARGEST))).enumerate()
+        };
+        let by_value = |a: &(usize, (f64, f64)), b: &(usize, (f64, f64))| a.1.1.total_cmp(&b.1.1);
+        let (Some(lowest), Some(highest)) = (numbers().min_by(by_value), numbers().max_by(by_value)) else {
+            parts.push(Vec::new());
+            continue;
+        };
+        let mut kept = [lowest, highest];
+        kept.sort_by_key(|(at, _)| *at);
+        let last = parts.last_mut();
+        last.into_iter().for_each(|part| {
+            part.extend(kept.iter().map(|(_, point)| *point));
+            part.dedup();
+        });
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// The range of the values, never empty.
+fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (low, high) =
+        values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    match high - low {
+        _ if low > high => 0.0..1.0,
+        width if width < SMALLEST_SPAN => low..low + 1.0,
+        _ => low..high,
+    }
+}
+
+/// A label of an axis: `1.5`, `20`, `12k`.
+fn short(value: f64) -> String {
+    let (divisor, suffix) = match value.abs() {
+        size if size >= 1e12 => (1e12, "T"),
+        size if size >= 1e9 => (1e9, "G"),
+        size if size >= 1e6 => (1e6, "M"),
+        size if size >= 1e4 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    crate::number::plain(value / divisor) + suffix
+}
+
+fn property(series: usize) -> String {
+    format!("var(--series-{})", series % COLOURS)
+}
+
+const fn dashes(series: usize) -> &'static str {
+    match series / COLOURS {
+        0 => "",
+        1 => ";stroke-dasharray:6 3",
+        _ => ";stroke-dasharray:2 3",
+    }
+}
+
+fn swatch(series: usize) -> String {
+    let kind = ["solid", "dashed", "dotted"][(series / COLOURS).min(2)];
+    format!("border-top:3px {kind} {}", property(series))
+}
+
+/// Puts custom properties where the stand-ins are, and a size that follows the page.
+fn coloured(svg: String, title: &str) -> String {
+    let mut svg = svg;
+    let mut replace = |RGBColor(r, g, b): RGBColor, property: &str, more: &str| {
+        for attribute in ["fill", "stroke"] {
+            let from = format!("{attribute}=\"#{r:02X}{g:02X}{b:02X}\"");
+            if svg.contains(&from) {
+                svg = svg.replace(&from, &format!("style=\"{attribute}:{property}{more}\""));
+            }
+        }
+    };
+    replace(INK, "currentColor", "");
+    replace(GRID, "var(--line)", "");
+    for series in 0..MOST_SERIES {
+        replace(stand_in(series), &property(series), dashes(series));
+    }
+    let (width, height) = SIZE;
+    let body = svg.split_once('>').map_or("", |(_, body)| body);
+    let label = html! { (title) }.into_string();
+    format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(series: Vec<Series>) -> Chart {
+        Chart { title: "IOPS".into(), unit: "transfers per second".into(), along: Along::Time, series }
+    }
+
+    fn line(name: &str, points: &[(f64, f64)]) -> Series {
+        Series::new(name, points.iter().copied())
+    }
+
+    #[test]
+    fn a_chart_follows_the_page() {
+        let page = chart(vec![line("a", &[(0.0, 1.0), (1.0, 3.0)]), line("b", &[(0.0, 2.0), (1.0, 2.5)])]);
+        let page = page.figure().into_string();
+        assert!(page.contains("viewBox=\"0 0 480 220\"") && !page.contains("width=\"480\""), "{page}");
+        for property in
+            ["stroke:var(--series-0)", "stroke:var(--series-1)", "fill:currentColor", "stroke:var(--line)"]
+        {
+            assert!(page.contains(property), "{property}: {page}");
+        }
+        assert!(!page.contains("#C15E") && !page.contains("http:"), "{page}");
+        assert!(page.contains(">\nseconds\n<") && page.contains("</span>a</li>"), "{page}");
+    }
+
+    #[test]
+    fn nothing_is_too_odd_to_draw() {
+        let odd = [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::MAX,
+            f64::MIN,
+            f64::MIN_POSITIVE,
+            0.0,
+            -0.0,
+            -1.0,
+        ];
+        for a in odd {
+            for b in odd {
+                let svg = chart(vec![line("a", &[(a, b)]), line("b", &[(b, a), (a, a), (b, b)])]).svg();
+                assert!(
+                    svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"),
+                    "{a} {b}: {svg}"
+                );
+            }
+        }
+        assert!(chart(vec![]).figure().into_string().contains("Nothing was recorded"));
+        assert!(chart(vec![line("a", &[(5.0, 5.0)])]).svg().contains("<circle"));
+        let many = vec![line("a", &[(0.0, 1.0), (1.0, 2.0)]); 1000];
+        assert!(chart(many).figure().into_string().contains("and 976 more"));
+    }
+
+    #[test]
+    fn a_gap_stays_a_gap() {
+        let nan = f64::NAN;
+        let points = [(0.0, 1.0), (1.0, 1.0), (2.0, nan), (3.0, 1.0), (4.0, 2.0), (nan, 1.0), (6.0, 1.0)];
+        assert_eq!(thinned(&points).iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+    }
+
+    #[test]
+    fn peaks_survive_and_size_does_not_grow() {
+        let mut points: Vec<(f64, f64)> = (0..200_000).map(|n| (f64::from(n), 1.0)).collect();
+        points[77_777].1 = 500.0;
+        points[123_456].1 = -3.0;
+        let parts = thinned(&points);
+        assert_eq!(parts.len(), 1);
+        assert!(parts[0].len() <= 2 * STRETCHES && parts[0].is_sorted_by(|a, b| a.0 < b.0));
+        assert!(parts[0].contains(&(77_777.0, 500.0)) && parts[0].contains(&(123_456.0, -3.0)));
+        assert!(chart(vec![Series::new("a", points)]).svg().len() < 40_000);
+    }
+
+    #[test]
+    fn names_from_outside_stay_text() {
+        let hostile = "</svg><script>alert(1)</script>\"&";
+        let mut bad = chart(vec![line(hostile, &[(0.0, 1.0), (1.0, 2.0)])]);
+        bad.title = hostile.into();
+        bad.unit = hostile.into();
+        bad.along = Along::Quantity(hostile.into());
+        let page = bad.figure().into_string();
+        assert!(!page.contains("<script") && !page.contains("\"&\""), "{page}");
+        assert_eq!(page.matches("</svg>").count(), 1);
+    }
+
+    #[test]
+    fn time_has_the_unit_that_reads_best() {
+        let unit = |end: f64| Along::Time.scale(&(0.0..end)).1;
+        assert_eq!(
+            (unit(60.0), unit(7200.0), unit(86_400.0)),
+            ("seconds".into(), "minutes".into(), "hours".into())
+        );
+        assert_eq!([1.5, 2000.0, 12_000.0, 3e6].map(short), ["1.5", "2000", "12k", "3M"]);
+    }
+}
