@@ -22,6 +22,7 @@ use crate::cache::{FileId, PageKey, PinnedPage, WriteAhead};
 use crate::catalog::Catalog;
 use crate::core::Core;
 use crate::double_write::{self, DoubleWrite};
+use crate::scan::DatabaseScan;
 use crate::{Error, Result};
 
 /// Page flags that all pages of a tree share.
@@ -52,6 +53,7 @@ pub struct Database {
     db_time: AtomicU64,
     last_tree: AtomicU32,
     trees: Mutex<HashMap<PageNumber, Arc<Tree>>>,
+    pub(crate) scan: DatabaseScan,
     side: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
 }
@@ -117,6 +119,7 @@ impl Database {
             space: Mutex::new(()),
             catalog: Catalog::default(),
             trees: Mutex::default(),
+            scan: DatabaseScan::default(),
             side,
             _lock: lock,
         });
@@ -263,6 +266,7 @@ impl Database {
 
     /// Flushes the database and leaves it clean. ESE: detach.
     pub(crate) fn detach(&self, now: LogTime) -> Result<()> {
+        self.stop_scan();
         let core = &self.core;
         let _steady = core.checkpoint.lock();
         core.log().flush(core.log().tip())?;

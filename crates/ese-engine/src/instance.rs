@@ -53,6 +53,9 @@ struct Background {
     wake: Condvar,
 }
 
+/// Least pause after a step of a scan that failed.
+const SCAN_RETRY: Duration = Duration::from_millis(100);
+
 /// Name of the lock file in the log directory.
 fn lock_path(options: &InstanceOptions) -> PathBuf {
     options.log_directory.join(format!("{}.lock", options.base_name))
@@ -292,7 +295,29 @@ impl Instance {
         self.core.cleanup.step(&self.core, 256)?;
         self.core.cache.clean_step()?;
         self.checkpointer.step(&self.core, 256)?;
-        Ok(())
+        self.core.databases().iter().try_for_each(|database| database.scan_step().map(|_| ()))
+    }
+
+    /// Starts a checksum scan of a database that goes on, pass after pass, with `pause` after each read, until it is
+    /// stopped or the database detached; see [`crate::scan`]. Does nothing while one goes on.
+    #[doc(alias = "JetDatabaseScan")]
+    pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
+        if !database.begin_scan(pause) || !self.options.threads {
+            return;
+        }
+        let database = Arc::downgrade(database);
+        let step = move || {
+            let database = database.upgrade()?;
+            // What a failed step means for the database, its sessions learn from their own reads and writes.
+            database.scan_step().unwrap_or(Some(pause.max(SCAN_RETRY)))
+        };
+        self.threads.lock().push(self.repeat_after("scan", step));
+    }
+
+    /// Ends the scan of a database; within milliseconds, unless the device is slow to answer the last read.
+    pub fn stop_scan(&self, database: &Database) {
+        database.stop_scan();
+        self.background.wake.notify_all();
     }
 
     /// Moves the checkpoint as far as possible now.
@@ -372,13 +397,22 @@ impl Instance {
         pause: Duration,
         mut step: impl FnMut() -> Result<bool> + Send + 'static,
     ) -> JoinHandle<()> {
+        // Errors are sticky in log and cache; whoever needs them next gets them.
+        let step = move || Some(if step().unwrap_or(false) { Duration::ZERO } else { pause });
+        self.repeat_after(name, step)
+    }
+
+    /// A thread that repeats `step`, each time after the pause that it asks for, until it returns `None`.
+    fn repeat_after(
+        &self,
+        name: &str,
+        mut step: impl FnMut() -> Option<Duration> + Send + 'static,
+    ) -> JoinHandle<()> {
         let background = self.background.clone();
         let body = move || {
-            loop {
-                // Errors are sticky in log and cache; whoever needs them next gets them.
-                let more = step().unwrap_or(false);
+            while let Some(pause) = step() {
                 let mut stop = background.stop.lock();
-                if !*stop && !more {
+                if !*stop && !pause.is_zero() {
                     background.wake.wait_for(&mut stop, pause);
                 }
                 if *stop {

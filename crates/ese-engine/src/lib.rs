@@ -18,6 +18,7 @@ mod instance;
 pub mod log;
 mod options;
 pub mod recovery;
+pub mod scan;
 pub mod session;
 mod space;
 pub mod table;

@@ -60,10 +60,15 @@ impl World {
         };
         s.create_table(&db, &definition).unwrap();
         s.commit(CommitMode::Durable).unwrap();
+        // All the time, as fast as it can: whatever it finds is a false finding.
+        instance.start_scan(&db, Duration::ZERO);
         World { vfs, path, instance, db, _directory: directory }
     }
 
     fn end(self) {
+        let scan = self.db.scan_progress();
+        println!("{} passes, {} pages of {} examined again", scan.passes, scan.examined_again, scan.pages);
+        assert!(scan.passes > 10 && scan.bad == 0, "{scan:?}");
         drop(self.db);
         self.instance.shutdown().unwrap();
         let report = check_database(&*self.vfs, Path::new(&self.path), &CheckOptions::default()).unwrap();

@@ -192,6 +192,11 @@ impl Cache {
         self.enter(page, Want::Use)
     }
 
+    /// Same, for a page of which only the frame is needed.
+    pub(super) fn enter_once(&self, page: &PinnedPage) -> bool {
+        self.enter(page, Want::Once)
+    }
+
     /// Reads the page of a frame that the caller has set to `Loading`.
     fn load(&self, page: PinnedPage, want: Want) -> Result<PinnedPage> {
         let frame = page.frame();

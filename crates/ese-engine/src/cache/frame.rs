@@ -51,6 +51,17 @@ impl State {
     }
 }
 
+/// Outcome of [`Frame::hold`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hold {
+    /// A writer has the page.
+    Busy,
+    /// The page has changes that the disk has not.
+    Dirty,
+    /// The caller keeps writers away until it calls [`Frame::unclaim`].
+    Held,
+}
+
 /// Mark in the count of pins.
 const RETIRED: u32 = 1 << 31;
 
@@ -252,6 +263,19 @@ impl Frame {
         let free = change.dirty && !change.claimed;
         change.claimed |= free;
         free
+    }
+
+    /// Claims a clean page to keep writers away. The page may be changed meanwhile. The caller holds a pin.
+    pub fn hold(&self) -> Hold {
+        let mut change = self.change.lock();
+        if change.claimed {
+            return Hold::Busy;
+        }
+        if change.dirty {
+            return Hold::Dirty;
+        }
+        change.claimed = true;
+        Hold::Held
     }
 
     /// Gives up being the writer before any copy was made.

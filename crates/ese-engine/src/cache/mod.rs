@@ -23,6 +23,7 @@
 mod cleaner;
 mod copies;
 mod counters;
+mod examine;
 mod fault;
 mod files;
 mod frame;
@@ -40,6 +41,7 @@ mod write_ahead;
 mod write_back;
 
 pub use counters::CacheCounters;
+pub use examine::Examined;
 pub use latch::{PinnedPage, ReadLatch, WriteLatch};
 pub use options::CacheOptions;
 pub use page_cache::Cache;

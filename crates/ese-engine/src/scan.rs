@@ -1,0 +1,244 @@
+//! The background checksum scan of an open database: reads it from its first page to its end, pass after pass, in
+//! extents of 256 KiB past the cache, with a pause after each read, and judges every page by checksum and number.
+//! ESE: online database scan, background database maintenance.
+//!
+//! Invariants:
+//! - One step is one read and the judgement of its pages; a step never evicts what sessions work with.
+//! - No false findings: a page in doubt is read again while the cache keeps its writers away, and a page with a newer
+//!   state in memory is not judged by what the disk still holds.
+//! - Nothing is repaired. A page of zeros was never written, which only its tree could tell from a loss.
+//! - All reads have the reason [`IoReason::Scan`], so that none counts as work of a session.
+//!
+//! Left out: which tree a page belongs to, the structure of pages, progress that survives a restart.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ese_format::PageNumber;
+use ese_format::checksum::{PageVerdict, verify_page};
+use parking_lot::Mutex;
+use vfs::{IoBuffer, IoReason};
+
+use crate::Result;
+use crate::cache::Examined;
+use crate::database::Database;
+
+/// Bytes of one read.
+pub const EXTENT_BYTES: usize = 256 << 10;
+
+/// Findings that are kept, one per page; bad pages are counted on.
+pub const FINDINGS_KEPT: usize = 1000;
+
+/// How often a page that is being written is asked for again, and the time between.
+const ATTEMPTS: u32 = 200;
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+
+/// What is wrong with a page on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageFlaw {
+    /// Single flipped bits, which the checksum locates: `8 * byte + bit`. Reading the page corrects them in memory.
+    FlippedBits(Vec<u32>),
+    /// Sound, but another page's. ESE: -1118.
+    WrongPage(u32),
+    /// Damaged beyond repair. ESE: -1018.
+    Checksum,
+    /// The device does not give it. ESE: -1022.
+    Unreadable(String),
+}
+
+impl fmt::Display for PageFlaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PageFlaw::FlippedBits(bits) => {
+                let bits: Vec<String> = bits.iter().map(|bit| format!("{}.{}", bit / 8, bit % 8)).collect();
+                write!(f, "flipped bits at byte.bit {}", bits.join(", "))
+            }
+            PageFlaw::WrongPage(stored) => write!(f, "holds page {stored} (-1118)"),
+            PageFlaw::Checksum => f.write_str("wrong checksum (-1018)"),
+            PageFlaw::Unreadable(why) => write!(f, "cannot be read: {why} (-1022)"),
+        }
+    }
+}
+
+/// What a scan has done so far, in all its passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScanProgress {
+    /// Whether it goes on.
+    pub running: bool,
+    /// Passes that reached the end of the file.
+    pub passes: u64,
+    /// Reads of extents.
+    pub reads: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Pages in them.
+    pub pages: u64,
+    /// Of these, pages of zeros.
+    pub uninitialized: u64,
+    /// Pages that were read again, because they looked wrong at first.
+    pub examined_again: u64,
+    /// Pages that count as bad, once per pass; pages with flipped bits are among them.
+    pub bad: u64,
+    /// The last page of the pass that has been seen; none before its first read.
+    pub position: Option<PageNumber>,
+    /// Start of the pass, in milliseconds since 1970 UTC.
+    pub pass_began: Option<i64>,
+    /// End of the pass before.
+    pub last_pass_ended: Option<i64>,
+    /// What was found, by page; the first [`FINDINGS_KEPT`].
+    pub findings: BTreeMap<PageNumber, PageFlaw>,
+}
+
+/// The scan of one database.
+#[derive(Default)]
+pub(crate) struct DatabaseScan {
+    /// Held by a step.
+    work: Mutex<Option<Work>>,
+    /// Asks the step to end early.
+    stop: AtomicBool,
+    progress: Mutex<ScanProgress>,
+}
+
+struct Work {
+    buffer: IoBuffer,
+    pause: Duration,
+    next: PageNumber,
+    /// When the next read may begin.
+    due: Duration,
+}
+
+const FIRST: PageNumber = PageNumber::fixed(1);
+
+impl Database {
+    /// What the scan has done since the database was attached.
+    pub fn scan_progress(&self) -> ScanProgress {
+        self.scan.progress.lock().clone()
+    }
+
+    /// `false`: a scan goes on already.
+    pub(crate) fn begin_scan(&self, pause: Duration) -> bool {
+        let mut work = self.scan.work.lock();
+        if work.is_some() {
+            return false;
+        }
+        let due = self.core.vfs.clock().monotonic();
+        *work = Some(Work { buffer: IoBuffer::zeroed(EXTENT_BYTES), pause, next: FIRST, due });
+        self.scan.stop.store(false, Ordering::Release);
+        let mut progress = self.scan.progress.lock();
+        progress.running = true;
+        progress.position = None;
+        true
+    }
+
+    /// Ends the scan and waits for the step that is under way.
+    pub(crate) fn stop_scan(&self) {
+        self.scan.stop.store(true, Ordering::Release);
+        *self.scan.work.lock() = None;
+        self.scan.progress.lock().running = false;
+    }
+
+    /// One read of the scan, if it is due; returns how long it is until the next, `None` when no scan goes on.
+    pub(crate) fn scan_step(&self) -> Result<Option<Duration>> {
+        let mut work = self.scan.work.lock();
+        let Some(work) = work.as_mut() else { return Ok(None) };
+        let clock = self.core.vfs.clock();
+        let early = work.due.saturating_sub(clock.monotonic());
+        if !early.is_zero() {
+            return Ok(Some(early));
+        }
+        let outcome = self.scan_extent(work);
+        work.due = clock.monotonic().saturating_add(work.pause);
+        outcome.map(|()| Some(work.pause))
+    }
+
+    fn scan_extent(&self, work: &mut Work) -> Result<()> {
+        let now = || self.core.vfs.clock().unix_ms();
+        let page_bytes = self.page_size.bytes();
+        let last = self.file_pages()?;
+        if work.next == FIRST {
+            self.scan.progress.lock().pass_began = Some(now());
+        }
+        let left = last.saturating_add(1).saturating_sub(work.next.get()) as usize;
+        let count = left.min(EXTENT_BYTES / page_bytes);
+        let bytes = &mut work.buffer[..count * page_bytes];
+        if !bytes.is_empty() {
+            // An extent that cannot be read has at least one page that cannot: each is asked for by itself.
+            let offset = self.page_size.offset_of(work.next);
+            let whole = self.file.read_at(offset, bytes, IoReason::Scan).is_ok();
+            for (index, page) in bytes.chunks_exact_mut(page_bytes).enumerate() {
+                if self.scan.stop.load(Ordering::Acquire) {
+                    return Ok(());
+                }
+                self.judge(work.next.plus(index as u32), page, whole)?;
+            }
+        }
+        let end = work.next.plus(count as u32);
+        let mut progress = self.scan.progress.lock();
+        progress.reads += u64::from(count > 0);
+        progress.bytes += (count * page_bytes) as u64;
+        progress.position = PageNumber::new(end.get() - 1);
+        work.next = end;
+        if end.get() > last {
+            progress.passes += 1;
+            progress.last_pass_ended = Some(now());
+            work.next = FIRST;
+        }
+        Ok(())
+    }
+
+    fn judge(&self, number: PageNumber, page: &mut [u8], was_read: bool) -> Result<()> {
+        let first = if was_read { verify_page(page, self.page_size, number) } else { PageVerdict::Bad };
+        let in_doubt = !matches!(first, PageVerdict::Good | PageVerdict::Zero);
+        let (zero, flaw) = match first {
+            _ if in_doubt => self.judge_again(number, page)?,
+            first => (first == PageVerdict::Zero, None),
+        };
+        let mut progress = self.scan.progress.lock();
+        progress.pages += 1;
+        progress.uninitialized += u64::from(zero);
+        progress.examined_again += u64::from(in_doubt);
+        if let Some(flaw) = flaw {
+            progress.bad += 1;
+            if progress.findings.len() < FINDINGS_KEPT || progress.findings.contains_key(&number) {
+                progress.findings.insert(number, flaw);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the page is zero, and what is wrong with it, without a write in between.
+    fn judge_again(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
+        for _ in 0..ATTEMPTS {
+            if self.scan.stop.load(Ordering::Acquire) {
+                break;
+            }
+            let flaw = match self.core.cache.examine(self.page_key(number), page, IoReason::Scan)? {
+                Examined::Busy => {
+                    self.core.vfs.clock().sleep(RETRY_AFTER);
+                    continue;
+                }
+                Examined::Superseded => return Ok((false, None)),
+                Examined::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
+                Examined::OnDisk(verdict) => match verdict {
+                    PageVerdict::Good => return Ok((false, None)),
+                    PageVerdict::Zero => return Ok((true, None)),
+                    PageVerdict::Repaired { bits } => PageFlaw::FlippedBits(bits),
+                    // A small page tells its number only by its checksum: any damage names some number.
+                    PageVerdict::WrongPage { stored } if stored <= self.file_pages()? => {
+                        PageFlaw::WrongPage(stored)
+                    }
+                    PageVerdict::WrongPage { .. } | PageVerdict::Bad => PageFlaw::Checksum,
+                },
+            };
+            return Ok((false, Some(flaw)));
+        }
+        // A page that is written all the time is seen by the next pass.
+        Ok((false, None))
+    }
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

@@ -1,0 +1,293 @@
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use ese_format::page::PageFlags;
+use ese_format::{PageNumber, PageSize};
+use vfs::{Clock, CountedVfs, DirectoryLock, File, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs};
+
+use super::{EXTENT_BYTES, PageFlaw};
+use crate::btree::Tree;
+use crate::cache::{Cache, CacheOptions};
+use crate::database::Database;
+use crate::session::ActiveTransaction;
+use crate::{CreateOptions, Instance, InstanceOptions};
+
+const DB: &str = "/db/test.edb";
+const SIZE: PageSize = PageSize::KIB_4;
+
+fn open(disk: Arc<dyn Vfs>, frames: usize, threads: bool) -> (Arc<Instance>, Arc<Database>) {
+    for directory in ["/db", "/log"] {
+        disk.create_directory(Path::new(directory)).unwrap();
+    }
+    let cache = Cache::new(CacheOptions::new(frames * SIZE.bytes(), SIZE, disk.clock()));
+    let options = InstanceOptions {
+        threads,
+        seed: Some(7),
+        page_protection: false,
+        ..InstanceOptions::new(disk, "/log".into(), cache)
+    };
+    let instance = Instance::open(options).unwrap();
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    (instance, db)
+}
+
+fn tree(instance: &Instance, db: &Arc<Database>) -> Arc<Tree> {
+    let mut session = ActiveTransaction::new(instance.core().clone(), 900);
+    session.begin().unwrap();
+    let tree = session.create_tree(db, PageNumber::fixed(1), PageFlags::empty(), 3).unwrap();
+    session.commit().unwrap();
+    tree
+}
+
+fn fill(instance: &Instance, tree: &Arc<Tree>, rows: std::ops::Range<u32>) {
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    for row in rows {
+        session.begin().unwrap();
+        tree.insert(&mut session, &row.to_be_bytes(), &[7; 500]).unwrap();
+        session.commit().unwrap();
+        if row % 50 == 0 {
+            instance.step().unwrap();
+        }
+    }
+    instance.core().cache.flush_file(tree.db.file_id).unwrap();
+}
+
+/// A whole pass.
+fn pass(db: &Database) {
+    let before = db.scan_progress().passes;
+    while db.scan_progress().passes == before {
+        db.scan_step().unwrap().expect("the scan goes on");
+    }
+}
+
+#[test]
+fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_trusted() {
+    let disk = SimVfs::new();
+    let counted = Arc::new(CountedVfs::new(Arc::new(disk.clone())));
+    let (instance, db) = open(counted.clone(), 48, false);
+    let tree = tree(&instance, &db);
+    fill(&instance, &tree, 0..600);
+    instance.start_scan(&db, Duration::ZERO);
+    pass(&db);
+    let clean = db.scan_progress();
+    let pages = u64::from(db.file_pages().unwrap());
+    assert_eq!((clean.pages, clean.bad, clean.passes), (pages, 0, 1), "{clean:?}");
+    assert!(clean.uninitialized > 0 && clean.uninitialized < pages, "{clean:?}");
+    let reads = pages.div_ceil((EXTENT_BYTES / SIZE.bytes()) as u64);
+    assert_eq!((clean.reads, clean.bytes), (reads, pages * SIZE.bytes() as u64));
+
+    // Pages that are not in memory.
+    let content = disk.contents(Path::new(DB)).unwrap();
+    let at = |page: PageNumber| SIZE.offset_of(page) as usize;
+    let used = |page: &PageNumber| content[at(*page)..at(*page) + SIZE.bytes()].iter().any(|byte| *byte != 0);
+    let away = |page: &PageNumber| db.core.cache.resident(db.page_key(*page)).is_none();
+    let mut cold = (40..).map(PageNumber::fixed).filter(used).filter(away);
+    let mut next = || cold.next().unwrap();
+    let (flipped, broken, moved) = (next(), next(), next());
+    let bit = at(flipped) as u64 * 8 + 777 * 8 + 3;
+    disk.flip_bit(Path::new(DB), bit).unwrap();
+    disk.corrupt(Path::new(DB), at(broken) as u64 + 600, &[0x5a; 300]).unwrap();
+    let other = content[at(flipped)..at(flipped) + SIZE.bytes()].to_vec();
+    disk.corrupt(Path::new(DB), at(moved) as u64, &other).unwrap();
+    // In memory: one that equals the disk, one that is newer.
+    let (warm, newer) = (tree.root, PageNumber::fixed(1));
+    drop(db.pin(warm).unwrap());
+    disk.corrupt(Path::new(DB), at(warm) as u64 + 600, &[0x5a; 300]).unwrap();
+    let mut latch = db.pin(newer).unwrap().write();
+    latch.mark_dirty(instance.core().log().tip());
+    drop(latch);
+    disk.corrupt(Path::new(DB), at(newer) as u64 + 600, &[0x5a; 300]).unwrap();
+
+    let before = counted.snapshot();
+    pass(&db);
+    let found = db.scan_progress();
+    let flaws = [
+        (flipped, PageFlaw::FlippedBits(vec![777 * 8 + 3])),
+        (broken, PageFlaw::Checksum),
+        (moved, PageFlaw::WrongPage(flipped.get())),
+        (warm, PageFlaw::Checksum),
+    ];
+    assert_eq!(found.findings, flaws.into());
+    assert_eq!((found.bad, found.examined_again), (4, 5), "{found:?}");
+    let used = counted.snapshot().since(&before);
+    let reads_of = |reason| used.get(reason, IoOperation::Read).operations;
+    assert_eq!((reads_of(IoReason::Scan), reads_of(IoReason::DatabaseRead)), (reads + 4, 0));
+
+    // Once per pass, and gone with the damage; what was found stays.
+    pass(&db);
+    assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (8, 4));
+    for page in [flipped, broken, moved, warm] {
+        let good = &content[at(page)..at(page) + SIZE.bytes()];
+        disk.corrupt(Path::new(DB), at(page) as u64, good).unwrap();
+    }
+    pass(&db);
+    assert_eq!(db.scan_progress().bad, 8);
+    drop(tree);
+    instance.detach(&db).unwrap();
+    assert!(!db.scan_progress().running && db.scan_step().unwrap().is_none());
+    drop(db);
+    instance.shutdown().unwrap();
+}
+
+/// Writes pages in two halves, with a scan step between.
+struct TornWrites {
+    inner: Arc<dyn Vfs>,
+    database: OnceLock<Weak<Database>>,
+    torn: AtomicU64,
+}
+
+struct TornFile {
+    inner: Arc<dyn File>,
+    world: Arc<TornWrites>,
+}
+
+struct TornVfs(Arc<TornWrites>);
+
+impl Vfs for TornVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let inner = self.0.inner.open(path, mode)?;
+        Ok(Arc::new(TornFile { inner, world: self.0.clone() }))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        self.0.inner.exists(path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.inner.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.inner.rename(from, to)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.0.inner.sync_directory(directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.0.inner.create_directory(directory)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.0.inner.list(directory)
+    }
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        self.0.inner.free_space(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.0.inner.lock(path)
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.0.inner.clock()
+    }
+}
+
+impl File for TornFile {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        self.inner.read_at(offset, buffer, reason)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        self.inner.write_at(offset, data, reason)
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        for transfer in batch {
+            let database = self.world.database.get().and_then(Weak::upgrade);
+            let page_write = transfer.kind == vfs::TransferKind::Write;
+            let Some(database) = database.filter(|_| page_write) else {
+                self.inner.submit(vec![transfer]);
+                continue;
+            };
+            // The end of the last page is still the old one.
+            let before_end = transfer.buffer.len() - SIZE.bytes() / 2;
+            let mut half = vec![0; SIZE.bytes()];
+            let last = transfer.offset + (transfer.buffer.len() - SIZE.bytes()) as u64;
+            self.inner.read_at(last, &mut half, IoReason::Other).unwrap();
+            let mut torn = transfer.buffer[..before_end].to_vec();
+            torn.extend_from_slice(&half[SIZE.bytes() / 2..]);
+            self.inner.write_at(transfer.offset, &torn, transfer.reason).unwrap();
+            pass(&database);
+            self.world.torn.fetch_add(1, Ordering::Relaxed);
+            self.inner.submit(vec![transfer]);
+        }
+    }
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        self.inner.sync(reason)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.inner.grow(len)
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.inner.truncate(len)
+    }
+}
+
+#[test]
+fn a_page_that_is_being_written_is_not_damage() {
+    let world = Arc::new(TornWrites {
+        inner: Arc::new(SimVfs::new()),
+        database: OnceLock::new(),
+        torn: AtomicU64::new(0),
+    });
+    let (instance, db) = open(Arc::new(TornVfs(world.clone())), 48, false);
+    let tree = tree(&instance, &db);
+    instance.start_scan(&db, Duration::ZERO);
+    world.database.set(Arc::downgrade(&db)).unwrap();
+    fill(&instance, &tree, 0..1000);
+    let progress = db.scan_progress();
+    let torn = world.torn.load(Ordering::Relaxed);
+    assert!(torn > 40 && progress.examined_again > torn / 2, "{torn} torn, {progress:?}");
+    assert_eq!((progress.bad, progress.findings.len()), (0, 0), "{progress:?}");
+    drop((tree, db));
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn the_pause_after_each_read_is_kept() {
+    let disk = SimVfs::new();
+    let clock = disk.sim_clock();
+    let (instance, db) = open(Arc::new(disk), 48, false);
+    let pause = Duration::from_millis(100);
+    instance.start_scan(&db, pause);
+    let began = clock.monotonic();
+    while clock.monotonic() - began < Duration::from_secs(60) {
+        // Other work asks far more often than a read is due.
+        let wait = db.scan_step().unwrap().unwrap();
+        assert!(wait <= pause);
+        instance.step().unwrap();
+        clock.advance(wait.min(Duration::from_millis(7)));
+    }
+    let reads = db.scan_progress().reads;
+    // The simulated disk takes no time.
+    assert!((598..=602).contains(&reads), "{reads} reads in 60 s");
+    instance.stop_scan(&db);
+    clock.advance(pause * 2);
+    assert_eq!((db.scan_step().unwrap(), db.scan_progress().reads), (None, reads));
+    drop(db);
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn a_thread_scans_and_stops_when_asked() {
+    let disk = SimVfs::new();
+    let (instance, db) = open(Arc::new(disk), 48, true);
+    instance.start_scan(&db, Duration::ZERO);
+    instance.start_scan(&db, Duration::ZERO);
+    let began = Instant::now();
+    while db.scan_progress().passes < 20 {
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", db.scan_progress());
+        std::thread::yield_now();
+    }
+    let asked = Instant::now();
+    instance.stop_scan(&db);
+    let stopped = db.scan_progress();
+    assert!(!stopped.running && stopped.bad == 0);
+    // A pause, however long, holds nothing up.
+    instance.start_scan(&db, Duration::MAX);
+    drop(db);
+    instance.shutdown().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+}
