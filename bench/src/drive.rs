@@ -169,12 +169,13 @@ pub fn mix(store: &dyn Store, mix: Mix, records: Records, directory: &Path) -> R
     })
 }
 
-/// Drives a store until so many updates have been made, the last one durable; nothing is measured.
-pub fn update(store: &dyn Store, mix: Mix, updates: u64, records: Records) -> Result<u64> {
+/// Drives a store until so many updates have been made; nothing is measured. Every thread ends with a durable commit,
+/// so nothing may be lost afterwards. Returns the updates and the records.
+pub fn update(store: &dyn Store, mix: Mix, updates: u64, records: Records) -> Result<(u64, Records)> {
     let made = &AtomicU64::new(0);
     thread::scope(|scope| {
         let start = |mut share: Share| {
-            scope.spawn(move || -> Result<()> {
+            scope.spawn(move || -> Result<Share> {
                 let mut session = store.session()?;
                 loop {
                     let operations = gather(&mut share, mix);
@@ -182,26 +183,40 @@ pub fn update(store: &dyn Store, mix: Mix, updates: u64, records: Records) -> Re
                     let durable = last || share.chance(mix.durable_percent);
                     session.execute(&operations, durable)?;
                     if last {
-                        return Ok(());
+                        return Ok(share);
                     }
                 }
             })
         };
         let threads: Vec<_> = records.deal(mix.threads, mix.seed).into_iter().map(start).collect();
+        let mut shares = Vec::new();
         for thread in threads {
-            thread.join().map_err(|_| anyhow!("a session panicked"))??;
+            shares.push(thread.join().map_err(|_| anyhow!("a session panicked"))??);
         }
-        Ok(made.load(Ordering::Relaxed))
+        Ok((made.load(Ordering::Relaxed), Records::gather(shares)))
     })
+}
+
+/// Reads every `step`th record, beginning with the last, and compares.
+pub fn verify(store: &dyn Store, records: &Records, step: usize) -> Result<()> {
+    let mut session = store.session()?;
+    let mut value = Vec::new();
+    for one in records.live.iter().rev().step_by(step) {
+        if !session.read(&one.key(), &mut value)? || !one.is_value(&value) {
+            bail!("record {:02x?} is not what was written", one.key());
+        }
+    }
+    Ok(())
 }
 
 /// The operations of a transaction of several updates; with reads in between.
 fn gather(share: &mut Share, mix: Mix) -> Vec<Operation> {
     let mut operations = Vec::with_capacity(2 * mix.updates as usize);
     let mut updates = 0;
+    share.begin();
     while updates < mix.updates {
         let operation = match mix.near {
-            Some(count) => share.replace_near(count),
+            Some(count) => share.draw_near(count),
             None => match share.draw() {
                 Drawn::Update(operation) => operation,
                 Drawn::Read(one) => Operation::Read(one.key()),
@@ -230,6 +245,7 @@ fn drive(store: &dyn Store, mix: Mix, mut share: Share, phase: &AtomicU8) -> Res
             Ok(start.elapsed())
         };
         let operations = if mix.updates == 1 && mix.near.is_none() {
+            share.begin();
             match share.draw() {
                 Drawn::Update(operation) => vec![operation],
                 Drawn::Read(one) => {

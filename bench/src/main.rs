@@ -1,14 +1,17 @@
 //! Benchmarks of Jetcell's engine beside the device and other embedded engines, on the same work.
 //!
 //! One process measures one thing: `load`, `run`, `crash` and `recover` work on a store, under a memory limit, and
-//! print JSON.
+//! print JSON. `table` starts such processes in turn and prints what became of them.
 
 mod drive;
 mod engines;
 mod limit;
+mod page_io;
 mod store;
+mod table;
 mod usage;
 mod work;
+mod yardstick;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -60,7 +63,12 @@ enum Command {
         /// Updates to make
         #[arg(long, default_value_t = 60_000)]
         updates: u64,
+        /// Leave checkpoints to the engine
+        #[arg(long)]
+        no_checkpoint: bool,
     },
+    /// Runs interleaved rounds of everything and prints the table
+    Table(table::TableArgs),
     /// Times the opening of a store that was killed, with nothing of it in the kernel's cache
     Recover {
         #[command(flatten)]
@@ -70,7 +78,7 @@ enum Command {
 
 #[derive(Args)]
 struct Place {
-    /// Engine: jetcell
+    /// Engine: jetcell, wiredtiger, rocksdb, sqlite, lmdb, redb, fjall
     #[arg(long, default_value = "jetcell")]
     engine: String,
     /// Directory of the stores; the engine's is made in it
@@ -283,18 +291,24 @@ fn run(place: &Place, args: &MixArgs, seconds: f64, json: bool) -> Result<()> {
     Ok(())
 }
 
+/// One of so many records is read after a crash.
+const VERIFY_STEP: usize = 97;
+
 #[derive(Serialize)]
 struct CrashResult {
     updates: u64,
 }
 
-fn crash(place: &Place, args: &MixArgs, updates: u64) -> Result<()> {
+fn crash(place: &Place, args: &MixArgs, updates: u64, no_checkpoint: bool) -> Result<()> {
     let mix = args.mix(1.0)?;
     let group = place.limit();
     let records = place.take_records()?;
     let store = place.open()?;
-    store.checkpoint()?;
-    let updates = drive::update(&*store, mix, updates, records)?;
+    if !no_checkpoint {
+        store.checkpoint()?;
+    }
+    let (updates, records) = drive::update(&*store, mix, updates, records)?;
+    records.save(&place.list())?;
     print(place, &group.limit, CrashResult { updates })?;
     drop(group);
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
@@ -322,6 +336,8 @@ fn recover(place: &Place) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let used = before.until_now(&place.store())?;
     let records = store.recovered().records;
+    // Nothing that was durable may be missing, or the time is worth nothing.
+    drive::verify(&*store, &Records::read(&place.list())?, VERIFY_STEP)?;
     store.close()?;
     let (cpu_seconds, other_cores) = (used.cpu_seconds, used.other_cores);
     print(place, &group.limit, RecoverResult { seconds, cpu_seconds, other_cores, records })
@@ -335,7 +351,10 @@ fn main() -> Result<()> {
             print(&place, &group.limit, result)
         }
         Command::Run { place, load, seconds, json } => run(&place, &load, seconds, json),
-        Command::Crash { place, load, updates } => crash(&place, &load, updates),
+        Command::Crash { place, load, updates, no_checkpoint } => {
+            crash(&place, &load, updates, no_checkpoint)
+        }
         Command::Recover { place } => recover(&place),
+        Command::Table(args) => table::run(&args),
     }
 }

@@ -117,6 +117,7 @@ impl Records {
             next: self.next + number,
             step: sessions,
             random: Random::new(seed ^ mix(u64::from(number))),
+            changed: Vec::new(),
         };
         let mut shares: Vec<Share> = (0..sessions).map(new).collect();
         for (at, one) in self.live.into_iter().enumerate() {
@@ -161,6 +162,9 @@ pub struct Share {
     next: u32,
     step: u32,
     random: Random,
+    /// Ids the running transaction has inserted or replaced. It leaves them alone from then on, so that engines whose
+    /// batches cannot be read before they are committed get the same work.
+    changed: Vec<u32>,
 }
 
 /// What a drawn operation is.
@@ -175,28 +179,46 @@ impl Share {
     /// The next operation of the mail mix; what is there changes as if it had been done.
     pub fn draw(&mut self) -> Drawn {
         let dice = self.random.below(100);
-        if dice < INSERTS || self.live.is_empty() {
+        let Some(at) = self.pick(self.live.len()).filter(|_| dice >= INSERTS) else {
             return Drawn::Update(self.insert());
-        }
-        let at = self.random.below(self.live.len() as u64) as usize;
+        };
         let one = self.live[at];
         if dice < INSERTS + DELETES {
             self.live.swap_remove(at);
             return Drawn::Update(Operation::Delete(one.key()));
         }
         if dice < INSERTS + DELETES + REPLACES {
-            let (new, value) = value(&mut self.random, one.id);
-            self.live[at] = new;
-            return Drawn::Update(Operation::Replace(one.key(), value));
+            return Drawn::Update(self.replace(at));
         }
         Drawn::Read(one)
     }
 
     /// A new value of a record among the first `count`, over and over the same few.
-    pub fn replace_near(&mut self, count: usize) -> Operation {
-        let at = self.random.below(self.live.len().min(count) as u64) as usize;
+    pub fn draw_near(&mut self, count: usize) -> Operation {
+        match self.pick(count.min(self.live.len())) {
+            Some(at) => self.replace(at),
+            None => self.insert(),
+        }
+    }
+
+    /// A transaction begins.
+    pub fn begin(&mut self) {
+        self.changed.clear();
+    }
+
+    /// One of the first `count` records at random; `None` if the transaction has changed nearly all of them.
+    fn pick(&mut self, count: usize) -> Option<usize> {
+        let attempts = if count == 0 { 0 } else { 100 };
+        (0..attempts).find_map(|_| {
+            let at = self.random.below(count as u64) as usize;
+            (!self.changed.contains(&self.live[at].id)).then_some(at)
+        })
+    }
+
+    fn replace(&mut self, at: usize) -> Operation {
         let (new, value) = value(&mut self.random, self.live[at].id);
         self.live[at] = new;
+        self.changed.push(new.id);
         Operation::Replace(new.key(), value)
     }
 
@@ -204,6 +226,7 @@ impl Share {
         let (new, value) = value(&mut self.random, self.next);
         self.next += self.step;
         self.live.push(new);
+        self.changed.push(new.id);
         Operation::Insert(new.key(), value)
     }
 
@@ -241,7 +264,18 @@ mod tests {
         let live = (0..1000).map(|id| value(&mut random, id).0).collect();
         let mut shares = Records { live, next: 1000 }.deal(3, 5);
         for share in &mut shares {
-            (0..1000).for_each(|_| drop(share.draw()));
+            for _ in 0..100 {
+                share.begin();
+                let keys = (0..10).filter_map(|_| match share.draw() {
+                    Drawn::Update(operation) => Some(*operation.key()),
+                    Drawn::Read(_) => None,
+                });
+                let mut keys: Vec<Key> = keys.collect();
+                let count = keys.len();
+                keys.sort_unstable();
+                keys.dedup();
+                assert_eq!(keys.len(), count, "a transaction changes no record twice");
+            }
         }
         let records = Records::gather(shares);
         let mut ids: Vec<u32> = records.live.iter().map(|one| one.id).collect();
@@ -262,6 +296,7 @@ mod tests {
         let share = &mut Records { live, next: 50_000 }.deal(1, 5)[0];
         let mut counts = [0; 4];
         for _ in 0..100_000 {
+            share.begin();
             let kind = match share.draw() {
                 Drawn::Update(Operation::Insert(..)) => 0,
                 Drawn::Update(Operation::Delete(_)) => 1,

@@ -4,15 +4,40 @@ use anyhow::{Result, bail};
 
 use crate::store::{Store, StoreOptions};
 
+#[cfg(feature = "fjall")]
+mod fjall;
 mod jetcell;
+#[cfg(feature = "lmdb")]
+mod lmdb;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "wiredtiger")]
+mod wiredtiger;
 
-/// Names of all engines.
-pub const ALL: [&str; 1] = ["jetcell"];
+/// Names of all engines, whether or not they were built in.
+pub const ALL: [&str; 7] = ["jetcell", "wiredtiger", "rocksdb", "sqlite", "lmdb", "redb", "fjall"];
 
 /// Opens a store, or creates it if the directory is empty.
 pub fn open(engine: &str, options: &StoreOptions) -> Result<Box<dyn Store>> {
     Ok(match engine {
         "jetcell" => Box::new(jetcell::Jetcell::open(options)?),
+        #[cfg(feature = "wiredtiger")]
+        "wiredtiger" => Box::new(wiredtiger::WiredTiger::open(options)?),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => Box::new(rocksdb::RocksDb::open(options)?),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Box::new(sqlite::Sqlite::open(options)?),
+        #[cfg(feature = "lmdb")]
+        "lmdb" => Box::new(lmdb::Lmdb::open(options)?),
+        #[cfg(feature = "redb")]
+        "redb" => Box::new(redb::Redb::open(options)?),
+        #[cfg(feature = "fjall")]
+        "fjall" => Box::new(fjall::Fjall::open(options)?),
+        other if ALL.contains(&other) => bail!("{other} was not built in: cargo build --features {other}"),
         other => bail!("there is no engine {other}; there are: {}", ALL.join(", ")),
     })
 }

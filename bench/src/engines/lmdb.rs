@@ -1,0 +1,88 @@
+//! LMDB: a copy-on-write tree without a log. Its cache is the kernel's, within the process's memory limit. A lazy
+//! commit syncs nothing; a durable one syncs the environment after it.
+
+use anyhow::{Result, ensure};
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, WithoutTls};
+
+use crate::store::{Key, Operation, Session, Store, StoreOptions};
+
+/// Address space for the map.
+const MAP: usize = 64 << 30;
+
+pub struct Lmdb {
+    environment: Env<WithoutTls>,
+    records: Database<Bytes, Bytes>,
+}
+
+impl Lmdb {
+    pub fn open(options: &StoreOptions) -> Result<Lmdb> {
+        let mut open = EnvOpenOptions::new().read_txn_without_tls();
+        open.map_size(MAP).max_readers(64);
+        // SAFETY: the directory is this process's own, so nobody changes the file under the map, and NO_SYNC only
+        // weakens what survives a crash.
+        let environment = unsafe {
+            open.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD);
+            open.open(&options.directory)?
+        };
+        let mut transaction = environment.write_txn()?;
+        let records = environment.create_database(&mut transaction, None)?;
+        transaction.commit()?;
+        Ok(Lmdb { environment, records })
+    }
+}
+
+impl Store for Lmdb {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(LmdbSession(self)))
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        Ok(self.environment.force_sync()?)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.checkpoint()
+    }
+}
+
+struct LmdbSession<'a>(&'a Lmdb);
+
+impl Session for LmdbSession<'_> {
+    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+        let Lmdb { environment, records } = self.0;
+        let mut transaction = environment.write_txn()?;
+        for operation in operations {
+            let key = operation.key().as_slice();
+            let there = match operation {
+                Operation::Insert(_, value) => {
+                    records.put_with_flags(&mut transaction, PutFlags::NO_OVERWRITE, key, value)?;
+                    true
+                }
+                Operation::Delete(_) => records.delete(&mut transaction, key)?,
+                Operation::Replace(_, value) => {
+                    let there = records.get(&transaction, key)?.is_some();
+                    records.put(&mut transaction, key, value)?;
+                    there
+                }
+                Operation::Read(_) => records.get(&transaction, key)?.is_some(),
+            };
+            ensure!(there, "record {key:02x?} is not there");
+        }
+        transaction.commit()?;
+        if durable {
+            environment.force_sync()?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+        let transaction = self.0.environment.read_txn()?;
+        let found = self.0.records.get(&transaction, key)?;
+        if let Some(found) = found {
+            value.clear();
+            value.extend_from_slice(found);
+        }
+        Ok(found.is_some())
+    }
+}

@@ -1,0 +1,152 @@
+//! What the device can do: fio, and one writer of a log that was written before.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use serde_json::Value;
+use vfs::IoBuffer;
+
+use crate::drive::Latencies;
+use crate::usage::Usage;
+use crate::work::Random;
+
+/// Bytes of the log that is written over and over.
+const LOG: u64 = 64 << 20;
+/// Bytes that are synced at a time.
+const LOG_WRITE: usize = 4096;
+
+/// A file full of bytes that do not compress; kept if it is there already.
+pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
+    let context = || path.display().to_string();
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes) {
+        return Ok(());
+    }
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).with_context(context)?;
+    }
+    let file = File::create(path).with_context(context)?;
+    let mut random = Random::new(bytes);
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < bytes {
+        buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.word().to_le_bytes()));
+        let len = (bytes - at).min(buffer.len() as u64);
+        file.write_all_at(&buffer[..len as usize], at).with_context(context)?;
+        at += len;
+    }
+    file.sync_all().with_context(context)?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+    Ok(())
+}
+
+/// What fio is asked for.
+pub struct Fio<'a> {
+    /// An existing file.
+    pub file: &'a Path,
+    /// fio's `rw`.
+    pub pattern: &'a str,
+    /// Bytes per transfer.
+    pub block: u64,
+    /// Transfers under way at a time.
+    pub depth: u32,
+    /// Percent of reads where the pattern mixes.
+    pub read_percent: f64,
+    /// How long.
+    pub seconds: f64,
+}
+
+/// What fio reached.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FioResult {
+    /// Transfers per second, both ways.
+    pub iops: f64,
+    /// Bytes per second, both ways.
+    pub bytes_per_second: f64,
+    /// 99 of 100 reads took no longer, in microseconds.
+    pub read_p99_us: f64,
+    /// CPU seconds per 10,000 transfers.
+    pub cpu_per_10k: f64,
+}
+
+impl Fio<'_> {
+    /// Runs it: one job, O_DIRECT, io_uring.
+    pub fn run(&self) -> Result<FioResult> {
+        let size = fs::metadata(self.file).with_context(|| self.file.display().to_string())?.len();
+        let output = Command::new("fio")
+            .args(["--name=yardstick", "--direct=1", "--ioengine=io_uring", "--norandommap", "--time_based"])
+            .args(["--output-format=json", "--invalidate=1", "--random_generator=tausworthe64"])
+            .arg(format!("--filename={}", self.file.display()))
+            .arg(format!("--size={}", size / self.block * self.block))
+            .arg(format!("--rw={}", self.pattern))
+            .arg(format!("--bs={}", self.block))
+            .arg(format!("--iodepth={}", self.depth))
+            .arg(format!("--rwmixread={:.0}", self.read_percent))
+            .arg(format!("--runtime={:.0}", self.seconds.max(1.0)))
+            .output()
+            .context("cannot run fio; install the package fio")?;
+        if !output.status.success() {
+            bail!("fio failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        // Warnings may stand before the JSON.
+        let text = String::from_utf8_lossy(&output.stdout);
+        let start = text.find('{').context("fio printed no JSON")?;
+        let all: Value = serde_json::from_str(&text[start..]).context("fio's JSON")?;
+        let job = &all["jobs"][0];
+        let sum = |name: &str| {
+            job["read"][name].as_f64().unwrap_or(0.0) + job["write"][name].as_f64().unwrap_or(0.0)
+        };
+        let cpu = job["usr_cpu"].as_f64().unwrap_or(0.0) + job["sys_cpu"].as_f64().unwrap_or(0.0);
+        let iops = sum("iops");
+        Ok(FioResult {
+            iops,
+            bytes_per_second: sum("bw_bytes"),
+            read_p99_us: job["read"]["clat_ns"]["percentile"]["99.000000"].as_f64().unwrap_or(0.0) / 1000.0,
+            cpu_per_10k: if iops > 0.0 { cpu / 100.0 / iops * 1e4 } else { 0.0 },
+        })
+    }
+}
+
+/// What one writer that syncs reaches.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SyncResult {
+    /// Durable writes per second.
+    pub per_second: f64,
+    /// Microseconds of a write and its sync.
+    pub us: Latencies,
+    /// Cores that others used.
+    pub other_cores: f64,
+}
+
+/// Writes 4 KiB and syncs, again and again, around a log file that is already full.
+pub fn sync_rate(path: &Path, time: Duration) -> Result<SyncResult> {
+    prepare(path, LOG)?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let file = OpenOptions::new().write(true).custom_flags(direct).open(path)?;
+    let mut buffer = IoBuffer::zeroed(LOG_WRITE);
+    let mut us = Histogram::<u64>::new_with_max(60_000_000, 3).expect("three digits are supported");
+    let mut random = Random::new(0);
+    let before = Usage::now(directory)?;
+    let start = Instant::now();
+    let mut count = 0u64;
+    while start.elapsed() < time {
+        buffer[..8].copy_from_slice(&random.word().to_le_bytes());
+        let began = Instant::now();
+        file.write_all_at(&buffer, count * LOG_WRITE as u64 % LOG)?;
+        rustix::fs::fdatasync(&file)?;
+        us.saturating_record(began.elapsed().as_micros() as u64);
+        count += 1;
+    }
+    let used = before.until_now(directory)?;
+    Ok(SyncResult {
+        per_second: count as f64 / used.seconds,
+        us: Latencies::of(&us),
+        other_cores: used.other_cores,
+    })
+}
