@@ -4,11 +4,14 @@
 //! Each database has `tables` tables of [`Row`]s with an ascending integer as primary key and a random,
 //! unordered secondary key, so that appends touch one end of the primary tree and any leaf of the other.
 
+use std::time::Duration;
+
 use ese_engine::Error;
 
 use crate::measure::IoTotals;
 use crate::plan::{InstancePlan, Plan};
 use crate::result::Verification;
+use crate::scan::ScanSummary;
 
 /// Result of the calls of a session.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -68,6 +71,8 @@ pub struct InstanceIo {
     pub log_write: IoTotals,
     /// Log files prepared and headed, which is not part of the log write latency.
     pub log_format: IoTotals,
+    /// Reads of the background checksum scan, which are no work of the load.
+    pub scan_read: IoTotals,
     /// Transfers of any kind that failed.
     pub errors: u64,
 }
@@ -81,6 +86,7 @@ impl InstanceIo {
             log_read: self.log_read.since(&earlier.log_read),
             log_write: self.log_write.since(&earlier.log_write),
             log_format: self.log_format.since(&earlier.log_format),
+            scan_read: self.scan_read.since(&earlier.scan_read),
             errors: self.errors.saturating_sub(earlier.errors),
         }
     }
@@ -125,6 +131,10 @@ pub trait Store: Send + Sync {
     fn io(&self) -> Vec<InstanceIo>;
     /// Cache state.
     fn cache(&self) -> CacheState;
+    /// Starts a checksum scan of every database, with a pause after each read; it goes on until shutdown.
+    fn start_scan(&self, pause: Duration);
+    /// Ends the scans and tells what they saw, in the order of the plan. Empty when none was started.
+    fn end_scan(&self) -> Vec<ScanSummary>;
     /// Length of a database file in bytes.
     fn database_bytes(&self, database: usize) -> u64;
     /// Shuts every instance down cleanly; all of them are tried, the first error is returned. Sessions are gone.

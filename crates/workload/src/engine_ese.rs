@@ -12,6 +12,7 @@ mod verify;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fs, io};
 
 use ese_engine::cache::{Cache, CacheOptions};
@@ -30,6 +31,7 @@ use crate::engine::{CacheState, Depth, Engine, ExistingDatabase, InstanceIo, Res
 use crate::measure::{IoTotals, Latencies};
 use crate::plan::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::result::Verification;
+use crate::scan::ScanSummary;
 
 /// Bytes by which a database file grows.
 const EXTENSION_BYTES: u32 = 8 << 20;
@@ -180,6 +182,20 @@ impl Store for EseStore {
         }
     }
 
+    fn start_scan(&self, pause: Duration) {
+        self.units.iter().for_each(|unit| unit.instance.start_scan(&unit.database, pause));
+    }
+
+    fn end_scan(&self) -> Vec<ScanSummary> {
+        let scanned = self.units.iter().filter(|unit| unit.database.scan_progress().running);
+        scanned
+            .map(|unit| {
+                unit.instance.stop_scan(&unit.database);
+                ScanSummary::new(unit.database.path.clone(), &unit.database.scan_progress())
+            })
+            .collect()
+    }
+
     fn database_bytes(&self, database: usize) -> u64 {
         fs::metadata(&self.units[database].database.path).map_or(0, |metadata| metadata.len())
     }
@@ -212,6 +228,7 @@ fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
         log_read: sum(&[IoReason::LogRead], Read),
         log_write: sum(&[IoReason::LogWrite], Write),
         log_format: sum(&[IoReason::LogFormat], Write),
+        scan_read: sum(&[IoReason::Scan], Read),
         errors: snapshot.errors(),
     }
 }

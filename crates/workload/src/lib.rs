@@ -25,6 +25,7 @@ pub mod repeat;
 pub mod result;
 mod run;
 pub mod sampler;
+pub mod scan;
 pub mod skew;
 pub mod steady;
 pub mod units;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use ese_engine::Error;
 use parking_lot::Mutex;
@@ -12,6 +13,7 @@ use crate::engine::{
 };
 use crate::plan::{InstancePlan, Plan};
 use crate::result::{FileVerification, Verification};
+use crate::scan::ScanSummary;
 
 type Table = BTreeMap<i64, Row>;
 
@@ -23,6 +25,8 @@ pub(crate) struct ModelEngine {
     pub(crate) fail_after: Option<u64>,
     /// Verification finds a bad page in each database.
     pub(crate) bad_page: bool,
+    /// So does the scan.
+    pub(crate) scan_finds: bool,
 }
 
 #[derive(Default)]
@@ -32,6 +36,8 @@ pub(crate) struct ModelDatabase {
     bytes: AtomicU64,
     changes: AtomicU64,
     fail_after: Option<u64>,
+    scan_finds: bool,
+    scanned: AtomicBool,
 }
 
 struct ModelStore(Vec<Arc<ModelDatabase>>, u64);
@@ -94,8 +100,12 @@ impl Engine for ModelEngine {
         for instance in &plan.instances {
             if create {
                 let tables = (0..plan.tables).map(|_| Mutex::default()).collect();
-                let database =
-                    ModelDatabase { tables, fail_after: self.fail_after, ..ModelDatabase::default() };
+                let database = ModelDatabase {
+                    tables,
+                    fail_after: self.fail_after,
+                    scan_finds: self.scan_finds,
+                    ..ModelDatabase::default()
+                };
                 databases.insert(instance.database.clone(), Arc::new(database));
             }
             let database = databases.get(&instance.database).ok_or(Error::RecordNotFound)?;
@@ -116,6 +126,19 @@ impl Store for ModelStore {
     fn cache(&self) -> CacheState {
         let read: u64 = self.io().iter().map(|io| io.database_read.bytes).sum();
         CacheState { used_bytes: read.min(self.1), limit_bytes: self.1, stalls: 0 }
+    }
+    fn start_scan(&self, _pause: Duration) {
+        self.0.iter().for_each(|database| database.scanned.store(true, Relaxed));
+    }
+    fn end_scan(&self) -> Vec<ScanSummary> {
+        let scanned = self.0.iter().filter(|database| database.scanned.swap(false, Relaxed));
+        scanned
+            .map(|database| ScanSummary {
+                bad: u64::from(database.scan_finds),
+                findings: if database.scan_finds { vec!["page 7: wrong checksum".into()] } else { vec![] },
+                ..ScanSummary::default()
+            })
+            .collect()
     }
     fn database_bytes(&self, database: usize) -> u64 {
         self.0[database].bytes.load(Relaxed)

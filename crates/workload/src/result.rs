@@ -17,6 +17,7 @@ use crate::pace::OpenLoop;
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::repeat::Repetitions;
+use crate::scan::ScanSummary;
 use crate::steady::SteadyState;
 use crate::watch::Phase;
 
@@ -113,6 +114,12 @@ pub struct InstanceRow {
     pub maximum_database_read_ms: f64,
     /// Highest average of any sample, log writes.
     pub maximum_log_write_ms: f64,
+    /// Reads of the background checksum scan, which are none of the database reads above.
+    #[serde(rename = "Database Maintenance IO Reads/sec", default)]
+    pub maintenance_reads_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "Database Maintenance IO Reads Average Bytes", default)]
+    pub maintenance_reads_average_bytes: f64,
 }
 
 impl InstanceRow {
@@ -131,6 +138,14 @@ impl InstanceRow {
             ("I/O Log Writes/sec", self.log_writes_per_second),
             ("I/O Log Reads Average Bytes", self.log_reads_average_bytes),
             ("I/O Log Writes Average Bytes", self.log_writes_average_bytes),
+        ]
+    }
+
+    /// The rows of Jetstress's table "Background Database Maintenance I/O Performance".
+    pub fn maintenance_rows(&self) -> [(&'static str, f64); 2] {
+        [
+            ("Database Maintenance IO Reads/sec", self.maintenance_reads_per_second),
+            ("Database Maintenance IO Reads Average Bytes", self.maintenance_reads_average_bytes),
         ]
     }
 
@@ -177,6 +192,8 @@ impl InstanceRow {
             log_writes_average_bytes: 0.0,
             maximum_database_read_ms: 0.0,
             maximum_log_write_ms: 0.0,
+            maintenance_reads_per_second: 0.0,
+            maintenance_reads_average_bytes: 0.0,
         }
     }
 }
@@ -283,7 +300,7 @@ pub struct RunResult {
     /// One row per instance.
     pub instances: Vec<InstanceRow>,
     /// Percentiles in microseconds per kind of I/O, all instances: `database_read`, `database_write`, `log_read`,
-    /// `log_write`, `log_format`.
+    /// `log_write`, `log_format`, and `scan_read` of the checksum scan.
     pub latency: LatencyTable,
     /// Percentiles in microseconds per kind of operation, from when it was due in an open loop, and of durable commits.
     pub operation_latency: LatencyTable,
@@ -292,6 +309,9 @@ pub struct RunResult {
     /// Steady state, limit, open loop and host counters.
     #[serde(default)]
     pub analysis: Analysis,
+    /// The background checksum scan, per database; empty when there was none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scan: Vec<ScanSummary>,
     /// Cache in use at the end, in bytes.
     pub cache_used_bytes: u64,
     /// Waits for a free cache page in the window.

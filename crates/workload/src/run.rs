@@ -19,6 +19,7 @@ use crate::profile::{Profile, Source};
 use crate::repeat::Repetitions;
 use crate::result::{Analysis, InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verification};
 use crate::sampler::{Sample, SampleFile, Snapshot};
+use crate::scan::ScanSummary;
 use crate::steady::SteadyState;
 use crate::verdict::{Evidence, Judgement, judge};
 use crate::watch::{Observer, Phase, StopSignal};
@@ -166,6 +167,7 @@ fn assemble(
         (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
     let iops = achieved_iops(&instances);
     let evidence = Evidence {
+        scan: &loaded.scan,
         io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
         failure: loaded.failure.as_ref().map(Error::to_string),
         verification: verification.as_ref(),
@@ -204,6 +206,7 @@ fn assemble(
         peak_resident_bytes: peak_resident_bytes(),
         io_errors: evidence.io_errors,
         instances,
+        scan: loaded.scan.clone(),
         verification,
         log: watch.log.clone(),
         configuration: profile.clone(),
@@ -218,6 +221,7 @@ struct Loaded {
     measured: Measured,
     initial_bytes: u64,
     io_errors: u64,
+    scan: Vec<ScanSummary>,
     failure: Option<Error>,
 }
 
@@ -268,20 +272,29 @@ fn load(
     let store = engine.open(plan, false).map_err(|error| watch.failed(error))?;
     let initial_bytes = database_bytes(&*store, plan);
     announce(profile, plan, watch);
+    if profile.scan {
+        store.start_scan(profile.scan_pause.0);
+    }
     let driven = Drive { store: &*store, plan, profile, stop }.run(samples, watch);
     let io_errors = store.io().iter().map(|io| io.errors).sum();
     watch.begin(Phase::Shutdown, 1);
+    let scan = store.end_scan();
     let closed = store.shutdown();
     let measured = driven.map_err(|error| watch.failed(error))?;
     for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
         watch.log(&format!("{}: {batches} batches", instance.database.display()));
     }
     explain(&analysis(&measured, profile.threads), watch);
+    for scanned in &scan {
+        let ScanSummary { pages, passes, bad, .. } = scanned;
+        let database = scanned.database.display();
+        watch.log(&format!("{database}: {pages} pages scanned, {passes} whole passes, {bad} bad"));
+    }
     let failure = measured.failure.clone().or(closed.err());
     if let Some(error) = &failure {
         watch.log(&format!("The load ended with an error: {error}"));
     }
-    Ok(Loaded { measured, initial_bytes, io_errors, failure })
+    Ok(Loaded { measured, initial_bytes, io_errors, scan, failure })
 }
 
 /// What the figures mean, for the test log.
@@ -331,6 +344,10 @@ fn announce(profile: &Profile, plan: &Plan, watch: &mut Recorder<'_>) {
         "Log write latency thresholds: (average: {} msec/write, maximum: {} msec/write)",
         limits.average_log_write_ms, limits.maximum_log_write_ms
     ));
+    watch.log(&match profile.scan {
+        true => format!("Background database maintenance: on (pause: {})", profile.scan_pause),
+        false => "Background database maintenance: off".to_string(),
+    });
     watch.log(&format!(
         "Operation mix: Sessions {}, Inserts {}%, Deletes {}%, Replaces {}%, Reads {}%, Lazy Commits {}%",
         profile.threads, mix.insert, mix.delete, mix.replace, mix.read, profile.lazy_percent
@@ -412,9 +429,12 @@ fn instance_row(plan: &Plan, measured: &Measured, index: usize) -> InstanceRow {
             .fold(0.0, f64::max)
     };
     let rates = |totals: &IoTotals| totals.rates(measured.seconds);
+    let scan = rates(&io.scan_read);
     InstanceRow {
         maximum_database_read_ms: highest(|sample| sample.database_read.average_ms),
         maximum_log_write_ms: highest(|sample| sample.log_write.average_ms),
+        maintenance_reads_per_second: scan.per_second,
+        maintenance_reads_average_bytes: scan.average_bytes,
         ..row.with_rates(
             rates(&io.database_read),
             rates(&io.database_write),
@@ -426,12 +446,13 @@ fn instance_row(plan: &Plan, measured: &Measured, index: usize) -> InstanceRow {
 
 fn io_latencies(instances: &[InstanceIo]) -> LatencyTable {
     type Kind = fn(&InstanceIo) -> &IoTotals;
-    let kinds: [(&str, Kind); 5] = [
+    let kinds: [(&str, Kind); 6] = [
         ("database_read", |io| &io.database_read),
         ("database_write", |io| &io.database_write),
         ("log_read", |io| &io.log_read),
         ("log_write", |io| &io.log_write),
         ("log_format", |io| &io.log_format),
+        ("scan_read", |io| &io.scan_read),
     ];
     let sum = |kind: Kind| {
         let mut all = IoTotals::default();

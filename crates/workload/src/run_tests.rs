@@ -141,6 +141,21 @@ fn a_bad_page_fails_the_run() {
 }
 
 #[test]
+fn a_page_found_by_the_scan_fails_the_run_unless_there_is_no_scan() {
+    let dir = scratch();
+    let engine = ModelEngine { scan_finds: true, ..ModelEngine::default() };
+    let (finished, _) = complete(&profile(dir.path(), 2), &engine);
+    let result = &finished.result;
+    assert_eq!((result.verdict, result.scan.len()), (Verdict::Fail, 2));
+    assert!(result.reason.starts_with("Bad pages seen by the checksum scan: 2 "), "{}", result.reason);
+
+    let dir = scratch();
+    let without = Profile { scan: false, ..profile(dir.path(), 1) };
+    let (finished, _) = complete(&without, &engine);
+    assert_eq!((finished.result.verdict, finished.result.scan.len()), (Verdict::Pass, 0));
+}
+
+#[test]
 fn existing_databases_with_a_bad_page_are_refused_and_left_alone() {
     let dir = scratch();
     let first = profile(dir.path(), 1);

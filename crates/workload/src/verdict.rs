@@ -3,6 +3,7 @@
 use crate::drive::Measured;
 use crate::profile::Profile;
 use crate::result::{Bound, InstanceRow, Rule, Verdict, Verification};
+use crate::scan::ScanSummary;
 
 /// Evidence that does not come from the measured window.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,8 @@ pub struct Evidence<'a> {
     pub io_errors: u64,
     /// The error that ended the run early.
     pub failure: Option<String>,
+    /// The checksum scan of each database, if there was one.
+    pub scan: &'a [ScanSummary],
     /// Reading everything again, if it came to that.
     pub verification: Option<&'a Verification>,
     /// Why the run ended before its time, if it did.
@@ -97,6 +100,17 @@ pub fn judge(
             wrong.wrong.first().cloned().unwrap_or_default()
         }),
     ];
+    if !evidence.scan.is_empty() {
+        let bad: u64 = evidence.scan.iter().map(|scan| scan.bad).sum();
+        let first = evidence.scan.iter().find(|scan| scan.bad > 0);
+        let note = first.map(|scan| format!("{}: {}", scan.database.display(), scan.findings.join("; ")));
+        correct.push(at_most(
+            "Bad pages seen by the checksum scan",
+            0.0,
+            bad as f64,
+            note.unwrap_or_default(),
+        ));
+    }
     if let Some(verification) = evidence.verification {
         let bad: u64 = verification.files.iter().map(|file| file.bad).sum();
         let first = verification.files.iter().find(|file| file.bad > 0);
@@ -232,6 +246,27 @@ mod tests {
         let judged = judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence);
         assert_eq!(judged.verdict, Verdict::Fail);
         assert!(judged.reason.contains("x.edb: page 7"), "{}", judged.reason);
+    }
+
+    #[test]
+    fn a_page_that_the_scan_found_fails_the_run_and_is_named() {
+        let scan = [
+            ScanSummary::default(),
+            ScanSummary {
+                database: "x.edb".into(),
+                bad: 1,
+                findings: vec!["page 7: wrong checksum".into()],
+                ..ScanSummary::default()
+            },
+        ];
+        let judged = |scan: &[ScanSummary]| {
+            let evidence = Evidence { scan, cut_short: Some("stopped"), ..Evidence::default() };
+            judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence)
+        };
+        assert_eq!(judged(&scan[..1]).verdict, Verdict::Incomplete);
+        let failed = judged(&scan);
+        assert_eq!(failed.verdict, Verdict::Fail);
+        assert!(failed.reason.contains("x.edb: page 7: wrong checksum"), "{}", failed.reason);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! runs the tests is not what is judged.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -198,6 +199,41 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
     fs::rename(cell.path("elsewhere"), cell.path("d/log001")).unwrap();
     let result = cell.run("after", 0, &["--dir", "d", "--open"]);
     assert_eq!((&result["verdict"], &result["operations"]["wrong_records"]), (&"pass".into(), &0.into()));
+}
+
+#[test]
+fn the_scan_finds_what_the_load_does_not_see_and_is_no_part_of_it() {
+    let cell = Cell::with_limits();
+    let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "5s", "--scan-pause", "0ms"]);
+    wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
+    // One bit in each of many pages: those that the load does not write again stay wrong. It reads around them.
+    let file =
+        fs::OpenOptions::new().write(true).read(true).open(cell.path("d/Jetstress001001.edb")).unwrap();
+    for page in (100..1900).step_by(20) {
+        let at = (page + 1) * 32768 + 1000;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let result = cell.result("out");
+    let reason = result["reason"].as_str().unwrap();
+    assert!(reason.starts_with("Bad pages seen by the checksum scan: "), "{reason}");
+    assert!(
+        reason.contains("Jetstress001001.edb: page ") && reason.contains("flipped bits at byte.bit 1000.2")
+    );
+    assert!(result["scan"][0]["passes"].as_u64().unwrap() > 0, "{}", result["scan"]);
+    let row = &result["instances"][0];
+    let rate = row["Database Maintenance IO Reads/sec"].as_f64().unwrap();
+    let bytes = row["Database Maintenance IO Reads Average Bytes"].as_f64().unwrap();
+    assert!(rate > 10.0 && bytes > 200_000.0 && bytes <= 262_144.0, "{rate} {bytes}");
+    // Pages that sessions read are 32 KiB, or as many as are read ahead; with the scan among them it would be more.
+    assert!(row["I/O Database Reads Average Bytes"].as_f64().unwrap() < 100_000.0);
+
+    let off = cell.run("off", 0, &["--dir", "d", "--force", "--duration", "1s", "--scan=false"]);
+    assert_eq!(off["instances"][0]["Database Maintenance IO Reads/sec"], 0.0);
+    assert!(off.get("scan").is_none());
 }
 
 #[test]

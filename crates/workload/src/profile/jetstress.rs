@@ -357,6 +357,16 @@ impl<'a> Reader<'a> {
                 self.options.page_size = Some(size);
                 Some(Honoured(format!("page_size = {size}")))
             }
+            "RunDatabaseMaintenancePerformance" => {
+                let scan = self.switch(node, name, text)?;
+                self.options.scan = Some(scan);
+                Some(Honoured(format!("scan = {scan}")))
+            }
+            "DBMThrottling" => {
+                let pause = TimeSpan(Duration::from_millis(self.number(node, name, text)?));
+                self.options.scan_pause = Some(pause);
+                Some(Honoured(format!("scan_pause = {pause}")))
+            }
             "CircularLog" => {
                 let circular = self.switch(node, name, text)?;
                 self.options.circular_log = Some(circular);
@@ -378,9 +388,6 @@ impl<'a> Reader<'a> {
             "MaximumLatencyErrors" => ignored("one sample above a maximum fails the run"),
             "LogInterval2" => ignored("what it controls was never published"),
             "MaxVerPages" => ignored("the version store has a limit of its own"),
-            "RunDatabaseMaintenancePerformance" | "DBMThrottling" => {
-                ignored("no checksum scan runs beside the load")
-            }
             _ => {
                 self.strangers += 1;
                 match self.strangers <= MOST_STRANGERS {

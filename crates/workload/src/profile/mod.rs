@@ -71,6 +71,12 @@ pub struct Profile {
     /// Which records are used.
     #[serde(default)]
     pub skew: Skew,
+    /// Whether a checksum scan of each database runs beside the load. Jetstress: `RunDatabaseMaintenancePerformance`.
+    #[serde(default)]
+    pub scan: bool,
+    /// Pause after each of its reads. Jetstress: `DBMThrottling`.
+    #[serde(default = "jetstress_pause")]
+    pub scan_pause: TimeSpan,
     /// Seed of the load.
     pub seed: u64,
     /// Time between samples.
@@ -90,6 +96,11 @@ pub struct Profile {
 /// What results from before repetitions mean.
 fn once() -> u32 {
     1
+}
+
+/// Jetstress's pause between two reads of its checksum scan.
+fn jetstress_pause() -> TimeSpan {
+    TimeSpan(Duration::from_millis(100))
 }
 
 /// Shares of the four operations in percent; together 100.

@@ -81,6 +81,13 @@ pub struct Options {
     /// Which records are used: uniform, zipf:EXPONENT below 1, or 80/20; the newest are the hot ones [default: uniform]
     #[arg(long, value_name = "SKEW", help_heading = "Load")]
     pub skew: Option<Skew>,
+    /// Read and check every page of the databases in the background, beside the load [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(help_heading = "Load")]
+    pub scan: Option<bool>,
+    /// Pause after each of its reads of 256 KiB; 100ms are 2.5 MiB/s for each database at most [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    pub scan_pause: Option<TimeSpan>,
     /// Seed of the load: the same seed gives the same operations and content [default: the time]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub seed: Option<u64>,
@@ -214,6 +221,8 @@ field_by_field!(Options {
     batch_updates,
     rate,
     skew,
+    scan,
+    scan_pause,
     seed,
     target_iops,
     margin,

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Mistake, Mix, Options, Profile, RecordOptions, Records, Source, ThresholdOptions, Thresholds};
+use super::{
+    Mistake, Mix, Options, Profile, RecordOptions, Records, Source, ThresholdOptions, Thresholds,
+    jetstress_pause,
+};
+use crate::scan::LONGEST_PAUSE_MS;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 impl Options {
@@ -33,6 +37,8 @@ impl Options {
             margin: self.margin.unwrap_or(0.05),
             rate: self.rate,
             skew: self.skew.unwrap_or_default(),
+            scan: self.scan.unwrap_or(true),
+            scan_pause: self.scan_pause.unwrap_or_else(jetstress_pause),
             seed: self.seed.unwrap_or(seed),
             sample_interval: self.sample_interval.unwrap_or(default_interval(duration.0)),
             circular_log: self.circular_log.unwrap_or(true),
@@ -145,6 +151,10 @@ impl Profile {
         if let Some(rate) = self.rate {
             check((0.001..=1e8).contains(&rate), format!("--rate {rate} must be from 0.001 to 100000000"));
         }
+        check(
+            self.scan_pause.0 <= Duration::from_millis(LONGEST_PAUSE_MS),
+            format!("--scan-pause {} must be from 0 to 60s", self.scan_pause),
+        );
         check((0.0..1.0).contains(&self.margin), format!("margin {} must be from 0 to below 1", self.margin));
         check(
             self.duration.0.is_zero()

@@ -151,6 +151,8 @@ impl Profile {
             batch_updates: Some(self.batch_updates),
             rate: self.rate,
             skew: Some(self.skew),
+            scan: Some(self.scan),
+            scan_pause: Some(self.scan_pause),
             seed: Some(self.seed),
             target_iops: self.target_iops,
             margin: Some(self.margin),

@@ -58,9 +58,20 @@ fn every_element_is_accounted_for() {
     }
     assert!(all.contains("  honoured  ThreadCount 6 "), "{all}");
     assert!(all.contains("  ignored   DatabaseCopyCount 2 "), "{all}");
+    assert!(all.contains("  honoured  RunDatabaseMaintenancePerformance true "), "{all}");
+    assert!(all.contains("  honoured  DBMThrottling 100 ") && all.contains("scan_pause = 100ms"), "{all}");
     assert!(all.contains("  ignored   Thresholds Lenient "), "{all}");
     assert!(all.contains("  ignored   DatabasePaths "), "{all}");
     assert!(!all.contains("not known"), "{all}");
+}
+
+#[test]
+fn background_maintenance_is_a_switch_and_a_pause() {
+    let text = FIXTURE
+        .replace("<RunDatabaseMaintenancePerformance>true", "<RunDatabaseMaintenancePerformance>false")
+        .replace("<DBMThrottling>100", "<DBMThrottling>20");
+    let options = read(&text).options;
+    assert_eq!((options.scan, options.scan_pause), (Some(false), Some(TimeSpan(Duration::from_millis(20)))));
 }
 
 #[test]
