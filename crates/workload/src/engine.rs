@@ -101,6 +101,15 @@ pub enum Depth {
     Everything,
 }
 
+/// What becomes of the databases when they are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Those that are missing are created, with their tables.
+    Create,
+    /// All of them exist.
+    Attach,
+}
+
 /// Opens databases.
 pub trait Engine: Send + Sync {
     /// Looks at an existing database without changing anything. The error is one line for the user: the file is
@@ -116,8 +125,8 @@ pub trait Engine: Send + Sync {
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Option<Verification>;
 
-    /// Opens every instance of the plan and creates or attaches its database.
-    fn open(&self, plan: &Plan, create: bool) -> Result<Box<dyn Store>>;
+    /// Opens every instance of the plan; databases that are dirty are recovered.
+    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>>;
 
     /// Whether another process has the database or its logs open. Changes nothing.
     fn in_use(&self, instance: &InstancePlan) -> bool;

@@ -27,7 +27,9 @@ pub use vfs::Backend;
 use vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
 
 use self::session::EseSession;
-use crate::engine::{CacheState, Depth, Engine, ExistingDatabase, InstanceIo, Result, Session, Store};
+use crate::engine::{
+    CacheState, Depth, Engine, ExistingDatabase, InstanceIo, Opening, Result, Session, Store,
+};
 use crate::measure::{IoTotals, Latencies};
 use crate::plan::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::result::Verification;
@@ -77,7 +79,7 @@ impl Engine for EseEngine {
         verify::verify(&self.files, plan, depth, progress)
     }
 
-    fn open(&self, plan: &Plan, create: bool) -> Result<Box<dyn Store>> {
+    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
         let page_size = PageSize::new(plan.page_bytes)
             .ok_or_else(|| Error::Usage(format!("there are no pages of {} bytes", plan.page_bytes)))?;
         let cache = Cache::new(CacheOptions {
@@ -88,7 +90,7 @@ impl Engine for EseEngine {
         cache.start_threads()?;
         let mut store = EseStore { cache, units: Vec::new() };
         for instance in &plan.instances {
-            store.units.push(Unit::open(&self.files, &store.cache, plan, instance, create)?);
+            store.units.push(Unit::open(&self.files, &store.cache, plan, instance, opening)?);
         }
         Ok(Box::new(store))
     }
@@ -107,7 +109,7 @@ impl Unit {
         cache: &Arc<Cache>,
         plan: &Plan,
         place: &InstancePlan,
-        create: bool,
+        opening: Opening,
     ) -> Result<Unit> {
         let counted = Arc::new(CountedVfs::new(files.clone()));
         let instance = Instance::open(InstanceOptions {
@@ -117,20 +119,37 @@ impl Unit {
             ..InstanceOptions::new(counted.clone(), place.log_dir.clone(), cache.clone())
         })?;
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;
-        if !create {
-            let database = instance.attach(&place.database, extension_pages)?;
-            return Ok(Unit { instance, database, counted });
+        let attach = opening == Opening::Attach || files.exists(&place.database);
+        let database = match attach {
+            true => instance.attach(&place.database, extension_pages)?,
+            false => {
+                let options = CreateOptions { initial_pages: extension_pages, extension_pages };
+                instance.create_database(&place.database, &options)?
+            }
+        };
+        if opening == Opening::Create {
+            create_tables(&instance, &database, plan.tables)?;
         }
-        let options = CreateOptions { initial_pages: extension_pages, extension_pages };
-        let database = instance.create_database(&place.database, &options)?;
-        let mut session = instance.session();
-        session.begin()?;
-        for number in 0..plan.tables {
-            session.create_table(&database, &definition(number))?;
-        }
-        session.commit(CommitMode::Durable)?;
         Ok(Unit { instance, database, counted })
     }
+}
+
+/// Creates the tables, all or none; an interrupted creation may have come past this.
+fn create_tables(instance: &Arc<Instance>, database: &Arc<Database>, tables: u32) -> Result<()> {
+    let mut session = instance.session();
+    session.begin()?;
+    let there = match session.open_table(database, &table_name(0)) {
+        Ok(_) => true,
+        Err(Error::Usage(_) | Error::RecordNotFound) => false,
+        Err(error) => return Err(error),
+    };
+    if !there {
+        for number in 0..tables {
+            session.create_table(database, &definition(number))?;
+        }
+    }
+    session.commit(CommitMode::Durable)?;
+    Ok(())
 }
 
 /// Name of a table of the load.

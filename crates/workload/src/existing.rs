@@ -13,6 +13,9 @@ use crate::plan::{InstancePlan, LOG_BASE_NAME};
 /// Both header copies fit here for every page size.
 const START: u64 = 65536;
 
+/// A database is this long at most before its header is written.
+const LARGEST_UNBORN: u64 = 16 << 20;
+
 /// Reads the header. The error is one line that says what is wrong and what to do.
 pub fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, String> {
     let shown = instance.database.display();
@@ -47,6 +50,21 @@ pub fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, String> {
         }
     }
     Ok(ExistingDatabase { page_bytes: header.page_size.get(), file_bytes })
+}
+
+/// Whether nothing is lost when this database of an interrupted creation is made anew: it is missing, or the kill came
+/// before its header said that it exists.
+pub fn is_unborn(database: &Path) -> bool {
+    let Ok(file) = File::open(database) else { return !database.exists() };
+    let Ok(file_bytes) = file.metadata().map(|metadata| metadata.len()) else { return false };
+    let mut start = Vec::new();
+    if file.take(START).read_to_end(&mut start).is_err() {
+        return false;
+    }
+    match DatabaseHeader::read_from_start(&start) {
+        Ok((header, _)) => header.state == DatabaseState::JustCreated,
+        Err(_) => file_bytes <= LARGEST_UNBORN,
+    }
 }
 
 /// The first generation of the range that is not in the directory, in hexadecimal. The last one may be the current log,
@@ -111,6 +129,26 @@ mod tests {
         assert!(look(&future, |_| (), &[]).unwrap_err().contains("unknown database format 0x999"));
         let unfinished = DatabaseHeader { state: DatabaseState::JustCreated, ..clean() };
         assert!(look(&unfinished, |_| (), &[]).unwrap_err().contains("is in state JustCreated"));
+    }
+
+    #[test]
+    fn only_what_never_began_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("Jetstress001001.edb");
+        assert!(is_unborn(&path));
+        let with = |header: &DatabaseHeader, bytes: u64| {
+            std::fs::write(&path, header.encode().repeat(2)).unwrap();
+            File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+            is_unborn(&path)
+        };
+        let just = DatabaseHeader { state: DatabaseState::JustCreated, ..clean() };
+        assert!(with(&just, 8 << 20) && !with(&clean(), 8 << 20));
+        let (garbage, full) = (vec![0; 8 << 20], vec![0; 17 << 20]);
+        std::fs::write(&path, garbage).unwrap();
+        assert!(is_unborn(&path));
+        // A database of which much was filled and whose header is gone is a finding, not a beginning.
+        std::fs::write(&path, full).unwrap();
+        assert!(!is_unborn(&path));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The create phase: fills all databases to their size, in parallel, each table in key order by one thread.
+//! The create phase: fills all databases to their size, in parallel, each table in key order by one thread that begins
+//! after the last key that is there. Records are those of [`filling`], whatever thread adds them and when.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use ese_engine::Error;
 use parking_lot::Mutex;
 
 use crate::engine::{Commit, Result, Session, Store};
-use crate::generator::{Generator, Place, row};
+use crate::generator::{Place, filling, row};
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::sampler::Snapshot;
@@ -25,7 +26,9 @@ pub fn fill(
     observer: &mut dyn Observer,
 ) -> Result<()> {
     let total = plan.initial_bytes();
+    let filled = || (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum::<u64>();
     observer.begin(Phase::Create, total);
+    observer.advance(filled().min(total), "");
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = (processors / plan.instances.len()).clamp(1, plan.tables as usize);
     let failure: Mutex<Option<Error>> = Mutex::new(None);
@@ -39,7 +42,7 @@ pub fn fill(
                 let tables: Vec<u32> = (worker as u32..plan.tables).step_by(workers).collect();
                 let done = move || stop.is_set() || quit.load(Ordering::Relaxed);
                 running.push(scope.spawn(move || {
-                    if let Err(error) = filler.run(database * workers + worker, &tables, &done) {
+                    if let Err(error) = filler.run(&tables, &done) {
                         failure.lock().get_or_insert(error);
                         quit.store(true, Ordering::Relaxed);
                     }
@@ -49,8 +52,7 @@ pub fn fill(
         let (began, mut heartbeat) = (Instant::now(), Heartbeat::new());
         while !running.iter().all(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
-            let filled: u64 = (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum();
-            observer.advance(filled.min(total), "");
+            observer.advance(filled().min(total), "");
             heartbeat.beat(observer, || Snapshot {
                 at: began.elapsed().as_secs_f64(),
                 io: store.io(),
@@ -70,32 +72,28 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    fn run(&self, worker: usize, tables: &[u32], done: &dyn Fn() -> bool) -> Result<()> {
+    fn run(&self, tables: &[u32], done: &dyn Fn() -> bool) -> Result<()> {
         let mut session = self.store.session(self.database)?;
-        let mut generator = Generator::for_filling(self.profile, worker);
-        let mut next_id = 1;
+        session.begin()?;
+        let ends = tables.iter().map(|table| Ok((*table, session.last(*table)?.unwrap_or(0) + 1)));
+        let mut ends: Vec<(u32, i64)> = ends.collect::<Result<_>>()?;
+        session.commit(Commit::Lazy)?;
         loop {
-            for table in tables {
+            for (table, next_id) in &mut ends {
                 if done() || self.store.database_bytes(self.database) >= self.target {
                     return Ok(());
                 }
-                self.insert_some(&mut *session, &mut generator, *table, next_id)?;
+                self.insert_some(&mut *session, *table, *next_id)?;
+                *next_id += RECORDS_PER_TRANSACTION as i64;
             }
-            next_id += RECORDS_PER_TRANSACTION as i64;
         }
     }
 
-    fn insert_some(
-        &self,
-        session: &mut dyn Session,
-        generator: &mut Generator,
-        table: u32,
-        first: i64,
-    ) -> Result<()> {
+    fn insert_some(&self, session: &mut dyn Session, table: u32, first: i64) -> Result<()> {
         let place = Place { database: self.database as u32, table };
         session.begin()?;
         for id in first..first + RECORDS_PER_TRANSACTION as i64 {
-            let row = row(&self.profile.records, place, id, &generator.operation());
+            let row = row(&self.profile.records, place, id, &filling(self.profile, place, id));
             if let Err(error) = session.insert(table, &row) {
                 // The first error tells more than that of a rollback after it.
                 let _ = session.rollback();

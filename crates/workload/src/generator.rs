@@ -99,14 +99,6 @@ impl Generator {
         }
     }
 
-    /// The sequence of one thread that fills databases: inserts only.
-    pub fn for_filling(profile: &Profile, worker: usize) -> Generator {
-        let mut generator = Generator::new(profile, worker);
-        generator.random.set_stream((1 << 32) + worker as u64);
-        generator.mix = Mix { insert: 100, delete: 0, replace: 0, read: 0 };
-        generator
-    }
-
     fn below(&mut self, limit: u32) -> u32 {
         ((u64::from(self.random.next_u32()) * u64::from(limit)) >> 32) as u32
     }
@@ -135,6 +127,15 @@ impl Generator {
     }
 }
 
+/// The operation that fills a database with record `id`: it depends on nothing but the seed and the place, so that an
+/// interrupted creation is continued with the records that it would have had.
+pub fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
+    let mut random = stream(place, id, profile.seed, Column::Filling);
+    let long = random.next_u32() % 100 < u32::from(profile.records.long_percent);
+    let stamp = random.next_u64();
+    Operation { kind: OperationKind::Insert, table: place.table, point: 0, durable: false, long, stamp }
+}
+
 /// Where a record belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -150,6 +151,8 @@ enum Column {
     Thread,
     Short,
     Long,
+    /// None: what decides about the whole record when databases are filled.
+    Filling,
 }
 
 /// Bytes of stamp and id in front of the stream.
@@ -305,13 +308,29 @@ mod tests {
     }
 
     #[test]
+    fn seed_and_place_decide_what_fills() {
+        let place = Place { database: 1, table: 2 };
+        let stamp = |seed, place, id| filling(&profile(seed), place, id).stamp;
+        assert_eq!(stamp(1, place, 7), stamp(1, place, 7));
+        let others = [
+            stamp(2, place, 7),
+            stamp(1, place, 8),
+            stamp(1, Place { table: 3, ..place }, 7),
+            stamp(1, Place { database: 0, ..place }, 7),
+        ];
+        assert!(others.iter().all(|other| *other != stamp(1, place, 7)));
+        let mut half = profile(1);
+        half.records.long_percent = 50;
+        let long = (1..=2000).filter(|id| filling(&half, place, *id).long).count();
+        assert!((900..1100).contains(&long), "{long}");
+    }
+
+    #[test]
     fn content_does_not_compress_or_repeat() {
-        let mut generator = Generator::for_filling(&profile(1), 0);
         let mut bytes: Vec<u8> = Vec::new();
+        let place = Place { database: 0, table: 0 };
         for id in 1..200 {
-            let operation = generator.operation();
-            assert_eq!(operation.kind, OperationKind::Insert);
-            let row = row(&Records::default(), Place { database: 0, table: 0 }, id, &operation);
+            let row = row(&Records::default(), place, id, &filling(&profile(1), place, id));
             bytes.extend(row.short.iter().chain(row.long.iter().flatten()));
         }
         let mut counts = [0u32; 256];

@@ -5,6 +5,7 @@
 //! traits of [`engine`].
 
 pub mod arithmetic;
+pub mod creation;
 pub mod drive;
 pub mod engine;
 pub mod engine_ese;

@@ -9,7 +9,7 @@ use ese_engine::Error;
 use parking_lot::Mutex;
 
 use crate::engine::{
-    CacheState, Commit, Depth, Engine, ExistingDatabase, InstanceIo, Result, Row, Session, Store,
+    CacheState, Commit, Depth, Engine, ExistingDatabase, InstanceIo, Opening, Result, Row, Session, Store,
 };
 use crate::plan::{InstancePlan, Plan};
 use crate::result::{FileVerification, Verification};
@@ -94,11 +94,11 @@ impl Engine for ModelEngine {
             .then(|| Verification { files: plan.instances.iter().map(file).collect(), seconds: 0.0 })
     }
 
-    fn open(&self, plan: &Plan, create: bool) -> Result<Box<dyn Store>> {
+    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
         let mut databases = self.databases.lock();
         let mut opened = Vec::new();
         for instance in &plan.instances {
-            if create {
+            if opening == Opening::Create && !databases.contains_key(&instance.database) {
                 let tables = (0..plan.tables).map(|_| Mutex::default()).collect();
                 let database = ModelDatabase {
                     tables,

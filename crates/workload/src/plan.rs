@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 
+use crate::creation::{self, Creation};
 use crate::engine::Engine;
+use crate::existing;
 use crate::profile::{Profile, Source, default_cache};
 use crate::units::ByteSize;
 use crate::volume;
@@ -86,15 +88,23 @@ impl Plan {
         for dir in profile.dirs.iter().chain(&profile.log_dirs) {
             volume::check_directory(dir, &mut create)?;
         }
+        let interrupted = creation::find(profile)?;
         let output =
             profile.output.clone().unwrap_or_else(|| profile.dirs[0].join(format!("Performance_{stamp}")));
-        check_output(&output, profile.source, &mut create)?;
+        let replaceable = profile.source == Source::Replace
+            || interrupted.as_ref().is_some_and(|creation| creation.has_output(&output));
+        check_output(&output, replaceable, &mut create)?;
 
         let mut instances = name_instances(profile)?;
-        if profile.source != Source::Open {
-            volume::size_databases(profile, &mut instances)?;
+        match &interrupted {
+            Some(creation) => creation.continue_with(profile, &mut instances)?,
+            None if profile.source != Source::Open => volume::size_databases(profile, &mut instances)?,
+            None => {}
         }
         let mut remove = Vec::new();
+        if profile.source == Source::Replace {
+            remove.extend(Some(profile.dirs[0].join(creation::FILE)).filter(|file| file.exists()));
+        }
         let mut page_bytes = profile.page_size.map(|size| size.0 as u32);
         for instance in &mut instances {
             let found = files_of(instance)?;
@@ -102,14 +112,22 @@ impl Plan {
                 Source::New => refuse_existing(&found)?,
                 Source::Replace => {
                     if !found.is_empty() && engine.in_use(instance) {
-                        return refuse(format!(
-                            "{} is in use by another process",
-                            instance.database.display()
-                        ));
+                        return in_use(instance);
                     }
                     remove.extend(found);
                 }
-                Source::Open => adopt(instance, engine, &mut page_bytes)?,
+                Source::Open => {
+                    instance.initial_bytes = adopt(instance, engine, &mut page_bytes)?;
+                }
+                Source::Resume if existing::is_unborn(&instance.database) => {
+                    if !found.is_empty() && engine.in_use(instance) {
+                        return in_use(instance);
+                    }
+                    remove.extend(found);
+                }
+                Source::Resume => {
+                    adopt(instance, engine, &mut page_bytes)?;
+                }
             }
             if !instance.log_dir.is_dir() {
                 create.push(instance.log_dir.clone());
@@ -130,8 +148,8 @@ impl Plan {
         })
     }
 
-    /// Creates the directories and removes the files that are replaced.
-    pub fn prepare(&self) -> Result<(), Refusal> {
+    /// Removes the files that are replaced, creates the directories and notes that databases are being created.
+    pub fn prepare(&self, profile: &Profile) -> Result<(), Refusal> {
         for file in &self.remove {
             fs::remove_file(file)
                 .or_else(|error| refuse(format!("{}: cannot be removed: {error}", file.display())))?;
@@ -139,6 +157,10 @@ impl Plan {
         for dir in &self.create {
             fs::create_dir_all(dir)
                 .or_else(|error| refuse(format!("{}: cannot be created: {error}", dir.display())))?;
+        }
+        if let (true, Some(first)) = (profile.source != Source::Open, profile.dirs.first()) {
+            let noted = Creation::new(profile, &self.instances, &self.output).write(first);
+            noted.or_else(|error| refuse(format!("{}: cannot be written to: {error}", first.display())))?;
         }
         Ok(())
     }
@@ -175,10 +197,14 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
     }
 }
 
-fn check_output(output: &Path, source: Source, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
+fn in_use<T>(instance: &InstancePlan) -> Result<T, Refusal> {
+    refuse(format!("{} is in use by another process", instance.database.display()))
+}
+
+fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
     let shown = output.display();
     let earlier = output.join("result.json");
-    if earlier.exists() && source != Source::Replace {
+    if earlier.exists() && !replaceable {
         return refuse(format!(
             "{} exists: give another --output, or --force to replace it",
             earlier.display()
@@ -231,12 +257,8 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
     }
 }
 
-/// Takes over an existing database; all must have one page size.
-fn adopt(
-    instance: &mut InstancePlan,
-    engine: &dyn Engine,
-    page_bytes: &mut Option<u32>,
-) -> Result<(), Refusal> {
+/// Takes over an existing database and returns its size; all must have one page size.
+fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
     let shown = instance.database.display().to_string();
     if !instance.database.exists() {
         return refuse(format!(
@@ -244,10 +266,9 @@ fn adopt(
         ));
     }
     if engine.in_use(instance) {
-        return refuse(format!("{shown} is in use by another process"));
+        return in_use(instance);
     }
     let found = engine.inspect(instance).map_err(Refusal)?;
-    instance.initial_bytes = found.file_bytes;
     let wanted = *page_bytes.get_or_insert(found.page_bytes);
     if wanted != found.page_bytes {
         let (has, wanted) = (ByteSize(u64::from(found.page_bytes)), ByteSize(u64::from(wanted)));
@@ -255,167 +276,8 @@ fn adopt(
             "{shown} has pages of {has}, not {wanted}: give --page-size {has} or other databases"
         ));
     }
-    Ok(())
+    Ok(found.file_bytes)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::Mount;
-    use crate::model::ModelEngine;
-    use crate::profile::Options;
-    use crate::units::DatabaseSize;
-
-    struct World(tempfile::TempDir);
-
-    impl World {
-        fn new() -> World {
-            // Beside the sources: the system's temporary directory may be a tmpfs.
-            World(tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap())
-        }
-        fn dir(&self) -> &Path {
-            self.0.path()
-        }
-        fn options(&self) -> Options {
-            Options {
-                dirs: vec![self.dir().to_path_buf()],
-                size: Some(ByteSize::mib(32).into()),
-                output: Some(self.dir().join("out")),
-                ..Options::default()
-            }
-        }
-        fn plan(&self, options: Options) -> Result<Plan, String> {
-            let before = self.listing();
-            let plan = Plan::make(&options.resolve(1).unwrap(), &ModelEngine::default(), "now");
-            assert_eq!(self.listing(), before, "planning changed the directory");
-            plan.map_err(|refusal| refusal.to_string())
-        }
-        fn refusal(&self, options: Options) -> String {
-            let refusal = self.plan(options).unwrap_err();
-            assert!(!refusal.contains('\n'));
-            refusal
-        }
-        fn listing(&self) -> Vec<PathBuf> {
-            let mut all: Vec<_> = fs::read_dir(self.dir()).unwrap().map(|e| e.unwrap().path()).collect();
-            all.sort();
-            all
-        }
-    }
-
-    #[test]
-    fn files_have_the_names_of_jetstress() {
-        let world = World::new();
-        let log_dir = world.dir().join("logs");
-        fs::create_dir(&log_dir).unwrap();
-        let options = Options { databases: Some(3), log_dirs: vec![log_dir.clone()], ..world.options() };
-        let plan = world.plan(options).unwrap();
-        let names: Vec<_> = plan.instances.iter().map(|i| i.database.clone()).collect();
-        assert_eq!(names, [1, 2, 3].map(|n| world.dir().join(format!("Jetstress00{n}001.edb"))));
-        assert_eq!(plan.instances[2].log_dir, log_dir.join("log003"));
-        assert_eq!((plan.page_bytes, plan.cache_bytes), (32768, 192 << 20));
-        plan.prepare().unwrap();
-        assert!(log_dir.join("log002").is_dir() && world.dir().join("out").is_dir());
-    }
-
-    #[test]
-    fn a_directory_that_cannot_be_used_is_refused() {
-        let world = World::new();
-        let missing = world.dir().join("missing");
-        let text = world.refusal(Options { dirs: vec![missing.clone()], ..world.options() });
-        assert!(text.contains("does not exist: create it"), "{text}");
-        assert!(!missing.exists());
-
-        fs::write(world.dir().join("file"), "x").unwrap();
-        let text = world.refusal(Options { dirs: vec![world.dir().join("file")], ..world.options() });
-        assert!(text.contains("is not a directory"), "{text}");
-
-        if Mount::of(Path::new("/dev/shm")).is_some_and(|mount| mount.file_system == "tmpfs") {
-            let text = world.refusal(Options { dirs: vec!["/dev/shm".into()], ..world.options() });
-            assert!(text.contains("is on tmpfs, which is memory"), "{text}");
-        }
-        let text = world.refusal(Options { dirs: vec!["/proc".into()], ..world.options() });
-        assert!(text.contains("/proc"), "{text}");
-    }
-
-    #[test]
-    fn existing_files_are_kept_unless_forced() {
-        let world = World::new();
-        let database = world.dir().join("Jetstress001001.edb");
-        fs::write(&database, "precious").unwrap();
-        assert!(world.refusal(world.options()).contains("add --open to use the databases, or --force"));
-
-        let forced = world.plan(Options { force: Some(true), ..world.options() }).unwrap();
-        assert_eq!(forced.remove, std::slice::from_ref(&database));
-        assert!(database.exists());
-        forced.prepare().unwrap();
-        assert!(!database.exists());
-
-        let logs = world.dir().join("log001");
-        fs::create_dir_all(&logs).unwrap();
-        fs::write(logs.join("E00.log"), "precious").unwrap();
-        fs::write(logs.join("notes.txt"), "precious").unwrap();
-        assert!(world.refusal(world.options()).contains("E00.log exists"));
-        let forced = world.plan(Options { force: Some(true), ..world.options() }).unwrap();
-        assert_eq!(forced.remove, [logs.join("E00.log")]);
-    }
-
-    #[test]
-    fn results_are_kept_unless_forced() {
-        let world = World::new();
-        fs::create_dir(world.dir().join("out")).unwrap();
-        fs::write(world.dir().join("out/result.json"), "{}").unwrap();
-        assert!(world.refusal(world.options()).contains("give another --output"));
-    }
-
-    #[test]
-    fn too_little_space_is_refused_with_the_numbers() {
-        let world = World::new();
-        let text = world.refusal(Options {
-            size: Some(ByteSize(60 << 40).into()),
-            databases: Some(2),
-            ..world.options()
-        });
-        assert!(text.contains("the run needs 150.00 TiB and "), "{text}");
-    }
-
-    #[test]
-    fn a_share_of_the_volume_is_split_among_its_databases() {
-        let world = World::new();
-        let stat = rustix::fs::statvfs(world.dir()).unwrap();
-        let volume = stat.f_blocks * stat.f_frsize;
-        let size = |percent, databases, growth| {
-            let options = Options {
-                size: Some(DatabaseSize::VolumePercent(percent)),
-                databases: Some(databases),
-                growth_percent: Some(growth),
-                ..world.options()
-            };
-            let profile = options.resolve(1).unwrap();
-            let mut instances = name_instances(&profile).unwrap();
-            volume::size_databases(&profile, &mut instances).map(|()| instances[0].initial_bytes)
-        };
-        let near =
-            |measured: u64, expected: u64| assert!(expected - measured < 2 << 20, "{measured} {expected}");
-        near(size(80, 1, 25).unwrap(), volume / 100 * 64);
-        near(size(80, 4, 25).unwrap(), volume / 100 * 16);
-        near(size(50, 1, 0).unwrap(), volume / 2);
-        let refusal = size(1, 999, 1000).unwrap_err().to_string();
-        assert!(refusal.contains("is too small: a database needs at least 32MiB"), "{refusal}");
-    }
-
-    #[test]
-    fn open_takes_what_is_there_and_checks_it() {
-        let world = World::new();
-        let open = || Options { open: Some(true), ..world.options() };
-        assert!(world.refusal(open()).contains("does not exist: without --open"));
-        for number in 1..=2 {
-            fs::write(world.dir().join(format!("Jetstress00{number}001.edb")), vec![0; 65536]).unwrap();
-        }
-        let plan = world.plan(open()).unwrap();
-        assert_eq!((plan.instances.len(), plan.instances[1].initial_bytes), (2, 65536));
-        let text = world.refusal(Options { page_size: Some(ByteSize(8192)), ..open() });
-        assert!(text.contains("has pages of 32KiB, not 8KiB"), "{text}");
-        fs::write(world.dir().join("Jetstress002001.edb"), "text").unwrap();
-        assert!(world.refusal(open()).contains("is not a database"));
-    }
-}
+mod tests;

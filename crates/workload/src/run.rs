@@ -7,8 +7,9 @@ use ese_engine::Error;
 use jiff::Zoned;
 
 use crate::arithmetic::achieved_iops;
+use crate::creation::Creation;
 use crate::drive::{Drive, Measured};
-use crate::engine::{Depth, Engine, InstanceIo, Store};
+use crate::engine::{Depth, Engine, InstanceIo, Opening, Store};
 use crate::fill::fill;
 use crate::generator::OperationKind;
 use crate::limit::Limit;
@@ -119,7 +120,7 @@ pub fn run(
     if profile.source == Source::Open {
         examine(engine, &plan, watch, stop)?;
     }
-    plan.prepare()?;
+    plan.prepare(profile)?;
     let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
         .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
 
@@ -130,19 +131,39 @@ pub fn run(
         .write(&plan.output.join("result.json"))
         .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
 
+    let worked = work(profile, engine, &plan, watch, stop, &mut samples);
+    watch.close_phase();
+    let (loaded, verification) = worked.inspect_err(|error| {
+        // What is stored must not look like a run that goes on. When this fails too, it says that it may have failed.
+        unfinished.reason = format!("could not run: {error}");
+        (unfinished.ended, unfinished.phases) = (rfc3339(&Zoned::now()), watch.phases.clone());
+        unfinished.log.clone_from(&watch.log);
+        let _ = unfinished.write(&plan.output.join("result.json"));
+    })?;
+
+    let cut_short = cut_short(stop, &loaded, watch);
+    let result = assemble(profile, &plan, &started, watch, &loaded, verification, cut_short);
+    Ok(Finished { result, samples: loaded.measured.samples })
+}
+
+/// Everything that changes databases.
+fn work(
+    profile: &Profile,
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+    samples: &mut SampleFile,
+) -> Result<(Loaded, Option<Verification>), CouldNotRun> {
     if profile.source != Source::Open {
-        create(profile, engine, &plan, watch, stop)?;
+        create(profile, engine, plan, watch, stop)?;
     }
     let mut loaded = Loaded { initial_bytes: plan.initial_bytes(), ..Loaded::default() };
     if !stop.is_set() {
-        loaded = load(profile, engine, &plan, watch, stop, &mut samples)?;
+        loaded = load(profile, engine, plan, watch, stop, samples)?;
     }
-    let verification = if loaded.failure.is_none() { verify(engine, &plan, watch, stop) } else { None };
-    watch.close_phase();
-
-    let cut_short = cut_short(stop, &loaded);
-    let result = assemble(profile, &plan, &started, watch, &loaded, verification, cut_short);
-    Ok(Finished { result, samples: loaded.measured.samples })
+    let verification = if loaded.failure.is_none() { verify(engine, plan, watch, stop) } else { None };
+    Ok((loaded, verification))
 }
 
 /// What a run that is killed leaves as its reason: stored when it starts, replaced when it ends.
@@ -254,10 +275,14 @@ fn create(
     watch: &mut Recorder<'_>,
     stop: &StopSignal,
 ) -> Result<(), CouldNotRun> {
-    let store = engine.open(plan, true).map_err(|error| watch.failed(error))?;
+    let store = engine.open(plan, Opening::Create).map_err(|error| watch.failed(error))?;
     let filled = fill(&*store, plan, profile, stop, watch);
     let closed = store.shutdown();
-    filled.and(closed).map_err(|error| watch.failed(error))
+    filled.and(closed).map_err(|error| watch.failed(error))?;
+    match stop.is_set() {
+        true => Ok(()),
+        false => Creation::end(&profile.dirs[0]).map_err(|error| watch.failed(error)),
+    }
 }
 
 fn load(
@@ -269,7 +294,7 @@ fn load(
     samples: &mut SampleFile,
 ) -> Result<Loaded, CouldNotRun> {
     watch.begin(Phase::Attach, 1);
-    let store = engine.open(plan, false).map_err(|error| watch.failed(error))?;
+    let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
     let initial_bytes = database_bytes(&*store, plan);
     announce(profile, plan, watch);
     if profile.scan {
@@ -396,8 +421,11 @@ fn read_again(
     })
 }
 
-fn cut_short(stop: &StopSignal, loaded: &Loaded) -> Option<&'static str> {
-    if loaded.failure.is_some() {
+fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option<&'static str> {
+    let creating = watch.phases.last().is_some_and(|last| last.phase == Phase::Create);
+    if creating {
+        Some("stopped on request while databases were created: --resume continues")
+    } else if loaded.failure.is_some() {
         Some("the load ended with an error")
     } else if stop.is_set() && !loaded.measured.complete {
         Some("stopped on request before the measured time was over")

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::generator::{Place, verify};
+use crate::generator::{Place, filling, verify};
 use crate::model::ModelEngine;
-use crate::profile::{Options, Profile};
+use crate::profile::{Options, Profile, Source};
 use crate::result::{RunResult, Verdict};
 use crate::run::{Finished, run};
 use crate::sampler::Snapshot;
@@ -123,8 +123,7 @@ fn damaged_records_fail_the_run() {
     let database = &finished.result.plan.instances[0].database;
     engine.damage(database);
     std::fs::write(database, vec![0; 65536]).unwrap();
-    let again =
-        Profile { source: crate::profile::Source::Open, output: Some(dir.path().join("out2")), ..first };
+    let again = Profile { source: Source::Open, output: Some(dir.path().join("out2")), ..first };
     let (finished, phases) = complete(&again, &engine);
     assert_eq!(phases[..2], [Phase::Examine, Phase::Attach]);
     assert_eq!(finished.result.verdict, Verdict::Fail);
@@ -163,7 +162,7 @@ fn existing_databases_with_a_bad_page_are_refused_and_left_alone() {
     let database = &finished.result.plan.instances[0].database;
     std::fs::write(database, vec![0; 65536]).unwrap();
     let output = dir.path().join("out2");
-    let again = Profile { source: crate::profile::Source::Open, output: Some(output.clone()), ..first };
+    let again = Profile { source: Source::Open, output: Some(output.clone()), ..first };
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
     let error = run(&again, &engine, &mut Watcher::default(), &StopSignal::default()).unwrap_err();
     let text = error.to_string();
@@ -188,6 +187,51 @@ fn a_disk_that_breaks_while_filling_could_not_run() {
     let error =
         run(&profile(dir.path(), 1), &engine, &mut Watcher::default(), &StopSignal::default()).unwrap_err();
     assert!(error.to_string().starts_with("creating databases: instance is read-only"), "{error}");
+    // What it leaves says what happened, and that the creation can go on.
+    let text = std::fs::read_to_string(dir.path().join("out/result.json")).unwrap();
+    let left: RunResult = serde_json::from_str(&text).unwrap();
+    assert_eq!(left.verdict, Verdict::Incomplete);
+    assert!(left.reason.starts_with("could not run: creating databases: instance"), "{}", left.reason);
+    assert!(left.rules.is_empty() && !left.log.is_empty());
+    assert!(dir.path().join(crate::creation::FILE).exists());
+}
+
+#[test]
+fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
+    let dir = scratch();
+    let engine = ModelEngine::default();
+    let first = profile(dir.path(), 2);
+    let stop = StopSignal::default();
+    let mut watcher = Watcher { stop_in: Some((Phase::Create, stop.clone())), ..Watcher::default() };
+    let stopped = run(&first, &engine, &mut watcher, &stop).unwrap().result;
+    assert!(stopped.reason.ends_with("--resume continues"), "{}", stopped.reason);
+    for source in [Source::New, Source::Open] {
+        let error = run(
+            &Profile { source, ..first.clone() },
+            &engine,
+            &mut Watcher::default(),
+            &StopSignal::default(),
+        );
+        assert!(error.unwrap_err().to_string().contains("--resume continues it"), "{source:?}");
+    }
+    // Only the creation is compared; the load changes records in an order that depends on time.
+    let stop = StopSignal::default();
+    let mut watcher = Watcher { stop_in: Some((Phase::Attach, stop.clone())), ..Watcher::default() };
+    run(&Profile { source: Source::Resume, ..first.clone() }, &engine, &mut watcher, &stop).unwrap();
+    assert_eq!(watcher.phases[..2], [Phase::Create, Phase::Attach]);
+    assert!(!dir.path().join(crate::creation::FILE).exists());
+    let mut records = 0;
+    for (number, instance) in stopped.plan.instances.iter().enumerate() {
+        for table in 0..first.records.tables {
+            let place = Place { database: number as u32, table };
+            for (row, id) in engine.rows(&instance.database, table as usize).iter().zip(1..) {
+                let expected = crate::generator::row(&first.records, place, id, &filling(&first, place, id));
+                assert_eq!((row.id, row), (id, &expected));
+                records += 1;
+            }
+        }
+    }
+    assert!(records >= 2 * ((32 << 20) / 2300), "{records}");
 }
 
 #[test]

@@ -129,7 +129,12 @@ pub(crate) fn check_space(
     };
     for instance in instances {
         let growth = instance.initial_bytes / 100 * u64::from(profile.growth_percent);
-        let created = if profile.source == Source::Open { 0 } else { instance.initial_bytes };
+        let there = instance.database.metadata().map_or(0, |file| file.blocks().saturating_mul(512));
+        let created = match profile.source {
+            Source::Open => 0,
+            Source::Resume => instance.initial_bytes.saturating_sub(there),
+            Source::New | Source::Replace => instance.initial_bytes,
+        };
         let directory = instance.database.parent().unwrap_or(Path::new("."));
         need(directory, created.saturating_add(growth))?;
         // Without circular logging everything that is written to a database stays in its log as well.

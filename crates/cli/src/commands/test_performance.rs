@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use workload::engine_ese::{Backend, EseEngine};
 use workload::profile::{Configuration, EXAMPLE};
-use workload::{DEFAULT_DIRECTORY, Finished, Mistake, Options, Profile, StopSignal, Verdict, run};
+use workload::{DEFAULT_DIRECTORY, Finished, Mistake, Options, Profile, StopSignal, Verdict, creation, run};
 
 use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
 use crate::outcome::{Outcome, complain};
@@ -20,6 +20,8 @@ Examples:
       two databases with their logs on a volume of their own, two hours, judged against a target
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
       the same databases again, for a day
+  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
+      a creation that was killed goes on where it stopped; --resume is all that the first command lacks
   jetcell test performance --config run.toml --json > result.json
       options from a file; jetcell test performance --example-config prints one with every key
   jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100
@@ -30,6 +32,7 @@ Examples:
 Files:
   DIR/Jetstress001001.edb      databases
   LOGDIR/log001/E00*.log       logs
+  DIR/jetcell-creation.json    while databases are created: what --resume needs to continue
   OUTPUT/                      result.json, samples.csv, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
@@ -138,6 +141,8 @@ impl TestPerformance {
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
+        let options =
+            creation::remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
         // TOML integers are signed.
         let seed = now & i64::MAX as u64;

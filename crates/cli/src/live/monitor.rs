@@ -30,6 +30,8 @@ pub struct State {
     pub began: Instant,
     /// Units of it that are done.
     pub done: u64,
+    /// Those that were done before it began, as in a creation that is continued.
+    pub done_before: Option<u64>,
     /// Units at which it is done.
     pub total: u64,
     /// A few words of the run about it.
@@ -50,6 +52,7 @@ impl Default for State {
             phase: None,
             began: Instant::now(),
             done: 0,
+            done_before: None,
             total: 0,
             note: String::new(),
             counters: None,
@@ -121,7 +124,7 @@ impl State {
             // Databases are opened anew, and their counters with them.
             (self.counters, self.history) = (None, VecDeque::new());
         }
-        (self.phase, self.total, self.done) = (Some(phase), total, 0);
+        (self.phase, self.total, self.done, self.done_before) = (Some(phase), total, 0, None);
         (self.began, self.note) = (Instant::now(), String::new());
     }
 
@@ -166,14 +169,19 @@ impl State {
         if phase.unit() == Unit::Milliseconds {
             return Some(Duration::from_millis(left));
         }
-        let seconds = self.began.elapsed().as_secs_f64() * left as f64 / self.done as f64;
+        let seconds = self.began.elapsed().as_secs_f64() * left as f64 / self.done_here() as f64;
         Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    fn done_here(&self) -> u64 {
+        self.done.saturating_sub(self.done_before.unwrap_or(0))
     }
 
     /// Bytes of the phase per second.
     pub fn bytes_per_second(&self) -> Option<f64> {
         let phase = self.phase.filter(|_| self.measurable())?;
-        (phase.unit() == Unit::Bytes).then(|| self.done as f64 / self.began.elapsed().as_secs_f64().max(1e-3))
+        (phase.unit() == Unit::Bytes)
+            .then(|| self.done_here() as f64 / self.began.elapsed().as_secs_f64().max(1e-3))
     }
 }
 
@@ -225,6 +233,7 @@ impl Observer for Watcher {
     fn advance(&mut self, done: u64, note: &str) {
         self.update(|state| {
             state.done = done;
+            state.done_before.get_or_insert(done);
             if state.note != note {
                 state.note = note.to_string();
             }

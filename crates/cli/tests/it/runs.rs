@@ -252,3 +252,55 @@ fn a_damaged_page_is_named_and_the_database_left_alone() {
     assert!(last.contains(&format!("page {},", page / 32768 - 1)) && last.contains("--force"), "{text}");
     assert!(fs::read(&path).unwrap() == bytes && !cell.path("after").exists());
 }
+
+/// Rows of a table of the load as they are exported, in key order.
+fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
+    command.current_dir(cell.path("")).args(["export", database, "--format", "jsonl", "--output", "-"]);
+    let output = command.args(["--table", table]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_string).collect()
+}
+
+#[test]
+fn a_killed_creation_is_resumed_with_the_records_it_would_have_had() {
+    let cell = Cell::with_limits();
+    // Reads only, so that what was created is what is found.
+    let text = format!("mix = {{ insert = 0, delete = 0, replace = 0, read = 100 }}\n{WIDE_LIMITS}");
+    cell.write("wide.toml", text.replace("64MiB", "96MiB"));
+    let arguments = ["--dir", "d", "--databases", "2", "--seed", "7", "--duration", "1s"];
+    for minimum in [1, 40 << 20] {
+        // The first kill comes early, the second one into the continued creation.
+        let again: &[&str] = if minimum == 1 { &[] } else { &["--resume"] };
+        let mut child = cell.start(&[&arguments[..], &["--output", "out"], again].concat());
+        let length = |name: &str| fs::metadata(cell.path(name)).map_or(0, |file| file.len());
+        wait_until("something to kill", || length("d/Jetstress002001.edb") >= minimum);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(length("d/Jetstress002001.edb") < 96 << 20, "the creation was too fast");
+    }
+    for wrong in [&["--dir", "d"][..], &["--dir", "d", "--open"]] {
+        let text = cell.refused(wrong);
+        assert!(text.contains("was interrupted at ") && text.contains("--resume continues it"), "{text}");
+    }
+    for (option, value) in
+        [("--seed", "8"), ("--size", "1GiB"), ("--page-size", "4KiB"), ("--databases", "3")]
+    {
+        let text = cell.refused(&["--dir", "d", "--resume", option, value]);
+        assert!(text.starts_with(&format!("{option} is not that of the interrupted")), "{text}");
+    }
+    let resumed = cell.run("out", 0, &[&arguments[..], &["--resume"]].concat());
+    assert_eq!((&resumed["phases"][0]["phase"], &resumed["verdict"]), (&"create".into(), &"pass".into()));
+    assert!(cell.refused(&["--dir", "d", "--resume"]).contains("use --open"));
+
+    cell.make_dir("e");
+    cell.run("whole", 0, &[&["--dir", "e"], &arguments[2..]].concat());
+    for (database, table) in [(1, 1), (1, 8), (2, 3)] {
+        let of =
+            |dir| rows(&cell, &format!("{dir}/Jetstress00{database}001.edb"), &format!("Messages {table}"));
+        let (resumed, whole) = (of("d"), of("e"));
+        let common = resumed.len().min(whole.len());
+        assert!(common > 1000, "{} {} rows", resumed.len(), whole.len());
+        assert!(resumed[..common] == whole[..common], "database {database}, table {table}");
+    }
+}

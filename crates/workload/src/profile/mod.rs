@@ -155,6 +155,8 @@ pub enum Source {
     New,
     /// Created in place of whatever is there.
     Replace,
+    /// A creation that was interrupted is continued.
+    Resume,
     /// They exist.
     Open,
 }

@@ -52,6 +52,10 @@ pub struct Options {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(help_heading = "Databases")]
     pub force: Option<bool>,
+    /// Continue a creation that was interrupted; its sizes, shapes and seed need not be given again [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(help_heading = "Databases")]
+    pub resume: Option<bool>,
     /// Shape of the records.
     #[command(flatten)]
     #[serde(default, skip_serializing_if = "RecordOptions::is_empty")]
@@ -212,6 +216,7 @@ field_by_field!(Options {
     circular_log,
     open,
     force,
+    resume,
     records,
     threads,
     duration,

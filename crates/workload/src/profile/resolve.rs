@@ -13,9 +13,10 @@ impl Options {
     /// Fills in the defaults; `seed` is used unless one is given. Every mistake is reported, not only the first.
     pub fn resolve(self, seed: u64) -> Result<Profile, Vec<Mistake>> {
         let duration = self.duration.unwrap_or(TimeSpan(Duration::from_secs(60)));
-        let flags = (self.open.unwrap_or(false), self.force.unwrap_or(false));
+        let source = self.source();
+        let open = matches!(source, Ok(Source::Open));
         let profile = Profile {
-            databases: match flags.0 {
+            databases: match open {
                 true => self.databases,
                 false => Some(self.databases.unwrap_or(self.dirs.len().max(1))),
             },
@@ -42,21 +43,28 @@ impl Options {
             seed: self.seed.unwrap_or(seed),
             sample_interval: self.sample_interval.unwrap_or(default_interval(duration.0)),
             circular_log: self.circular_log.unwrap_or(true),
-            source: match flags {
-                (true, _) => Source::Open,
-                (false, true) => Source::Replace,
-                (false, false) => Source::New,
-            },
+            source: source.as_ref().map_or(Source::New, |source| *source),
             description: self.description,
             output: self.output,
         };
         let mut mistakes = profile.mistakes();
-        if flags == (true, true) {
-            mistakes.push(Mistake::new(
-                "--open uses existing databases and --force replaces them: give one of the two",
-            ));
-        }
+        mistakes.extend(source.err());
         if mistakes.is_empty() { Ok(profile) } else { Err(mistakes) }
+    }
+}
+
+impl Options {
+    fn source(&self) -> Result<Source, Mistake> {
+        let flags = [self.open, self.force, self.resume].map(|flag| flag.unwrap_or(false));
+        match flags {
+            [false, false, false] => Ok(Source::New),
+            [true, false, false] => Ok(Source::Open),
+            [false, true, false] => Ok(Source::Replace),
+            [false, false, true] => Ok(Source::Resume),
+            _ => Err(Mistake::new(
+                "--open uses existing databases, --resume continues their creation and --force replaces them: give one",
+            )),
+        }
     }
 }
 
@@ -259,7 +267,8 @@ mod tests {
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=101").contains("raise the maximum"));
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("must be more than 0"));
         assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
-        assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("one of the two"));
+        assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("give one"));
+        assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("give one"));
         assert!(mistakes("dirs=['d','e']\ndatabases=1").contains("raise --databases"));
         assert!(mistakes("dirs=['d']\ntarget_iops=-1.0").contains("--target-iops"));
     }

@@ -118,7 +118,7 @@ impl Profile {
         toml::to_string(&self.to_options()).expect("paths are text, as resolving has checked")
     }
 
-    fn to_options(&self) -> Options {
+    pub(crate) fn to_options(&self) -> Options {
         let Thresholds {
             average_database_read_ms,
             maximum_database_read_ms,
@@ -137,6 +137,8 @@ impl Profile {
             circular_log: Some(self.circular_log),
             open: (self.source == Source::Open).then_some(true),
             force: (self.source == Source::Replace).then_some(true),
+            // What repeats a continued creation is a creation.
+            resume: None,
             records: RecordOptions {
                 short_bytes: Some(self.records.short_bytes),
                 long_bytes: Some(self.records.long_bytes),
@@ -259,7 +261,7 @@ mod tests {
         let json = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&json).unwrap(), profile);
         assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
-        let complete = Options { force: None, ..complete() };
+        let complete = Options { force: None, resume: None, ..complete() };
         let profile = complete.resolve(1).unwrap();
         assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
     }

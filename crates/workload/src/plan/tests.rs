@@ -1,0 +1,161 @@
+//! Plans made in real directories, with the model engine.
+
+use super::*;
+use crate::machine::Mount;
+use crate::model::ModelEngine;
+use crate::profile::Options;
+use crate::units::DatabaseSize;
+
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new() -> World {
+        // Beside the sources: the system's temporary directory may be a tmpfs.
+        World(tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap())
+    }
+    fn dir(&self) -> &Path {
+        self.0.path()
+    }
+    fn options(&self) -> Options {
+        Options {
+            dirs: vec![self.dir().to_path_buf()],
+            size: Some(ByteSize::mib(32).into()),
+            output: Some(self.dir().join("out")),
+            ..Options::default()
+        }
+    }
+    fn plan(&self, options: Options) -> Result<Plan, String> {
+        let before = self.listing();
+        let plan = Plan::make(&options.resolve(1).unwrap(), &ModelEngine::default(), "now");
+        assert_eq!(self.listing(), before, "planning changed the directory");
+        plan.map_err(|refusal| refusal.to_string())
+    }
+    fn refusal(&self, options: Options) -> String {
+        let refusal = self.plan(options).unwrap_err();
+        assert!(!refusal.contains('\n'));
+        refusal
+    }
+    fn listing(&self) -> Vec<PathBuf> {
+        let mut all: Vec<_> = fs::read_dir(self.dir()).unwrap().map(|e| e.unwrap().path()).collect();
+        all.sort();
+        all
+    }
+}
+
+#[test]
+fn files_have_the_names_of_jetstress() {
+    let world = World::new();
+    let log_dir = world.dir().join("logs");
+    fs::create_dir(&log_dir).unwrap();
+    let options = Options { databases: Some(3), log_dirs: vec![log_dir.clone()], ..world.options() };
+    let plan = world.plan(options.clone()).unwrap();
+    let names: Vec<_> = plan.instances.iter().map(|i| i.database.clone()).collect();
+    assert_eq!(names, [1, 2, 3].map(|n| world.dir().join(format!("Jetstress00{n}001.edb"))));
+    assert_eq!(plan.instances[2].log_dir, log_dir.join("log003"));
+    assert_eq!((plan.page_bytes, plan.cache_bytes), (32768, 192 << 20));
+    plan.prepare(&options.resolve(1).unwrap()).unwrap();
+    assert!(log_dir.join("log002").is_dir() && world.dir().join("out").is_dir());
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_refused() {
+    let world = World::new();
+    let missing = world.dir().join("missing");
+    let text = world.refusal(Options { dirs: vec![missing.clone()], ..world.options() });
+    assert!(text.contains("does not exist: create it"), "{text}");
+    assert!(!missing.exists());
+
+    fs::write(world.dir().join("file"), "x").unwrap();
+    let text = world.refusal(Options { dirs: vec![world.dir().join("file")], ..world.options() });
+    assert!(text.contains("is not a directory"), "{text}");
+
+    if Mount::of(Path::new("/dev/shm")).is_some_and(|mount| mount.file_system == "tmpfs") {
+        let text = world.refusal(Options { dirs: vec!["/dev/shm".into()], ..world.options() });
+        assert!(text.contains("is on tmpfs, which is memory"), "{text}");
+    }
+    let text = world.refusal(Options { dirs: vec!["/proc".into()], ..world.options() });
+    assert!(text.contains("/proc"), "{text}");
+}
+
+#[test]
+fn existing_files_are_kept_unless_forced() {
+    let world = World::new();
+    let database = world.dir().join("Jetstress001001.edb");
+    fs::write(&database, "precious").unwrap();
+    assert!(world.refusal(world.options()).contains("add --open to use the databases, or --force"));
+
+    let force = || Options { force: Some(true), ..world.options() };
+    let forced = world.plan(force()).unwrap();
+    assert_eq!(forced.remove, std::slice::from_ref(&database));
+    assert!(database.exists());
+    forced.prepare(&force().resolve(1).unwrap()).unwrap();
+    assert!(!database.exists());
+    creation::Creation::end(world.dir()).unwrap();
+
+    let logs = world.dir().join("log001");
+    fs::create_dir_all(&logs).unwrap();
+    fs::write(logs.join("E00.log"), "precious").unwrap();
+    fs::write(logs.join("notes.txt"), "precious").unwrap();
+    assert!(world.refusal(world.options()).contains("E00.log exists"));
+    let forced = world.plan(Options { force: Some(true), ..world.options() }).unwrap();
+    assert_eq!(forced.remove, [logs.join("E00.log")]);
+}
+
+#[test]
+fn results_are_kept_unless_forced() {
+    let world = World::new();
+    fs::create_dir(world.dir().join("out")).unwrap();
+    fs::write(world.dir().join("out/result.json"), "{}").unwrap();
+    assert!(world.refusal(world.options()).contains("give another --output"));
+}
+
+#[test]
+fn too_little_space_is_refused_with_the_numbers() {
+    let world = World::new();
+    let text = world.refusal(Options {
+        size: Some(ByteSize(60 << 40).into()),
+        databases: Some(2),
+        ..world.options()
+    });
+    assert!(text.contains("the run needs 150.00 TiB and "), "{text}");
+}
+
+#[test]
+fn a_share_of_the_volume_is_split_among_its_databases() {
+    let world = World::new();
+    let stat = rustix::fs::statvfs(world.dir()).unwrap();
+    let volume = stat.f_blocks * stat.f_frsize;
+    let size = |percent, databases, growth| {
+        let options = Options {
+            size: Some(DatabaseSize::VolumePercent(percent)),
+            databases: Some(databases),
+            growth_percent: Some(growth),
+            ..world.options()
+        };
+        let profile = options.resolve(1).unwrap();
+        let mut instances = name_instances(&profile).unwrap();
+        volume::size_databases(&profile, &mut instances).map(|()| instances[0].initial_bytes)
+    };
+    let near = |measured: u64, expected: u64| assert!(expected - measured < 2 << 20, "{measured} {expected}");
+    near(size(80, 1, 25).unwrap(), volume / 100 * 64);
+    near(size(80, 4, 25).unwrap(), volume / 100 * 16);
+    near(size(50, 1, 0).unwrap(), volume / 2);
+    let refusal = size(1, 999, 1000).unwrap_err().to_string();
+    assert!(refusal.contains("is too small: a database needs at least 32MiB"), "{refusal}");
+}
+
+#[test]
+fn open_takes_what_is_there_and_checks_it() {
+    let world = World::new();
+    let open = || Options { open: Some(true), ..world.options() };
+    assert!(world.refusal(open()).contains("does not exist: without --open"));
+    for number in 1..=2 {
+        fs::write(world.dir().join(format!("Jetstress00{number}001.edb")), vec![0; 65536]).unwrap();
+    }
+    let plan = world.plan(open()).unwrap();
+    assert_eq!((plan.instances.len(), plan.instances[1].initial_bytes), (2, 65536));
+    let text = world.refusal(Options { page_size: Some(ByteSize(8192)), ..open() });
+    assert!(text.contains("has pages of 32KiB, not 8KiB"), "{text}");
+    fs::write(world.dir().join("Jetstress002001.edb"), "text").unwrap();
+    assert!(world.refusal(open()).contains("is not a database"));
+}
