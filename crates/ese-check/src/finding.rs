@@ -143,6 +143,23 @@ impl Findings {
         }
     }
 
+    /// None yet, of the same file and the same severity, for somebody else to collect.
+    pub(crate) fn like(&self) -> Findings {
+        let (lenient, page_size) = (self.lenient, self.page_size);
+        Findings { lenient, page_size, ..Findings::new(&self.file) }
+    }
+
+    /// Adds what somebody else has collected.
+    pub(crate) fn take_over(&mut self, other: Findings) {
+        for finding in other.kept {
+            self.add(finding);
+        }
+        for (severity, dropped) in other.dropped.into_iter().enumerate() {
+            self.dropped[severity] += dropped;
+            self.counts[severity] += dropped;
+        }
+    }
+
     /// Findings also go there, at once.
     pub(crate) fn with_sink(mut self, sink: Option<Arc<FindingFn>>) -> Findings {
         self.sink = sink;
@@ -270,7 +287,10 @@ impl Findings {
     /// All findings, those about the file as a whole first, then by page; and how many there were of each severity.
     pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
         self.release_held();
-        self.kept.sort_by_key(|finding| (finding.page, finding.offset));
+        self.kept.sort_by(|a, b| {
+            let place = |finding: &Finding| (finding.page, finding.offset, finding.kind);
+            place(a).cmp(&place(b)).then_with(|| (&a.tree, &a.what).cmp(&(&b.tree, &b.what)))
+        });
         for severity in [Severity::Error, Severity::Warning, Severity::Info] {
             let count = self.dropped[severity as usize];
             if count > 0 {

@@ -7,7 +7,7 @@ use crate::finding::table_of;
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal: $meaning:literal,)*) => {
         /// What sort of thing a finding is.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum FindingKind {
             $($(#[$doc])* $name,)*
         }

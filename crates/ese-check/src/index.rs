@@ -4,16 +4,16 @@
 //! are there. If they differ, further walks find out which ones ([`crate::structure`]). An index whose keys cannot be
 //! rebuilt is checked for entries that lead to no row.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use ese_format::page::Node;
 use ese_format::record::Record;
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::{Index, Table};
 use crate::finding::{FindingKind, Findings};
+use crate::hash::hash_pair;
 use crate::key_filter::KeyFilter;
-use crate::keys;
+use crate::keys::{self, KeyScratch};
+use crate::leaf::{Fork, Visitor};
 use crate::tree::{TreeShape, hex};
 
 /// Where a key is cut off, its last bytes depend on oddities of the cut; that many are not compared.
@@ -34,8 +34,9 @@ impl Tally {
 }
 
 /// One index while its table is being checked.
-pub(crate) struct IndexCheck {
-    index: Index,
+pub(crate) struct IndexCheck<'t> {
+    table: &'t Table,
+    index: &'t Index,
     shape: TreeShape,
     page_size: PageSize,
     rebuild: bool,
@@ -43,28 +44,39 @@ pub(crate) struct IndexCheck {
     found: Tally,
     /// Entries that lead to no row that could be read.
     strays: u64,
+    keys: KeyScratch,
 }
 
 /// Gets key, bookmark and hash of an entry.
 type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8], u64);
 
-fn hash(bytes: &[&[u8]]) -> u64 {
-    // The default hasher has fixed keys, so that runs repeat.
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
-}
-
-impl IndexCheck {
-    pub(crate) fn new(table: &Table, index: &Index, page_size: PageSize) -> IndexCheck {
+impl<'t> IndexCheck<'t> {
+    pub(crate) fn new(table: &'t Table, index: &'t Index, page_size: PageSize) -> IndexCheck<'t> {
         IndexCheck {
-            index: index.clone(),
+            table,
+            index,
             shape: index.shape(table),
             page_size,
             rebuild: keys::can_rebuild(table, index),
             expected: Tally::default(),
             found: Tally::default(),
             strays: 0,
+            keys: KeyScratch::default(),
+        }
+    }
+
+    /// The same index, with nothing seen.
+    pub(crate) fn fork(&self) -> IndexCheck<'t> {
+        IndexCheck { rebuild: self.rebuild, ..IndexCheck::new(self.table, self.index, self.page_size) }
+    }
+
+    /// Adds what was seen elsewhere.
+    pub(crate) fn join(&mut self, other: IndexCheck<'t>) {
+        self.rebuild &= other.rebuild;
+        self.strays += other.strays;
+        for (tally, other) in [(&mut self.expected, other.expected), (&mut self.found, other.found)] {
+            tally.count += other.count;
+            tally.sum = tally.sum.wrapping_add(other.sum);
         }
     }
 
@@ -76,53 +88,31 @@ impl IndexCheck {
         &self.index.name
     }
 
-    fn hash_of(&self, key: &[u8], bookmark: &[u8]) -> u64 {
-        let cut = key.len() >= self.index.key_most;
-        let sure = if cut { self.index.key_most.saturating_sub(UNSURE_TAIL) } else { key.len() };
-        hash(&[key.get(..sure).unwrap_or(key), bookmark])
+    fn hash_of(index: &Index, key: &[u8], bookmark: &[u8]) -> u64 {
+        let cut = key.len() >= index.key_most;
+        let sure = if cut { index.key_most.saturating_sub(UNSURE_TAIL) } else { key.len() };
+        hash_pair(key.get(..sure).unwrap_or(key), bookmark)
     }
 
-    /// Notes what a row asks for.
-    pub(crate) fn expect(&mut self, table: &Table, node: &Node<'_>) {
+    /// Notes what a row asks for; `bookmark` is its key.
+    pub(crate) fn expect(&mut self, record: &Record<'_>, bookmark: &[u8]) {
         if !self.rebuild {
             return;
         }
-        let record = Record::new(node.data, self.page_size);
-        match keys::keys(table, &self.index, &record) {
-            Some(keys) => {
-                let bookmark = node.key_to_vec();
-                for key in keys {
-                    self.expected.add(self.hash_of(&key, &bookmark));
-                }
-            }
-            // One row is enough to make the sums useless.
-            None => self.rebuild = false,
-        }
+        let (index, expected) = (self.index, &mut self.expected);
+        let mut add = |key: &[u8]| expected.add(IndexCheck::hash_of(index, key, bookmark));
+        // One row is enough to make the sums useless.
+        self.rebuild = keys::for_each_key(self.table, index, record, &mut self.keys, &mut add);
     }
 
-    /// Notes an entry that is there. `keys` are those of the rows; when some rows could not be read, entries without
-    /// row are only counted.
-    pub(crate) fn visit(
-        &mut self,
-        page: PageNumber,
-        node: &Node<'_>,
-        keys: &KeyFilter,
-        all_rows: bool,
-        findings: &mut Findings,
-    ) {
-        self.found.add(self.entry_hash(node));
-        if keys.contains(node.data) {
-            return;
-        }
-        self.strays += 1;
-        if all_rows {
-            let what = format!(
-                "entry {} leads to key {}, which no row has",
-                hex(&node.key_to_vec()),
-                hex(node.data)
-            );
-            findings.structure(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
-        }
+    /// Notes an entry that is there; true if it leads to a row that may be there.
+    fn find(&mut self, node: &Node<'_>, key: &mut Vec<u8>, keys: &KeyFilter) -> bool {
+        key.clear();
+        node.append_key(key);
+        self.found.add(IndexCheck::hash_of(self.index, key, node.data));
+        let known = keys.contains(node.data);
+        self.strays += u64::from(!known);
+        known
     }
 
     /// How many rows have an entry, but could not be read; none if a row may have several entries.
@@ -136,16 +126,27 @@ impl IndexCheck {
     }
 
     pub(crate) fn entry_hash(&self, node: &Node<'_>) -> u64 {
-        self.hash_of(&node.key_to_vec(), node.data)
+        IndexCheck::hash_of(self.index, &node.key_to_vec(), node.data)
+    }
+
+    /// Entries that are there or should be.
+    pub(crate) fn entries(&self) -> u64 {
+        self.found.count.max(self.expected.count)
+    }
+
+    /// Rows and entries differ, and there are too many of them to say where.
+    pub(crate) fn report_disagreement(&self, findings: &mut Findings) {
+        let (found, expected) = (self.found.count, self.expected.count);
+        let what = format!("{found} entries are not the {expected} that the rows ask for; there are more than are named");
+        findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
 
     /// The entries a row asks for: key, bookmark, hash.
-    pub(crate) fn for_each_expected(&self, table: &Table, node: &Node<'_>, visit: VisitEntry<'_>) {
-        let bookmark = node.key_to_vec();
-        for key in keys::keys(table, &self.index, &Record::new(node.data, self.page_size)).unwrap_or_default()
-        {
-            visit(&key, &bookmark, self.hash_of(&key, &bookmark));
-        }
+    pub(crate) fn for_each_expected(&mut self, node: &Node<'_>, visit: VisitEntry<'_>) {
+        let (bookmark, record) = (node.key_to_vec(), Record::new(node.data, self.page_size));
+        let index = self.index;
+        let mut each = |key: &[u8]| visit(key, &bookmark, IndexCheck::hash_of(index, key, &bookmark));
+        keys::for_each_key(self.table, index, &record, &mut self.keys, &mut each);
     }
 
     /// `page` is where the entry should be.
@@ -163,5 +164,39 @@ impl IndexCheck {
     pub(crate) fn report_orphan(&self, page: PageNumber, key: &[u8], findings: &mut Findings) {
         let what = format!("entry {} is not what its row asks for", hex(key));
         findings.structure(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
+    }
+}
+
+/// Goes through the entries of an index. `keys` are those of the rows; when some rows could not be read, entries without
+/// row are only counted.
+pub(crate) struct EntryVisitor<'t, 'k> {
+    pub(crate) check: IndexCheck<'t>,
+    keys: &'k KeyFilter,
+    all_rows: bool,
+    key: Vec<u8>,
+}
+
+impl<'t, 'k> EntryVisitor<'t, 'k> {
+    pub(crate) fn new(check: IndexCheck<'t>, keys: &'k KeyFilter, all_rows: bool) -> EntryVisitor<'t, 'k> {
+        EntryVisitor { check, keys, all_rows, key: Vec::new() }
+    }
+}
+
+impl Visitor for EntryVisitor<'_, '_> {
+    fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
+        if !self.check.find(node, &mut self.key, self.keys) && self.all_rows {
+            let what = format!("entry {} leads to key {}, which no row has", hex(&self.key), hex(node.data));
+            findings.structure(FindingKind::IndexEntryOrphan, page, &self.check.shape.label, what);
+        }
+    }
+}
+
+impl Fork for EntryVisitor<'_, '_> {
+    fn fork(&self) -> Self {
+        EntryVisitor::new(self.check.fork(), self.keys, self.all_rows)
+    }
+
+    fn join(&mut self, right: Self, _: &mut Findings) {
+        self.check.join(right.check);
     }
 }

@@ -25,101 +25,155 @@ pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
     !(index.special || columns.is_empty() || cut_segments || unicode)
 }
 
-/// The keys a record should have in an index; none when its nulls keep it out. `None` if they cannot be rebuilt.
-pub(crate) fn keys(table: &Table, index: &Index, record: &Record<'_>) -> Option<Vec<Vec<u8>>> {
-    let mut keys = vec![Vec::new()];
-    let mut nulls = Vec::with_capacity(index.segments.len());
-    for (flags, id) in &index.segments {
-        let column = table.column(*id)?;
-        let values = values(record, column)?;
-        nulls.push(values.is_empty());
-        let segments: Vec<Vec<u8>> = if values.is_empty() {
-            vec![vec![if index.flags & NULLS_HIGH != 0 { 0xc0 } else { 0 }]]
-        } else {
-            values.iter().map(|value| segment(column, value, index)).collect()
-        };
-        if segments.len() > 1 && keys.len() > 1 {
-            return None;
-        }
-        let mut longer = Vec::with_capacity(keys.len().max(segments.len()));
-        for key in &keys {
-            for segment in &segments {
-                let flip = if flags & DESCENDING != 0 { 0xff } else { 0 };
-                let mut key = key.clone();
-                key.extend(segment.iter().map(|byte| byte ^ flip));
-                longer.push(key);
-            }
-        }
-        keys = longer;
-    }
-    let allowed = if nulls.iter().all(|null| *null) {
-        index.flags & ALLOW_ALL_NULLS != 0
-    } else if nulls.first() == Some(&true) {
-        index.flags & ALLOW_FIRST_NULL != 0
-    } else if nulls.contains(&true) {
-        index.flags & ALLOW_SOME_NULLS != 0
-    } else {
-        true
-    };
-    if !allowed {
-        return Some(Vec::new());
-    }
-    for key in &mut keys {
-        key.truncate(index.key_most);
-    }
-    // Equal values of one record share an entry.
-    keys.sort();
-    keys.dedup();
-    Some(keys)
+/// Room for making keys, used again and again.
+#[derive(Default)]
+pub(crate) struct KeyScratch {
+    key: Vec<u8>,
+    several: Vec<Vec<u8>>,
 }
 
-/// The values a record has for a column; none for null.
-fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Vec<&'a [u8]>> {
+/// Gives `each` the keys a record should have in an index; none when its nulls keep it out. False if they cannot be
+/// rebuilt.
+pub(crate) fn for_each_key(
+    table: &Table,
+    index: &Index,
+    record: &Record<'_>,
+    scratch: &mut KeyScratch,
+    each: &mut dyn FnMut(&[u8]),
+) -> bool {
+    let KeyScratch { key, several } = scratch;
+    key.clear();
+    several.clear();
+    let (mut first_null, mut any_null, mut all_null) = (false, false, true);
+    for (place, (flags, id)) in index.segments.iter().enumerate() {
+        let Some(column) = table.column(*id) else { return false };
+        let flip = if flags & DESCENDING != 0 { 0xff } else { 0 };
+        let Some(values) = values(record, column) else { return false };
+        let null = matches!(values, Values::None);
+        first_null |= null && place == 0;
+        any_null |= null;
+        all_null &= null;
+        match values {
+            Values::None => {
+                let byte = if index.flags & NULLS_HIGH != 0 { 0xc0 } else { 0 };
+                append_to_all(key, several, |key| key.push(byte ^ flip));
+            }
+            Values::One(value) => append_to_all(key, several, |key| append_segment(column, value, index, flip, key)),
+            Values::Many(values) => {
+                if !several.is_empty() {
+                    return false;
+                }
+                several.extend(values.into_iter().map(|value| {
+                    let mut key = key.clone();
+                    append_segment(column, value, index, flip, &mut key);
+                    key
+                }));
+            }
+        }
+    }
+    let allowed = if all_null {
+        index.flags & ALLOW_ALL_NULLS != 0
+    } else if first_null {
+        index.flags & ALLOW_FIRST_NULL != 0
+    } else {
+        !any_null || index.flags & ALLOW_SOME_NULLS != 0
+    };
+    if !allowed {
+        return true;
+    }
+    if several.is_empty() {
+        key.truncate(index.key_most);
+        each(key);
+        return true;
+    }
+    several.iter_mut().for_each(|key| key.truncate(index.key_most));
+    // Equal values of one record share an entry.
+    several.sort();
+    several.dedup();
+    several.iter().for_each(|key| each(key));
+    true
+}
+
+fn append_to_all(key: &mut Vec<u8>, several: &mut [Vec<u8>], append: impl Fn(&mut Vec<u8>)) {
+    if several.is_empty() {
+        append(key);
+    } else {
+        several.iter_mut().for_each(append);
+    }
+}
+
+/// What a record holds for a column.
+enum Values<'a> {
+    None,
+    One(&'a [u8]),
+    /// At least two.
+    Many(Vec<&'a [u8]>),
+}
+
+/// None if they are not all in the record itself.
+fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
     match record.get_or_default(column).ok()? {
-        ColumnValue::Null | ColumnValue::Absent => Some(Vec::new()),
-        ColumnValue::Bytes(bytes) => Some(vec![bytes]),
-        ColumnValue::Multi(values) => values
-            .into_iter()
-            .map(|value| match value {
-                MultiValue::Bytes(bytes) => Some(bytes),
-                MultiValue::Compressed(_) | MultiValue::Separated(_) => None,
+        ColumnValue::Null | ColumnValue::Absent => Some(Values::None),
+        ColumnValue::Bytes(bytes) => Some(Values::One(bytes)),
+        ColumnValue::Multi(values) => {
+            let values: Option<Vec<&[u8]>> = values
+                .into_iter()
+                .map(|value| match value {
+                    MultiValue::Bytes(bytes) => Some(bytes),
+                    MultiValue::Compressed(_) | MultiValue::Separated(_) => None,
+                })
+                .collect();
+            let values = values?;
+            Some(match values.as_slice() {
+                [] => Values::None,
+                [one] => Values::One(one),
+                _ => Values::Many(values),
             })
-            .collect(),
+        }
         ColumnValue::Compressed(_) | ColumnValue::Separated(_) | ColumnValue::Encrypted(_) => None,
     }
 }
 
-/// One segment: prefix byte and the value in a form that compares as bytes.
-fn segment(column: &Column, value: &[u8], index: &Index) -> Vec<u8> {
+/// One segment: prefix byte and the value in a form that compares as bytes, all XORed with `flip`.
+fn append_segment(column: &Column, value: &[u8], index: &Index, flip: u8, key: &mut Vec<u8>) {
+    let start = key.len();
+    append_ascending(column, value, index, key);
+    if flip != 0 {
+        key.iter_mut().skip(start).for_each(|byte| *byte ^= flip);
+    }
+}
+
+fn append_ascending(column: &Column, value: &[u8], index: &Index, key: &mut Vec<u8>) {
     let variable = column.kind.fixed_size().is_none();
     if variable && value.is_empty() {
-        return vec![0x40];
+        return key.push(0x40);
     }
-    let mut key = vec![0x7f];
-    let mut big_endian: Vec<u8> = value.iter().rev().copied().collect();
-    let negative = big_endian.first().is_some_and(|first| first & 0x80 != 0);
-    let flip_sign = |bytes: &mut [u8]| {
-        if let Some(first) = bytes.first_mut() {
+    key.push(0x7f);
+    let start = key.len();
+    let negative = value.last().is_some_and(|last| last & 0x80 != 0);
+    let flip_sign = |key: &mut Vec<u8>| {
+        if let Some(first) = key.get_mut(start) {
             *first ^= 0x80;
         }
     };
+    let big_endian = value.iter().rev();
     match column.kind {
         ColumnType::Bit => key.push(if value.iter().any(|&byte| byte != 0) { 0xff } else { 0 }),
         ColumnType::UnsignedByte
         | ColumnType::UnsignedShort
         | ColumnType::UnsignedLong
-        | ColumnType::UnsignedLongLong => key.append(&mut big_endian),
+        | ColumnType::UnsignedLongLong => key.extend(big_endian),
         ColumnType::Short | ColumnType::Long | ColumnType::LongLong | ColumnType::Currency => {
-            flip_sign(&mut big_endian);
-            key.append(&mut big_endian);
+            key.extend(big_endian);
+            flip_sign(key);
         }
         ColumnType::Single | ColumnType::Double | ColumnType::DateTime => {
             if negative {
-                big_endian.iter_mut().for_each(|byte| *byte = !*byte);
+                key.extend(big_endian.map(|byte| !byte));
             } else {
-                flip_sign(&mut big_endian);
+                key.extend(big_endian);
+                flip_sign(key);
             }
-            key.append(&mut big_endian);
         }
         ColumnType::Guid => {
             const WINDOWS: [usize; 16] = [10, 11, 12, 13, 14, 15, 8, 9, 6, 7, 4, 5, 0, 1, 2, 3];
@@ -143,5 +197,4 @@ fn segment(column: &Column, value: &[u8], index: &Index) -> Vec<u8> {
             key.push(0);
         }
     }
-    key
 }

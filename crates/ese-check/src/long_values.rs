@@ -1,14 +1,16 @@
 //! The long values of one table: sizes, chunks, and how often records refer to them.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ese_format::long_value::{LongValueId, LongValueKey, LongValueRoot, chunk_size, decode_chunk};
 use ese_format::page::Node;
+use ese_format::record::{ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::Table;
 use crate::finding::{FindingKind, Findings};
+use crate::hash::hash;
+use crate::leaf::{Fork, Visitor};
 use crate::tree::hex;
 
 /// The long value whose nodes are being visited.
@@ -27,9 +29,20 @@ pub(crate) struct LongValueCheck {
     current: Option<Current>,
     /// As the long values count them.
     counted: References,
-    /// Page of every long value, as long as [`References`] are exact.
-    pages: HashMap<LongValueId, PageNumber>,
     roots: u64,
+    /// A root was seen.
+    began: bool,
+    /// Chunks before the first root, when the check began in the middle: they belong to a value that began before.
+    head: Option<Vec<HeadChunk>>,
+    key: Vec<u8>,
+}
+
+/// A chunk whose long value is not known yet.
+struct HeadChunk {
+    page: PageNumber,
+    id: LongValueId,
+    offset: u32,
+    data: Vec<u8>,
 }
 
 impl LongValueCheck {
@@ -39,44 +52,23 @@ impl LongValueCheck {
             chunk_len: table.chunk_len.map_or_else(|| chunk_size(page_size), |len| len as usize),
             current: None,
             counted: References::default(),
-            pages: HashMap::new(),
             roots: 0,
+            began: false,
+            head: None,
+            key: Vec::new(),
         }
     }
 
-    /// One node, in key order.
-    pub(crate) fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
-        let key = node.key_to_vec();
-        match LongValueKey::decode(&key) {
-            None => findings.structure(
-                FindingKind::LongValueNode,
-                page,
-                &self.label,
-                format!("node {} is not a long value's", hex(&key)),
-            ),
-            Some(LongValueKey::Root(id)) => {
-                self.end_current(findings);
-                match LongValueRoot::decode(node.data) {
-                    Some(root) => {
-                        self.roots += 1;
-                        self.counted.add(id, root.references);
-                        if self.counted.exact.is_some() {
-                            self.pages.insert(id, page);
-                        } else {
-                            self.pages = HashMap::new();
-                        }
-                        self.current = Some(Current { id, root, page, next: 0 });
-                    }
-                    None => findings.structure(
-                        FindingKind::LongValueNode,
-                        page,
-                        &self.label,
-                        format!("root of {id:?} cannot be decoded"),
-                    ),
-                }
-            }
-            Some(LongValueKey::Chunk(id, offset)) => self.chunk(page, id, offset, node.data, findings),
-        }
+    fn root(&mut self, page: PageNumber, id: LongValueId, data: &[u8], findings: &mut Findings) {
+        self.end_current(findings);
+        self.began = true;
+        let Some(root) = LongValueRoot::decode(data) else {
+            let what = format!("root of {id:?} cannot be decoded");
+            return findings.structure(FindingKind::LongValueNode, page, &self.label, what);
+        };
+        self.roots += 1;
+        self.counted.add(id, root.references);
+        self.current = Some(Current { id, root, page, next: 0 });
     }
 
     fn chunk(
@@ -128,62 +120,181 @@ impl LongValueCheck {
         }
     }
 
-    /// Compares with the references of the records; `complete` says that none of them is missing. Returns the
-    /// number of long values.
-    pub(crate) fn finish(mut self, references: &References, complete: bool, findings: &mut Findings) -> u64 {
+    /// The last node was seen.
+    pub(crate) fn finish(&mut self, findings: &mut Findings) {
         self.end_current(findings);
-        if !complete || self.counted.sum == references.sum {
-            return self.roots;
-        }
-        let (Some(counted), Some(referred)) = (&self.counted.exact, &references.exact) else {
-            let what = "the reference counts do not add up to the references of the records".to_owned();
-            findings.structure(FindingKind::LongValueReferences, None, &self.label, what);
-            return self.roots;
-        };
-        for (id, counted) in counted {
-            let referred = referred.get(id).copied().unwrap_or(0);
-            if referred != *counted {
-                let what = format!("{id:?} counts {counted} references, records have {referred}");
-                let page = self.pages.get(id).copied();
-                findings.structure(FindingKind::LongValueReferences, page, &self.label, what);
-            }
-        }
-        let mut missing: Vec<&LongValueId> = referred.keys().filter(|id| !counted.contains_key(id)).collect();
-        missing.sort();
-        for id in missing {
-            let what = format!("a record refers to {id:?}, which is not there");
-            findings.structure(FindingKind::LongValueMissing, None, &self.label, what);
-        }
+    }
+
+    /// Long values.
+    pub(crate) fn roots(&self) -> u64 {
         self.roots
+    }
+
+    /// Whether the values count as many references as there are.
+    pub(crate) fn agrees(&self, references: &References) -> bool {
+        self.counted == *references
     }
 }
 
-/// References by long value; exact for as many as fit, otherwise only enough to tell whether two are the same.
+impl Visitor for LongValueCheck {
+    fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        node.append_key(&mut key);
+        match (LongValueKey::decode(&key), &mut self.head) {
+            (None, _) => {
+                let what = format!("node {} is not a long value's", hex(&key));
+                findings.structure(FindingKind::LongValueNode, page, &self.label, what);
+            }
+            (Some(LongValueKey::Root(id)), _) => self.root(page, id, node.data, findings),
+            (Some(LongValueKey::Chunk(id, offset)), Some(head)) if !self.began => {
+                head.push(HeadChunk { page, id, offset, data: node.data.to_vec() });
+            }
+            (Some(LongValueKey::Chunk(id, offset)), _) => self.chunk(page, id, offset, node.data, findings),
+        }
+        self.key = key;
+    }
+}
+
+impl Fork for LongValueCheck {
+    fn fork(&self) -> Self {
+        LongValueCheck {
+            label: self.label.clone(),
+            chunk_len: self.chunk_len,
+            current: None,
+            counted: References::default(),
+            roots: 0,
+            began: false,
+            head: Some(Vec::new()),
+            key: Vec::new(),
+        }
+    }
+
+    fn join(&mut self, right: Self, findings: &mut Findings) {
+        let began = right.began;
+        for HeadChunk { page, id, offset, data } in right.head.unwrap_or_default() {
+            match &mut self.head {
+                Some(head) if !self.began => head.push(HeadChunk { page, id, offset, data }),
+                _ => self.chunk(page, id, offset, &data, findings),
+            }
+        }
+        if began {
+            self.end_current(findings);
+            self.current = right.current;
+            self.began = true;
+        }
+        self.roots += right.roots;
+        self.counted.join(&right.counted);
+    }
+}
+
+/// How many references to long values there are, and enough to tell whether two counts are of the same.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct References {
-    exact: Option<HashMap<LongValueId, u32>>,
+    count: u64,
     /// Sum over all references of the hash of what they refer to.
     sum: u64,
 }
 
-/// Long values of a table that are counted one by one.
-const EXACT: usize = 1 << 20;
+impl References {
+    pub(crate) fn add(&mut self, id: LongValueId, count: u32) {
+        self.count = self.count.wrapping_add(u64::from(count));
+        self.sum = self.sum.wrapping_add(hash(&id.0.to_le_bytes()).wrapping_mul(u64::from(count)));
+    }
 
-impl Default for References {
-    fn default() -> References {
-        References { exact: Some(HashMap::new()), sum: 0 }
+    pub(crate) fn join(&mut self, other: &References) {
+        self.count = self.count.wrapping_add(other.count);
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 }
 
-impl References {
-    pub(crate) fn add(&mut self, id: LongValueId, count: u32) {
-        let mut hasher = DefaultHasher::new();
-        id.hash(&mut hasher);
-        self.sum = self.sum.wrapping_add(hasher.finish().wrapping_mul(u64::from(count)));
-        let Some(exact) = &mut self.exact else { return };
-        let entry = exact.entry(id).or_default();
-        *entry = entry.saturating_add(count);
-        if exact.len() > EXACT {
-            self.exact = None;
+/// References one by one, for those long values whose number falls into this part of all.
+pub(crate) struct Account {
+    part: u64,
+    parts: u64,
+    /// Count, as the value has it, and its page.
+    counted: HashMap<LongValueId, (u32, PageNumber)>,
+    referred: HashMap<LongValueId, u32>,
+}
+
+/// Long values of an account.
+const ACCOUNT: u64 = 1 << 20;
+
+impl Account {
+    /// So many accounts does it take.
+    pub(crate) fn parts(long_values: u64, references: &References) -> u64 {
+        long_values.max(references.count()).div_ceil(ACCOUNT).max(1)
+    }
+
+    pub(crate) fn new(part: u64, parts: u64) -> Account {
+        Account { part, parts, counted: HashMap::new(), referred: HashMap::new() }
+    }
+
+    fn concerns(&self, id: LongValueId) -> bool {
+        hash(&id.0.to_le_bytes()) % self.parts == self.part
+    }
+
+    /// A node of the long-value tree.
+    pub(crate) fn count(&mut self, page: PageNumber, node: &Node<'_>) {
+        let Some(LongValueKey::Root(id)) = LongValueKey::decode(&node.key_to_vec()) else { return };
+        let Some(root) = LongValueRoot::decode(node.data).filter(|_| self.concerns(id)) else { return };
+        let entry = self.counted.entry(id).or_insert((0, page));
+        *entry = (entry.0.saturating_add(root.references), page);
+    }
+
+    /// A row of the table.
+    pub(crate) fn refer(&mut self, record: &Record<'_>) {
+        for_each_reference(record, &mut |id| {
+            if self.concerns(id) {
+                let entry = self.referred.entry(id).or_default();
+                *entry = entry.saturating_add(1);
+            }
+        });
+    }
+
+    /// Names what differs.
+    pub(crate) fn compare(&self, table: &Table, findings: &mut Findings) {
+        let label = format!("{} / long values", table.name);
+        let mut wrong: Vec<_> = self.counted.iter().collect();
+        wrong.sort();
+        for (id, (counted, page)) in wrong {
+            let referred = self.referred.get(id).copied().unwrap_or(0);
+            if referred != *counted {
+                let what = format!("{id:?} counts {counted} references, records have {referred}");
+                findings.structure(FindingKind::LongValueReferences, *page, &label, what);
+            }
         }
+        let mut missing: Vec<_> = self.referred.keys().filter(|id| !self.counted.contains_key(id)).collect();
+        missing.sort();
+        for id in missing {
+            let what = format!("a record refers to {id:?}, which is not there");
+            findings.structure(FindingKind::LongValueMissing, None, &label, what);
+        }
+    }
+}
+
+/// Every long value that a record refers to, as often as it does.
+fn for_each_reference(record: &Record<'_>, each: &mut dyn FnMut(LongValueId)) {
+    for (_, _, value) in record.tagged_columns() {
+        references_of(&value, each);
+    }
+}
+
+/// Every long value that the value of a column refers to.
+pub(crate) fn references_of(value: &ColumnValue<'_>, each: &mut dyn FnMut(LongValueId)) {
+    match value {
+        ColumnValue::Separated(id) => each(*id),
+        ColumnValue::Multi(values) => {
+            for value in values {
+                if let MultiValue::Separated(id) = value {
+                    each(*id);
+                }
+            }
+        }
+        _ => {}
     }
 }

@@ -1,5 +1,11 @@
 //! For every page of the database: which tree owns it, and what it is used for. Each page has to have exactly one
 //! owner and exactly one use; this is where a second one is noticed.
+//!
+//! Pages are kept in blocks. A block knows the few states that its pages are in, and for each page only which of them,
+//! in as few bits as these take: none where all pages are in one state, two or four in a large tree.
+//!
+//! Invariants: the blocks take no more than a stated number of bytes; a block that would need more is not watched any
+//! longer, and [`PageMap::unwatched`] says how many pages that concerns.
 
 use ese_format::PageNumber;
 
@@ -18,68 +24,249 @@ pub(crate) enum Use {
     Available(TreeIndex),
 }
 
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    /// Tree + 1; 0 for none.
-    owner: u32,
-    /// 2 * (tree + 1), plus 1 when available; 0 for none.
-    used: u32,
+/// Owner and use of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct State {
+    pub(crate) owner: Option<TreeIndex>,
+    pub(crate) used: Use,
 }
 
-/// One entry of eight bytes per page.
+const UNTOUCHED: State = State { owner: None, used: Use::None };
+
+/// Pages of a block.
+const BLOCK: u32 = 1 << 13;
+/// Bytes that all blocks may take.
+const BUDGET: usize = 96 << 20;
+
+/// The states of the pages of one block.
+struct Block {
+    /// States and how many pages are in each; those of none are free to be another.
+    states: Vec<(State, u32)>,
+    /// Index of the state of each page, `bits` each.
+    indexes: Vec<u64>,
+    bits: u32,
+}
+
+impl Block {
+    fn new(pages: u32) -> Block {
+        Block { states: vec![(UNTOUCHED, pages)], indexes: Vec::new(), bits: 0 }
+    }
+
+    fn bytes(&self) -> usize {
+        self.indexes.capacity() * 8 + self.states.capacity() * size_of::<(State, u32)>()
+    }
+
+    /// Word and shift of a page's index.
+    fn place(&self, page: u32) -> (usize, u32) {
+        let bit = page * self.bits;
+        ((bit / 64) as usize, bit % 64)
+    }
+
+    fn index(&self, page: u32) -> usize {
+        let (word, shift) = self.place(page);
+        let mask = (1 << self.bits) - 1;
+        (self.indexes.get(word).copied().unwrap_or_default() >> shift & mask) as usize
+    }
+
+    fn set_index(&mut self, page: u32, index: usize) {
+        let (word, shift) = self.place(page);
+        let mask = (1 << self.bits) - 1;
+        if let Some(word) = self.indexes.get_mut(word) {
+            *word = *word & !(mask << shift) | (index as u64) << shift;
+        }
+    }
+
+    fn get(&self, page: u32) -> State {
+        self.states.get(self.index(page)).map_or(UNTOUCHED, |(state, _)| *state)
+    }
+
+    /// Whether `state` can be told with the bits there are.
+    fn has_room_for(&self, state: State) -> bool {
+        self.states.len() < 1 << self.bits
+            || self.states.iter().any(|(known, pages)| *known == state || *pages == 0)
+    }
+
+    /// What the block takes with one more bit for each page.
+    fn widened_bytes(&self) -> usize {
+        let bits = widened(self.bits) as usize;
+        BLOCK as usize * bits / 8 + (1 << bits.min(13)) * size_of::<(State, u32)>()
+    }
+
+    fn widen(&mut self) {
+        let before = Block {
+            states: Vec::new(),
+            indexes: std::mem::take(&mut self.indexes),
+            bits: self.bits,
+        };
+        self.bits = widened(self.bits);
+        self.indexes = vec![0; (BLOCK * self.bits / 64) as usize];
+        for page in 0..BLOCK {
+            self.set_index(page, before.index(page));
+        }
+    }
+
+    fn set(&mut self, page: u32, state: State) {
+        let before = self.index(page);
+        if let Some((_, pages)) = self.states.get_mut(before) {
+            *pages = pages.saturating_sub(1);
+        }
+        let known = self.states.iter().position(|(known, pages)| *known == state && *pages > 0);
+        let place = known.or_else(|| self.states.iter().position(|(_, pages)| *pages == 0));
+        let index = place.unwrap_or(self.states.len());
+        match self.states.get_mut(index) {
+            Some(entry) => *entry = (state, entry.1 + 1),
+            None => self.states.push((state, 1)),
+        }
+        self.set_index(page, index);
+    }
+}
+
+/// Widths that divide a word.
+fn widened(bits: u32) -> u32 {
+    if bits == 0 { 1 } else { bits * 2 }
+}
+
+/// Owner and use of all pages.
 pub(crate) struct PageMap {
-    entries: Vec<Entry>,
+    pages: u32,
+    /// None: not watched any longer.
+    blocks: Vec<Option<Block>>,
+    bytes: usize,
+    budget: usize,
 }
 
 impl PageMap {
     /// For pages 1 to `pages`.
     pub(crate) fn new(pages: u32) -> PageMap {
-        PageMap { entries: vec![Entry::default(); pages as usize] }
+        PageMap::with_budget(pages, BUDGET)
+    }
+
+    fn with_budget(pages: u32, budget: usize) -> PageMap {
+        let blocks = (0..pages.div_ceil(BLOCK)).map(|block| Some(Block::new(BLOCK.min(pages - block * BLOCK))));
+        let mut map = PageMap { pages, blocks: blocks.collect(), bytes: 0, budget };
+        map.bytes = map.blocks.iter().flatten().map(Block::bytes).sum();
+        map
     }
 
     pub(crate) fn pages(&self) -> u32 {
-        self.entries.len() as u32
+        self.pages
     }
 
-    fn entry(&self, page: PageNumber) -> Option<&Entry> {
-        self.entries.get(page.get() as usize - 1)
+    /// Pages that nothing is said about, because that would take too much memory.
+    pub(crate) fn unwatched(&self) -> u64 {
+        self.blocks.iter().filter(|block| block.is_none()).count() as u64 * u64::from(BLOCK)
     }
 
     pub(crate) fn contains(&self, page: PageNumber) -> bool {
-        page.get() <= self.pages()
+        page.get() <= self.pages
     }
 
-    pub(crate) fn used(&self, page: PageNumber) -> Use {
-        match self.entry(page).map_or(0, |entry| entry.used) {
-            0 => Use::None,
-            raw if raw & 1 == 0 => Use::Tree(TreeIndex(raw / 2 - 1)),
-            raw => Use::Available(TreeIndex(raw / 2 - 1)),
+    /// Owner and use of a page; none where it is not watched or beyond the map.
+    pub(crate) fn state(&self, page: PageNumber) -> Option<State> {
+        let page = page.get() - 1;
+        let block = self.blocks.get((page / BLOCK) as usize).and_then(Option::as_ref);
+        block.filter(|_| page < self.pages).map(|block| block.get(page % BLOCK))
+    }
+
+    fn set(&mut self, page: PageNumber, state: State) {
+        let page = page.get() - 1;
+        let Some(slot) = self.blocks.get_mut((page / BLOCK) as usize).filter(|_| page < self.pages) else { return };
+        let Some(block) = slot else { return };
+        let before = block.bytes();
+        if !block.has_room_for(state) {
+            if self.bytes - before + block.widened_bytes() > self.budget {
+                self.bytes -= before;
+                *slot = None;
+                return;
+            }
+            block.widen();
         }
+        block.set(page % BLOCK, state);
+        self.bytes = self.bytes - before + block.bytes();
     }
 
     /// Records a use; returns the one that is already there, if any, and leaves it.
     pub(crate) fn claim(&mut self, page: PageNumber, new: Use) -> Result<(), Use> {
-        let before = self.used(page);
-        if before != Use::None {
-            return Err(before);
+        let Some(state) = self.state(page) else { return Ok(()) };
+        if state.used != Use::None {
+            return Err(state.used);
         }
-        if let Some(entry) = self.entries.get_mut(page.get() as usize - 1) {
-            entry.used = match new {
-                Use::None => 0,
-                Use::Tree(tree) => 2 * (tree.0 + 1),
-                Use::Available(tree) => 2 * (tree.0 + 1) + 1,
-            };
-        }
+        self.set(page, State { used: new, ..state });
         Ok(())
     }
 
-    pub(crate) fn owner(&self, page: PageNumber) -> Option<TreeIndex> {
-        self.entry(page)?.owner.checked_sub(1).map(TreeIndex)
+    pub(crate) fn set_owner(&mut self, page: PageNumber, tree: TreeIndex) {
+        if let Some(state) = self.state(page) {
+            self.set(page, State { owner: Some(tree), ..state });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(number: u32) -> PageNumber {
+        PageNumber::fixed(number)
     }
 
-    pub(crate) fn set_owner(&mut self, page: PageNumber, tree: TreeIndex) {
-        if let Some(entry) = self.entries.get_mut(page.get() as usize - 1) {
-            entry.owner = tree.0 + 1;
+    /// Against a plain table, with more and more states in a block.
+    #[test]
+    fn states_are_kept_whatever_the_width() {
+        let pages = 2 * BLOCK + 100;
+        let mut map = PageMap::new(pages);
+        let mut model = vec![UNTOUCHED; pages as usize + 1];
+        let mut random = 7u64;
+        for step in 0..200_000u32 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let number = (random >> 33) as u32 % pages + 1;
+            let tree = TreeIndex((random >> 20) as u32 % (1 + step / 500));
+            let state = &mut model[number as usize];
+            if random >> 63 == 0 {
+                map.set_owner(page(number), tree);
+                state.owner = Some(tree);
+            } else {
+                let new = if random >> 62 & 1 == 0 { Use::Tree(tree) } else { Use::Available(tree) };
+                let expected = if state.used == Use::None { Ok(()) } else { Err(state.used) };
+                assert_eq!(map.claim(page(number), new), expected);
+                if expected.is_ok() {
+                    state.used = new;
+                }
+            }
         }
+        for (number, state) in model.iter().enumerate().skip(1) {
+            assert_eq!(map.state(page(number as u32)), Some(*state), "page {number}");
+        }
+        assert_eq!((map.state(page(pages + 1)), map.unwatched()), (None, 0));
+    }
+
+    /// 16 TiB, the largest database there is: one tree of nearly all pages, with its pages in any order.
+    #[test]
+    fn a_large_tree_takes_few_bits_for_each_page() {
+        let pages = 1 << 25;
+        let mut map = PageMap::new(pages);
+        (1..=pages).for_each(|number| map.set_owner(page(number), TreeIndex(0)));
+        for number in (1..=pages).step_by(2).chain((2..=pages).step_by(2)) {
+            map.claim(page(number), Use::Tree(TreeIndex(9))).unwrap();
+        }
+        (1..=pages).for_each(|number| map.set_owner(page(number), TreeIndex(9)));
+        assert!(map.bytes * 8 <= pages as usize * 5 / 2, "{} bytes for {pages} pages", map.bytes);
+    }
+
+    #[test]
+    fn beyond_the_budget_blocks_are_given_up_and_that_is_said() {
+        let pages = 64 * BLOCK;
+        let mut map = PageMap::with_budget(pages, 200_000);
+        for number in 1..=pages {
+            map.set_owner(page(number), TreeIndex(number));
+            assert!(map.bytes <= 200_000);
+        }
+        assert!(map.unwatched() > u64::from(BLOCK), "{}", map.unwatched());
+        let watched = (1..=pages).filter(|number| map.state(page(*number)).is_some()).count() as u64;
+        assert_eq!(watched + map.unwatched(), u64::from(pages));
+        // What is not watched is not accused.
+        let given_up = (1..=pages).find(|number| map.state(page(*number)).is_none()).unwrap();
+        assert_eq!(map.claim(page(given_up), Use::Tree(TreeIndex(1))), Ok(()));
+        assert_eq!(map.claim(page(given_up), Use::Tree(TreeIndex(2))), Ok(()));
     }
 }

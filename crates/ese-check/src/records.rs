@@ -7,25 +7,32 @@ use ese_format::{PageNumber, PageSize};
 use crate::catalog::Table;
 use crate::finding::{FindingKind, Findings};
 use crate::index::IndexCheck;
-use crate::keys;
-use crate::long_values::References;
+use crate::key_filter::KeyFilter;
+use crate::keys::{self, KeyScratch};
+use crate::leaf::{Fork, Visitor};
+use crate::long_values::{References, references_of};
 use crate::tree::hex;
 
 /// Length of the key of a record in a table without primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;
 
-/// Checks record after record, and notes the long values they refer to.
-pub(crate) struct RowCheck<'t> {
+/// Checks record after record, and notes their keys, the long values they refer to and the index entries they ask for.
+pub(crate) struct RowCheck<'t, 'k> {
     table: &'t Table,
     page_size: PageSize,
     rebuild_keys: bool,
     highest_fixed: ColumnId,
     highest_variable: ColumnId,
-    references: References,
+    pub(crate) references: References,
+    pub(crate) indexes: Vec<IndexCheck<'t>>,
+    keys: &'k KeyFilter,
+    /// Key of the current row.
+    key: Vec<u8>,
+    rebuilt: KeyScratch,
 }
 
-impl<'t> RowCheck<'t> {
-    pub(crate) fn new(table: &'t Table, page_size: PageSize) -> RowCheck<'t> {
+impl<'t, 'k> RowCheck<'t, 'k> {
+    pub(crate) fn new(table: &'t Table, page_size: PageSize, keys: &'k KeyFilter) -> RowCheck<'t, 'k> {
         let highest = |last: ColumnId| {
             let live = table.columns.iter().map(|column| column.id);
             live.chain(table.deleted_columns.iter().copied())
@@ -40,29 +47,26 @@ impl<'t> RowCheck<'t> {
             highest_fixed: highest(ColumnId::LAST_FIXED),
             highest_variable: highest(ColumnId::LAST_VARIABLE).max(ColumnId::LAST_FIXED),
             references: References::default(),
+            indexes: table.indexes.iter().map(|index| IndexCheck::new(table, index, page_size)).collect(),
+            keys,
+            key: Vec::new(),
+            rebuilt: KeyScratch::default(),
         }
     }
 
-    /// How often each long value is referred to.
-    pub(crate) fn long_value_references(&self) -> &References {
-        &self.references
-    }
-
-    /// One record.
-    pub(crate) fn visit(
-        &mut self,
-        page: PageNumber,
-        node: &Node<'_>,
-        indexes: &mut [IndexCheck],
-        findings: &mut Findings,
-    ) {
+    fn visit_row(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
+        self.key.clear();
+        node.append_key(&mut self.key);
+        if !self.indexes.is_empty() {
+            self.keys.add(&self.key);
+        }
         let record = Record::new(node.data, self.page_size);
         let mut report = |what: String| {
             findings.structure(
                 FindingKind::RecordLayout,
                 page,
                 &self.table.name,
-                format!("record {}: {what}", hex(&node.key_to_vec())),
+                format!("record {}: {what}", hex(&self.key)),
             );
         };
         if let Err(error) = record.validate() {
@@ -82,7 +86,7 @@ impl<'t> RowCheck<'t> {
                 Err(error) => report(error.to_string()),
             }
         }
-        for (id, derived, value) in record.tagged().unwrap_or_default() {
+        for (id, derived, value) in record.tagged_columns() {
             let column = self.table.column(id).filter(|_| !derived);
             match column.and_then(|column| judge(column, &value)) {
                 Some(what) => report(what),
@@ -91,40 +95,54 @@ impl<'t> RowCheck<'t> {
                 }
                 None => {}
             }
-            match value {
-                ColumnValue::Separated(id) => self.references.add(id, 1),
-                ColumnValue::Multi(values) => {
-                    for value in values {
-                        if let MultiValue::Separated(id) = value {
-                            self.references.add(id, 1);
-                        }
-                    }
-                }
-                _ => {}
-            }
+            references_of(&value, &mut |id| self.references.add(id, 1));
         }
-        self.check_key(node, &record, &mut report);
-        for index in indexes {
-            index.expect(self.table, node);
+        match &self.table.primary {
+            None if self.key.len() != SEQUENTIAL_KEY_LEN => {
+                report(format!("a key of {} bytes in a table without primary index", self.key.len()));
+            }
+            Some(primary) if self.rebuild_keys => {
+                let mut wrong = None;
+                let mut first = true;
+                keys::for_each_key(self.table, primary, &record, &mut self.rebuilt, &mut |key| {
+                    // A cut key ends in bytes that depend on oddities of the cut.
+                    if std::mem::take(&mut first) && key.len() < primary.key_most && key != self.key {
+                        wrong = Some(hex(key));
+                    }
+                });
+                if let Some(key) = wrong {
+                    report(format!("its columns give the key {key}"));
+                }
+            }
+            _ => {}
+        }
+        for index in &mut self.indexes {
+            index.expect(&record, &self.key);
+        }
+    }
+}
+
+impl Visitor for RowCheck<'_, '_> {
+    fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
+        self.visit_row(page, node, findings);
+    }
+}
+
+impl Fork for RowCheck<'_, '_> {
+    fn fork(&self) -> Self {
+        RowCheck {
+            references: References::default(),
+            indexes: self.indexes.iter().map(IndexCheck::fork).collect(),
+            key: Vec::new(),
+            rebuilt: KeyScratch::default(),
+            ..*self
         }
     }
 
-    fn check_key(&self, node: &Node<'_>, record: &Record<'_>, report: &mut impl FnMut(String)) {
-        let Some(primary) = &self.table.primary else {
-            if node.key_len() != SEQUENTIAL_KEY_LEN {
-                report(format!("a key of {} bytes in a table without primary index", node.key_len()));
-            }
-            return;
-        };
-        if !self.rebuild_keys {
-            return;
-        }
-        // A cut key ends in bytes that depend on oddities of the cut.
-        if let Some(key) = keys::keys(self.table, primary, record).as_deref().and_then(<[Vec<u8>]>::first)
-            && key.len() < primary.key_most
-            && node.cmp_key(key).is_ne()
-        {
-            report(format!("its columns give the key {}", hex(key)));
+    fn join(&mut self, right: Self, _: &mut Findings) {
+        self.references.join(&right.references);
+        for (index, right) in self.indexes.iter_mut().zip(right.indexes) {
+            index.join(right);
         }
     }
 }

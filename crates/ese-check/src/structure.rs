@@ -6,22 +6,30 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ese_format::page::PageFlags;
+use ese_format::record::Record;
 use ese_format::{PageNumber, TreeId};
 use serde::Serialize;
 
 use crate::catalog::{self, Table};
 use crate::database::Database;
 use crate::finding::{DATABASE, FindingKind, Findings};
-use crate::index::IndexCheck;
+use crate::index::{EntryVisitor, IndexCheck};
 use crate::judged::JudgedPages;
 use crate::key_filter::KeyFilter;
-use crate::long_values::LongValueCheck;
+use crate::leaf::Fork;
+use crate::long_values::{Account, LongValueCheck, References};
 use crate::page_map::{PageMap, TreeIndex};
 use crate::reader::PageReader;
 use crate::records::RowCheck;
 use crate::space::{TreeEntry, check_partition, check_tree_space};
-use crate::tree::{TreeShape, TreeSummary, Visit, Walker, walk};
+use crate::tree::{TreeShape, TreeSummary, Visit, Walker, walk, walk_together};
 use crate::{Phase, Progress, ProgressFn};
+
+/// What is not right in sum is looked for part by part: this many index entries at a time, in no more than so many parts,
+/// and this many of each part are named.
+const PART_ENTRIES: u64 = 1 << 20;
+const MOST_PARTS: u64 = 64;
+const MOST_NAMED: usize = 20_000;
 
 /// What the trees hold.
 #[derive(Clone, Default, Debug, Serialize)]
@@ -125,6 +133,19 @@ impl StructureCheck<'_, '_> {
 
     /// Walks a tree of the list, claiming its pages.
     fn walk(&mut self, index: TreeIndex, visit: Visit<'_>) -> TreeSummary {
+        self.walk_by(index, |walker, shape| (walk(walker, shape, visit), ())).0
+    }
+
+    /// The same by several threads.
+    fn walk_together<V: Fork>(&mut self, index: TreeIndex, visitor: V) -> (TreeSummary, V) {
+        self.walk_by(index, |walker, shape| walk_together(walker, shape, visitor))
+    }
+
+    fn walk_by<T>(
+        &mut self,
+        index: TreeIndex,
+        walk: impl FnOnce(&mut Walker<'_, '_>, &TreeShape) -> (TreeSummary, T),
+    ) -> (TreeSummary, T) {
         let newest = self.reader.database.header.db_time;
         let entry = &mut self.trees[index.0 as usize];
         let mut walker = Walker {
@@ -133,7 +154,7 @@ impl StructureCheck<'_, '_> {
             claims: Some((&mut self.map, index)),
             newest,
         };
-        let summary = walk(&mut walker, &entry.shape, visit);
+        let (summary, rest) = walk(&mut walker, &entry.shape);
         entry.incomplete |= summary.incomplete;
         if let Some(page) = summary.first_deleted {
             let what =
@@ -141,7 +162,7 @@ impl StructureCheck<'_, '_> {
             self.findings.info(FindingKind::DeletedNodes, page, &entry.shape.label, what);
         }
         self.summary.trees += 1;
-        summary
+        (summary, rest)
     }
 
     /// Walks a tree again for its contents only; what is wrong with its pages was reported.
@@ -164,16 +185,10 @@ impl StructureCheck<'_, '_> {
         let shape = table.shape();
         let main = self.add(shape.clone(), Some(root));
         let page_size = self.reader.database.page_size;
-        let mut indexes: Vec<IndexCheck> =
-            table.indexes.iter().map(|index| IndexCheck::new(table, index, page_size)).collect();
-        let mut rows = RowCheck::new(table, page_size);
         // Nobody asks for the keys of a table without indexes.
-        let database_len = if indexes.is_empty() { 0 } else { self.database_len() };
-        let mut keys = KeyFilter::new(database_len);
-        let walked = self.walk(main, &mut |page, node, findings| {
-            keys.add(&node.key_to_vec());
-            rows.visit(page, node, &mut indexes, findings);
-        });
+        let database_len = if table.indexes.is_empty() { 0 } else { self.database_len() };
+        let keys = KeyFilter::new(database_len);
+        let (walked, rows) = self.walk_together(main, RowCheck::new(table, page_size, &keys));
         self.space(main);
         let mut summary = TableSummary {
             name: table.name.clone(),
@@ -182,17 +197,18 @@ impl StructureCheck<'_, '_> {
             deleted_nodes: walked.deleted,
             ..TableSummary::default()
         };
-        for index in &mut indexes {
+        let mut indexes = Vec::with_capacity(rows.indexes.len());
+        for index in rows.indexes {
             let tree = self.add(index.shape(), Some(main));
-            let walked_index = self.walk(tree, &mut |page, node, findings| {
-                index.visit(page, node, &keys, !walked.incomplete, findings);
-            });
+            let visitor = EntryVisitor::new(index, &keys, !walked.incomplete);
+            let (walked_index, EntryVisitor { check: mut index, .. }) = self.walk_together(tree, visitor);
             self.space(tree);
             summary.indexes.insert(index.name().to_owned(), walked_index.nodes);
             // What could not be read is missing on either side.
             if !walked.incomplete && !walked_index.incomplete {
-                self.reconcile(table, &shape, index);
+                self.reconcile(&shape, &mut index);
             }
+            indexes.push(index);
         }
         if walked.incomplete {
             self.report_unreadable_rows(table, &indexes);
@@ -201,11 +217,16 @@ impl StructureCheck<'_, '_> {
         let mut complete = !walked.incomplete;
         if let Some(shape) = table.long_value_shape() {
             let tree = self.add(shape, Some(main));
-            let walked = self.walk(tree, &mut |page, node, findings| long_values.visit(page, node, findings));
+            let (walked, visitor) = self.walk_together(tree, long_values);
+            long_values = visitor;
             self.space(tree);
             complete &= !walked.incomplete;
         }
-        summary.long_values = long_values.finish(rows.long_value_references(), complete, self.findings);
+        long_values.finish(self.findings);
+        summary.long_values = long_values.roots();
+        if complete && !long_values.agrees(&rows.references) {
+            self.account_for_long_values(table, &long_values, &rows.references);
+        }
         self.summary.tables.push(summary);
     }
 
@@ -214,7 +235,7 @@ impl StructureCheck<'_, '_> {
     }
 
     /// Rows that are lost with their pages are still known to the indexes.
-    fn report_unreadable_rows(&mut self, table: &Table, indexes: &[IndexCheck]) {
+    fn report_unreadable_rows(&mut self, table: &Table, indexes: &[IndexCheck<'_>]) {
         let Some((rows, index)) =
             indexes.iter().filter_map(|index| Some((index.unreadable_rows()?, index.name()))).max()
         else {
@@ -227,24 +248,64 @@ impl StructureCheck<'_, '_> {
         }
     }
 
+    /// Names the long values that count other references than there are.
+    fn account_for_long_values(&mut self, table: &Table, long_values: &LongValueCheck, references: &References) {
+        let page_size = self.reader.database.page_size;
+        let parts = Account::parts(long_values.roots(), references);
+        if parts > MOST_PARTS {
+            let what = "the reference counts do not add up to the references of the records; there are too many \
+                        long values to say which are wrong";
+            let label = format!("{} / long values", table.name);
+            return self.findings.structure(FindingKind::LongValueReferences, None, &label, what.to_owned());
+        }
+        for part in 0..parts {
+            let mut account = Account::new(part, parts);
+            if let Some(shape) = table.long_value_shape() {
+                self.walk_again(&shape, &mut |page, node| account.count(page, node));
+            }
+            self.walk_again(&table.shape(), &mut |_, node| account.refer(&Record::new(node.data, page_size)));
+            account.compare(table, self.findings);
+        }
+    }
+
     /// Names the rows and entries that differ, if rows and entries of an index do not add up to the same.
-    fn reconcile(&mut self, table: &Table, shape: &TreeShape, index: &mut IndexCheck) {
+    fn reconcile(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>) {
         if index.agrees() {
             return;
         }
+        let parts = index.entries().div_ceil(PART_ENTRIES).max(1);
+        if parts > MOST_PARTS {
+            return index.report_disagreement(self.findings);
+        }
+        for part in 0..parts {
+            self.reconcile_part(shape, index, &|hash| hash % parts == part);
+        }
+    }
+
+    /// The same for the entries whose hash is of this part.
+    fn reconcile_part(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>, concerns: &dyn Fn(u64) -> bool) {
         // How often each expected entry was not met yet.
         let mut open: HashMap<u64, i64> = HashMap::new();
         self.walk_again(&index.shape(), &mut |_, node| {
-            *open.entry(index.entry_hash(node)).or_default() += 1;
+            let hash = index.entry_hash(node);
+            if concerns(hash) {
+                *open.entry(hash).or_default() += 1;
+            }
         });
-        let mut missing = Vec::new();
+        let (mut missing, mut all_missing) = (Vec::new(), 0);
         self.walk_again(shape, &mut |page, node| {
-            index.for_each_expected(table, node, &mut |key, bookmark, hash| match open
+            index.for_each_expected(node, &mut |key, bookmark, hash| match open
                 .get_mut(&hash)
                 .filter(|count| **count > 0)
             {
                 Some(count) => *count -= 1,
-                None => missing.push((page, key.to_vec(), bookmark.to_vec())),
+                None if concerns(hash) => {
+                    all_missing += 1;
+                    if all_missing <= MOST_NAMED {
+                        missing.push((page, key.to_vec(), bookmark.to_vec()));
+                    }
+                }
+                None => {}
             });
         });
         for (row_page, key, bookmark) in missing {
@@ -254,10 +315,15 @@ impl StructureCheck<'_, '_> {
         let mut orphans = Vec::new();
         self.walk_again(&index.shape(), &mut |page, node| {
             if let Some(count) = open.get_mut(&index.entry_hash(node)).filter(|count| **count > 0) {
-                *count -= 1;
-                orphans.push((page, node.key_to_vec()));
+                if orphans.len() < MOST_NAMED {
+                    *count -= 1;
+                    orphans.push((page, node.key_to_vec()));
+                }
             }
         });
+        if open.values().any(|count| *count > 0) || all_missing > MOST_NAMED {
+            index.report_disagreement(self.findings);
+        }
         for (page, key) in orphans {
             index.report_orphan(page, &key, self.findings);
         }

@@ -4,18 +4,23 @@
 //! entry before it on; an empty S is infinity and stands only at the right edge; the last entry of any other
 //! internal page repeats the separator above it; only leaves have siblings; all leaves have the same depth.
 //!
+//! The leaves of large trees are read and judged by several threads ([`crate::team`]), and what they find is put
+//! together in the order of the tree; everything else about a tree is this module's.
+//!
 //! Invariants: a page is entered at most once per walk, and a walk goes no deeper than [`MAX_DEPTH`], so no
 //! link on the disk makes it run for ever. What cannot be read is reported and left out.
 
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::thread;
 
-use ese_format::page::{Node, NodeFlags, Page, PageFlags, validate};
+use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{DbTime, PageNumber, TreeId};
 
 use crate::finding::{FindingKind, Findings};
+use crate::leaf::{Fork, Scene, Trail, Visitor};
 use crate::page_map::{PageMap, TreeIndex, Use};
+use crate::page_set::PageSet;
 use crate::reader::PageReader;
+use crate::team::Team;
 
 /// No tree of 2^32 pages is deeper.
 const MAX_DEPTH: u32 = 24;
@@ -23,7 +28,7 @@ const MAX_DEPTH: u32 = 24;
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
 /// Flags that all pages of a tree share.
-const KIND: PageFlags =
+pub(crate) const KIND: PageFlags =
     PageFlags::SPACE.union(PageFlags::INDEX).union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE);
 
 /// What a tree should be.
@@ -38,7 +43,7 @@ pub(crate) struct TreeShape {
 }
 
 impl TreeShape {
-    fn non_unique(&self) -> bool {
+    pub(crate) fn non_unique(&self) -> bool {
         // Extents have unique keys whatever tree they belong to.
         self.kind.contains(PageFlags::NON_UNIQUE) && !self.kind.contains(PageFlags::SPACE)
     }
@@ -70,83 +75,130 @@ pub(crate) struct TreeSummary {
 /// Gets every node of a leaf that is not deleted, in order.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(PageNumber, &Node<'_>, &mut Findings);
 
-struct State<'s, 'v> {
-    shape: &'s TreeShape,
-    visit: Visit<'v>,
-    summary: TreeSummary,
-    visited: HashSet<PageNumber>,
-    leaf_depth: Option<u32>,
-    /// The leaf before, and where its link to the right points. None before the first and behind a gap.
-    last_leaf: Option<(PageNumber, Option<PageNumber>)>,
-    /// No leaf was seen or skipped so far.
-    at_start: bool,
-    /// Key (with data, where these order the tree) of the last node seen.
-    last_key: Option<Vec<u8>>,
+/// A [`Visit`] as a visitor.
+struct Each<'v>(Visit<'v>);
+
+impl Visitor for Each<'_> {
+    fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
+        (self.0)(page, node, findings);
+    }
 }
 
-impl State<'_, '_> {
-    /// Part of the tree is not seen; what comes next has no known neighbour.
-    fn gap(&mut self) {
-        self.summary.incomplete = true;
-        self.at_start = false;
-        self.last_leaf = None;
+impl Walker<'_, '_> {
+    pub(crate) fn scene<'s>(&'s mut self, shape: &'s TreeShape) -> Scene<'s> {
+        let (database, newest) = (self.reader.database, self.newest);
+        Scene { database, shape, findings: self.findings, newest }
+    }
+}
+
+/// One walk.
+pub(crate) struct State<'s, V> {
+    shape: &'s TreeShape,
+    pub(crate) visitor: V,
+    pub(crate) trail: Trail,
+    visited: PageSet,
+    /// Others to give leaves to; not there while what they found is put together.
+    team: Option<Box<dyn Leaves<V> + 's>>,
+}
+
+/// A page that a parent of leaves refers to.
+pub(crate) struct Entry {
+    pub(crate) child: PageNumber,
+    pub(crate) parent: PageNumber,
+    /// Level of the child.
+    pub(crate) depth: u32,
+    pub(crate) low: Option<Vec<u8>>,
+    pub(crate) high: Option<Vec<u8>>,
+}
+
+/// Takes leaves off the walk's hands.
+pub(crate) trait Leaves<V> {
+    /// The next page to look at.
+    fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>, entry: Entry);
+    /// Everything that was added is part of the state.
+    fn settle(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>);
+}
+
+impl<V: Visitor> State<'_, V> {
+    fn new(shape: &TreeShape, visitor: V) -> State<'_, V> {
+        State { shape, visitor, trail: Trail::of_tree(), visited: PageSet::default(), team: None }
+    }
+
+    /// What comes next does so in the order of the tree.
+    fn settle(&mut self, walker: &mut Walker<'_, '_>) {
+        if let Some(mut team) = self.team.take() {
+            team.settle(walker, self);
+            self.team = Some(team);
+        }
+    }
+
+    fn gap(&mut self, walker: &mut Walker<'_, '_>) {
+        self.settle(walker);
+        self.trail.gap();
+    }
+
+    fn walk(&mut self, walker: &mut Walker<'_, '_>) -> TreeSummary {
+        let root = self.shape.root;
+        if arrive(walker, self, root, None, 0) {
+            look(walker, self, root, None, 0, None, None);
+        }
+        self.settle(walker);
+        self.trail.finish(&mut walker.scene(self.shape));
+        self.trail.summary
     }
 }
 
 /// Walks the tree from its root; `visit` gets its records.
 pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<'_>) -> TreeSummary {
-    let mut state = State {
-        shape,
-        visit,
-        summary: TreeSummary::default(),
-        visited: HashSet::new(),
-        leaf_depth: None,
-        last_leaf: None,
-        at_start: true,
-        last_key: None,
-    };
-    descend(walker, &mut state, shape.root, None, 0, None, None);
-    if let Some((leaf, Some(next))) = state.last_leaf {
-        let what = format!("the last leaf links to page {next} on its right");
-        walker.findings.structure(FindingKind::SiblingLink, leaf, &shape.label, what);
-    }
-    state.summary
+    State::new(shape, Each(visit)).walk(walker)
 }
 
-fn descend(
+/// The same by several threads, for large trees.
+pub(crate) fn walk_together<V: Fork>(
     walker: &mut Walker<'_, '_>,
-    state: &mut State<'_, '_>,
+    shape: &TreeShape,
+    visitor: V,
+) -> (TreeSummary, V) {
+    let (database, newest, findings) = (walker.reader.database, walker.newest, walker.findings.like());
+    thread::scope(|scope| {
+        let mut state = State::new(shape, visitor);
+        if !database.pace.is_throttled() {
+            state.team = Some(Box::new(Team::new(scope, database, shape, newest, findings)));
+        }
+        (state.walk(walker), state.visitor)
+    })
+}
+
+/// Whether a page that is referred to may be looked at: it is the first time, and the walk goes on.
+fn arrive<V: Visitor>(
+    walker: &mut Walker<'_, '_>,
+    state: &mut State<'_, V>,
     number: PageNumber,
-    parent: Option<(PageNumber, bool)>,
+    parent: Option<PageNumber>,
     depth: u32,
-    low: Option<&[u8]>,
-    high: Option<&[u8]>,
-) {
-    let shape = state.shape;
-    let label = &shape.label;
+) -> bool {
+    let label = &state.shape.label;
     if walker.reader.database.pace.is_cancelled() {
-        return state.gap();
+        state.gap(walker);
+        return false;
     }
     if depth > MAX_DEPTH {
-        return skip(
-            walker,
-            state,
-            number,
-            FindingKind::TreeShape,
-            format!("the tree is deeper than {MAX_DEPTH} levels"),
-        );
+        let what = format!("the tree is deeper than {MAX_DEPTH} levels");
+        skip(walker, state, number, FindingKind::TreeShape, what);
+        return false;
     }
-    let from = parent.map_or_else(|| "the catalog".to_owned(), |(parent, _)| format!("page {parent}"));
     if !state.visited.insert(number) {
-        let what = format!("the page occurs a second time in the tree, below {from}");
-        return skip(walker, state, number, FindingKind::TreeShape, what);
+        let what = format!("the page occurs a second time in the tree, below {}", referrer(parent));
+        skip(walker, state, number, FindingKind::TreeShape, what);
+        return false;
     }
     if let Some((map, tree)) = &mut walker.claims {
         if !map.contains(number) {
-            let what = format!("the page lies beyond the owned space, but {from} refers to it");
+            let what = format!("the page lies beyond the owned space, but {} refers to it", referrer(parent));
             walker.findings.structure(FindingKind::PageBeyondOwned, number, label, what);
         }
         if let Err(before) = map.claim(number, Use::Tree(*tree)) {
+            let from = referrer(parent);
             let what = match before {
                 Use::Available(_) => format!("the page is listed as available, but {from} refers to it"),
                 _ => format!("the page belongs to another tree already, but {from} refers to it"),
@@ -154,6 +206,24 @@ fn descend(
             walker.findings.structure(FindingKind::PageUsedTwice, number, label, what);
         }
     }
+    true
+}
+
+fn referrer(parent: Option<PageNumber>) -> String {
+    parent.map_or_else(|| "the catalog".to_owned(), |parent| format!("page {parent}"))
+}
+
+/// A page, and what is below it. `parent` is the page that refers to it, and whether that says it is a leaf.
+fn look<V: Visitor>(
+    walker: &mut Walker<'_, '_>,
+    state: &mut State<'_, V>,
+    number: PageNumber,
+    parent: Option<(PageNumber, bool)>,
+    depth: u32,
+    low: Option<&[u8]>,
+    high: Option<&[u8]>,
+) {
+    let shape = state.shape;
     let loaded = walker.reader.get(number);
     if let (Some(judged), true) = (&mut walker.reader.judged, walker.claims.is_some()) {
         judged.report(walker.findings);
@@ -162,69 +232,88 @@ fn descend(
         Ok(image) => image,
         Err(problem) => {
             let leaf = parent.is_some_and(|(_, leaves)| leaves);
-            if walker.findings.attribute(number, label, leaf) {
-                return state.gap();
+            if walker.findings.attribute(number, &shape.label, leaf) {
+                return state.gap(walker);
             }
-            return skip(
-                walker,
-                state,
-                number,
-                problem.kind(),
-                format!("the page {problem}, but {from} refers to it"),
-            );
+            let from = referrer(parent.map(|(parent, _)| parent));
+            let what = format!("the page {problem}, but {from} refers to it");
+            return skip(walker, state, number, problem.kind(), what);
         }
     };
-    // Its damage could be put right in memory.
-    walker.findings.attribute(number, label, image.page().is_leaf());
-    state.summary.pages += 1;
     let page = image.page();
-    if let Err(fault) = validate(image.bytes(), walker.reader.database.page_size) {
-        walker.findings.structure(FindingKind::PageLayout, number, label, fault.to_string());
+    // Its damage could be put right in memory.
+    walker.findings.attribute(number, &shape.label, page.is_leaf());
+    let mut scene = walker.scene(shape);
+    scene.check_layout(number, image.bytes());
+    scene.check_header(number, &page, depth);
+    if !scene.belongs(&page) {
+        state.trail.summary.pages += 1;
+        let what = "the page is not part of this tree; what should be below it is not checked".into();
+        return skip(walker, state, number, FindingKind::PageObjectId, what);
     }
-    if !check_header(walker, shape, number, &page, depth) {
-        return skip(
-            walker,
-            state,
-            number,
-            FindingKind::PageObjectId,
-            "the page is not part of this tree; what should be below it is not checked".into(),
-        );
+    if page.is_leaf() {
+        state.settle(walker);
+        let (trail, visitor) = (&mut state.trail, &mut state.visitor);
+        return trail.leaf(&mut walker.scene(shape), visitor, (number, &page, depth), (low, high));
     }
-    let flags = page.flags();
-    if flags.contains(PageFlags::LEAF) {
-        check_leaf(walker, state, number, &page, depth, low, high);
-        return;
+    state.trail.summary.pages += 1;
+    internal(walker, state, (number, &page, depth), low, high);
+}
+
+/// A page that was referred to by a parent of leaves, and was arrived at.
+pub(crate) fn look_below<V: Visitor>(walker: &mut Walker<'_, '_>, state: &mut State<'_, V>, entry: &Entry) {
+    check_leaf_flag(walker, state.shape, entry.parent, entry.child, true);
+    let parent = Some((entry.parent, true));
+    look(walker, state, entry.child, parent, entry.depth, entry.low.as_deref(), entry.high.as_deref());
+}
+
+fn check_leaf_flag(
+    walker: &mut Walker<'_, '_>,
+    shape: &TreeShape,
+    parent: PageNumber,
+    child: PageNumber,
+    parent_of_leaf: bool,
+) {
+    let Ok(image) = walker.reader.get(child) else { return };
+    let leaf = image.page().is_leaf();
+    if leaf != parent_of_leaf {
+        let not = if leaf { "" } else { "not " };
+        let what = format!("flag parent-of-leaf is {parent_of_leaf}, but child page {child} is {not}a leaf");
+        walker.findings.structure(FindingKind::PageFlags, parent, &shape.label, what);
     }
+}
+
+fn internal<V: Visitor>(
+    walker: &mut Walker<'_, '_>,
+    state: &mut State<'_, V>,
+    (number, page, depth): (PageNumber, &Page<'_>, u32),
+    low: Option<&[u8]>,
+    high: Option<&[u8]>,
+) {
+    let label = &state.shape.label;
     if page.prev().is_some() || page.next().is_some() {
-        walker.findings.structure(
-            FindingKind::SiblingLink,
-            number,
-            label,
-            "an internal page has siblings".into(),
-        );
+        let what = "an internal page has siblings".into();
+        walker.findings.structure(FindingKind::SiblingLink, number, label, what);
     }
     let count = page.node_count();
     if count == 0 {
         return skip(walker, state, number, FindingKind::TreeShape, "an internal page has no entries".into());
     }
-    let parent_of_leaf = flags.contains(PageFlags::PARENT_OF_LEAF);
+    let parent_of_leaf = page.flags().contains(PageFlags::PARENT_OF_LEAF);
+    let together = parent_of_leaf && state.team.is_some();
     let children: Vec<PageNumber> = page.nodes().filter_map(|node| node.child()).collect();
     let mut below: Option<Vec<u8>> = low.map(<[u8]>::to_vec);
     for (index, node) in page.nodes().enumerate() {
         // Read-ahead keeps its distance as the walk goes on.
-        if index % PREFETCH_STEP == 0 {
+        if index % PREFETCH_STEP == 0 && !together {
             let ahead = children.get(index..).unwrap_or_default().iter().copied();
             walker.reader.prefetch(ahead.take(PREFETCH_DISTANCE));
         }
         let key = node.key_to_vec();
         let last = index + 1 == count;
         if key.is_empty() && !last {
-            walker.findings.structure(
-                FindingKind::Separator,
-                number,
-                label,
-                format!("entry {index} of {count} has an empty key"),
-            );
+            let what = format!("entry {index} of {count} has an empty key");
+            walker.findings.structure(FindingKind::Separator, number, label, what);
         }
         if !key.is_empty() {
             if below.as_deref().is_some_and(|below| key.as_slice() <= below)
@@ -248,192 +337,42 @@ fn descend(
             skip(walker, state, number, FindingKind::NodeDamaged, format!("entry {index} has no child page"));
             continue;
         };
-        let leaf = walker.reader.get(child).is_ok_and(|image| image.page().is_leaf());
-        if leaf != parent_of_leaf && walker.reader.get(child).is_ok() {
-            let what = format!(
-                "flag parent-of-leaf is {parent_of_leaf}, but child page {child} is {}a leaf",
-                if leaf { "" } else { "not " }
-            );
-            walker.findings.structure(FindingKind::PageFlags, number, label, what);
+        let arrived = arrive(walker, state, child, Some(number), depth + 1);
+        match state.team.take_if(|_| together && arrived) {
+            Some(mut team) => {
+                let (low, high) = (below.clone(), above.map(<[u8]>::to_vec));
+                let entry = Entry { child, parent: number, depth: depth + 1, low, high };
+                team.add(walker, state, entry);
+                state.team = Some(team);
+            }
+            None => {
+                check_leaf_flag(walker, state.shape, number, child, parent_of_leaf);
+                if arrived {
+                    let parent = Some((number, parent_of_leaf));
+                    look(walker, state, child, parent, depth + 1, below.as_deref(), above);
+                }
+            }
         }
-        descend(walker, state, child, Some((number, parent_of_leaf)), depth + 1, below.as_deref(), above);
         if !key.is_empty() {
             below = Some(key);
         }
     }
     if page.nodes().count() != count {
-        skip(
-            walker,
-            state,
-            number,
-            FindingKind::NodeDamaged,
-            "an entry cannot be decoded; the rest of the page is not checked".into(),
-        );
+        let what = "an entry cannot be decoded; the rest of the page is not checked".into();
+        skip(walker, state, number, FindingKind::NodeDamaged, what);
     }
 }
 
 /// Reports why part of the tree is not looked at.
-fn skip(
+fn skip<V: Visitor>(
     walker: &mut Walker<'_, '_>,
-    state: &mut State<'_, '_>,
+    state: &mut State<'_, V>,
     number: PageNumber,
     kind: FindingKind,
     what: String,
 ) {
     walker.findings.structure(kind, number, &state.shape.label, what);
-    state.gap();
-}
-
-/// Whether the page can be taken for a page of this tree at all.
-fn check_header(
-    walker: &mut Walker<'_, '_>,
-    shape: &TreeShape,
-    number: PageNumber,
-    page: &Page<'_>,
-    depth: u32,
-) -> bool {
-    let label = &shape.label;
-    let flags = page.flags();
-    let mut belongs = true;
-    if page.tree() != shape.tree {
-        let what = format!("the page carries object id {}, the tree has {}", page.tree().0, shape.tree.0);
-        walker.findings.structure(FindingKind::PageObjectId, number, label, what);
-        belongs = false;
-    }
-    if flags.contains(PageFlags::ROOT) != (depth == 0) {
-        let what = if depth == 0 {
-            "the root page is not flagged as root"
-        } else {
-            "a page below the root is flagged as root"
-        };
-        walker.findings.structure(FindingKind::PageFlags, number, label, what.into());
-    }
-    if flags.contains(PageFlags::EMPTY) {
-        walker.findings.structure(
-            FindingKind::PageFlags,
-            number,
-            label,
-            "the page is flagged as given back".into(),
-        );
-        belongs = false;
-    }
-    let kind = flags & KIND;
-    if kind != shape.kind {
-        let what =
-            format!("the kind of tree in the page flags is {:#x}, not {:#x}", kind.bits(), shape.kind.bits());
-        walker.findings.structure(FindingKind::PageFlags, number, label, what);
-    }
-    if flags.contains(PageFlags::LEAF | PageFlags::PARENT_OF_LEAF) {
-        walker.findings.structure(
-            FindingKind::PageFlags,
-            number,
-            label,
-            "the page is flagged leaf and parent of leaf".into(),
-        );
-    }
-    // The header of a dirty database may be older than its pages.
-    if walker.reader.database.must_be_consistent() && page.db_time() > walker.newest {
-        let what = format!("page time {} is later than the header's {}", page.db_time().0, walker.newest.0);
-        walker.findings.structure(FindingKind::PageTime, number, label, what);
-    }
-    belongs
-}
-
-fn check_leaf(
-    walker: &mut Walker<'_, '_>,
-    state: &mut State<'_, '_>,
-    number: PageNumber,
-    page: &Page<'_>,
-    depth: u32,
-    low: Option<&[u8]>,
-    high: Option<&[u8]>,
-) {
-    let shape = state.shape;
-    let label = &shape.label;
-    let leaf_depth = *state.leaf_depth.get_or_insert(depth);
-    if depth != leaf_depth {
-        let what = format!("the leaf is at level {depth}, the first leaf at level {leaf_depth}");
-        walker.findings.structure(FindingKind::TreeShape, number, label, what);
-    }
-    if let Some((left, next)) = state.last_leaf {
-        if next != Some(number) {
-            let what = format!(
-                "the link to the right is {}, the next leaf is page {number}",
-                PageNumber::to_raw(next)
-            );
-            walker.findings.structure(FindingKind::SiblingLink, left, label, what);
-        }
-        if page.prev() != Some(left) {
-            let raw = PageNumber::to_raw(page.prev());
-            walker.findings.structure(
-                FindingKind::SiblingLink,
-                number,
-                label,
-                format!("the link to the left is {raw}, the leaf before is page {left}"),
-            );
-        }
-    } else if state.at_start
-        && let Some(prev) = page.prev()
-    {
-        walker.findings.structure(
-            FindingKind::SiblingLink,
-            number,
-            label,
-            format!("the first leaf links to page {prev} on its left"),
-        );
-    }
-    state.at_start = false;
-    state.last_leaf = Some((number, page.next()));
-    let count = page.node_count();
-    if count == 0 && depth > 0 {
-        walker.findings.structure(
-            FindingKind::TreeShape,
-            number,
-            label,
-            "a leaf below the root has no nodes".into(),
-        );
-    }
-    let non_unique = shape.non_unique();
-    let mut outside = false;
-    for index in 0..count {
-        let Some(node) = page.node(index) else {
-            walker.findings.structure(
-                FindingKind::NodeDamaged,
-                number,
-                label,
-                format!("node {index} cannot be decoded"),
-            );
-            state.summary.incomplete = true;
-            break;
-        };
-        let order = |bound: &[u8]| if non_unique { node.cmp_key_data(bound) } else { node.cmp_key(bound) };
-        if state.last_key.as_deref().is_some_and(|last| order(last) != Ordering::Greater) {
-            let what = format!("node {index} ({}) is not above the node before it", hex(&node.key_to_vec()));
-            walker.findings.structure(FindingKind::KeyOrder, number, label, what);
-        }
-        let below = low.is_some_and(|low| order(low) == Ordering::Less);
-        // A misplaced page has all its nodes outside; the first one tells.
-        if !outside && (below || high.is_some_and(|high| order(high) != Ordering::Less)) {
-            let what =
-                format!("node {index} ({}) is outside the separators of its parent", hex(&node.key_to_vec()));
-            walker.findings.structure(FindingKind::KeyOrder, number, label, what);
-            outside = true;
-        }
-        let mut key = state.last_key.take().unwrap_or_default();
-        key.clear();
-        node.append_key(&mut key);
-        if non_unique {
-            key.extend_from_slice(node.data);
-        }
-        state.last_key = Some(key);
-        if node.flags.contains(NodeFlags::DELETED) {
-            state.summary.deleted += 1;
-            state.summary.first_deleted.get_or_insert(number);
-        } else {
-            state.summary.nodes += 1;
-            (state.visit)(number, &node, walker.findings);
-        }
-    }
+    state.gap(walker);
 }
 
 /// The leaf on which a node with this key and data has its place, as far as the way there can be read.

@@ -85,6 +85,15 @@ impl<'a> Record<'a> {
             .collect()
     }
 
+    /// The same one by one, as far as they can be read.
+    pub fn tagged_columns(&self) -> impl Iterator<Item = (ColumnId, bool, ColumnValue<'a>)> + use<'a> {
+        let entries = self.tagged_area().into_iter().flat_map(TaggedArea::entries);
+        entries.map_while(|entry| {
+            let entry = entry.ok()?;
+            Some((entry.id, entry.derived, entry.value(entry.id).ok()?))
+        })
+    }
+
     /// Checks everything that can be checked without knowing the table.
     pub fn validate(&self) -> Result<(), RecordError> {
         self.null_bits()?;

@@ -1,0 +1,310 @@
+//! The leaves of a tree from left to right: links between them, order of their nodes, and who looks at the nodes.
+//!
+//! A [`Trail`] is what is known after some leaves. One may begin in the middle of a tree, and be joined to the one
+//! before it when that is there; what has to be compared across the seam is compared then.
+
+use std::cmp::Ordering;
+
+use ese_format::page::{Node, NodeFlags, Page, PageFlags, validate};
+use ese_format::{DbTime, PageNumber};
+
+use crate::database::Database;
+use crate::finding::{FindingKind, Findings};
+use crate::tree::{KIND, TreeShape, TreeSummary, hex};
+
+/// Looks at every node of a leaf that is not deleted, in order.
+pub(crate) trait Visitor {
+    fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings);
+}
+
+/// A visitor whose work can be divided.
+pub(crate) trait Fork: Visitor + Send + Sized {
+    /// One that begins at some later leaf and has seen nothing.
+    fn fork(&self) -> Self;
+    /// Takes over what the visitor of the next leaves has seen.
+    fn join(&mut self, right: Self, findings: &mut Findings);
+}
+
+/// What the judgement of a page needs besides the page.
+pub(crate) struct Scene<'a> {
+    pub(crate) database: &'a Database,
+    pub(crate) shape: &'a TreeShape,
+    pub(crate) findings: &'a mut Findings,
+    /// No page of a clean database is newer.
+    pub(crate) newest: DbTime,
+}
+
+impl Scene<'_> {
+    fn report(&mut self, kind: FindingKind, page: PageNumber, what: String) {
+        self.findings.structure(kind, page, &self.shape.label, what);
+    }
+
+    /// What is wrong with a page in itself.
+    pub(crate) fn check_layout(&mut self, number: PageNumber, bytes: &[u8]) {
+        if let Err(fault) = validate(bytes, self.database.page_size) {
+            self.report(FindingKind::PageLayout, number, fault.to_string());
+        }
+    }
+
+    /// Whether the page can be taken for a page of this tree at all.
+    pub(crate) fn belongs(&self, page: &Page<'_>) -> bool {
+        page.tree() == self.shape.tree && !page.flags().contains(PageFlags::EMPTY)
+    }
+
+    /// Everything in the header but the links.
+    pub(crate) fn check_header(&mut self, number: PageNumber, page: &Page<'_>, depth: u32) {
+        let (shape, flags) = (self.shape, page.flags());
+        if page.tree() != shape.tree {
+            let what = format!("the page carries object id {}, the tree has {}", page.tree().0, shape.tree.0);
+            self.report(FindingKind::PageObjectId, number, what);
+        }
+        if flags.contains(PageFlags::ROOT) != (depth == 0) {
+            let what = if depth == 0 {
+                "the root page is not flagged as root"
+            } else {
+                "a page below the root is flagged as root"
+            };
+            self.report(FindingKind::PageFlags, number, what.into());
+        }
+        if flags.contains(PageFlags::EMPTY) {
+            self.report(FindingKind::PageFlags, number, "the page is flagged as given back".into());
+        }
+        let kind = flags & KIND;
+        if kind != shape.kind {
+            let what =
+                format!("the kind of tree in the page flags is {:#x}, not {:#x}", kind.bits(), shape.kind.bits());
+            self.report(FindingKind::PageFlags, number, what);
+        }
+        if flags.contains(PageFlags::LEAF | PageFlags::PARENT_OF_LEAF) {
+            let what = "the page is flagged leaf and parent of leaf".into();
+            self.report(FindingKind::PageFlags, number, what);
+        }
+        // The header of a dirty database may be older than its pages.
+        if self.database.must_be_consistent() && page.db_time() > self.newest {
+            let what = format!("page time {} is later than the header's {}", page.db_time().0, self.newest.0);
+            self.report(FindingKind::PageTime, number, what);
+        }
+    }
+}
+
+/// What the leaves seen so far lead to.
+pub(crate) struct Trail {
+    pub(crate) summary: TreeSummary,
+    leaf_depth: Option<u32>,
+    /// The leaf before, and where its link to the right points. None before the first and behind a gap.
+    last_leaf: Option<(PageNumber, Option<PageNumber>)>,
+    /// No leaf was seen or skipped so far.
+    at_start: bool,
+    /// Key (with data, where these order the tree) of the last node seen.
+    last_key: Option<Vec<u8>>,
+    /// First leaf and where its link to the left points.
+    first_leaf: Option<(PageNumber, Option<PageNumber>)>,
+    first_node: Option<FirstNode>,
+}
+
+/// The first node of a trail, for comparison with the last one of the trail before.
+struct FirstNode {
+    page: PageNumber,
+    /// As [`Trail::last_key`].
+    order: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Trail {
+    /// Of a whole tree.
+    pub(crate) fn of_tree() -> Trail {
+        Trail { at_start: true, ..Trail::within_tree() }
+    }
+
+    /// Of leaves that follow others.
+    pub(crate) fn within_tree() -> Trail {
+        Trail {
+            summary: TreeSummary::default(),
+            leaf_depth: None,
+            last_leaf: None,
+            at_start: false,
+            last_key: None,
+            first_leaf: None,
+            first_node: None,
+        }
+    }
+
+    /// Part of the tree is not seen; what comes next has no known neighbour.
+    pub(crate) fn gap(&mut self) {
+        self.summary.incomplete = true;
+        self.at_start = false;
+        self.last_leaf = None;
+    }
+
+    /// There are no more leaves.
+    pub(crate) fn finish(&self, scene: &mut Scene<'_>) {
+        if let Some((leaf, Some(next))) = self.last_leaf {
+            let what = format!("the last leaf links to page {next} on its right");
+            scene.report(FindingKind::SiblingLink, leaf, what);
+        }
+    }
+
+    fn check_depth(&mut self, scene: &mut Scene<'_>, leaf: PageNumber, depth: u32) {
+        let leaf_depth = *self.leaf_depth.get_or_insert(depth);
+        if depth != leaf_depth {
+            let what = format!("the leaf is at level {depth}, the first leaf at level {leaf_depth}");
+            scene.report(FindingKind::TreeShape, leaf, what);
+        }
+    }
+
+    /// The links between the last leaf and the next one.
+    fn check_links(&mut self, scene: &mut Scene<'_>, leaf: PageNumber, prev: Option<PageNumber>) {
+        if let Some((left, next)) = self.last_leaf {
+            if next != Some(leaf) {
+                let raw = PageNumber::to_raw(next);
+                let what = format!("the link to the right is {raw}, the next leaf is page {leaf}");
+                scene.report(FindingKind::SiblingLink, left, what);
+            }
+            if prev != Some(left) {
+                let raw = PageNumber::to_raw(prev);
+                let what = format!("the link to the left is {raw}, the leaf before is page {left}");
+                scene.report(FindingKind::SiblingLink, leaf, what);
+            }
+        } else if let Some(prev) = prev.filter(|_| self.at_start) {
+            let what = format!("the first leaf links to page {prev} on its left");
+            scene.report(FindingKind::SiblingLink, leaf, what);
+        }
+        self.at_start = false;
+    }
+
+    /// The next leaf, which is one and belongs to the tree.
+    pub(crate) fn leaf(
+        &mut self,
+        scene: &mut Scene<'_>,
+        visitor: &mut impl Visitor,
+        (number, page, depth): (PageNumber, &Page<'_>, u32),
+        (low, high): (Option<&[u8]>, Option<&[u8]>),
+    ) {
+        self.summary.pages += 1;
+        self.check_depth(scene, number, depth);
+        self.check_links(scene, number, page.prev());
+        self.first_leaf.get_or_insert((number, page.prev()));
+        self.last_leaf = Some((number, page.next()));
+        let count = page.node_count();
+        if count == 0 && depth > 0 {
+            scene.report(FindingKind::TreeShape, number, "a leaf below the root has no nodes".into());
+        }
+        let by_data = scene.shape.non_unique();
+        let order = |node: &Node<'_>, bound: &[u8]| {
+            if by_data { node.cmp_key_data(bound) } else { node.cmp_key(bound) }
+        };
+        let outside = |node: &Node<'_>| {
+            low.is_some_and(|low| order(node, low).is_lt()) || high.is_some_and(|high| order(node, high).is_ge())
+        };
+        let (mut before, mut in_order, mut seen): (Option<Node<'_>>, bool, usize) = (None, true, 0);
+        for node in page.nodes() {
+            let above = match (&before, &self.last_key) {
+                (Some(before), _) => is_above(&node, before, by_data),
+                (None, Some(last)) => order(&node, last).is_gt(),
+                (None, None) => {
+                    let mut whole = node.key_to_vec();
+                    if by_data {
+                        whole.extend_from_slice(node.data);
+                    }
+                    let first = FirstNode { page: number, order: whole, key: node.key_to_vec() };
+                    self.first_node.get_or_insert(first);
+                    true
+                }
+            };
+            if !above {
+                in_order = false;
+                report_disorder(scene, number, seen, &node.key_to_vec());
+            }
+            if node.flags.contains(NodeFlags::DELETED) {
+                self.summary.deleted += 1;
+                self.summary.first_deleted.get_or_insert(number);
+            } else {
+                self.summary.nodes += 1;
+                visitor.visit(number, &node, scene.findings);
+            }
+            before = Some(node);
+            seen += 1;
+        }
+        if seen < count {
+            scene.report(FindingKind::NodeDamaged, number, format!("node {seen} cannot be decoded"));
+            self.summary.incomplete = true;
+        }
+        // Where all is in order the two ends tell. A misplaced page has all its nodes outside; the first one is named.
+        let doubtful = !in_order || page.node(0).is_some_and(|node| outside(&node)) || before.is_some_and(|node| outside(&node));
+        if doubtful && let Some((index, node)) = page.nodes().enumerate().find(|(_, node)| outside(node)) {
+            let key = hex(&node.key_to_vec());
+            let what = format!("node {index} ({key}) is outside the separators of its parent");
+            scene.report(FindingKind::KeyOrder, number, what);
+        }
+        if let Some(node) = before {
+            let key = self.last_key.get_or_insert_default();
+            key.clear();
+            node.append_key(key);
+            if by_data {
+                key.extend_from_slice(node.data);
+            }
+        }
+    }
+
+    /// Goes on with the trail of the next leaves, which are these.
+    pub(crate) fn join(
+        &mut self,
+        right: Trail,
+        leaves: impl Iterator<Item = PageNumber>,
+        scene: &mut Scene<'_>,
+    ) {
+        if let Some(depth) = right.leaf_depth {
+            leaves.for_each(|leaf| self.check_depth(scene, leaf, depth));
+        }
+        if let Some((leaf, prev)) = right.first_leaf {
+            self.check_links(scene, leaf, prev);
+            self.first_leaf.get_or_insert((leaf, prev));
+        }
+        match (&self.last_key, right.first_node) {
+            (Some(last), Some(first)) if first.order <= *last => {
+                report_disorder(scene, first.page, 0, &first.key);
+            }
+            (None, first) if self.first_node.is_none() => self.first_node = first,
+            _ => {}
+        }
+        self.last_leaf = right.last_leaf.or(self.last_leaf);
+        self.last_key = right.last_key.or_else(|| self.last_key.take());
+        self.summary.pages += right.summary.pages;
+        self.summary.nodes += right.summary.nodes;
+        self.summary.deleted += right.summary.deleted;
+        self.summary.incomplete |= right.summary.incomplete;
+        self.summary.first_deleted = self.summary.first_deleted.or(right.summary.first_deleted);
+    }
+}
+
+fn report_disorder(scene: &mut Scene<'_>, page: PageNumber, index: usize, key: &[u8]) {
+    let what = format!("node {index} ({}) is not above the node before it", hex(key));
+    scene.report(FindingKind::KeyOrder, page, what);
+}
+
+/// Is the node above the one before it on the same page?
+fn is_above(node: &Node<'_>, before: &Node<'_>, by_data: bool) -> bool {
+    // Parts of the page's prefix are equal as far as both go.
+    if node.prefix.len() == before.prefix.len() {
+        match compare_starts(node.suffix, before.suffix) {
+            Ordering::Equal if node.suffix.len() == before.suffix.len() => {
+                return by_data && node.data > before.data;
+            }
+            Ordering::Equal if !by_data => return node.suffix.len() > before.suffix.len(),
+            Ordering::Equal => {}
+            different => return different.is_gt(),
+        }
+    }
+    let mut last = before.key_to_vec();
+    if by_data {
+        last.extend_from_slice(before.data);
+        return node.cmp_key_data(&last).is_gt();
+    }
+    node.cmp_key(&last).is_gt()
+}
+
+/// Order as far as both go.
+fn compare_starts(a: &[u8], b: &[u8]) -> Ordering {
+    let shared = a.len().min(b.len());
+    a.get(..shared).cmp(&b.get(..shared))
+}

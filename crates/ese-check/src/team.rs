@@ -1,0 +1,297 @@
+//! Leaves of one tree, read and judged by several threads, and put together again in the order of the tree.
+//!
+//! The walk hands over the pages that parents of leaves refer to. They are gathered to tasks of about a MiB, whose reads
+//! start at once; a thread takes the task, waits for its reads, verifies the pages and judges the leaves. Whatever is not
+//! a sound leaf of the tree goes back to the walk, which knows what to say about it.
+//!
+//! Invariants: what was found does not depend on which thread was first; no more than [`PER_THREAD`] tasks for each
+//! thread and [`SPARE`] buffers are in memory; trees of less than a task start no thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope};
+
+use ese_format::checksum::PageVerdict;
+use ese_format::page::Page;
+use ese_format::{DbTime, PageNumber};
+use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use crate::database::Database;
+use crate::finding::Findings;
+use crate::leaf::{Fork, Scene, Trail};
+use crate::pages::{Verdict, verdict_on};
+use crate::tree::{Entry, Leaves, State, TreeShape, Walker, look_below};
+
+/// Bytes of the pages of a task.
+const TASK_LEN: usize = 1 << 20;
+/// Bytes of neighbouring pages that are read with one transfer.
+const RUN_LEN: usize = 256 * 1024;
+/// Threads at most; beyond that the walk itself is the limit.
+const MAX_THREADS: usize = 8;
+/// Tasks for each thread that are read or judged at a time.
+const PER_THREAD: usize = 3;
+/// Buffers kept for further reads.
+const SPARE: usize = 32;
+
+/// Pages to judge, and where they will be.
+struct Task<V> {
+    number: u64,
+    entries: Vec<Entry>,
+    /// For each entry the run it is read with, and where in its buffer.
+    places: Vec<(usize, usize)>,
+    runs: usize,
+    reads: Receiver<(usize, io::Result<()>, IoBuffer)>,
+    visitor: V,
+}
+
+/// What became of a task.
+struct Done<V> {
+    number: u64,
+    entries: Vec<Entry>,
+    pieces: Vec<Piece<V>>,
+    findings: Findings,
+    /// Of all pages that could be read.
+    verdicts: Vec<(PageNumber, Verdict)>,
+    buffers: Vec<IoBuffer>,
+}
+
+/// Part of a task.
+enum Piece<V> {
+    /// Sound leaves, side by side.
+    Leaves(Range<usize>, Trail, V),
+    /// Something else.
+    Other(usize),
+}
+
+/// The threads of one walk.
+pub(crate) struct Team<'scope, 'env, V> {
+    scope: &'scope Scope<'scope, 'env>,
+    database: &'env Database,
+    shape: &'env TreeShape,
+    newest: DbTime,
+    /// How the threads report.
+    findings: Findings,
+    threads: usize,
+    tasks: Option<Sender<Task<V>>>,
+    done_sender: Sender<Done<V>>,
+    done: Receiver<Done<V>>,
+    /// Of the task that is being gathered.
+    entries: Vec<Entry>,
+    started: u64,
+    joined: u64,
+    /// Done before those that come before them.
+    early: HashMap<u64, Done<V>>,
+    spare: VecDeque<IoBuffer>,
+}
+
+impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
+    /// Nobody yet.
+    pub(crate) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        database: &'env Database,
+        shape: &'env TreeShape,
+        newest: DbTime,
+        findings: Findings,
+    ) -> Team<'scope, 'env, V> {
+        let (done_sender, done) = channel();
+        Team {
+            scope,
+            database,
+            shape,
+            newest,
+            findings,
+            threads: thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            tasks: None,
+            done_sender,
+            done,
+            entries: Vec::new(),
+            started: 0,
+            joined: 0,
+            early: HashMap::new(),
+            spare: VecDeque::new(),
+        }
+    }
+
+    fn task_pages(&self) -> usize {
+        (TASK_LEN / self.database.page_size.bytes()).max(1)
+    }
+
+    /// Starts the threads, once.
+    fn tasks(&mut self) -> Sender<Task<V>> {
+        if let Some(tasks) = &self.tasks {
+            return tasks.clone();
+        }
+        let (sender, tasks) = channel::<Task<V>>();
+        let tasks = Arc::new(Mutex::new(tasks));
+        for _ in 0..self.threads {
+            let (tasks, done, findings) = (tasks.clone(), self.done_sender.clone(), self.findings.like());
+            let (database, shape, newest) = (self.database, self.shape, self.newest);
+            self.scope.spawn(move || {
+                loop {
+                    let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(task) = task else { return };
+                    let mut local = findings.like();
+                    let scene = Scene { database, shape, findings: &mut local, newest };
+                    let (number, entries, pieces, verdicts, buffers) = judge(task, scene);
+                    let all = Done { number, entries, pieces, findings: local, verdicts, buffers };
+                    if done.send(all).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        self.tasks.insert(sender).clone()
+    }
+
+    /// Starts to read what was gathered.
+    fn start(&mut self, visitor: V) {
+        let entries = std::mem::take(&mut self.entries);
+        let size = self.database.page_size;
+        let mut pages: Vec<(PageNumber, usize)> =
+            entries.iter().enumerate().map(|(index, entry)| (entry.child, index)).collect();
+        pages.sort_unstable();
+        let longest = (RUN_LEN / size.bytes()).max(1);
+        let (sender, reads) = channel();
+        // What lies beyond the file has no place.
+        let mut places = vec![(usize::MAX, 0); entries.len()];
+        let mut batch = Vec::new();
+        let held = pages.iter().take_while(|(page, _)| self.database.holds(*page)).count();
+        let held = pages.get(..held).unwrap_or_default();
+        for run in held.chunk_by(|a, b| a.0.plus(1) == b.0).flat_map(|run| run.chunks(longest)) {
+            let Some((first, _)) = run.first() else { continue };
+            let (offset, len, start) = self.database.aligned_range(*first, run.len() as u32);
+            for (place, (_, index)) in run.iter().enumerate() {
+                if let Some(slot) = places.get_mut(*index) {
+                    *slot = (batch.len(), start + place * size.bytes());
+                }
+            }
+            let spare = self.spare.iter().position(|buffer| buffer.len() == len);
+            let buffer = spare.and_then(|at| self.spare.swap_remove_back(at));
+            let (number, sender) = (batch.len(), sender.clone());
+            batch.push(Transfer {
+                kind: TransferKind::Read,
+                offset,
+                buffer: buffer.unwrap_or_else(|| IoBuffer::zeroed(len)),
+                reason: IoReason::Verify,
+                // A check that is gone needs no page.
+                done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
+            });
+        }
+        let task = Task { number: self.started, entries, places, runs: batch.len(), reads, visitor };
+        self.started += 1;
+        self.database.file.submit(batch);
+        // The threads live until the team goes.
+        drop(self.tasks().send(task));
+    }
+
+    /// Waits for the next task in the order of the tree, and makes what it found part of the state.
+    fn join_next(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>) {
+        let done = loop {
+            if let Some(done) = self.early.remove(&self.joined) {
+                break done;
+            }
+            match self.done.recv() {
+                Ok(done) => drop(self.early.insert(done.number, done)),
+                Err(_) => unreachable!("the team holds a sender"),
+            }
+        };
+        self.joined += 1;
+        if let Some(judged) = walker.reader.judged.as_mut().filter(|_| walker.claims.is_some()) {
+            for (page, verdict) in done.verdicts {
+                judged.judge(page, verdict);
+            }
+            judged.report(walker.findings);
+        }
+        walker.findings.take_over(done.findings);
+        for piece in done.pieces {
+            match piece {
+                Piece::Leaves(range, trail, visitor) => {
+                    let leaves = done.entries.get(range).unwrap_or_default().iter().map(|entry| entry.child);
+                    state.trail.join(trail, leaves, &mut walker.scene(self.shape));
+                    state.visitor.join(visitor, walker.findings);
+                }
+                Piece::Other(index) => {
+                    if let Some(entry) = done.entries.get(index) {
+                        look_below(walker, state, entry);
+                    }
+                }
+            }
+        }
+        self.spare.extend(done.buffers);
+        let surplus = self.spare.len().saturating_sub(SPARE);
+        self.spare.drain(..surplus);
+    }
+}
+
+impl<'scope, V: Fork + 'scope> Leaves<V> for Team<'scope, '_, V> {
+    fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>, entry: Entry) {
+        self.entries.push(entry);
+        if self.entries.len() < self.task_pages() {
+            return;
+        }
+        while self.started - self.joined >= (self.threads * PER_THREAD) as u64 {
+            self.join_next(walker, state);
+        }
+        self.start(state.visitor.fork());
+    }
+
+    fn settle(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>) {
+        if self.tasks.is_some() && !self.entries.is_empty() {
+            self.start(state.visitor.fork());
+        }
+        while self.joined < self.started {
+            self.join_next(walker, state);
+        }
+        let few = std::mem::take(&mut self.entries);
+        walker.reader.prefetch(few.iter().map(|entry| entry.child));
+        for entry in &few {
+            look_below(walker, state, entry);
+        }
+    }
+}
+
+type Judged<V> = (u64, Vec<Entry>, Vec<Piece<V>>, Vec<(PageNumber, Verdict)>, Vec<IoBuffer>);
+
+/// Verifies and judges the pages of a task.
+fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
+    let mut buffers: Vec<Option<IoBuffer>> = Vec::new();
+    buffers.resize_with(task.runs, || None);
+    let mut failed = Vec::new();
+    for (number, result, buffer) in task.reads.iter().take(task.runs) {
+        match (result, buffers.get_mut(number)) {
+            (Ok(()), Some(slot)) => *slot = Some(buffer),
+            // One bad sector must not hide its neighbours: the walk reads these one by one.
+            _ => failed.push(buffer),
+        }
+    }
+    let size = scene.database.page_size;
+    let mut verdicts = Vec::with_capacity(task.entries.len());
+    let mut pieces: Vec<Piece<V>> = Vec::new();
+    for (index, (entry, (run, start))) in task.entries.iter().zip(&task.places).enumerate() {
+        let buffer = buffers.get_mut(*run).and_then(Option::as_mut);
+        let bytes = buffer.and_then(|buffer| buffer.get_mut(*start..*start + size.bytes()));
+        let verdict = bytes.map(|bytes| (verdict_on(bytes, size, entry.child), &*bytes));
+        let good = verdict.as_ref().filter(|(verdict, _)| matches!(verdict, Verdict::Page(PageVerdict::Good, _)));
+        let page = good.map(|(_, bytes)| (Page::new(bytes, size), *bytes));
+        if let Some((page, bytes)) = page.filter(|(page, _)| page.is_leaf() && scene.belongs(page)) {
+            scene.check_layout(entry.child, bytes);
+            scene.check_header(entry.child, &page, entry.depth);
+            if !matches!(pieces.last(), Some(Piece::Leaves(..))) {
+                pieces.push(Piece::Leaves(index..index, Trail::within_tree(), task.visitor.fork()));
+            }
+            if let Some(Piece::Leaves(range, trail, visitor)) = pieces.last_mut() {
+                range.end = index + 1;
+                let bounds = (entry.low.as_deref(), entry.high.as_deref());
+                trail.leaf(&mut scene, visitor, (entry.child, &page, entry.depth), bounds);
+            }
+        } else {
+            pieces.push(Piece::Other(index));
+        }
+        verdicts.extend(verdict.map(|(verdict, _)| (entry.child, verdict)));
+    }
+    let buffers = buffers.into_iter().flatten().chain(failed).collect();
+    (task.number, task.entries, pieces, verdicts, buffers)
+}
