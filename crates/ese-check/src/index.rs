@@ -137,7 +137,9 @@ impl<'t> IndexCheck<'t> {
     /// Rows and entries differ, and there are too many of them to say where.
     pub(crate) fn report_disagreement(&self, findings: &mut Findings) {
         let (found, expected) = (self.found.count, self.expected.count);
-        let what = format!("{found} entries are not the {expected} that the rows ask for; there are more than are named");
+        let what = format!(
+            "{found} entries are not the {expected} that the rows ask for; there are more than are named"
+        );
         findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
 

@@ -19,7 +19,7 @@ impl JudgedPages {
     /// None yet, of pages 1 to `last_owned`; pages behind mean nothing.
     pub(crate) fn new(last_owned: u32) -> JudgedPages {
         JudgedPages {
-            seen: PageSet::default(),
+            seen: PageSet::for_pages(last_owned.saturating_add(1)),
             last_owned,
             counts: PageCounts::default(),
             unreported: Vec::new(),

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hash::hash;
 
-/// Fewest and most bits: 8 KiB and 64 MiB.
-const BITS: (u64, u64) = (1 << 16, 1 << 29);
+/// Fewest and most bits: 8 KiB and 32 MiB.
+const BITS: (u64, u64) = (1 << 16, 1 << 28);
 /// Bytes of a database for which there is one bit.
 const BYTES_PER_BIT: u64 = 16;
 /// Bits per key.
@@ -63,6 +63,6 @@ mod tests {
         assert!((0..50_000u32).all(|key| filter.contains(&key.to_be_bytes())));
         let wrong = (50_000..100_000u32).filter(|key| filter.contains(&key.to_be_bytes())).count();
         assert!(wrong < 2_000, "{wrong} of 50000");
-        assert_eq!(KeyFilter::new(u64::MAX / 2).words.len(), 1 << 23);
+        assert_eq!(KeyFilter::new(u64::MAX / 2).words.len(), 1 << 22);
     }
 }

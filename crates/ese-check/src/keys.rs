@@ -58,7 +58,9 @@ pub(crate) fn for_each_key(
                 let byte = if index.flags & NULLS_HIGH != 0 { 0xc0 } else { 0 };
                 append_to_all(key, several, |key| key.push(byte ^ flip));
             }
-            Values::One(value) => append_to_all(key, several, |key| append_segment(column, value, index, flip, key)),
+            Values::One(value) => {
+                append_to_all(key, several, |key| append_segment(column, value, index, flip, key))
+            }
             Values::Many(values) => {
                 if !several.is_empty() {
                     return false;

@@ -71,8 +71,11 @@ impl Scene<'_> {
         }
         let kind = flags & KIND;
         if kind != shape.kind {
-            let what =
-                format!("the kind of tree in the page flags is {:#x}, not {:#x}", kind.bits(), shape.kind.bits());
+            let what = format!(
+                "the kind of tree in the page flags is {:#x}, not {:#x}",
+                kind.bits(),
+                shape.kind.bits()
+            );
             self.report(FindingKind::PageFlags, number, what);
         }
         if flags.contains(PageFlags::LEAF | PageFlags::PARENT_OF_LEAF) {
@@ -194,7 +197,8 @@ impl Trail {
             if by_data { node.cmp_key_data(bound) } else { node.cmp_key(bound) }
         };
         let outside = |node: &Node<'_>| {
-            low.is_some_and(|low| order(node, low).is_lt()) || high.is_some_and(|high| order(node, high).is_ge())
+            low.is_some_and(|low| order(node, low).is_lt())
+                || high.is_some_and(|high| order(node, high).is_ge())
         };
         let (mut before, mut in_order, mut seen): (Option<Node<'_>>, bool, usize) = (None, true, 0);
         for node in page.nodes() {
@@ -230,7 +234,9 @@ impl Trail {
             self.summary.incomplete = true;
         }
         // Where all is in order the two ends tell. A misplaced page has all its nodes outside; the first one is named.
-        let doubtful = !in_order || page.node(0).is_some_and(|node| outside(&node)) || before.is_some_and(|node| outside(&node));
+        let doubtful = !in_order
+            || page.node(0).is_some_and(|node| outside(&node))
+            || before.is_some_and(|node| outside(&node));
         if doubtful && let Some((index, node)) = page.nodes().enumerate().find(|(_, node)| outside(node)) {
             let key = hex(&node.key_to_vec());
             let what = format!("node {index} ({key}) is outside the separators of its parent");

@@ -229,6 +229,7 @@ fn examine_database(
         && options.from.get() == 1
         && !database.temporary
         && !database.pace.is_throttled()
+        && last_owned <= MOST_JUDGED
         && PageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
     if trees_first {
         judged = Some(JudgedPages::new(last_owned));
@@ -274,6 +275,8 @@ fn examine_database(
     Ok((database.header, report))
 }
 
+/// Owned pages up to which it is remembered which were read, in 64 MiB; in larger databases they are read twice.
+const MOST_JUDGED: u32 = 1 << 29;
 /// Pages a truncated file may be short of before its root is not believed.
 const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
 

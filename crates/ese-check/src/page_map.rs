@@ -36,7 +36,7 @@ const UNTOUCHED: State = State { owner: None, used: Use::None };
 /// Pages of a block.
 const BLOCK: u32 = 1 << 13;
 /// Bytes that all blocks may take.
-const BUDGET: usize = 96 << 20;
+const BUDGET: usize = 88 << 20;
 
 /// The states of the pages of one block.
 struct Block {
@@ -50,6 +50,15 @@ struct Block {
 impl Block {
     fn new(pages: u32) -> Block {
         Block { states: vec![(UNTOUCHED, pages)], indexes: Vec::new(), bits: 0 }
+    }
+
+    /// All pages are in the same state, and it is the only one known.
+    fn is_uniform(&self) -> bool {
+        self.bits == 0
+    }
+
+    fn pages(&self) -> u32 {
+        self.states.iter().map(|(_, pages)| pages).sum()
     }
 
     fn bytes(&self) -> usize {
@@ -93,11 +102,8 @@ impl Block {
     }
 
     fn widen(&mut self) {
-        let before = Block {
-            states: Vec::new(),
-            indexes: std::mem::take(&mut self.indexes),
-            bits: self.bits,
-        };
+        let before =
+            Block { states: Vec::new(), indexes: std::mem::take(&mut self.indexes), bits: self.bits };
         self.bits = widened(self.bits);
         self.indexes = vec![0; (BLOCK * self.bits / 64) as usize];
         for page in 0..BLOCK {
@@ -142,9 +148,11 @@ impl PageMap {
     }
 
     fn with_budget(pages: u32, budget: usize) -> PageMap {
-        let blocks = (0..pages.div_ceil(BLOCK)).map(|block| Some(Block::new(BLOCK.min(pages - block * BLOCK))));
+        let blocks =
+            (0..pages.div_ceil(BLOCK)).map(|block| Some(Block::new(BLOCK.min(pages - block * BLOCK))));
         let mut map = PageMap { pages, blocks: blocks.collect(), bytes: 0, budget };
-        map.bytes = map.blocks.iter().flatten().map(Block::bytes).sum();
+        map.bytes = map.blocks.iter().flatten().map(Block::bytes).sum::<usize>()
+            + map.blocks.capacity() * size_of::<Option<Block>>();
         map
     }
 
@@ -170,7 +178,9 @@ impl PageMap {
 
     fn set(&mut self, page: PageNumber, state: State) {
         let page = page.get() - 1;
-        let Some(slot) = self.blocks.get_mut((page / BLOCK) as usize).filter(|_| page < self.pages) else { return };
+        let Some(slot) = self.blocks.get_mut((page / BLOCK) as usize).filter(|_| page < self.pages) else {
+            return;
+        };
         let Some(block) = slot else { return };
         let before = block.bytes();
         if !block.has_room_for(state) {
@@ -195,9 +205,24 @@ impl PageMap {
         Ok(())
     }
 
-    pub(crate) fn set_owner(&mut self, page: PageNumber, tree: TreeIndex) {
-        if let Some(state) = self.state(page) {
-            self.set(page, State { owner: Some(tree), ..state });
+    /// State of a page, and how many pages from it on are in the same one as far as that can be told at once.
+    pub(crate) fn run(&self, page: PageNumber) -> (Option<State>, u32) {
+        let at = (page.get() - 1) % BLOCK;
+        let block = self.blocks.get(((page.get() - 1) / BLOCK) as usize);
+        let alike = block.is_some_and(|block| block.as_ref().is_none_or(Block::is_uniform));
+        let len = if alike { (BLOCK - at).min(self.pages - (page.get() - 1)) } else { 1 };
+        (self.state(page), len)
+    }
+
+    /// Puts the `count` pages of a [`PageMap::run`], or some of them, into a state.
+    pub(crate) fn set_run(&mut self, first: PageNumber, count: u32, state: State) {
+        let block = self.blocks.get_mut(((first.get() - 1) / BLOCK) as usize).and_then(Option::as_mut);
+        if let Some(block) = block.filter(|block| block.is_uniform() && block.pages() == count) {
+            block.states = vec![(state, count)];
+            return;
+        }
+        for page in (0..count).map(|offset| first.plus(offset)) {
+            self.set(page, state);
         }
     }
 }
@@ -208,6 +233,12 @@ mod tests {
 
     fn page(number: u32) -> PageNumber {
         PageNumber::fixed(number)
+    }
+
+    fn own(map: &mut PageMap, number: u32, tree: TreeIndex) {
+        if let Some(state) = map.state(page(number)) {
+            map.set_run(page(number), 1, State { owner: Some(tree), ..state });
+        }
     }
 
     /// Against a plain table, with more and more states in a block.
@@ -223,7 +254,7 @@ mod tests {
             let tree = TreeIndex((random >> 20) as u32 % (1 + step / 500));
             let state = &mut model[number as usize];
             if random >> 63 == 0 {
-                map.set_owner(page(number), tree);
+                own(&mut map, number, tree);
                 state.owner = Some(tree);
             } else {
                 let new = if random >> 62 & 1 == 0 { Use::Tree(tree) } else { Use::Available(tree) };
@@ -240,17 +271,34 @@ mod tests {
         assert_eq!((map.state(page(pages + 1)), map.unwatched()), (None, 0));
     }
 
-    /// 16 TiB, the largest database there is: one tree of nearly all pages, with its pages in any order.
+    /// One tree of nearly all pages, with its pages in any order.
     #[test]
     fn a_large_tree_takes_few_bits_for_each_page() {
         let pages = 1 << 25;
         let mut map = PageMap::new(pages);
-        (1..=pages).for_each(|number| map.set_owner(page(number), TreeIndex(0)));
+        (1..=pages).for_each(|number| own(&mut map, number, TreeIndex(0)));
         for number in (1..=pages).step_by(2).chain((2..=pages).step_by(2)) {
             map.claim(page(number), Use::Tree(TreeIndex(9))).unwrap();
         }
-        (1..=pages).for_each(|number| map.set_owner(page(number), TreeIndex(9)));
+        (1..=pages).for_each(|number| own(&mut map, number, TreeIndex(9)));
         assert!(map.bytes * 8 <= pages as usize * 5 / 2, "{} bytes for {pages} pages", map.bytes);
+    }
+
+    /// The largest databases of ESE have 2^29 pages of 32 KiB.
+    #[test]
+    fn pages_are_given_away_in_runs() {
+        let pages = (1 << 29) - 5;
+        let mut map = PageMap::new(pages);
+        let mut next = 1;
+        while next <= pages {
+            let (state, len) = map.run(page(next));
+            assert_eq!(state, Some(UNTOUCHED));
+            map.set_run(page(next), len, State { owner: Some(TreeIndex(3)), used: Use::None });
+            next += len;
+        }
+        let last = map.run(page(pages));
+        assert_eq!(last, (Some(State { owner: Some(TreeIndex(3)), used: Use::None }), 1));
+        assert!(map.bytes < 16 << 20, "{}", map.bytes);
     }
 
     #[test]
@@ -258,7 +306,7 @@ mod tests {
         let pages = 64 * BLOCK;
         let mut map = PageMap::with_budget(pages, 200_000);
         for number in 1..=pages {
-            map.set_owner(page(number), TreeIndex(number));
+            own(&mut map, number, TreeIndex(number));
             assert!(map.bytes <= 200_000);
         }
         assert!(map.unwatched() > u64::from(BLOCK), "{}", map.unwatched());

@@ -159,13 +159,18 @@ fn take_owned(
     listed_on: PageNumber,
     extent: Extent,
 ) {
-    for offset in 0..extent.count {
+    let mut offset = 0;
+    while offset < extent.count {
         let page = extent.first().plus(offset);
         if !map.contains(page) {
             let what = format!("owned {} reaches beyond the database", describe(extent));
             return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
         }
-        let Some(owner) = map.state(page).map(|state| state.owner) else { continue };
+        let (state, run) = map.run(page);
+        let run = run.min(extent.count - offset);
+        offset += run;
+        // Pages that are not watched are anybody's.
+        let Some(State { owner, used }) = state else { continue };
         if owner != parent || owner == Some(tree) {
             let what = if owner == Some(tree) {
                 format!("page {page} of owned {} is owned twice", describe(extent))
@@ -174,7 +179,7 @@ fn take_owned(
             };
             return findings.structure(FindingKind::SpaceOverlap, page, label, what);
         }
-        map.set_owner(page, tree);
+        map.set_run(page, run, State { owner: Some(tree), used });
     }
 }
 
@@ -186,19 +191,26 @@ fn take_available(
     listed_on: PageNumber,
     extent: Extent,
 ) {
-    for offset in 0..extent.count {
+    let mut offset = 0;
+    while offset < extent.count {
         let page = extent.first().plus(offset);
         if !map.contains(page) {
             let what = format!("available {} reaches beyond the database", describe(extent));
             return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
         }
-        if let Err(before) = map.claim(page, Use::Available(tree)) {
-            let what = match before {
-                Use::Available(_) => format!("page {page} of available {} is listed twice", describe(extent)),
-                _ => format!("page {page} of available {} is in use", describe(extent)),
-            };
-            return findings.structure(FindingKind::SpaceOverlap, page, label, what);
-        }
+        let (state, run) = map.run(page);
+        let run = run.min(extent.count - offset);
+        offset += run;
+        let Some(State { owner, used }) = state else { continue };
+        let what = match used {
+            Use::None => {
+                map.set_run(page, run, State { owner, used: Use::Available(tree) });
+                continue;
+            }
+            Use::Available(_) => format!("page {page} of available {} is listed twice", describe(extent)),
+            Use::Tree(_) => format!("page {page} of available {} is in use", describe(extent)),
+        };
+        return findings.structure(FindingKind::SpaceOverlap, page, label, what);
     }
 }
 
@@ -234,9 +246,12 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
             }
         }
     };
-    for number in 1..=map.pages() {
-        let page = PageNumber::fixed(number);
-        let Some(State { owner, used }) = map.state(page) else { continue };
+    let mut next = PageNumber::new(1).filter(|page| map.contains(*page));
+    while let Some(page) = next {
+        let (state, len) = map.run(page);
+        let last = page.plus(len - 1);
+        next = last.get().checked_add(1).and_then(PageNumber::new).filter(|page| map.contains(*page));
+        let State { owner, used } = state.unwrap_or(State { owner: None, used: Use::None });
         let fault = match (owner, used) {
             (None, Use::None) => None,
             // A tree page outside the owned space; its owner is unknown, so the database root stands for it.
@@ -251,11 +266,11 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
         };
         run = match (run, fault) {
             (Some((first, _, owner, user)), Some(fault)) if fault == (owner, user) => {
-                Some((first, page, owner, user))
+                Some((first, last, owner, user))
             }
             (before, fault) => {
                 finish(before);
-                fault.map(|(owner, user)| (page, page, owner, user))
+                fault.map(|(owner, user)| (page, last, owner, user))
             }
         };
     }

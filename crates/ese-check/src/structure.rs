@@ -249,7 +249,12 @@ impl StructureCheck<'_, '_> {
     }
 
     /// Names the long values that count other references than there are.
-    fn account_for_long_values(&mut self, table: &Table, long_values: &LongValueCheck, references: &References) {
+    fn account_for_long_values(
+        &mut self,
+        table: &Table,
+        long_values: &LongValueCheck,
+        references: &References,
+    ) {
         let page_size = self.reader.database.page_size;
         let parts = Account::parts(long_values.roots(), references);
         if parts > MOST_PARTS {
@@ -283,7 +288,12 @@ impl StructureCheck<'_, '_> {
     }
 
     /// The same for the entries whose hash is of this part.
-    fn reconcile_part(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>, concerns: &dyn Fn(u64) -> bool) {
+    fn reconcile_part(
+        &mut self,
+        shape: &TreeShape,
+        index: &mut IndexCheck<'_>,
+        concerns: &dyn Fn(u64) -> bool,
+    ) {
         // How often each expected entry was not met yet.
         let mut open: HashMap<u64, i64> = HashMap::new();
         self.walk_again(&index.shape(), &mut |_, node| {
@@ -314,11 +324,11 @@ impl StructureCheck<'_, '_> {
         }
         let mut orphans = Vec::new();
         self.walk_again(&index.shape(), &mut |page, node| {
-            if let Some(count) = open.get_mut(&index.entry_hash(node)).filter(|count| **count > 0) {
-                if orphans.len() < MOST_NAMED {
-                    *count -= 1;
-                    orphans.push((page, node.key_to_vec()));
-                }
+            if orphans.len() < MOST_NAMED
+                && let Some(count) = open.get_mut(&index.entry_hash(node)).filter(|count| **count > 0)
+            {
+                *count -= 1;
+                orphans.push((page, node.key_to_vec()));
             }
         });
         if open.values().any(|count| *count > 0) || all_missing > MOST_NAMED {

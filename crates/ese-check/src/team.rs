@@ -274,7 +274,8 @@ fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
         let buffer = buffers.get_mut(*run).and_then(Option::as_mut);
         let bytes = buffer.and_then(|buffer| buffer.get_mut(*start..*start + size.bytes()));
         let verdict = bytes.map(|bytes| (verdict_on(bytes, size, entry.child), &*bytes));
-        let good = verdict.as_ref().filter(|(verdict, _)| matches!(verdict, Verdict::Page(PageVerdict::Good, _)));
+        let good =
+            verdict.as_ref().filter(|(verdict, _)| matches!(verdict, Verdict::Page(PageVerdict::Good, _)));
         let page = good.map(|(_, bytes)| (Page::new(bytes, size), *bytes));
         if let Some((page, bytes)) = page.filter(|(page, _)| page.is_leaf() && scene.belongs(page)) {
             scene.check_layout(entry.child, bytes);

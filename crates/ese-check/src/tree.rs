@@ -24,6 +24,8 @@ use crate::team::Team;
 
 /// No tree of 2^32 pages is deeper.
 const MAX_DEPTH: u32 = 24;
+/// Pages of one walk that are remembered: 16 MiB. In trees with more it takes a count of pages to notice a cycle.
+const MOST_VISITED: u32 = 1 << 27;
 /// Children of a page that are read ahead of the walk, and after how many more are asked for.
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
@@ -96,7 +98,10 @@ pub(crate) struct State<'s, V> {
     shape: &'s TreeShape,
     pub(crate) visitor: V,
     pub(crate) trail: Trail,
+    /// Pages that were arrived at, but for those that the map tells of.
     visited: PageSet,
+    /// How often somebody arrived at a page.
+    arrivals: u32,
     /// Others to give leaves to; not there while what they found is put together.
     team: Option<Box<dyn Leaves<V> + 's>>,
 }
@@ -121,7 +126,14 @@ pub(crate) trait Leaves<V> {
 
 impl<V: Visitor> State<'_, V> {
     fn new(shape: &TreeShape, visitor: V) -> State<'_, V> {
-        State { shape, visitor, trail: Trail::of_tree(), visited: PageSet::default(), team: None }
+        State {
+            shape,
+            visitor,
+            trail: Trail::of_tree(),
+            visited: PageSet::for_pages(MOST_VISITED),
+            arrivals: 0,
+            team: None,
+        }
     }
 
     /// What comes next does so in the order of the tree.
@@ -187,7 +199,12 @@ fn arrive<V: Visitor>(
         skip(walker, state, number, FindingKind::TreeShape, what);
         return false;
     }
-    if !state.visited.insert(number) {
+    // A page of the tree's own space trees is told apart from the tree's by none but the walk itself.
+    let watched = walker.claims.as_ref().filter(|_| !state.shape.kind.contains(PageFlags::SPACE));
+    let known = watched.and_then(|(map, tree)| Some(map.state(number)?.used == Use::Tree(*tree)));
+    state.arrivals = state.arrivals.saturating_add(1);
+    let endless = state.arrivals > walker.reader.database.file_pages.saturating_add(MOST_VISITED);
+    if endless || known.unwrap_or_else(|| !state.visited.insert(number)) {
         let what = format!("the page occurs a second time in the tree, below {}", referrer(parent));
         skip(walker, state, number, FindingKind::TreeShape, what);
         return false;

@@ -10,16 +10,20 @@ use vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind
 pub struct Memory {
     pub path: PathBuf,
     pub bytes: Arc<Mutex<Vec<u8>>>,
+    /// So many zeros follow.
+    pub zeros: u64,
     /// Further files, for checks of a directory.
     pub others: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl Memory {
     pub fn new(bytes: Vec<u8>) -> Memory {
-        Memory { path: PathBuf::from("database.edb"), bytes: Arc::new(Mutex::new(bytes)), others: Vec::new() }
+        let (path, bytes) = (PathBuf::from("database.edb"), Arc::new(Mutex::new(bytes)));
+        Memory { path, bytes, zeros: 0, others: Vec::new() }
     }
 
     /// A directory of log files.
+    #[allow(dead_code, reason = "not every test program checks logs")]
     pub fn directory(files: Vec<(&str, Vec<u8>)>) -> Memory {
         let others = files.into_iter().map(|(name, bytes)| (PathBuf::from(name), bytes)).collect();
         Memory { others, ..Memory::new(Vec::new()) }
@@ -36,12 +40,17 @@ impl File for Memory {
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8], _: IoReason) -> io::Result<()> {
         let bytes = self.bytes.lock().unwrap();
-        let to_the_end = offset + buffer.len() as u64 == bytes.len() as u64;
+        let to_the_end = offset + buffer.len() as u64 == bytes.len() as u64 + self.zeros;
         let aligned = buffer.len().is_multiple_of(4096) || to_the_end;
         assert!(offset.is_multiple_of(4096) && aligned, "unaligned read");
         let start = usize::try_from(offset).unwrap();
-        let source = bytes.get(start..start + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        buffer.copy_from_slice(source);
+        if start + buffer.len() > bytes.len() + self.zeros as usize {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let source = bytes.get(start..).unwrap_or_default();
+        let (known, behind) = buffer.split_at_mut(source.len().min(buffer.len()));
+        known.copy_from_slice(&source[..known.len()]);
+        behind.fill(0);
         Ok(())
     }
     fn submit(&self, batch: Vec<Transfer>) {
@@ -52,7 +61,7 @@ impl File for Memory {
         }
     }
     fn len(&self) -> io::Result<u64> {
-        Ok(self.bytes.lock().unwrap().len() as u64)
+        Ok(self.bytes.lock().unwrap().len() as u64 + self.zeros)
     }
     fn write_at(&self, _: u64, _: &[u8], _: IoReason) -> io::Result<()> {
         unsupported()
@@ -74,7 +83,7 @@ impl Vfs for Memory {
         let other = self.others.iter().find(|(name, _)| name == path);
         let bytes =
             other.map_or_else(|| Arc::clone(&self.bytes), |(_, bytes)| Arc::new(Mutex::new(bytes.clone())));
-        Ok(Arc::new(Memory { path: path.to_owned(), bytes, others: Vec::new() }))
+        Ok(Arc::new(Memory { path: path.to_owned(), bytes, zeros: self.zeros, others: Vec::new() }))
     }
     fn exists(&self, path: &Path) -> bool {
         path == self.path

@@ -1,0 +1,63 @@
+//! The memory of a check does not grow with the file: a real database is made to own more and more empty space.
+
+#[path = "check/memory.rs"]
+mod memory;
+
+use ese_check::{CheckOptions, FindingKind, check_database};
+use ese_format::PageNumber;
+use ese_format::page::NodeFlags;
+use ese_format::space::{Extent, SpaceHeader};
+use testkit::corpus::Corpus;
+use testkit::damage::Patient;
+
+use crate::memory::Memory;
+
+/// The most memory this process has had, in MiB.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// Lets the database own everything up to `last`.
+fn own_up_to(database: &mut Patient, last: u32) {
+    let root = database.page(PageNumber::fixed(1));
+    let header = SpaceHeader::decode(root.external_header()).unwrap();
+    let owned = header.owned_root().expect("the root of a real database has space trees");
+    let leaf = database.page(owned);
+    assert!(leaf.is_leaf(), "a small database has one page of extents");
+    let index = leaf.node_count() - 1;
+    let node = leaf.node(index).unwrap();
+    let (extent, _) = Extent::decode(&node.key_to_vec(), node.data).unwrap();
+    let longer = Extent { last: PageNumber::fixed(last), count: last - extent.first().get() + 1 };
+    // Newest files put the pool in front of the page.
+    let mut key = node.key_to_vec();
+    key.truncate(key.len() - 4);
+    key.extend(longer.key());
+    database.edit(owned, |mut page| {
+        page.delete_node(index);
+        page.insert_node(index, NodeFlags::empty(), &key, &longer.data()).unwrap();
+    });
+}
+
+#[test]
+fn sixteen_tib_are_checked_in_the_memory_of_a_few_mib() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let mut database = Patient::new(corpus.read("db/32k/Windows-search.edb"));
+    let before = most_memory();
+    // The largest number of pages there is, but for the headers.
+    let last = (1 << 29) - 3;
+    own_up_to(&mut database, last);
+    let len = (u64::from(last) + 2) * u64::from(database.size.get());
+    let memory = Memory { zeros: len - database.bytes.len() as u64, ..Memory::new(database.bytes) };
+    let options = CheckOptions { pages: false, ..CheckOptions::default() };
+    let report = check_database(&memory, &memory.path, &options).unwrap();
+    assert_eq!((report.file_pages, report.last_owned_page), (last, last));
+    // Nobody uses the space it was made to own; everything else is as in the real database.
+    let end = format!("..{last} leaked: owned, but neither used nor available");
+    let leak = report.findings.iter().rfind(|finding| finding.kind == FindingKind::SpaceLeak);
+    assert!(leak.is_some_and(|leak| leak.what.ends_with(&end)), "{leak:?}");
+    assert!(report.findings.iter().all(|finding| finding.kind != FindingKind::Omitted));
+    let grown = most_memory() - before;
+    assert!(grown < 128, "{grown} MiB more");
+}
