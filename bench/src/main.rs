@@ -93,9 +93,9 @@ struct Place {
     /// MiB of log that a restart may have to read
     #[arg(long, default_value_t = 512)]
     checkpoint_depth_mib: u64,
-    /// Do not limit memory
+    /// MiB of memory, page cache included; 0: no limit; default: as much as the rows of the table have
     #[arg(long)]
-    no_limit: bool,
+    limit_mib: Option<u64>,
 }
 
 #[derive(Args)]
@@ -138,9 +138,8 @@ impl Place {
         self.dir.join(&self.engine)
     }
 
-    /// The records of a closed store are listed here; a store without a list cannot be used.
     fn list(&self) -> PathBuf {
-        self.dir.join(format!("{}.records", self.engine))
+        list_of(&self.dir, &self.engine, self.size_mib)
     }
 
     fn options(&self) -> StoreOptions {
@@ -151,10 +150,13 @@ impl Place {
         }
     }
 
-    /// Twice the cache, because engines need more than their cache, and the same for all.
+    /// Engines need more than their cache; all get the same.
     fn limit(&self) -> Group {
-        let bytes = 2 * self.options().cache + (96 << 20);
-        if self.no_limit { Group::none("asked not to") } else { Group::enter(bytes) }
+        let default = 3 * self.options().cache + (80 << 20);
+        match self.limit_mib {
+            Some(0) => Group::none("asked not to"),
+            limit => Group::enter(limit.map_or(default, |mib| mib << 20)),
+        }
     }
 
     fn open(&self) -> Result<Box<dyn Store>> {
@@ -167,6 +169,7 @@ impl Place {
             fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;
         }
         fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+        remove_lists(&self.dir, &self.engine)?;
         let store = self.open()?;
         let (result, records) = drive::load(store, self.size_mib << 20, &directory)?;
         records.save(&self.list())?;
@@ -179,6 +182,24 @@ impl Place {
         fs::remove_file(self.list())?;
         Ok(records)
     }
+}
+
+/// The records of a closed store are listed here, with the size it was filled to in the name; a store without a list
+/// cannot be used.
+fn list_of(directory: &Path, engine: &str, size_mib: u64) -> PathBuf {
+    directory.join(format!("{engine}.{size_mib}.records"))
+}
+
+/// Removes the lists of an engine's store, whatever its size: it is about to go.
+fn remove_lists(directory: &Path, engine: &str) -> Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&format!("{engine}.")) && name.ends_with(".records") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// What `load`, `run` and `recover` print: the measurement and its circumstances.

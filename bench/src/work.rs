@@ -113,7 +113,7 @@ impl Records {
     /// Deals them to sessions.
     pub fn deal(self, sessions: u32, seed: u64) -> Vec<Share> {
         let new = |number| Share {
-            live: Vec::with_capacity(self.live.len() / sessions as usize * 2),
+            live: Vec::with_capacity(self.live.len() / sessions as usize * 5 / 4),
             next: self.next + number,
             step: sessions,
             random: Random::new(seed ^ mix(u64::from(number))),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::engines::ALL;
 use crate::page_io;
 use crate::usage::Usage;
 use crate::yardstick::{self, Fio};
+use crate::{list_of, remove_lists};
 
 /// Queue depths of row 1.
 pub const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
@@ -149,11 +151,12 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Runs a step, again if others disturbed it, and keeps what came of it.
+    /// Runs a step, again if others disturbed it or it failed once, and keeps what came of it.
     fn step(&mut self, name: &str, measure: impl Fn(&mut Rounds<'a>) -> Result<Value>) {
         for attempt in 0.. {
             eprint!("  {name} ... ");
             match self.timed(&measure) {
+                Err(error) if attempt == 0 => eprintln!("failed, again: {error:#}"),
                 Err(error) => {
                     eprintln!("failed: {error:#}");
                     self.failures.insert(name.to_string(), format!("{error:#}"));
@@ -238,7 +241,7 @@ impl<'a> Rounds<'a> {
     /// Row 10: our check and fio on the same file, and the arithmetic.
     fn verification(&mut self) {
         let database = self.args.dir.join("jetcell/records.edb");
-        if !database.exists() && self.has("jetcell") {
+        if !list_of(&self.args.dir, "jetcell", self.size_mib()).exists() && self.has("jetcell") {
             self.step("load/jetcell", |rounds| rounds.load("jetcell"));
         }
         self.step("check", |rounds| {
@@ -270,7 +273,7 @@ impl<'a> Rounds<'a> {
     }
 
     fn mix(&mut self, engine: &str, threads: u32, updates: u32, more: &[&str]) -> Result<Value> {
-        if !self.file(&format!("{engine}.records")).exists() {
+        if !list_of(&self.args.dir, engine, self.size_mib()).exists() {
             self.make_room(engine)?;
         }
         let [threads, updates, seconds] =
@@ -284,7 +287,7 @@ impl<'a> Rounds<'a> {
     /// Kills a process in the middle of its work, and opens its store. `short`: with the log that a restart reads
     /// limited to 20 MiB; otherwise everything since a checkpoint is redone.
     fn redo(&mut self, engine: &str, short: bool) -> Result<Value> {
-        if !self.file(&format!("{engine}.records")).exists() {
+        if !list_of(&self.args.dir, engine, self.size_mib()).exists() {
             self.load(engine)?;
         }
         let depth = if short { "20" } else { "4096" };
@@ -322,6 +325,7 @@ impl<'a> Rounds<'a> {
         let killed = command.first() == Some(&"crash");
         match value {
             Some(value) if output.status.success() || killed => Ok(value),
+            _ if output.status.signal() == Some(9) => bail!("killed, probably for its memory"),
             _ => bail!("{} {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
         }
     }
@@ -340,7 +344,7 @@ impl<'a> Rounds<'a> {
                 }
                 return Ok(());
             };
-            let _ = fs::remove_file(self.file(&format!("{oldest}.records")));
+            remove_lists(&self.args.dir, oldest)?;
             fs::remove_dir_all(self.args.dir.join(oldest)).context(oldest.to_string())?;
         }
         Ok(())

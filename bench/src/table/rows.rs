@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::rounds::{DEPTHS, Rounds, Sample};
 use crate::engines::ALL;
+use crate::limit::Limit;
 
 /// A figure of a step.
 type Figure = fn(&Value) -> Option<f64>;
@@ -313,7 +314,16 @@ pub fn report(rounds: &Rounds, rows: &[u8], machine: &str) -> String {
     let mut text = String::new();
     let count = rounds.samples.values().map(Vec::len).max().unwrap_or(0);
     // Writing to a string does not fail.
-    let _ = writeln!(text, "{machine}; {} MiB of records; medians of {count} rounds\n", rounds.size_mib());
+    let memory = match limit(rounds) {
+        Some(Limit::ControlGroup(bytes)) => format!("memory limit {} MiB", bytes >> 20),
+        Some(Limit::None(why)) => format!("memory not limited: {why}"),
+        None => "no store used".to_string(),
+    };
+    let _ = writeln!(
+        text,
+        "{machine}; {} MiB of records, {memory}; medians of {count} rounds\n",
+        rounds.size_mib()
+    );
     text.push_str(
         "| # | what | ours | against | theirs | ratio | goal | |\n|---|---|---|---|---|---|---|---|\n",
     );
@@ -360,6 +370,13 @@ pub fn report(rounds: &Rounds, rows: &[u8], machine: &str) -> String {
         let _ = writeln!(text, "\nFailed: {step}: {how}");
     }
     text
+}
+
+/// How memory was limited; not at all, if one process was not.
+fn limit(rounds: &Rounds) -> Option<Limit> {
+    let all = rounds.samples.values().flatten();
+    let limits = all.filter_map(|sample| serde_json::from_value(sample.value["limit"].clone()).ok());
+    limits.max_by_key(|limit| matches!(limit, Limit::None(_)))
 }
 
 /// One line per engine and mix.
