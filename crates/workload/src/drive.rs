@@ -141,12 +141,8 @@ impl Drive<'_> {
         load.take_tally();
         let started = Instant::now();
         let mut heartbeat = Heartbeat::new();
-        let first = self.snapshot(load, clock);
-        let mut last = first.clone();
-        let (mut repetitions, mut window_start, mut window_samples) = (Vec::new(), first.clone(), 0);
-        let first_host = HostCounters::read(&devices);
-        let (mut last_host, mut host_samples) = (first_host.clone(), Vec::new());
-        let mut samples: Vec<Sample> = Vec::new();
+        let mut view = Window::begin(self.snapshot(load, clock), HostCounters::read(&devices));
+        let (mut repetition_start, mut repetition_samples) = (view.first.clone(), 0);
         let mut next = self.profile.sample_interval.0;
         loop {
             let elapsed = started.elapsed();
@@ -154,48 +150,84 @@ impl Drive<'_> {
             if elapsed >= next || over {
                 let now = self.snapshot(load, clock);
                 // A remainder much shorter than an interval would be mostly noise; it counts in the totals only.
-                if elapsed >= next || samples.is_empty() {
-                    let sample = Sample::between(&last, &now, first.at);
+                if elapsed >= next || view.samples.is_empty() {
+                    let sample = Sample::between(&view.last, &now, view.first.at);
                     if let Err(error) = file.add(&sample) {
                         observer.log(&format!("samples.csv could not be written: {error}"));
                     }
-                    let host = HostCounters::read(&devices);
-                    host_samples.push(host.since(&last_host, sample.at_seconds, sample.seconds));
-                    last_host = host;
-                    samples.push(sample);
+                    view.add(sample, HostCounters::read(&devices));
                 }
-                last = now;
+                view.last = now;
                 next += self.profile.sample_interval.0;
+                if !over && observer.wants_measured() {
+                    observer.measured(view.measured(load, load.tally()));
+                }
             }
-            if elapsed >= window.saturating_mul(repetitions.len() as u32 + 1) {
-                let now = if over { last.clone() } else { self.snapshot(load, clock) };
-                let own = samples.get(window_samples..).unwrap_or_default();
-                repetitions.push(Repetition::between(&window_start, &now, own));
-                (window_start, window_samples) = (now, samples.len());
+            if elapsed >= window.saturating_mul(view.repetitions.len() as u32 + 1) {
+                let now = if over { view.last.clone() } else { self.snapshot(load, clock) };
+                let own = view.samples.get(repetition_samples..).unwrap_or_default();
+                view.repetitions.push(Repetition::between(&repetition_start, &now, own));
+                (repetition_start, repetition_samples) = (now, view.samples.len());
             }
             if over {
                 break;
             }
             observer.advance(elapsed.as_millis() as u64, "");
             heartbeat.beat(observer, || self.snapshot(load, clock));
-            let window_end = window.saturating_mul(repetitions.len() as u32 + 1);
+            let window_end = window.saturating_mul(view.repetitions.len() as u32 + 1);
             let nearest = window_end.min(next).saturating_sub(elapsed);
             std::thread::sleep(TICK.min(nearest));
         }
+        view.last_host = HostCounters::read(&devices);
+        Measured { complete: started.elapsed() >= duration, ..view.measured(load, load.take_tally()) }
+    }
+}
+
+/// What lies between the start of the measurement and its last snapshot.
+struct Window {
+    first: Snapshot,
+    last: Snapshot,
+    first_host: HostCounters,
+    last_host: HostCounters,
+    samples: Vec<Sample>,
+    host_samples: Vec<HostUse>,
+    repetitions: Vec<Repetition>,
+}
+
+impl Window {
+    fn begin(first: Snapshot, host: HostCounters) -> Window {
+        Window {
+            last: first.clone(),
+            first,
+            first_host: host.clone(),
+            last_host: host,
+            samples: Vec::new(),
+            host_samples: Vec::new(),
+            repetitions: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, sample: Sample, host: HostCounters) {
+        self.host_samples.push(host.since(&self.last_host, sample.at_seconds, sample.seconds));
+        self.last_host = host;
+        self.samples.push(sample);
+    }
+
+    /// Copies what there is; whether that is all and what went wrong is not known here.
+    fn measured(&self, load: &Load<'_>, tally: Tally) -> Measured {
+        let Window { first, last, .. } = self;
         let seconds = last.at - first.at;
         Measured {
-            host: HostCounters::read(&devices).since(&first_host, seconds, seconds),
-            host_samples,
+            host: self.last_host.since(&self.first_host, seconds, seconds),
+            host_samples: self.host_samples.clone(),
             open_loop: load.open_loop(),
-            repetitions,
+            repetitions: self.repetitions.clone(),
             seconds,
-            warm_seconds: 0.0,
             io: first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect(),
             cache: CacheState { stalls: last.cache.stalls.saturating_sub(first.cache.stalls), ..last.cache },
-            tally: load.take_tally(),
-            complete: started.elapsed() >= duration,
-            samples,
-            failure: None,
+            tally,
+            samples: self.samples.clone(),
+            ..Measured::default()
         }
     }
 }

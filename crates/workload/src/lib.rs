@@ -13,6 +13,7 @@ pub mod existing;
 pub mod fill;
 pub mod generator;
 pub mod host;
+mod interim;
 pub mod limit;
 pub mod load;
 pub mod machine;

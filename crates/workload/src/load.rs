@@ -154,6 +154,13 @@ impl<'a> Load<'a> {
         self.tallies.iter().map(|tally| tally.lock().total()).sum()
     }
 
+    /// What was done since [`Load::take_tally`].
+    pub fn tally(&self) -> Tally {
+        let mut sum = Tally::default();
+        self.tallies.iter().for_each(|tally| sum.add(&tally.lock()));
+        sum
+    }
+
     /// Takes what was done since the last call.
     pub fn take_tally(&self) -> Tally {
         let mut sum = Tally::default();

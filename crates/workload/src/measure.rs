@@ -2,16 +2,61 @@
 //! idle intervals are weighted as they should be.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
 use serde::{Deserialize, Serialize};
 
 /// Longest latency that is told apart, one hour in microseconds.
 const LONGEST_US: u64 = 3_600_000_000;
 
+/// More operations than any run has; thousands of such histograms still add up.
+const MOST_OPERATIONS: u64 = 1 << 50;
+
 /// A latency histogram in microseconds with three significant digits.
-#[derive(Clone, Debug)]
+///
+/// Stored as text: `upper bound of a bucket in microseconds:operations in it`, ascending, with spaces between, such as
+/// `87:2 1023:1`. A histogram that gets every upper bound that often is the same one, so runs can be added up.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Latencies(Histogram<u64>);
+
+impl fmt::Debug for Latencies {
+    /// As stored: most of a histogram is zeros.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from(self.clone()))
+    }
+}
+
+impl From<Latencies> for String {
+    fn from(latencies: Latencies) -> String {
+        let bucket = |bucket: IterationValue<u64>| {
+            format!("{}:{}", bucket.value_iterated_to(), bucket.count_at_value())
+        };
+        latencies.0.iter_recorded().map(bucket).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl TryFrom<String> for Latencies {
+    type Error = String;
+    fn try_from(text: String) -> Result<Latencies, String> {
+        let mut latencies = Latencies::default();
+        for bucket in text.split_ascii_whitespace() {
+            let parsed = bucket.split_once(':').and_then(|(us, count)| {
+                let (us, count): (u64, u64) = (us.parse().ok()?, count.parse().ok()?);
+                let possible = (1..=LONGEST_US * 2).contains(&us) && count <= MOST_OPERATIONS;
+                possible.then_some((us, count))
+            });
+            let Some((us, count)) = parsed.filter(|_| latencies.0.len() <= MOST_OPERATIONS) else {
+                let shown: String = bucket.chars().take(40).collect();
+                return Err(format!("{shown:?} is not a bucket of a latency histogram"));
+            };
+            latencies.0.record_n(us, count).map_err(|error| error.to_string())?;
+        }
+        Ok(latencies)
+    }
+}
 
 impl Default for Latencies {
     fn default() -> Latencies {
@@ -57,6 +102,11 @@ impl Latencies {
     /// Operations that took at most `us` microseconds, within the precision of the histogram.
     pub fn at_most(&self, us: u64) -> u64 {
         self.0.count_between(0, us)
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The figures of a report.
@@ -185,6 +235,38 @@ mod tests {
         assert_eq!(rates, IoRates { per_second: 1.0, average_bytes: 49152.0, average_ms: 3.0 });
         assert_eq!(totals.since(&start).latencies.summary().count, 2);
         assert_eq!(IoTotals::default().rates(2.0), IoRates::default());
+    }
+
+    #[test]
+    fn stored_histograms_come_back_and_add_up() {
+        let mut latencies = Latencies::default();
+        for us in [1, 2, 87, 87, 1023, 5_000_001, u64::MAX] {
+            latencies.record(us);
+        }
+        let text = String::from(latencies.clone());
+        assert!(text.starts_with("1:1 2:1 87:2 1023:1 500"), "{text}");
+        let mut back = Latencies::try_from(text).unwrap();
+        assert_eq!((&back, back.summary()), (&latencies, latencies.summary()));
+        back.add(&latencies);
+        assert_eq!((back.summary().count, back.summary().p50), (14, 87));
+        assert_eq!(Latencies::try_from(String::new()).unwrap(), Latencies::default());
+        let most = format!("5:{MOST_OPERATIONS} 6:1");
+        assert_eq!(Latencies::try_from(most.clone()).unwrap().summary().count, MOST_OPERATIONS + 1);
+        for wrong in [
+            "x",
+            "1",
+            "1:",
+            ":1",
+            "1:-1",
+            "0:1",
+            "1:1,2:1",
+            "99999999999999999999:1",
+            "9000000000000:1",
+            "1:18446744073709551615",
+            &format!("{most} 7:1"),
+        ] {
+            assert!(Latencies::try_from(wrong.to_string()).is_err(), "{wrong}");
+        }
     }
 
     #[test]

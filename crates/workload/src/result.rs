@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::HostUse;
 use crate::limit::Limit;
 use crate::machine::Machine;
-use crate::measure::{IoRates, LatencyTable};
+use crate::measure::{IoRates, Latencies, LatencyTable};
 use crate::pace::OpenLoop;
 use crate::plan::Plan;
 use crate::profile::Profile;
@@ -304,6 +304,9 @@ pub struct RunResult {
     pub latency: LatencyTable,
     /// Percentiles in microseconds per kind of operation, from when it was due in an open loop, and of durable commits.
     pub operation_latency: LatencyTable,
+    /// The distributions behind both tables, by the same names; see [`Latencies`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub histograms: BTreeMap<String, Latencies>,
     /// Work of the load.
     pub operations: Operations,
     /// Steady state, limit, open loop and host counters.
@@ -342,10 +345,19 @@ impl RunResult {
 
     /// Writes the file whole or not at all.
     pub fn write(&self, path: &Path) -> io::Result<()> {
+        self.write_aside(path, File::sync_all)
+    }
+
+    /// Same, unless the machine stops before the kernel has written it.
+    pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
+        self.write_aside(path, |_| Ok(()))
+    }
+
+    fn write_aside(&self, path: &Path, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
         let unfinished = path.with_extension("json.tmp");
         let mut file = File::create(&unfinished)?;
         file.write_all(self.to_json().as_bytes())?;
-        file.sync_all()?;
+        sync(&file)?;
         fs::rename(&unfinished, path)
     }
 }

@@ -1,5 +1,6 @@
 //! A whole run, phase by phase: create, attach, warm, measure, shut down, verify, judge.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
@@ -12,13 +13,16 @@ use crate::drive::{Drive, Measured};
 use crate::engine::{Depth, Engine, InstanceIo, Opening, Store};
 use crate::fill::fill;
 use crate::generator::OperationKind;
+use crate::interim::Interim;
 use crate::limit::Limit;
 use crate::machine::{Machine, peak_resident_bytes};
-use crate::measure::{IoTotals, LatencyTable};
+use crate::measure::{IoTotals, Latencies, LatencyTable};
 use crate::plan::{Plan, Refusal};
 use crate::profile::{Profile, Source};
 use crate::repeat::Repetitions;
-use crate::result::{Analysis, InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verification};
+use crate::result::{
+    Analysis, InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verdict, Verification,
+};
 use crate::sampler::{Sample, SampleFile, Snapshot};
 use crate::scan::ScanSummary;
 use crate::steady::SteadyState;
@@ -68,16 +72,35 @@ pub struct Finished {
 /// Passes everything on and keeps the log and the times.
 struct Recorder<'a> {
     observer: &'a mut dyn Observer,
+    history: History,
+    began: Instant,
+    /// What rewrites `result.json`, once there is a place for it, and what it needs.
+    interim: Option<Interim>,
+    subject: Option<Subject>,
+}
+
+/// What has happened.
+#[derive(Clone, Default)]
+struct History {
     log: Vec<String>,
     phases: Vec<PhaseTime>,
-    began: Instant,
+}
+
+/// What the run is about.
+#[derive(Clone)]
+struct Subject {
+    profile: Profile,
+    plan: Plan,
+    started: Zoned,
+    /// Bytes in all databases before the load.
+    initial_bytes: u64,
 }
 
 impl Observer for Recorder<'_> {
     fn begin(&mut self, phase: Phase, total: u64) {
         self.close_phase();
         self.began = Instant::now();
-        self.phases.push(PhaseTime { phase, seconds: 0.0 });
+        self.history.phases.push(PhaseTime { phase, seconds: 0.0 });
         self.log(phase.title());
         self.observer.begin(phase, total);
     }
@@ -85,23 +108,41 @@ impl Observer for Recorder<'_> {
         self.observer.advance(done, note);
     }
     fn log(&mut self, line: &str) {
-        self.log.push(format!("{} -- {line}", Zoned::now().strftime("%Y-%m-%d %H:%M:%S")));
+        self.history.log.push(format!("{} -- {line}", Zoned::now().strftime("%Y-%m-%d %H:%M:%S")));
         self.observer.log(line);
     }
     fn counters(&mut self, now: &Snapshot) {
         self.observer.counters(now);
     }
+    fn wants_measured(&self) -> bool {
+        self.interim.as_ref().is_some_and(Interim::is_due)
+    }
+    fn measured(&mut self, so_far: Measured) {
+        self.publish(Loaded { measured: so_far, ..Loaded::default() });
+    }
 }
 
 impl Recorder<'_> {
     fn close_phase(&mut self) {
-        if let Some(last) = self.phases.last_mut() {
+        if let Some(last) = self.history.phases.last_mut() {
             last.seconds = self.began.elapsed().as_secs_f64();
         }
     }
 
+    /// Stores what is known, without the verdict that is not known yet.
+    fn publish(&mut self, loaded: Loaded) {
+        self.close_phase();
+        let (Some(interim), Some(subject)) = (&mut self.interim, &self.subject) else { return };
+        let (subject, history) = (subject.clone(), self.history.clone());
+        let loaded = Loaded { initial_bytes: subject.initial_bytes, ..loaded };
+        interim.put(Box::new(move || {
+            let Subject { profile, plan, started, .. } = &subject;
+            not_ended(assemble(profile, plan, started, &history, &loaded, None, None))
+        }));
+    }
+
     fn failed(&self, error: impl fmt::Display) -> CouldNotRun {
-        let phase = self.phases.last().map_or(Phase::Create, |last| last.phase);
+        let phase = self.history.phases.last().map_or(Phase::Create, |last| last.phase);
         CouldNotRun::Failed { phase, error: error.to_string() }
     }
 }
@@ -115,7 +156,13 @@ pub fn run(
 ) -> Result<Finished, CouldNotRun> {
     let started = Zoned::now();
     let plan = Plan::make(profile, engine, &started.strftime("%Y-%m-%d_%H-%M-%S").to_string())?;
-    let mut watch = Recorder { observer, log: Vec::new(), phases: Vec::new(), began: Instant::now() };
+    let mut watch = Recorder {
+        observer,
+        history: History::default(),
+        began: Instant::now(),
+        interim: None,
+        subject: None,
+    };
     let watch = &mut watch;
     if profile.source == Source::Open {
         examine(engine, &plan, watch, stop)?;
@@ -124,25 +171,36 @@ pub fn run(
     let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
         .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
 
-    let mut unfinished = assemble(profile, &plan, &started, watch, &Loaded::default(), None, NOT_ENDED);
-    // Nothing has been judged yet.
-    unfinished.rules.clear();
-    unfinished
-        .write(&plan.output.join("result.json"))
-        .map_err(|error| Refusal(format!("{}: cannot be written: {error}", plan.output.display())))?;
+    let path = plan.output.join("result.json");
+    let mut unfinished =
+        not_ended(assemble(profile, &plan, &started, &watch.history, &Loaded::default(), None, None));
+    let interim = unfinished.write(&path).and_then(|()| Interim::start(path.clone()));
+    let unwritable = |error| Refusal(format!("{}: cannot be written: {error}", plan.output.display()));
+    watch.interim = Some(interim.map_err(unwritable)?);
+    let initial_bytes = plan.initial_bytes();
+    watch.subject = Some(Subject {
+        profile: profile.clone(),
+        plan: plan.clone(),
+        started: started.clone(),
+        initial_bytes,
+    });
 
     let worked = work(profile, engine, &plan, watch, stop, &mut samples);
     watch.close_phase();
+    // From here on only one writes the file.
+    if let Some(Err(error)) = watch.interim.take().map(Interim::end) {
+        watch.log(&format!("result.json could not be rewritten during the run: {error}"));
+    }
     let (loaded, verification) = worked.inspect_err(|error| {
         // What is stored must not look like a run that goes on. When this fails too, it says that it may have failed.
         unfinished.reason = format!("could not run: {error}");
-        (unfinished.ended, unfinished.phases) = (rfc3339(&Zoned::now()), watch.phases.clone());
-        unfinished.log.clone_from(&watch.log);
-        let _ = unfinished.write(&plan.output.join("result.json"));
+        (unfinished.ended, unfinished.phases) = (rfc3339(&Zoned::now()), watch.history.phases.clone());
+        unfinished.log.clone_from(&watch.history.log);
+        let _ = unfinished.write(&path);
     })?;
 
     let cut_short = cut_short(stop, &loaded, watch);
-    let result = assemble(profile, &plan, &started, watch, &loaded, verification, cut_short);
+    let result = assemble(profile, &plan, &started, &watch.history, &loaded, verification, cut_short);
     Ok(Finished { result, samples: loaded.measured.samples })
 }
 
@@ -166,8 +224,15 @@ fn work(
     Ok((loaded, verification))
 }
 
-/// What a run that is killed leaves as its reason: stored when it starts, replaced when it ends.
-const NOT_ENDED: Option<&str> = Some("the run has not ended: it still goes on, was killed or failed");
+/// What a run that is killed leaves: figures so far, none of them judged.
+fn not_ended(result: RunResult) -> RunResult {
+    RunResult {
+        verdict: Verdict::Incomplete,
+        reason: "the run has not ended: it still goes on, was killed or failed".into(),
+        rules: Vec::new(),
+        ..result
+    }
+}
 
 fn rfc3339(time: &Zoned) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
@@ -178,12 +243,13 @@ fn assemble(
     profile: &Profile,
     plan: &Plan,
     started: &Zoned,
-    watch: &Recorder<'_>,
+    history: &History,
     loaded: &Loaded,
     verification: Option<Verification>,
     cut_short: Option<&str>,
 ) -> RunResult {
     let measured = &loaded.measured;
+    let (latencies, operation_latencies) = (io_latencies(&measured.io), operation_latencies(measured));
     let instances: Vec<InstanceRow> =
         (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
     let iops = achieved_iops(&instances);
@@ -210,7 +276,7 @@ fn assemble(
         started: rfc3339(started),
         ended: rfc3339(&Zoned::now()),
         measured_seconds: measured.seconds,
-        phases: watch.phases.clone(),
+        phases: history.phases.clone(),
         initial_database_bytes: loaded.initial_bytes,
         final_database_bytes: plan
             .instances
@@ -218,8 +284,13 @@ fn assemble(
             .filter_map(|i| Some(i.database.metadata().ok()?.len()))
             .sum(),
         database_files: plan.instances.len(),
-        latency: io_latencies(&measured.io),
-        operation_latency: operation_latencies(measured),
+        latency: summaries(&latencies),
+        operation_latency: summaries(&operation_latencies),
+        histograms: latencies
+            .into_iter()
+            .chain(operation_latencies)
+            .filter(|(_, all)| !all.is_empty())
+            .collect(),
         operations: operations(measured),
         analysis: analysis(measured, profile.threads),
         cache_used_bytes: measured.cache.used_bytes,
@@ -229,7 +300,7 @@ fn assemble(
         instances,
         scan: loaded.scan.clone(),
         verification,
-        log: watch.log.clone(),
+        log: history.log.clone(),
         configuration: profile.clone(),
         machine: Machine::examine(directories),
         plan: plan.clone(),
@@ -237,7 +308,7 @@ fn assemble(
 }
 
 /// What attaching, driving and shutting down gave.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Loaded {
     measured: Measured,
     initial_bytes: u64,
@@ -296,6 +367,9 @@ fn load(
     watch.begin(Phase::Attach, 1);
     let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
     let initial_bytes = database_bytes(&*store, plan);
+    if let Some(subject) = &mut watch.subject {
+        subject.initial_bytes = initial_bytes;
+    }
     announce(profile, plan, watch);
     if profile.scan {
         store.start_scan(profile.scan_pause.0);
@@ -319,7 +393,10 @@ fn load(
     if let Some(error) = &failure {
         watch.log(&format!("The load ended with an error: {error}"));
     }
-    Ok(Loaded { measured, initial_bytes, io_errors, scan, failure })
+    let loaded = Loaded { measured, initial_bytes, io_errors, scan, failure };
+    // The verification may take longer than the load.
+    watch.publish(loaded.clone());
+    Ok(loaded)
 }
 
 /// What the figures mean, for the test log.
@@ -422,7 +499,7 @@ fn read_again(
 }
 
 fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option<&'static str> {
-    let creating = watch.phases.last().is_some_and(|last| last.phase == Phase::Create);
+    let creating = watch.history.phases.last().is_some_and(|last| last.phase == Phase::Create);
     if creating {
         Some("stopped on request while databases were created: --resume continues")
     } else if loaded.failure.is_some() {
@@ -472,7 +549,8 @@ fn instance_row(plan: &Plan, measured: &Measured, index: usize) -> InstanceRow {
     }
 }
 
-fn io_latencies(instances: &[InstanceIo]) -> LatencyTable {
+/// The distribution of each kind of I/O, all instances.
+fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
     type Kind = fn(&InstanceIo) -> &IoTotals;
     let kinds: [(&str, Kind); 6] = [
         ("database_read", |io| &io.database_read),
@@ -485,16 +563,20 @@ fn io_latencies(instances: &[InstanceIo]) -> LatencyTable {
     let sum = |kind: Kind| {
         let mut all = IoTotals::default();
         instances.iter().for_each(|io| all.add(kind(io)));
-        all.latencies.summary()
+        all.latencies
     };
     kinds.into_iter().map(|(name, kind)| (name.to_string(), sum(kind))).collect()
 }
 
-fn operation_latencies(measured: &Measured) -> LatencyTable {
+/// The distribution of each kind of operation, and of durable commits.
+fn operation_latencies(measured: &Measured) -> BTreeMap<String, Latencies> {
     let kinds = OperationKind::ALL.into_iter().zip(&measured.tally.operations);
-    let mut table: LatencyTable = kinds.map(|(kind, all)| (kind.name().to_string(), all.summary())).collect();
-    table.insert("durable_commit".into(), measured.tally.durable_commits.summary());
-    table
+    let durable = ("durable_commit".to_string(), measured.tally.durable_commits.clone());
+    kinds.map(|(kind, all)| (kind.name().to_string(), all.clone())).chain([durable]).collect()
+}
+
+fn summaries(histograms: &BTreeMap<String, Latencies>) -> LatencyTable {
+    histograms.iter().map(|(name, all)| (name.clone(), all.summary())).collect()
 }
 
 fn analysis(measured: &Measured, threads: usize) -> Analysis {

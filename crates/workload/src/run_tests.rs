@@ -1,9 +1,10 @@
 //! Whole runs on the model engine: the phases, the files and the verdicts.
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::generator::{Place, filling, verify};
+use crate::measure::LatencySummary;
 use crate::model::ModelEngine;
 use crate::profile::{Options, Profile, Source};
 use crate::result::{RunResult, Verdict};
@@ -18,6 +19,9 @@ struct Watcher {
     phases: Vec<Phase>,
     counters: Vec<Snapshot>,
     stop_in: Option<(Phase, StopSignal)>,
+    /// Where `result.json` is, to be looked at while the run goes on, and what was in it by phase.
+    results_in: Option<PathBuf>,
+    seen: Vec<(Phase, RunResult)>,
 }
 
 impl Observer for Watcher {
@@ -27,6 +31,24 @@ impl Observer for Watcher {
             && *wanted == phase
         {
             signal.stop();
+        }
+        if let (Some(output), Phase::Shutdown | Phase::Verify) = (&self.results_in, phase) {
+            let read = || {
+                let text = std::fs::read_to_string(output.join("result.json")).unwrap();
+                serde_json::from_str::<RunResult>(&text).unwrap()
+            };
+            let complete = |seen: &RunResult| match phase {
+                Phase::Shutdown => seen.measured_seconds > 0.0,
+                _ => seen.phases.iter().any(|time| time.phase == Phase::Shutdown),
+            };
+            let began = Instant::now();
+            let mut seen = read();
+            while !complete(&seen) {
+                assert!(began.elapsed() < Duration::from_secs(10), "{phase:?}: {seen:?}");
+                std::thread::sleep(Duration::from_millis(5));
+                seen = read();
+            }
+            self.seen.push((phase, seen));
         }
     }
     fn advance(&mut self, _: u64, _: &str) {}
@@ -96,6 +118,42 @@ fn a_run_goes_through_all_phases_and_passes() {
     }
     assert!(json["instances"][0]["I/O Database Reads/sec"].is_number());
     assert_eq!(json["rules"][0]["passed"], true);
+}
+
+#[test]
+fn the_result_is_stored_while_the_run_goes_on() {
+    let dir = scratch();
+    let profile = profile(dir.path(), 2);
+    let mut watcher = Watcher { results_in: Some(dir.path().join("out")), ..Watcher::default() };
+    let finished = run(&profile, &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
+    let [(Phase::Shutdown, early), (Phase::Verify, late)] = &watcher.seen[..] else {
+        panic!("{:?}", watcher.seen)
+    };
+    for seen in [early, late] {
+        assert_eq!((seen.verdict, seen.rules.len()), (Verdict::Incomplete, 0));
+        assert!(seen.reason.starts_with("the run has not ended"), "{}", seen.reason);
+        assert!(seen.achieved_transactional_iops > 0.0 && seen.operations.batches.iter().any(|one| *one > 0));
+        assert!(seen.initial_database_bytes > 0 && !seen.log.is_empty());
+        let percentiles = &seen.latency["database_read"];
+        assert!(percentiles.count > 0);
+        let same = |kind: &str, figures: LatencySummary| {
+            let of = seen.histograms[kind].summary();
+            assert!((of.mean / figures.mean - 1.0).abs() < 1e-9, "{of:?} {figures:?}");
+            assert_eq!(of, LatencySummary { mean: of.mean, ..figures }, "{kind}");
+        };
+        same("database_read", *percentiles);
+        same("insert", seen.operation_latency["insert"]);
+    }
+    // The first state is that of the first sample, the second of the whole measured time.
+    assert!(early.measured_seconds < 0.4, "{}", early.measured_seconds);
+    let result = &finished.result;
+    assert_eq!(late.measured_seconds, result.measured_seconds);
+    assert_eq!((&late.histograms, &late.scan), (&result.histograms, &result.scan));
+    // Nothing writes it any more, so that the last state is the caller's.
+    let path = dir.path().join("out/result.json");
+    result.write(&path).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), result.to_json());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::drive::Measured;
 use crate::sampler::Snapshot;
 
 /// The steps of a run, in order.
@@ -71,6 +72,12 @@ pub trait Observer {
     /// Everything that counts, about once per second while databases are open. Counters begin at zero whenever
     /// databases are opened.
     fn counters(&mut self, _now: &Snapshot) {}
+    /// Whether the measurement so far is wanted now; asked after each sample.
+    fn wants_measured(&self) -> bool {
+        false
+    }
+    /// The measurement so far.
+    fn measured(&mut self, _so_far: Measured) {}
 }
 
 /// Time between two calls of [`Observer::counters`].

@@ -176,8 +176,14 @@ fn ctrl_c_stops_cleanly_and_still_reports() {
 #[test]
 fn a_killed_run_recovers_unless_its_logs_are_gone() {
     let cell = Cell::with_limits();
-    let mut child = cell.start(&["--dir", "d", "--output", "out", "--duration", "1h"]);
-    wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
+    let mut child =
+        cell.start(&["--dir", "d", "--output", "out", "--duration", "1h", "--sample-interval", "1s"]);
+    wait_until("a result of the measured time", || {
+        // A file of its own each time, so it is never seen half.
+        let stored = fs::read(cell.path("out/result.json")).ok();
+        let stored = stored.map(|text| serde_json::from_slice::<Value>(&text).unwrap());
+        stored.is_some_and(|stored| stored["measured_seconds"].as_f64().unwrap() > 0.0)
+    });
     child.kill().unwrap();
     child.wait().unwrap();
 
@@ -190,6 +196,17 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
     let killed: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((exit, &killed["verdict"]), (Some(1), &"incomplete".into()));
     assert!(killed["achieved_transactional_iops"].as_f64().unwrap() > 0.0);
+    assert_eq!(killed["rules"], Value::Array(Vec::new()));
+    let (read, commit) =
+        (&killed["latency"]["database_read"], &killed["operation_latency"]["durable_commit"]);
+    assert!(read["p99_99"].as_u64().unwrap() > 0 && commit["count"].as_u64().unwrap() > 0, "{killed}");
+    let counted: u64 = killed["histograms"]["database_read"]
+        .as_str()
+        .unwrap()
+        .split(' ')
+        .map(|bucket| bucket.split_once(':').unwrap().1.parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(counted, read["count"].as_u64().unwrap());
     assert!(report(&["out"]).1.starts_with("INCOMPLETE: the run has not ended"));
     assert_eq!(report(&["d"]), (Some(2), String::new()));
 
