@@ -104,6 +104,8 @@ impl Chart {
     fn draw(&self, lines: &[Line], svg: &mut String) -> Result<(), DrawingAreaErrorKind<std::fmt::Error>> {
         let finite = || lines.iter().flatten().flatten();
         let across = span(finite().map(|point| point.0));
+        // Time is shown from the start, values from zero.
+        let across = if self.along == Along::Time { across.start.min(0.0)..across.end } else { across };
         let up = span(finite().map(|point| point.1).chain([0.0]));
         let up = up.start..up.end + (up.end - up.start) * 0.04;
         let (divisor, label) = self.along.scale(&across);

@@ -1,25 +1,24 @@
 //! Numbers as a report shows them.
 
+use workload::arithmetic::three_decimals;
 use workload::units::human_bytes;
+
+use crate::table::Cell;
 
 /// Three decimals, as Jetstress prints its tables.
 pub(crate) fn three(value: f64) -> String {
-    format!("{value:.3}")
+    format!("{:.3}", three_decimals(value))
 }
 
 /// As few decimals as the value needs, at most three.
 pub(crate) fn plain(value: f64) -> String {
-    let text = format!("{value:.3}");
+    let text = three(value);
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// Microseconds in the unit that reads best.
-pub(crate) fn latency(us: f64) -> String {
-    match us {
-        us if us < 1_000.0 => format!("{us:.0} µs"),
-        us if us < 1_000_000.0 => format!("{:.2} ms", us / 1_000.0),
-        us => format!("{:.2} s", us / 1_000_000.0),
-    }
+/// Microseconds in milliseconds, with three decimals.
+pub(crate) fn latency_ms(us: f64) -> String {
+    three(us / 1_000.0)
 }
 
 /// Seconds as `1:02:03` or `12.3 s`.
@@ -32,8 +31,9 @@ pub(crate) fn span(seconds: f64) -> String {
 }
 
 /// Bytes exactly and for reading.
-pub(crate) fn bytes(bytes: u64) -> String {
-    if bytes < 1024 { format!("{bytes}") } else { format!("{bytes} ({})", human_bytes(bytes)) }
+pub(crate) fn bytes(bytes: u64) -> Cell {
+    let remark = if bytes < 1024 { String::new() } else { human_bytes(bytes) };
+    Cell::with_remark(bytes.to_string(), remark)
 }
 
 #[cfg(test)]
@@ -42,15 +42,10 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(
-            (three(1.0), plain(1.0), plain(20.0), plain(0.5)),
-            ("1.000".into(), "1".into(), "20".into(), "0.5".into())
-        );
-        assert_eq!(
-            (latency(950.4), latency(1_234.0), latency(2_500_000.0)),
-            ("950 µs".into(), "1.23 ms".into(), "2.50 s".into())
-        );
+        let texts = [three(1.0), three(2.0755), plain(1.0), plain(20.0), plain(0.5), latency_ms(1_234.4)];
+        assert_eq!(texts, ["1.000", "2.076", "1", "20", "0.5", "1.234"]);
         assert_eq!((span(59.94), span(3_725.2)), ("59.9 s".into(), "1:02:05".into()));
-        assert_eq!(bytes(1 << 30), "1073741824 (1.00 GiB)");
+        assert_eq!(bytes(1 << 30).line(), "1073741824 (1.00 GiB)");
+        assert_eq!(bytes(7).line(), "7");
     }
 }

@@ -50,6 +50,10 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         chart("Operations", "per second", vec![over("operations", &|sample| sample.operations_per_second)]),
         chart("Cache in use", "MiB", vec![over("cache", &|sample| sample.cache_used_bytes as f64 / MIB)]),
     ];
+    if samples.iter().any(|sample| sample.page_fault_stalls > 0) {
+        let stalls = over("stalls", &|sample| sample.page_fault_stalls as f64);
+        charts.push(chart("Database page fault stalls", "in an interval", vec![stalls]));
+    }
     let host = &result.analysis.host_samples;
     if !host.is_empty() {
         let series = |name: &str, value: fn(&workload::host::HostUse) -> f64| {

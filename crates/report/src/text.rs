@@ -2,81 +2,89 @@
 
 use std::fmt::Write;
 
-use workload::RunResult;
-use workload::result::{Bound, Verdict};
+use workload::{RunResult, Sample};
 
-use crate::number::{latency, plain, span};
+use crate::advice::advice;
+use crate::number::{plain, span};
+use crate::table::{Table, Tone};
+use crate::tables;
 
-/// The word for a verdict.
-pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pass => "PASS",
-        Verdict::Fail => "FAIL",
-        Verdict::Incomplete => "INCOMPLETE",
-    }
-}
-
-/// `≤ 20` or `≥ 256.5`.
-pub(crate) fn limit(bound: Bound, limit: f64) -> String {
-    let sign = if bound == Bound::AtMost { '≤' } else { '≥' };
-    format!("{sign} {}", plain(limit))
-}
-
-/// Verdict, rules, throughput and latencies in a dozen lines.
-pub fn text(result: &RunResult) -> String {
+/// Verdict, rules, what to look at, throughput and latencies on one screen.
+pub fn text(result: &RunResult, samples: &[Sample]) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = write_summary(&mut out, result);
+    let _ = write_summary(&mut out, result, samples);
     out
 }
 
-fn write_summary(out: &mut String, result: &RunResult) -> std::fmt::Result {
-    writeln!(out, "{}: {}", verdict_word(result.verdict), result.reason)?;
-    writeln!(out)?;
-    for rule in &result.rules {
-        let mark = if rule.passed { "ok    " } else { "BROKEN" };
-        let (measured, limit) = (plain(rule.measured), limit(rule.bound, rule.limit));
-        writeln!(out, "  {mark}  {:<50} {measured:>10}   {limit}", rule.name)?;
+fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> std::fmt::Result {
+    writeln!(out, "{}: {}", tables::verdict_word(result.verdict), result.reason)?;
+    for line in advice(result, samples) {
+        writeln!(out, "  → {line}")?;
     }
+    writeln!(out)?;
+    write_table(out, &tables::rules(result), 4)?;
     if result.measured_seconds == 0.0 {
         return Ok(());
     }
-    writeln!(out)?;
     writeln!(
         out,
-        "  {} transactional I/O per second, {:.0} operations per second, measured for {}",
+        "\n  {} transactional I/O per second, {:.0} operations per second, measured for {}",
         plain(result.achieved_transactional_iops),
         result.operations.per_second,
         span(result.measured_seconds)
     )?;
-    for (kind, name) in
-        [("database_read", "Database read"), ("database_write", "Database write"), ("log_write", "Log write")]
-    {
-        // The samples of a killed run hold no percentiles.
-        let Some(summary) = result.latency.get(kind).filter(|summary| summary.count > 0) else { continue };
-        writeln!(
-            out,
-            "  {name:<15} mean {:>9}   p99 {:>9}   max {:>9}   ({} transfers)",
-            latency(summary.mean),
-            latency(summary.p99 as f64),
-            latency(summary.max as f64),
-            summary.count
-        )?;
+    if let Some(limit) = &result.analysis.limit {
+        writeln!(out, "  Limited by {}: {}", limit.limiter.title(), limit.reason)?;
     }
-    Ok(())
+    writeln!(out)?;
+    write_table(out, &tables::io_latency(result), usize::MAX)
+}
+
+/// The first columns of a table, aligned.
+fn write_table(out: &mut String, table: &Table, columns: usize) -> std::fmt::Result {
+    let columns = columns.min(table.columns.len());
+    let width = |at: usize| {
+        let cells = table.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.chars().count());
+        cells.chain(table.columns.get(at).map(|column| column.name.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut line = |cells: &mut dyn Iterator<Item = (&str, Tone)>| {
+        let mut text = String::from("  ");
+        for ((cell, tone), (column, width)) in cells.zip(table.columns.iter().zip(&widths)) {
+            let cell = if tone == Tone::Bad { cell.to_uppercase() } else { cell.to_string() };
+            text += &if column.number { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+        }
+        writeln!(out, "{}", text.trim_end())
+    };
+    if table.rows.is_empty() {
+        return table.notes.iter().try_for_each(|note| writeln!(out, "  {note}"));
+    }
+    line(&mut table.columns.iter().map(|column| (column.name.as_str(), Tone::Neutral)))?;
+    table.rows.iter().try_for_each(|row| line(&mut row.iter().map(|cell| (cell.text.as_str(), cell.tone))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::result;
+    use crate::example::{result, samples};
 
     #[test]
     fn the_summary_says_what_counts() {
-        let text = text(&result());
+        let text = text(&result(), &samples(3));
         assert!(text.starts_with("FAIL: Average database read latency: 25 where"), "{text}");
-        assert!(text.contains("BROKEN  Average database read latency"), "{text}");
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let has = |words: &str| lines.contains(&words.split(' ').collect());
+        assert!(has("Average database read latency 25 ≤ 20 BROKEN"), "{text}");
+        assert!(has("Achieved transactional I/O per second 285.979 ≥ 256.5 held"), "{text}");
         assert!(text.contains("285.979 transactional I/O per second"), "{text}");
-        assert!(text.contains("p99   20.00 ms") || text.contains("p99  20.00 ms"), "{text}");
+        assert!(has("database read 1000 5.001 4.000 9.000 10.000 20.000 30.000 40.000 50.000"), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_figures_says_so() {
+        let mut empty = result();
+        (empty.measured_seconds, empty.rules) = (0.0, Vec::new());
+        assert!(text(&empty, &[]).contains("not judged"));
     }
 }

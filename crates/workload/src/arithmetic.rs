@@ -22,6 +22,16 @@ pub fn without(total: IoRates, apart: IoRates) -> IoRates {
     IoRates { per_second, average_bytes, average_ms: total.average_ms }
 }
 
+/// Database reads of the table of total I/O: what the load and the background maintenance read, with the latency of
+/// the load's reads, as one counter measures it for both.
+pub fn total_reads(row: &InstanceRow) -> IoRates {
+    let (reads, apart) = (row.database_reads_per_second, row.maintenance_reads_per_second);
+    let bytes = reads * row.database_reads_average_bytes + apart * row.maintenance_reads_average_bytes;
+    let per_second = reads + apart;
+    let average_bytes = if per_second > 0.0 { bytes / per_second } else { 0.0 };
+    IoRates { per_second, average_bytes, average_ms: row.database_reads_average_latency_ms }
+}
+
 /// The seven lines of an ESRP summary, from rows of the table of total I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {

@@ -14,6 +14,8 @@ Examples:
       the summary of a run
   jetcell report db1/Performance_2026-11-21_09-36-04 --format html > report.html
       the page again, also for a run that was killed
+  jetcell report db1/Performance_* --format csv > runs.csv
+      every figure of several runs, for a spreadsheet or a script
 
 Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
 Nothing in the directories is changed.";
@@ -32,10 +34,14 @@ pub struct Report {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Verdict, rules, throughput and latencies in a dozen lines
+    /// Verdict, rules, what to look at, throughput and latencies on one screen
     Text,
     /// One page without scripts and without anything from elsewhere; one directory only
     Html,
+    /// Every table of the page
+    Markdown,
+    /// Every value of every table on a line of its own: run, table, row, column, value
+    Csv,
     /// result.json, in a list if there are several
     Json,
 }
@@ -60,13 +66,24 @@ impl Report {
             Format::Text => {
                 let one = |(dir, run): (&PathBuf, &Stored)| {
                     let name = if stored.len() > 1 { format!("{}\n", dir.display()) } else { String::new() };
-                    name + &report::text(&run.result)
+                    name + &report::text(&run.result, &run.samples)
                 };
                 let texts: Vec<String> = self.directories.iter().zip(&stored).map(one).collect();
                 print!("{}", texts.join("\n"));
             }
             Format::Html => {
                 stored.iter().for_each(|run| print!("{}", report::html(&run.result, &run.samples)));
+            }
+            Format::Markdown => {
+                let one = |run: &Stored| report::markdown(&run.result, &run.samples);
+                print!("{}", stored.iter().map(one).collect::<Vec<_>>().join("\n"));
+            }
+            Format::Csv => {
+                let names: Vec<String> =
+                    self.directories.iter().map(|dir| dir.display().to_string()).collect();
+                let runs = names.iter().zip(&stored);
+                let runs = runs.map(|(name, run)| (name.as_str(), &run.result, run.samples.as_slice()));
+                print!("{}", report::csv(runs));
             }
             Format::Json => match stored.as_slice() {
                 [run] => print!("{}", run.result.to_json()),

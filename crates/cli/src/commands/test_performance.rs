@@ -200,7 +200,7 @@ fn report(finished: &Finished, json: bool) -> Outcome {
     if json {
         print!("{}", result.to_json());
     } else {
-        print!("{}", report::text(result));
+        print!("{}", report::text(result, &finished.samples));
     }
     if let Err(error) = store(finished, output) {
         complain(format!("{}: results cannot be written: {error}", output.display()));

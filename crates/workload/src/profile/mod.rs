@@ -4,6 +4,7 @@
 //! come from the command line and from a file, [`Options::resolve`] fills in the defaults and validates.
 //! Defaults are Jetstress 2013's unless the comment gives a reason.
 
+mod command;
 mod file;
 mod jetstress;
 mod options;
