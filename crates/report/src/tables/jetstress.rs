@@ -122,7 +122,7 @@ pub(super) fn maintenance(result: &RunResult) -> Table {
         .note("Reads of the checksum scan, which are no transactional I/O.")
         .or_say(match result.configuration.scan {
             true => "The checksum scan has read nothing in the measured time, or the run did not end.",
-            false => "Not run: no checksum scan was asked for (--scan).",
+            false => "Not run: the checksum scan was off.",
         })
 }
 

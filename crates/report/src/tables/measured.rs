@@ -9,11 +9,11 @@ use crate::table::{Cell, Column, Table, Tone};
 
 /// Percentiles by kind of I/O.
 pub(crate) fn io_latency(result: &RunResult) -> Table {
-    latencies("I/O Latency (msec)", "Kind of I/O", &result.latency)
+    latencies("I/O Latency (msec)", "I/O latency (msec)", &result.latency)
 }
 
 pub(super) fn operation_latency(result: &RunResult) -> Table {
-    let table = latencies("Operation Latency (msec)", "Operation", &result.operation_latency);
+    let table = latencies("Operation Latency (msec)", "Operation latency (msec)", &result.operation_latency);
     match result.analysis.open_loop {
         Some(_) => {
             table.note("From the moment each operation was due, so that a stall is in all that it delayed.")
@@ -200,7 +200,7 @@ pub(super) fn scan(result: &RunResult) -> Table {
     table.or_say(if result.configuration.scan {
         "The run did not end."
     } else {
-        "Not run: --scan was not given."
+        "Not run: the checksum scan was off."
     })
 }
 
