@@ -78,7 +78,7 @@ pub(super) fn steady_state(result: &RunResult) -> Table {
         return table.or_say("Unknown: there are fewer than 5 samples, or none with I/O.");
     };
     let verdict =
-        if state.steady { "reached" } else { "not reached: a longer run, or databases used before, may be" };
+        if state.steady { "reached" } else { "not reached: measure for longer" };
     let windows: Vec<String> = state.window_iops.iter().map(|iops| format!("{iops:.0}")).collect();
     table
         .fact("Steady state", Cell::judged(verdict, state.steady))
