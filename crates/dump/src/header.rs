@@ -27,6 +27,7 @@ pub struct HeaderDump {
     /// The file.
     pub path: PathBuf,
     /// What kind it is.
+    #[serde(serialize_with = "format_name")]
     pub format: Format,
     /// Its size in bytes.
     pub size: u64,
@@ -38,6 +39,10 @@ pub struct HeaderDump {
     pub notes: Vec<String>,
     /// Every field.
     pub fields: Facts,
+}
+
+fn format_name<S: serde::Serializer>(format: &Format, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(format.name())
 }
 
 /// A checksum.

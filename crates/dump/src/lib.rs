@@ -33,7 +33,6 @@ use std::path::PathBuf;
 pub use crate::checkpoint::dump_checkpoint;
 pub use crate::facts::{Fact, Facts};
 pub use crate::flush_map::dump_flush_map;
-pub use crate::format::Format;
 pub use crate::header::dump_header;
 pub use crate::log::{LogFilter, LogOptions, dump_log};
 pub use crate::output::{Output, Problem};
@@ -42,6 +41,7 @@ pub use crate::schema::{SchemaOptions, dump_schema};
 pub use crate::source::Source;
 pub use crate::space::dump_space;
 pub use crate::tree::{TreeChoice, dump_tree};
+pub use ese_format::recognise::Format;
 
 /// Why there is no dump, or no more of it.
 #[derive(Debug, thiserror::Error)]

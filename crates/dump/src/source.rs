@@ -4,12 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ese_format::recognise::START_LEN;
 use vfs::{File, IoReason, OpenMode, Vfs};
 
 use crate::{DumpError, Result};
-
-/// Longest beginning of a file that any recognition needs: two header pages of 32 KiB.
-pub(crate) const START_LEN: usize = 2 * 32768;
 
 /// An open file of unknown content.
 pub struct Source {

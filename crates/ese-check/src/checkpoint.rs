@@ -4,9 +4,10 @@ use std::path::Path;
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 
+use ese_format::recognise::Format;
+
 use crate::files::Source;
 use crate::finding::{FindingKind, Findings, Severity};
-use crate::format::Format;
 use crate::report::FileReport;
 
 /// Judges both copies; the one to believe is returned, too.

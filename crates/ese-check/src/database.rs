@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use ese_format::checksum::header_checksum;
 use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies};
+use ese_format::recognise::FILE_TYPE_AT;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::CheckError;
 use crate::finding::{Finding, FindingKind, Findings, Severity};
-use crate::format::{FILE_TYPE_AT, word};
 use crate::pace::{Cancel, Pace};
 
 /// Bytes in which both header copies of any page size fit.
@@ -159,4 +159,8 @@ fn as_database(start: &mut [u8]) -> bool {
         }
     }
     found
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }

@@ -16,10 +16,10 @@ use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use crate::checkpoint::check_checkpoint;
 use crate::finding::{FindingKind, Findings, Severity};
 use crate::flush_map::check_flush_map;
-use crate::format::{Format, START_LEN};
 use crate::logs::{CheckedLog, check_link, check_log};
 use crate::report::{FileReport, NeedsLogs, PageSummary, Verdict, reason};
 use crate::{CheckOptions, examine_database};
+use ese_format::recognise::{Format, START_LEN};
 
 /// Missing generations that are listed.
 const MISSING_LISTED: usize = 100;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use ese_format::checksum::SegmentVerdict;
 use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader, map_page_header, verify_map_page};
+use ese_format::recognise::Format;
 use vfs::{IoBuffer, IoReason};
 
 use crate::files::Source;
 use crate::finding::{FindingKind, Findings, Severity};
-use crate::format::Format;
 use crate::report::FileReport;
 
 /// Judges the header and every page of the map.

@@ -17,7 +17,6 @@ mod files;
 mod finding;
 mod finding_kind;
 mod flush_map;
-mod format;
 mod hash;
 mod index;
 mod judged;
@@ -45,6 +44,7 @@ use std::{fmt, io};
 
 use ese_format::PageNumber;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
+pub use ese_format::recognise::{Format, START_LEN};
 use serde::Serialize;
 use vfs::Vfs;
 
@@ -52,7 +52,6 @@ use crate::database::Database;
 pub use crate::files::{LogSet, check_files};
 use crate::finding::{DATABASE, Findings};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
-pub use crate::format::{Format, START_LEN};
 use crate::judged::JudgedPages;
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
 use crate::pace::Pace;

@@ -15,11 +15,11 @@ use ese_format::LogPosition;
 use ese_format::checksum::SEGMENT_LEN;
 use ese_format::log::header::{LOG_VERSION, LogHeader, LogHeaderError};
 use ese_format::log::segment::{SegmentKind, classify, shadow_of};
+use ese_format::recognise::old_log_version;
 use serde::Serialize;
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::finding::{FindingKind, Findings, Severity};
-use crate::format::{is_old_log, word};
 use crate::{Cancel, CheckError, Finding};
 
 /// Segments per read.
@@ -209,10 +209,7 @@ pub(crate) fn check_log(
 fn header_fault(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
     let old = match error {
         LogHeaderError::UnknownVersion { major, minor } => Some((major, minor)),
-        _ if is_old_log(header) => word(header, 32)
-            .zip(word(header, 36))
-            .filter(|&version| version != (LOG_VERSION.0, LOG_VERSION.1)),
-        _ => None,
+        _ => old_log_version(header).filter(|&version| version != (LOG_VERSION.0, LOG_VERSION.1)),
     };
     match old {
         Some((major, minor)) => {

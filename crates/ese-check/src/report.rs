@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
+use ese_format::recognise::Format;
 use serde::{Serialize, Serializer};
 
 use crate::finding::{FindingCounts, Findings};
-use crate::format::Format;
 use crate::logs::SegmentCounts;
 use crate::pages::PageCounts;
 use crate::structure::StructureSummary;
@@ -30,6 +30,7 @@ pub struct FileReport {
     /// The file.
     pub path: PathBuf,
     /// What it is.
+    #[serde(serialize_with = "format_name")]
     pub format: Format,
     /// In what state it was left, such as `DirtyShutdown`.
     pub state: Option<String>,
@@ -70,6 +71,10 @@ pub(crate) fn page_number<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     page.map(PageNumber::get).serialize(serializer)
+}
+
+fn format_name<S: Serializer>(format: &Format, serializer: S) -> Result<S::Ok, S::Error> {
+    format.name().serialize(serializer)
 }
 
 /// Pages by state.

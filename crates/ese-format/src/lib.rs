@@ -19,6 +19,7 @@ mod layout;
 pub mod log;
 pub mod long_value;
 pub mod page;
+pub mod recognise;
 pub mod record;
 pub mod space;
 pub mod types;
