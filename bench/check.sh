@@ -4,13 +4,13 @@
 #   bench/check.sh [SIZE] [DIRECTORY]     writes a database of SIZE (default 4GiB) with our engine, then reads it
 #   DATABASE=FILE bench/check.sh          takes a database that is there
 #
-# Goals: level 1 at 0.95 of the raw read, the structure check at 0.5. Three rounds; the best of each counts, because
-# whatever else the machine does only makes a round slower.
+# Goals: level 1 at 0.95 of the raw read, the structure check at 0.5. The three are read in turn, ROUNDS times (5); the
+# median of each counts. Processor time (user and system) says what a busy machine blurs in the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 size=${1:-4GiB}
 directory=${2:-target/bench-check}
-rounds=${ROUNDS:-3}
+rounds=${ROUNDS:-5}
 
 cargo build --release --quiet -p cli
 jetcell=$PWD/target/release/jetcell
@@ -28,21 +28,31 @@ raw() { dd if="$DATABASE" of=/dev/null bs=1M iflag=direct status=none; }
 level1() { "$jetcell" check "$DATABASE" > /dev/null; }
 structure() { "$jetcell" check --structure "$DATABASE" > /dev/null; }
 
-# Best time of each in milliseconds; most memory of a check in KiB.
-declare -A best
+# A line for each round and kind: milliseconds, and those of the processor.
+times=$(mktemp)
+trap 'rm -f "$times"' EXIT
+TIMEFORMAT='%R %U %S'
 for _ in $(seq "$rounds"); do
     for what in raw level1 structure; do
         forget
-        start=$(date +%s%N)
-        "$what"
-        took=$((($(date +%s%N) - start) / 1000000 + 1))
-        if [[ -z ${best[$what]:-} || $took -lt ${best[$what]} ]]; then best[$what]=$took; fi
+        { time "$what"; } 2>&1 | tail -n 1 | sed "s/^/$what /" >> "$times"
     done
 done
-echo "database    $DATABASE, $((bytes >> 20)) MiB"
+echo "database    $DATABASE, $((bytes >> 20)) MiB; median of $rounds rounds"
 for what in raw level1 structure; do
-    awk -v what="$what" -v bytes="$bytes" -v raw="${best[raw]}" -v took="${best[$what]}" 'BEGIN {
-        printf "%-10s  %8.0f MiB/s  %6.2f of a raw read\n", what, bytes / 1048576 / took * 1000, raw / took }'
+    awk -v what="$what" -v bytes="$bytes" -v rounds="$rounds" '
+        function median(values, count,   i, j, swap) {
+            for (i = 1; i <= count; i++) for (j = i + 1; j <= count; j++) if (values[j] < values[i]) {
+                swap = values[i]; values[i] = values[j]; values[j] = swap }
+            return values[int((count + 1) / 2)]
+        }
+        $1 == "raw" { raw[++raws] = $2 }
+        $1 == what { took[++n] = $2; processor[n] = $3 + $4 }
+        END {
+            seconds = median(took, n)
+            printf "%-10s  %8.0f MiB/s  %6.2f of a raw read  %6.2f s of processor time per GiB\n",
+                what, bytes / 1048576 / seconds, median(raw, raws) / seconds, median(processor, n) / bytes * 2 ^ 30
+        }' "$times"
 done
 for arguments in "" --structure; do
     # shellcheck disable=SC2086

@@ -1,11 +1,13 @@
-//! Fuzz targets as plain functions: `fuzz/` wraps them for cargo-fuzz, and [`mutate`] runs them from ordinary
-//! tests for a bounded time.
+//! Fuzz targets as plain functions: `fuzz/` wraps them for cargo-fuzz, [`mutate`] runs them from ordinary
+//! tests for a bounded time, and the program `fuzz` runs them, and the readers of whole [`files`], for as long as wanted.
 //!
 //! A target panics when the input shows a defect: decoding itself must not panic, and what decodes must satisfy the
 //! properties stated here.
 
+mod files;
 mod mutate;
 mod targets;
 
-pub use mutate::{Campaign, seeds};
+pub use files::{Reader, artifact, mutate_file, real_files};
+pub use mutate::{Campaign, mutant, seeds};
 pub use targets::{header, log_segment, page, record};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
@@ -60,7 +60,7 @@ impl Campaign {
         while Instant::now() < end {
             // A batch between two looks at the clock.
             for _ in 0..32 {
-                self.attempt(&self.mutant(&mut rng));
+                self.attempt(&mutant(&self.seeds, &mut rng));
                 tried += 1;
             }
         }
@@ -77,51 +77,52 @@ impl Campaign {
             resume_unwind(panic);
         }
     }
+}
 
-    fn mutant(&self, rng: &mut ChaCha8Rng) -> Vec<u8> {
-        let mut input = self.pick(rng).clone();
-        for _ in 0..rng.random_range(1..=6) {
-            self.mutate(&mut input, rng);
-        }
-        input
+/// One of the seeds, changed in a few places.
+pub fn mutant(seeds: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut input = pick(seeds, rng).clone();
+    for _ in 0..rng.random_range(1..=6) {
+        mutate(&mut input, seeds, rng);
     }
+    input
+}
 
-    fn pick(&self, rng: &mut ChaCha8Rng) -> &Vec<u8> {
-        &self.seeds[rng.random_range(0..self.seeds.len())]
+fn pick<'s>(seeds: &'s [Vec<u8>], rng: &mut ChaCha8Rng) -> &'s Vec<u8> {
+    &seeds[rng.random_range(0..seeds.len())]
+}
+
+fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut ChaCha8Rng) {
+    const INTERESTING: [u16; 12] = [0, 1, 2, 3, 4, 0x7f, 0x80, 0xff, 0x1fff, 0x7fff, 0x8000, 0xffff];
+    if input.is_empty() {
+        input.push(rng.random());
     }
-
-    fn mutate(&self, input: &mut Vec<u8>, rng: &mut ChaCha8Rng) {
-        const INTERESTING: [u16; 12] = [0, 1, 2, 3, 4, 0x7f, 0x80, 0xff, 0x1fff, 0x7fff, 0x8000, 0xffff];
-        if input.is_empty() {
-            input.push(rng.random());
+    // Half the time near the start or the end, where the structure is.
+    let len = input.len();
+    let at = match rng.random_range(0..4) {
+        0 => rng.random_range(0..len.min(64)),
+        1 => len - 1 - rng.random_range(0..len.min(64)),
+        _ => rng.random_range(0..len),
+    };
+    match rng.random_range(0..8) {
+        0 | 1 => input[at] ^= 1 << rng.random_range(0..8),
+        2 => input[at] = rng.random(),
+        3 | 4 => {
+            let word = INTERESTING[rng.random_range(0..INTERESTING.len())].to_le_bytes();
+            let at = at & !1;
+            input.iter_mut().skip(at).zip(word).for_each(|(byte, new)| *byte = new);
         }
-        // Half the time near the start or the end, where the structure is.
-        let len = input.len();
-        let at = match rng.random_range(0..4) {
-            0 => rng.random_range(0..len.min(64)),
-            1 => len - 1 - rng.random_range(0..len.min(64)),
-            _ => rng.random_range(0..len),
-        };
-        match rng.random_range(0..8) {
-            0 | 1 => input[at] ^= 1 << rng.random_range(0..8),
-            2 => input[at] = rng.random(),
-            3 | 4 => {
-                let word = INTERESTING[rng.random_range(0..INTERESTING.len())].to_le_bytes();
-                let at = at & !1;
-                input.iter_mut().skip(at).zip(word).for_each(|(byte, new)| *byte = new);
-            }
-            5 => {
-                let other = self.pick(rng);
-                let count = rng.random_range(0..=other.len().min(len - at).min(256));
-                let from = rng.random_range(0..=other.len() - count);
-                let piece = other[from..from + count].to_vec();
-                input[at..at + count].copy_from_slice(&piece);
-            }
-            6 => input.truncate(at.max(1)),
-            _ => {
-                let count = rng.random_range(0..=(len - at).min(64));
-                input[at..at + count].fill(if rng.random() { 0 } else { 0xff });
-            }
+        5 => {
+            let other = pick(seeds, rng);
+            let count = rng.random_range(0..=other.len().min(len - at).min(256));
+            let from = rng.random_range(0..=other.len() - count);
+            let piece = other[from..from + count].to_vec();
+            input[at..at + count].copy_from_slice(&piece);
+        }
+        6 => input.truncate(at.max(1)),
+        _ => {
+            let count = rng.random_range(0..=(len - at).min(64));
+            input[at..at + count].fill(if rng.random() { 0 } else { 0xff });
         }
     }
 }
