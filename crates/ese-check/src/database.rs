@@ -11,6 +11,7 @@ use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::CheckError;
 use crate::finding::{Finding, FindingKind, Findings, Severity};
+use crate::flush_map::FlushTypes;
 use crate::pace::{Cancel, Pace};
 
 /// Bytes in which both header copies of any page size fit.
@@ -33,6 +34,8 @@ pub struct Database {
     pub file_pages: u32,
     /// Its header says that it is a temporary database.
     pub(crate) temporary: bool,
+    /// What the flush map beside it says of its pages, where that counts.
+    pub(crate) flush_types: Option<FlushTypes>,
     /// The file may end inside the last aligned range.
     len: u64,
     pub(crate) pace: Pace,
@@ -97,7 +100,17 @@ impl Database {
         }
         let pages = (len / page_size.bytes() as u64).saturating_sub(2);
         let file_pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        Ok(Database { file, path: path.to_owned(), header, page_size, file_pages, temporary, len, pace })
+        Ok(Database {
+            file,
+            path: path.to_owned(),
+            header,
+            page_size,
+            file_pages,
+            temporary,
+            flush_types: None,
+            len,
+            pace,
+        })
     }
 
     /// Shut down cleanly, by the word of its header.

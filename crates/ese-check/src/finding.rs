@@ -228,7 +228,7 @@ impl Findings {
     pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
         let Some((finding, rows)) = self.held.remove(&page) else { return false };
         let mut finding = finding.about(tree);
-        if finding.kind != FindingKind::PageRepairable && leaf {
+        if !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite) && leaf {
             finding.meaning = lost_rows(tree, rows);
         }
         self.add(finding);

@@ -56,6 +56,8 @@ kinds! {
     PageBadChecksum = "page-bad-checksum": "what the page holds{} is unreadable",
     /// Written for another place. ESE: -1118.
     PageWrongNumber = "page-wrong-number": "what the page should hold{} is lost; another page was written over it",
+    /// Sound, but older than the flush map says. ESE: -1119.
+    PageLostWrite = "page-lost-write": "the last change of the page{} never reached the disk; its rows are older ones",
     /// The operating system cannot read it.
     PageUnreadable = "page-unreadable": "what the page holds{} is unreadable",
     /// A tree needs a page that was never written. ESE: -1019.

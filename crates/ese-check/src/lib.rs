@@ -52,6 +52,7 @@ use crate::database::Database;
 pub use crate::files::{LogSet, check_files};
 use crate::finding::{DATABASE, Findings};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
+use crate::flush_map::FlushTypes;
 use crate::judged::JudgedPages;
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
 use crate::pace::Pace;
@@ -215,7 +216,8 @@ fn examine_database(
     findings: &mut Findings,
 ) -> Result<(DatabaseHeader, CheckReport), CheckError> {
     let pace = Pace::new(options.throttle, options.cancel.clone(), vfs.clock());
-    let database = Database::open(vfs, path, pace, findings)?;
+    let mut database = Database::open(vfs, path, pace, findings)?;
+    database.flush_types = FlushTypes::beside(vfs, &database, findings);
     findings.lenient = !database.must_be_consistent();
     let progress = options.progress.as_deref();
     let (last_owned, doubt) = last_owned_page(&database);

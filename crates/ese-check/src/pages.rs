@@ -15,6 +15,7 @@ use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::finding::{FindingKind, Findings, Severity};
+use crate::flush_map::LostWrite;
 use crate::judged::JudgedPages;
 use crate::{Phase, Progress, ProgressFn};
 
@@ -94,6 +95,8 @@ struct Judged {
 pub(crate) enum Verdict {
     /// With the number of nodes that the page claims.
     Page(PageVerdict, u32),
+    /// Sound, but not what was written last.
+    LostWrite(LostWrite),
     /// There is content, but no checksum.
     NoChecksum(u32),
     Unreadable(String),
@@ -236,7 +239,7 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
             continue;
         }
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
-            (Ok(()), Some(page)) => verdict_on(page, database.page_size, number),
+            (Ok(()), Some(page)) => verdict_in(database, page, number),
             // One bad sector must not hide its neighbours.
             _ => judge_alone(database, number),
         };
@@ -255,7 +258,7 @@ fn judge_alone(database: &Database, number: PageNumber) -> Verdict {
     match database.file.read_at(offset, &mut buffer, IoReason::Verify) {
         Err(error) => Verdict::Unreadable(error.to_string()),
         Ok(()) => match buffer.get_mut(start..start + database.page_size.bytes()) {
-            Some(page) => verdict_on(page, database.page_size, number),
+            Some(page) => verdict_in(database, page, number),
             None => Verdict::Unreadable("short read".to_owned()),
         },
     }
@@ -280,6 +283,14 @@ pub(crate) fn report(page: PageNumber, verdict: &Verdict, counts: &mut PageCount
             counts.bad += 1;
             (FindingKind::PageBadChecksum, *rows, "bad checksum (ESE -1018)".to_owned())
         }
+        Verdict::LostWrite(LostWrite { found, expected }) => {
+            counts.good += 1;
+            let what = format!(
+                "the page has flush type {found}, the flush map says {expected}: the last write of the page is \
+                 missing (ESE -1119)"
+            );
+            (FindingKind::PageLostWrite, 0, what)
+        }
         Verdict::NoChecksum(rows) => {
             counts.bad += 1;
             counts.without_checksum += 1;
@@ -291,6 +302,18 @@ pub(crate) fn report(page: PageNumber, verdict: &Verdict, counts: &mut PageCount
         }
     };
     findings.damaged_page(kind, page, what, rows);
+}
+
+/// Judges a page of this database, putting a flipped bit right, by itself and by the flush map.
+pub(crate) fn verdict_in(database: &Database, page: &mut [u8], number: PageNumber) -> Verdict {
+    let verdict = verdict_on(page, database.page_size, number);
+    match (&verdict, &database.flush_types) {
+        (Verdict::Page(PageVerdict::Good, _), Some(types)) => {
+            let flags = Page::new(page, database.page_size).flags();
+            types.lost_write(number, flags).map_or(verdict, Verdict::LostWrite)
+        }
+        _ => verdict,
+    }
 }
 
 /// Judges a page, putting a flipped bit right.

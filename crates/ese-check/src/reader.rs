@@ -226,12 +226,21 @@ impl<'d> PageReader<'d> {
         let buffer = Arc::new(buffer);
         for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
             let page = first.plus(index as u32);
+            let verdict = match (verdict, &self.database.flush_types) {
+                (Verdict::Page(PageVerdict::Good, nodes), Some(types)) => {
+                    let bytes = buffer.get(start..start + size.bytes()).unwrap_or_default();
+                    let lost = types.lost_write(page, Page::new(bytes, size).flags());
+                    lost.map_or(Verdict::Page(PageVerdict::Good, nodes), Verdict::LostWrite)
+                }
+                (verdict, _) => verdict,
+            };
             let loaded = match &verdict {
                 Verdict::Unreadable(error) => Err(PageProblem::Io(error.clone())),
                 Verdict::NoChecksum(_) | Verdict::Page(PageVerdict::Bad, _) => Err(PageProblem::Damaged),
                 Verdict::Page(PageVerdict::Zero, _) => Err(PageProblem::Zero),
                 Verdict::Page(PageVerdict::WrongPage { stored }, _) => Err(PageProblem::WrongPage(*stored)),
-                Verdict::Page(PageVerdict::Good | PageVerdict::Repaired { .. }, _) => {
+                Verdict::LostWrite(_)
+                | Verdict::Page(PageVerdict::Good | PageVerdict::Repaired { .. }, _) => {
                     Ok(Arc::new(PageImage { buffer: buffer.clone(), start, size }))
                 }
             };

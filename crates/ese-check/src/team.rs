@@ -22,7 +22,7 @@ use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 use crate::database::Database;
 use crate::finding::Findings;
 use crate::leaf::{Fork, Scene, Trail};
-use crate::pages::{Verdict, verdict_on};
+use crate::pages::{Verdict, verdict_in};
 use crate::tree::{Entry, Leaves, State, TreeShape, Walker, look_below};
 
 /// Bytes of the pages of a task.
@@ -273,7 +273,7 @@ fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
     for (index, (entry, (run, start))) in task.entries.iter().zip(&task.places).enumerate() {
         let buffer = buffers.get_mut(*run).and_then(Option::as_mut);
         let bytes = buffer.and_then(|buffer| buffer.get_mut(*start..*start + size.bytes()));
-        let verdict = bytes.map(|bytes| (verdict_on(bytes, size, entry.child), &*bytes));
+        let verdict = bytes.map(|bytes| (verdict_in(scene.database, bytes, entry.child), &*bytes));
         let good =
             verdict.as_ref().filter(|(verdict, _)| matches!(verdict, Verdict::Page(PageVerdict::Good, _)));
         let page = good.map(|(_, bytes)| (Page::new(bytes, size), *bytes));

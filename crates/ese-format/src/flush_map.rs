@@ -147,9 +147,14 @@ pub fn map_page_header(page: &[u8]) -> Option<MapPageHeader> {
     MapPageHeader::take(&mut Input::new(page.get(8..)?)).ok()
 }
 
+/// The flush types on a map page as stored: two bits each, the first in the top bits of a byte.
+pub fn flush_type_bytes(page: &[u8]) -> Option<&[u8]> {
+    page.get(MAP_AT..FLUSH_MAP_PAGE_LEN)
+}
+
 /// The flush types on a map page, 0 to 3, those of the database pages from `number *` [`PAGES_PER_MAP_PAGE`] on.
 pub fn flush_types(page: &[u8]) -> impl Iterator<Item = u8> {
-    let bytes = page.get(MAP_AT..).unwrap_or_default();
+    let bytes = flush_type_bytes(page).unwrap_or_default();
     bytes.iter().flat_map(|byte| [byte >> 6, byte >> 4 & 3, byte >> 2 & 3, byte & 3])
 }
 

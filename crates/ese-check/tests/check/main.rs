@@ -3,4 +3,5 @@
 mod corpus;
 mod damage;
 mod logs;
+mod lost_writes;
 mod memory;

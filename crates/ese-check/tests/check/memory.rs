@@ -86,7 +86,7 @@ impl Vfs for Memory {
         Ok(Arc::new(Memory { path: path.to_owned(), bytes, zeros: self.zeros, others: Vec::new() }))
     }
     fn exists(&self, path: &Path) -> bool {
-        path == self.path
+        path == self.path || self.others.iter().any(|(name, _)| name == path)
     }
     fn remove(&self, _: &Path) -> io::Result<()> {
         unsupported()

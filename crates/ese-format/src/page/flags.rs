@@ -45,10 +45,14 @@ bitflags::bitflags! {
 }
 
 impl PageFlags {
+    /// The flush type, 0 to 3.
+    pub const fn flush_type(self) -> u8 {
+        ((self.bits() & Self::FLUSH_TYPE.bits()) >> 15) as u8
+    }
+
     /// The flags with the flush type of the next write.
     pub const fn with_next_flush_type(self) -> PageFlags {
-        let current = (self.bits() & Self::FLUSH_TYPE.bits()) >> 15;
-        let next = current % 3 + 1;
+        let next = self.flush_type() as u32 % 3 + 1;
         PageFlags::from_bits_retain(self.bits() & !Self::FLUSH_TYPE.bits() | next << 15)
     }
 }
