@@ -17,6 +17,10 @@ wiredtiger_version=11.3.1
 mkdir -p "$engines"
 export CARGO_TARGET_DIR=$target
 
+# Two at a time would measure each other.
+exec 9> "$target/lock"
+flock --nonblock 9 || { echo "bench/run.sh is running already" >&2; exit 2; }
+
 # Which engines: those asked for, or all.
 wanted=all
 arguments=("$@")
@@ -49,8 +53,11 @@ build_engine() {
 
 missing() {
     rm -f "$engines/$1"
-    { grep -m 1 -iE 'error|cannot find|not found|no such' "$target/$1.log" || tail -n 1 "$target/$1.log"; } \
-        > "$engines/$1.missing" || true
+    {
+        grep -m 1 -iE 'cannot find|not found|no such' "$target/$1.log" ||
+            grep -m 1 -i error "$target/$1.log" ||
+            echo "it says nothing"
+    } > "$engines/$1.missing"
     echo "cannot build $1: $(cat "$engines/$1.missing") (all of it: $target/$1.log)" >&2
 }
 

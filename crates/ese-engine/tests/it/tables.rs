@@ -450,6 +450,37 @@ fn numbered_rows_and_auto_increment() {
 }
 
 #[test]
+fn tables_say_from_which_length_values_are_separated() {
+    let world = World::new(PageSize::KIB_32);
+    let mut s = world.instance.session();
+    let value = Value::Binary(vec![7; 1848]);
+    let cases = [("Usual", None), ("Later", Some(2048)), ("Earlier", Some(100))];
+    for (name, separate_from) in cases {
+        let columns = vec![ColumnDefinition::new("Body", ColumnType::LongBinary)];
+        let definition =
+            TableDefinition { name: name.into(), columns, separate_from, ..TableDefinition::default() };
+        in_transaction(&mut s, |s| s.create_table(&world.db, &definition).unwrap());
+        let mut table = s.open_table(&world.db, name).unwrap();
+        let body = table.column("Body").unwrap();
+        in_transaction(&mut s, |s| table.insert(s, &[(body, value.clone())]).unwrap());
+    }
+    drop(s);
+    let disk = world.end();
+    let instance = open(&disk, PageSize::KIB_32);
+    let db = instance.attach(Path::new(DB), 64).unwrap();
+    let mut s = instance.session();
+    for (name, separate_from) in cases {
+        let mut table = s.open_table(&db, name).unwrap();
+        assert_eq!(table.schema().separate_from, separate_from, "{name}");
+        let body = table.column("Body").unwrap();
+        assert!(table.first(&mut s).unwrap());
+        assert_eq!(table.get(&mut s, body).unwrap(), value, "{name}");
+    }
+    drop(s);
+    instance.shutdown().unwrap();
+}
+
+#[test]
 fn definitions_are_transactional() {
     let world = World::new(PageSize::KIB_4);
     let (mut s, mut other) = (world.instance.session(), world.instance.session());
