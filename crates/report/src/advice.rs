@@ -15,11 +15,18 @@ const BUSY_DISK_PERCENT: f64 = 80.0;
 /// An interval this many times slower than the average is an incident, not the level.
 const INCIDENT: f64 = 3.0;
 
-/// One sentence for each broken rule.
+/// One sentence for each broken rule, those with the same cause together.
 pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
-    let broken = result.rules.iter().filter(|rule| !rule.passed);
-    let mut lines: Vec<String> = broken.map(|rule| Evidence { result, samples }.on(rule)).collect();
-    lines.dedup();
+    let mut said: Vec<(Vec<&str>, String)> = Vec::new();
+    for rule in result.rules.iter().filter(|rule| !rule.passed) {
+        let what = Evidence { result, samples }.on(rule);
+        match said.iter_mut().find(|(_, same)| *same == what) {
+            Some((names, _)) => names.push(&rule.name),
+            None => said.push((vec![&rule.name], what)),
+        }
+    }
+    let mut lines: Vec<String> =
+        said.iter().map(|(names, what)| format!("{}: {what}.", names.join("; "))).collect();
     if result.verdict == Verdict::Incomplete && result.measured_seconds > 0.0 {
         lines.push(
             "The run did not end: figures are those up to its last sample and prove nothing about the rest."
@@ -38,10 +45,10 @@ impl Evidence<'_> {
     fn on(&self, rule: &Rule) -> String {
         let name = rule.name.as_str();
         let says = |words: &str| name.contains(words);
-        let what = if says("database read latency") {
-            self.slow("Database reads", says("Maximum"), |i| i.database_read.average_ms, self.read_ms())
+        if says("database read latency") {
+            self.slow("database reads", says("Maximum"), |i| i.database_read.average_ms, self.read_ms())
         } else if says("log write latency") {
-            self.slow("Log writes", says("Maximum"), |i| i.log_write.average_ms, self.log_ms())
+            self.slow("log writes", says("Maximum"), |i| i.log_write.average_ms, self.log_ms())
         } else if says("page fault stalls") {
             format!(
                 "sessions waited for a free cache page, because pages are changed faster than they are written back \
@@ -61,8 +68,7 @@ impl Evidence<'_> {
                 .into()
         } else {
             "see the tables below".into()
-        };
-        format!("{name}: {what}.")
+        }
     }
 
     fn mean(&self, value: fn(&workload::result::InstanceRow) -> f64) -> f64 {
@@ -218,7 +224,10 @@ mod tests {
         let mut broken = result();
         broken.rules = judge(&broken.configuration, &[row], 1.0, &measured, &given).rules;
         let said = advice(&broken, &[]);
-        assert_eq!(said.len(), broken.rules.len());
+        assert!(
+            broken.rules.iter().all(|rule| said.iter().any(|line| line.contains(&rule.name))),
+            "{said:#?}"
+        );
         assert!(broken.rules.len() >= 9 && broken.rules.iter().all(|rule| !rule.passed));
         assert!(
             said.iter().all(|line| !line.contains("see the tables") && !line.contains('\n')),

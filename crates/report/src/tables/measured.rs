@@ -77,8 +77,7 @@ pub(super) fn steady_state(result: &RunResult) -> Table {
     let Some(state) = &result.analysis.steady_state else {
         return table.or_say("Unknown: there are fewer than 5 samples, or none with I/O.");
     };
-    let verdict =
-        if state.steady { "reached" } else { "not reached: measure for longer" };
+    let verdict = if state.steady { "reached" } else { "not reached: measure for longer" };
     let windows: Vec<String> = state.window_iops.iter().map(|iops| format!("{iops:.0}")).collect();
     table
         .fact("Steady state", Cell::judged(verdict, state.steady))
