@@ -1,6 +1,7 @@
 //! One life: recover, compare, work until the power fails.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ese_engine::database::Database;
 use ese_engine::{CreateOptions, Error, Instance, Result};
@@ -94,6 +95,19 @@ impl World {
         Ok(db)
     }
 
+    /// Neither writes under way nor what a power cut left behind may look like damage to the scan.
+    fn check_scans(&self, databases: &Databases) {
+        for db in databases.iter().flatten() {
+            let scan = db.scan_progress();
+            assert!(
+                scan.bad == 0,
+                "{}: {}: false findings of the scan: {scan:?}",
+                self.context,
+                db.path.display()
+            );
+        }
+    }
+
     fn work(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
         for (number, slot) in databases.iter_mut().enumerate() {
             if slot.is_none() {
@@ -112,7 +126,14 @@ impl World {
                         instance.flush()?;
                         self.durable = self.states.len() - 1;
                     }
-                    3..12 => instance.step()?,
+                    3..12 => {
+                        // A part of the step that neither draws numbers nor changes the disk.
+                        for db in databases.iter().flatten() {
+                            instance.start_scan(db, Duration::ZERO);
+                        }
+                        instance.step()?;
+                        self.check_scans(databases);
+                    }
                     12 => {
                         instance.checkpoint()?;
                     }
