@@ -16,9 +16,11 @@ mod yardstick;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
@@ -78,8 +80,8 @@ enum Command {
 
 #[derive(Args)]
 struct Place {
-    /// Engine: jetcell, wiredtiger, rocksdb, sqlite, lmdb, redb, fjall
-    #[arg(long, default_value = "jetcell")]
+    /// Engine
+    #[arg(long, default_value = "jetcell", value_parser = PossibleValuesParser::new(engines::ALL))]
     engine: String,
     /// Directory of the stores; the engine's is made in it
     #[arg(long, default_value = "bench/target/data")]
@@ -364,8 +366,18 @@ fn recover(place: &Place) -> Result<()> {
     print(place, &group.limit, RecoverResult { seconds, cpu_seconds, other_cores, records })
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match execute(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("jetcell-bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<()> {
+    match command {
         Command::Load { place } => {
             let group = place.limit();
             let result = place.fill()?;

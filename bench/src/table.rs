@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use serde_json::json;
 
 use self::rounds::Rounds;
@@ -29,7 +30,7 @@ pub struct TableArgs {
     #[arg(long)]
     rounds: Option<u32>,
     /// Engines to measure; default: all
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::engines::ALL))]
     engines: Vec<String>,
     /// Directory of stores and files; 20 GiB for all engines at full size
     #[arg(long, default_value = "bench/target/data")]
@@ -61,9 +62,6 @@ pub struct TableArgs {
 pub fn run(args: &TableArgs) -> Result<()> {
     if args.rows.iter().any(|row| !(1..=13).contains(row)) {
         bail!("rows are 1 to 13");
-    }
-    if let Some(unknown) = args.engines.iter().find(|name| !crate::engines::ALL.contains(&name.as_str())) {
-        bail!("there is no engine {unknown}; there are: {}", crate::engines::ALL.join(", "));
     }
     fs::create_dir_all(&args.dir).with_context(|| args.dir.display().to_string())?;
     let mut rounds = Rounds::new(args)?;
