@@ -186,3 +186,52 @@ impl Resolver<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ese_format::TreeId;
+    use ese_format::catalog::TableSchema;
+    use ese_format::record::{ColumnType, layout_fixed_columns};
+    use testkit::corpus::Corpus;
+    use vfs::{RealOptions, RealVfs};
+
+    /// A derived table goes on with the numbers of its template's fixed and variable columns; tagged ones of both count
+    /// from 256, and the record says whose they are.
+    #[test]
+    fn a_derived_table_has_the_columns_of_its_template_first() {
+        let Some(corpus) = Corpus::locate() else { return };
+        let schema = |name: &str, columns: &[(u16, &str, ColumnType)]| {
+            let mut schema = TableSchema::new(name, TreeId(9), PageNumber::fixed(9));
+            schema.columns =
+                columns.iter().map(|(id, name, kind)| Column::new(*id, name, *kind, 255)).collect();
+            schema
+        };
+        let (long, binary) = (ColumnType::Long, ColumnType::LongBinary);
+        let mut template = schema("template", &[(1, "A", long), (256, "T", binary), (257, "U", binary)]);
+        let mut derived = schema("derived", &[(2, "B", long), (256, "T", binary)]);
+        let mut fixed = vec![template.columns[0].clone(), derived.columns[0].clone()];
+        layout_fixed_columns(&mut fixed);
+        (template.columns[0], derived.columns[0]) = (fixed[0].clone(), fixed[1].clone());
+        let size = ese_format::PageSize::KIB_4;
+        let table = Table::new(&derived, Some(&template), size);
+        let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
+        assert_eq!(names, ["A", "T", "U", "B", "T_2"]);
+
+        // A = 1, B = 2; the template's T = "in", its own "own".
+        let mut record = vec![2, 127, 13, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
+        record.extend([0, 1, 8, 0x80, 0, 1, 10, 0]);
+        record.extend(b"inown");
+        let directory = tempfile::tempdir().unwrap();
+        let path = corpus.unpack("db/4k/basic.edb", directory.path());
+        let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
+        let source = Source::open(&vfs, &path, &mut Issues::default()).unwrap();
+        let mut long = LongValues::new(PageReader::new(&source.database), &table);
+        let mut cells = Vec::new();
+        let record = Record::new(&record, size);
+        fill(&record, &table, &mut Resolver { long: &mut long, room: ROW_LIMIT }, &mut cells);
+        let bytes = |bytes: &'static [u8]| Cell::Value(Cow::Borrowed(bytes));
+        let expected = [bytes(&[1, 0, 0, 0]), bytes(b"in"), Cell::Null, bytes(&[2, 0, 0, 0]), bytes(b"own")];
+        assert_eq!(cells, expected);
+    }
+}

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ese_format::checksum::seal_page;
-use ese_format::{PageNumber, PageSize};
+use ese_format::page::PageFlags;
+use ese_format::{PageNumber, PageSize, TreeId};
 use export::{Destination, ExportError, Exported, Format, Options, export};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use testkit::corpus::Corpus;
+use testkit::damage::Patient;
 use vfs::{RealOptions, RealVfs};
 
 fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<Exported, ExportError> {
@@ -58,6 +60,51 @@ fn nothing_is_replaced_without_force_and_nothing_half_is_left() {
             assert!(!name.to_string_lossy().ends_with(".partial"), "{name:?}");
         }
     }
+}
+
+/// Links under good checksums that lead round in a circle: below a table, below its long values, from leaf to leaf.
+#[test]
+fn circles_end_and_are_told() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out");
+    let (mut tables, mut long_values, mut rings) = (0, 0, 0);
+    for file in corpus.databases().filter(|file| file.size < 8 << 20) {
+        let path = corpus.unpack(&file.name, directory.path());
+        let whole = Patient::new(std::fs::read(&path).unwrap());
+        let space_or_index = PageFlags::SPACE | PageFlags::INDEX;
+        let internal = whole.find(|page| {
+            !page.is_leaf() && page.tree() > TreeId(3) && !page.flags().intersects(space_or_index)
+        });
+        for page in internal.into_iter().take(3) {
+            let mut patient = whole.clone();
+            patient.edit(page, |mut it| it.replace_data(0, &page.get().to_le_bytes()).unwrap());
+            std::fs::write(&path, &patient.bytes).unwrap();
+            let exported = run(&path, Format::JsonLines, &output, true).unwrap();
+            let long = whole.page(page).flags().contains(PageFlags::LONG_VALUE);
+            *(if long { &mut long_values } else { &mut tables }) += 1;
+            if !long && whole.page(page).is_root() {
+                let told = exported.issues.kept().iter().any(|issue| issue.page == Some(page));
+                assert!(told, "{}, page {page}: {:?}", file.name, exported.issues.kept());
+            }
+            // Its parent is gone, so that leaves are followed by their links, and these lead round.
+            let Some(first) = whole.page(page).node(0).and_then(|node| node.child()) else { continue };
+            let view = whole.page(first);
+            if let Some(next) = view.next().filter(|_| view.is_leaf()) {
+                let mut patient = whole.clone();
+                patient.edit(next, |mut leaf| leaf.set_next(Some(first)));
+                patient.edit(page, |mut it| it.replace_data(1, &u32::MAX.to_le_bytes()).unwrap());
+                std::fs::write(&path, &patient.bytes).unwrap();
+                run(&path, Format::Csv, &output, true).unwrap();
+                rings += 1;
+            }
+        }
+        std::fs::remove_dir_all(&output).ok();
+    }
+    assert!(
+        tables > 3 && long_values > 0 && rings > 3,
+        "{tables} tables, {long_values} long values, {rings} rings"
+    );
 }
 
 #[test]
