@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ese_format::LogPosition;
+use ese_format::{LogPosition, PageNumber};
 use vfs::IoReason;
 
 use super::files::{Attached, InFlight};
@@ -19,6 +19,10 @@ const FOREGROUND_WRITES: usize = 16;
 const STEP: usize = 128;
 /// Dirty victims worth a batch of their own.
 const WORTH_WRITING: usize = 16;
+/// Pages of one batch of background writes. More at once would not be faster, and reads would queue behind them.
+const WRITE_BATCH: usize = 32;
+/// Background transfers in flight with which no further batch is started: enough to keep a device busy.
+const WRITES_IN_FLIGHT: usize = 16;
 /// Pages that one round of a flush takes on.
 const FLUSH_ROUND: usize = 1024;
 /// How often, and for how long, a session waits for others to unpin a page.
@@ -51,8 +55,10 @@ impl Cache {
         let coming = self.available() + self.books.cleaning.load(Ordering::Relaxed);
         let missing = self.limits.stop.saturating_sub(coming).max(excess());
         let wanted = self.wanted.lock().len();
-        if missing > 0 || wanted >= WORTH_WRITING {
-            let victims = self.dirty_victims(missing.max(wanted).min(STEP));
+        // The completion of a write wakes the cleaner.
+        let idle = self.books.background.count() < WRITES_IN_FLIGHT;
+        if idle && (missing > 0 || wanted >= WORTH_WRITING) {
+            let victims = self.dirty_victims(missing.max(wanted).min(WRITE_BATCH));
             // Waiting for the log, which may be changing files, would let the pool run dry meanwhile.
             let mut started =
                 self.write_pages(victims.clone(), Why::Eviction, Ahead::Skip, &Arc::default())?;
@@ -67,14 +73,19 @@ impl Cache {
 
     /// Starts writing the oldest dirty pages of the file that were first changed before `position`, at most
     /// `max_pages`; returns how many were started. Pages in use, and those already being written, are passed over.
-    /// Once the writes have ended, [`Cache::sync_file`] makes [`Cache::oldest_dirty`] advance.
+    /// Waits while the device has enough to do. Once the writes have ended, [`Cache::sync_file`] makes
+    /// [`Cache::oldest_dirty`] advance.
     pub fn write_below(&self, file: FileId, position: LogPosition, max_pages: usize) -> Result<usize> {
         let attached = self.books.file(file)?;
-        let pages = self.oldest_pages(&attached, position, max_pages);
-        if pages.is_empty() {
-            return Ok(0);
+        let mut oldest: Vec<_> = attached.ledger.lock().below(position).take(max_pages).collect();
+        oldest.sort_unstable();
+        let mut started = 0;
+        for batch in oldest.chunks(WRITE_BATCH) {
+            self.books.background.wait_below(WRITES_IN_FLIGHT);
+            let pages = self.pin_all(&attached, batch);
+            started += self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())?;
         }
-        self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())
+        Ok(started)
     }
 
     /// Waits until no transfer of the file is under way. Must not be called with a latch held.
@@ -92,7 +103,8 @@ impl Cache {
             let end = LogPosition::from_u64(newest.to_u64().saturating_add(1));
             while attached.ledger.lock().oldest_dirty().is_some_and(|first| first < end) {
                 self.books.check()?;
-                let pages = self.oldest_pages(&attached, end, FLUSH_ROUND);
+                let oldest: Vec<_> = attached.ledger.lock().below(end).take(FLUSH_ROUND).collect();
+                let pages = self.pin_all(&attached, &oldest);
                 let ended = Arc::default();
                 if self.write_pages(pages, Why::Flush, Ahead::FlushLog, &ended)? > 0 {
                     ended.wait();
@@ -124,10 +136,9 @@ impl Cache {
         }
     }
 
-    fn oldest_pages(&self, attached: &Attached, position: LogPosition, count: usize) -> Vec<PinnedPage> {
-        let numbers: Vec<_> = attached.ledger.lock().below(position).take(count).collect();
-        let pin = |page| self.table.pin(PageKey { file: attached.id, page });
-        numbers.into_iter().filter_map(pin).collect()
+    fn pin_all(&self, attached: &Attached, pages: &[PageNumber]) -> Vec<PinnedPage> {
+        let pin = |page: &PageNumber| self.table.pin(PageKey { file: attached.id, page: *page });
+        pages.iter().filter_map(pin).collect()
     }
 
     /// A frame when none is available: evicts a clean page, or writes dirty ones and waits for them. Pages that the

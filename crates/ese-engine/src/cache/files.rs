@@ -36,6 +36,8 @@ pub(super) struct Books {
     pub memory: Memory,
     /// Eviction writes in flight, in pages; they will soon be available.
     pub cleaning: AtomicUsize,
+    /// Transfers in flight that write pages in the background.
+    pub background: InFlight,
     free: Mutex<Vec<u32>>,
     free_count: AtomicUsize,
     files: RwLock<Vec<Option<Arc<Attached>>>>,
@@ -51,6 +53,7 @@ impl Books {
             dirty: AtomicUsize::new(0),
             memory,
             cleaning: AtomicUsize::new(0),
+            background: InFlight::default(),
             free: Mutex::default(),
             free_count: AtomicUsize::new(0),
             files: RwLock::default(),
@@ -122,7 +125,7 @@ impl Books {
     }
 }
 
-/// Counts transfers, and lets one wait until all have ended.
+/// Counts transfers, and lets one wait until they have ended.
 #[derive(Default)]
 pub(super) struct InFlight {
     count: Mutex<usize>,
@@ -135,17 +138,23 @@ impl InFlight {
     }
 
     pub fn end(&self, count: usize) {
-        let mut now = self.count.lock();
-        *now -= count;
-        if *now == 0 {
-            self.ended.notify_all();
-        }
+        *self.count.lock() -= count;
+        self.ended.notify_all();
+    }
+
+    pub fn count(&self) -> usize {
+        *self.count.lock()
     }
 
     /// Must not be called with a latch held.
     pub fn wait(&self) {
+        self.wait_below(1);
+    }
+
+    /// Waits until fewer than `limit` are under way. Must not be called with a latch held.
+    pub fn wait_below(&self, limit: usize) {
         let mut now = self.count.lock();
-        while *now > 0 {
+        while *now >= limit {
             self.ended.wait(&mut now);
         }
     }

@@ -183,6 +183,9 @@ impl Cache {
         self.count(why, count, runs.len());
         ended.begin(count);
         attached.in_flight.begin(runs.len());
+        if why != Why::Flush {
+            self.books.background.begin(runs.len());
+        }
         let images: Vec<(PageNumber, &[u8])> = runs
             .iter()
             .flat_map(|run| run.pages.iter().zip(run.buffer.chunks_exact(page_bytes)))
@@ -303,6 +306,9 @@ fn completed(
     books.copies.give(buffer);
     if why == Why::Eviction {
         books.cleaning.fetch_sub(count, Ordering::Relaxed);
+    }
+    if why != Why::Flush {
+        books.background.end(1);
         books.wake.ring();
     }
     attached.in_flight.end(1);
