@@ -29,6 +29,9 @@ use crate::limit::{Group, Limit};
 use crate::store::{Store, StoreOptions};
 use crate::work::Records;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(about = "Benchmarks of Jetcell's engine beside the device and other engines")]
 struct Cli {

@@ -150,6 +150,10 @@ impl JetcellSession {
 
 impl Session for JetcellSession {
     fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+        if operations.len() > 1 {
+            let keys: Vec<_> = operations.iter().map(|operation| [id_of(operation.key())]).collect();
+            self.table.preread(&keys.iter().map(<[Value; 1]>::as_slice).collect::<Vec<_>>())?;
+        }
         self.session.begin()?;
         for operation in operations {
             self.run(operation)?;

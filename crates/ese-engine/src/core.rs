@@ -57,7 +57,7 @@ impl Core {
     /// Appends records of the engine itself, by the reserve logs of a full disk if need be; where they start and end.
     pub(crate) fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
         let mut batch = RecordBatch::new();
-        records.iter().for_each(|record| batch.push(&record.to_bytes()));
+        records.iter().for_each(|record| batch.push(record));
         let appended = self.log().append_privileged(&batch)?;
         Ok((appended.start, appended.end))
     }

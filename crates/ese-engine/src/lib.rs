@@ -16,6 +16,7 @@ mod double_write;
 pub mod error;
 mod instance;
 pub mod log;
+mod mix;
 mod options;
 pub mod recovery;
 pub mod scan;

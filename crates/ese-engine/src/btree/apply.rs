@@ -3,7 +3,7 @@
 //! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ
 //! from normal operation. They touch one page each, take everything else from the record, and set no dbtime.
 
-use ese_format::log::record::{Insert, Merge, Split};
+use ese_format::log::record::{Merge, Split};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
 
@@ -31,8 +31,14 @@ pub(crate) type Applied = Result<(), &'static str>;
 const NO_ROOM: &str = "page has no room for the node in the log record";
 
 /// Inserts the node of an `Insert` record.
-pub(crate) fn insert(page: &mut PageMut<'_>, line: usize, record: &Insert, flags: NodeFlags) -> Applied {
-    page.insert_node(line, flags, &record.key(), &record.data).map_err(|_| NO_ROOM)
+pub(crate) fn insert(
+    page: &mut PageMut<'_>,
+    line: usize,
+    key: &[u8],
+    data: &[u8],
+    flags: NodeFlags,
+) -> Applied {
+    page.insert_node(line, flags, key, data).map_err(|_| NO_ROOM)
 }
 
 /// Puts new data into node `line` and sets its flags.

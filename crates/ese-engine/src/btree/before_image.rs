@@ -77,7 +77,7 @@ impl DeferredUndo for DeferredBeforeImage {
             before: before.to_vec(),
         });
         let mut batch = RecordBatch::new();
-        batch.push(&record.to_bytes());
+        batch.push(&record);
         let end = db.core.log().append_privileged(&batch)?.end;
         *logged = Some(end);
         Ok(*logged)

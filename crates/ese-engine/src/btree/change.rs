@@ -68,14 +68,14 @@ impl Tree {
                 let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
                 let (prefix, suffix) = cut_key(&page, key);
                 let record = Insert { node, prefix, suffix, data: data.to_vec() };
-                records.push(LogRecord::Insert(record.clone()));
+                records.push(LogRecord::Insert(record));
                 self.perform(
                     leaf,
                     records,
                     node.page.after,
                     session.core.clone(),
                     false,
-                    |page| apply::insert(page, line, &record, NodeFlags::VERSIONED),
+                    |page| apply::insert(page, line, key, data, NodeFlags::VERSIONED),
                     &[&version],
                 )?;
                 session.did(Done::Node(self.clone(), version));
@@ -323,18 +323,17 @@ impl Tree {
     }
 
     fn reserved_for_undo(&self, page: &Page<'_>) -> usize {
-        let versions = &self.db.core.versions;
-        if versions.bytes() == 0 {
+        let (Some(first), Some(last)) = (page.node(0), page.node(page.node_count().saturating_sub(1))) else {
             return 0;
-        }
-        let mut bookmark = None;
-        let mut reserved = 0;
-        for node in page.nodes().filter(|node| node.flags.contains(NodeFlags::VERSIONED)) {
-            self.bookmark_into(&node, &mut bookmark);
-            let bytes = bookmark.as_ref().map_or(&[][..], Bookmark::bytes);
-            reserved += versions.undo_growth(self.key(), bytes, node.data.len());
-        }
-        reserved
+        };
+        let (first, last) = (self.bookmark_of(&first), self.bookmark_of(&last));
+        let lengths = self.db.core.versions.undo_lengths(self.key(), first.bytes(), last.bytes());
+        let growth = |(version, length): &(Arc<Version>, usize)| {
+            let (line, exact) = self.find(page, &version.bookmark);
+            let stored = page.node(line).filter(|_| exact).map_or(0, |node| node.data.len());
+            length.saturating_sub(stored)
+        };
+        lengths.iter().map(growth).sum()
     }
 
     pub(crate) fn version(
@@ -398,7 +397,7 @@ impl Tree {
         versions: &[&Arc<Version>],
     ) -> Result<()> {
         let mut batch = RecordBatch::new();
-        records.iter().for_each(|record| batch.push(&record.to_bytes()));
+        records.iter().for_each(|record| batch.push(record));
         let log = core.log();
         leaf.mark_dirty(log.tip());
         let appended = if privileged { log.append_privileged(&batch)? } else { log.append(&batch)? };

@@ -233,7 +233,7 @@ impl AtomicGroup {
         let (prefix, suffix) = cut_key(&self.page(page)?, key);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let mut target = self.page_mut(page)?;
-        let applied = apply::insert(&mut target, line, &record, NodeFlags::empty());
+        let applied = apply::insert(&mut target, line, &record.key(), &record.data, NodeFlags::empty());
         target.set_db_time(time);
         self.done(page, applied, LogRecord::Insert(record))
     }
@@ -327,13 +327,13 @@ impl AtomicGroup {
         let single = self.records.len() == 1;
         let (procid, time) = (self.procid, self.db.db_time());
         if !single {
-            batch.push(&LogRecord::MacroBegin(Macro { procid, db_time: time }).to_bytes());
+            batch.push(&LogRecord::MacroBegin(Macro { procid, db_time: time }));
         }
         for record in &self.records {
-            batch.push(&record.to_bytes());
+            batch.push(record);
         }
         if !single {
-            batch.push(&LogRecord::MacroCommit(Macro { procid, db_time: time }).to_bytes());
+            batch.push(&LogRecord::MacroCommit(Macro { procid, db_time: time }));
         }
         let core = self.db.core.clone();
         // The hold stands for the pages until they are dirty: only then is it certain that they are to be written.

@@ -68,7 +68,7 @@ impl Tree {
         };
         let node = NodeChange { page: change, rceid: 0, root: Some(self.root), tree: self.id };
         let mut batch = RecordBatch::new();
-        batch.push(&LogRecord::Delete(Delete { node }).to_bytes());
+        batch.push(&LogRecord::Delete(Delete { node }));
         let log = self.db.core.log();
         leaf.mark_dirty(log.tip());
         let appended = log.append_privileged(&batch)?;

@@ -214,7 +214,7 @@ impl Tree {
         node.page.procid = group.procid();
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let mut target = group.page_mut(page)?;
-        let applied = apply::insert(&mut target, line, &record, NodeFlags::VERSIONED);
+        let applied = apply::insert(&mut target, line, &record.key(), &record.data, NodeFlags::VERSIONED);
         target.set_db_time(node.page.after);
         group.done(page, applied, LogRecord::Insert(record))?;
         let (core, version) = (self.db.core.clone(), version.clone());

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::frame::Frame;
-use super::table::mix;
 use super::{Cache, PinnedPage};
+use crate::mix::mix;
 
 /// The best of 24 is on average among the worst 4 % of all.
 const SAMPLE: usize = 24;

@@ -4,7 +4,6 @@
 //! of its shard. The history is a fixed array in which a newer page displaces an older one.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +12,7 @@ use parking_lot::RwLock;
 use super::files::Attached;
 use super::frame::{Frame, State};
 use super::{PageKey, PinnedPage};
+use crate::mix::{BuildMixHasher, mix};
 
 const SHARDS: usize = 64;
 
@@ -30,7 +30,7 @@ struct Shard {
 }
 
 struct Slots {
-    frames: HashMap<u64, Arc<Frame>, BuildHasherDefault<KeyHasher>>,
+    frames: HashMap<u64, Arc<Frame>, BuildMixHasher>,
     /// Evicted pages and their last use; key 0 is an empty place.
     history: Box<[(u64, u64)]>,
 }
@@ -154,30 +154,5 @@ impl Table {
 impl Slots {
     fn place(&self, word: u64) -> usize {
         (mix(word) & 0xffff_ffff) as usize % self.history.len().max(1)
-    }
-}
-
-/// Spreads neighbouring pages over shards and buckets, the same way in every run.
-pub(super) fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
-
-/// Hashes one `u64` with [`mix`].
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = mix(self.0 ^ word);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -1,5 +1,7 @@
 //! Encoded records that go into the log together.
 
+use ese_format::log::record::LogRecord;
+
 /// Records in one buffer, with their ends.
 #[derive(Default, Clone, Debug)]
 pub struct RecordBatch {
@@ -13,9 +15,9 @@ impl RecordBatch {
         RecordBatch::default()
     }
 
-    /// Adds one encoded record.
-    pub fn push(&mut self, record: &[u8]) {
-        self.bytes.extend_from_slice(record);
+    /// Adds one record.
+    pub fn push(&mut self, record: &LogRecord) {
+        record.encode(&mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 

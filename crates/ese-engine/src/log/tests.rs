@@ -32,14 +32,14 @@ fn create(vfs: impl Vfs + 'static) -> LogStream {
 }
 
 /// A record that can be told from others, of about `len` bytes.
-fn record(number: u64, len: usize) -> Vec<u8> {
+fn record(number: u64, len: usize) -> LogRecord {
     let mut random = ChaCha8Rng::seed_from_u64(number);
     let mut text = number.to_le_bytes().to_vec();
     text.extend((0..len).map(|_| random.random::<u8>()));
-    LogRecord::Trace(Trace { procid: 1, text }).to_bytes()
+    LogRecord::Trace(Trace { procid: 1, text })
 }
 
-fn batch(records: &[Vec<u8>]) -> RecordBatch {
+fn batch(records: &[LogRecord]) -> RecordBatch {
     let mut batch = RecordBatch::new();
     records.iter().for_each(|record| batch.push(record));
     batch
@@ -58,8 +58,8 @@ fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
     Ok((records, tail))
 }
 
-fn contents(records: &[StoredRecord]) -> Vec<&[u8]> {
-    records.iter().map(|record| &record.bytes[..]).collect()
+fn contents(records: &[StoredRecord]) -> Vec<LogRecord> {
+    records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect()
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn records_of_every_size_come_back_in_order_and_place() {
     assert_eq!(found.len(), 600);
     for ((appended, records), found) in expected.iter().zip(found.chunks(2)) {
         assert_eq!((found[0].start, found[1].end), (appended.start, appended.end));
-        assert_eq!(contents(found), [&records[0][..], &records[1][..]]);
+        assert_eq!(contents(found), records[..2]);
     }
 }
 
@@ -92,14 +92,14 @@ fn after_any_power_cut_a_prefix_with_everything_durable_is_there_and_the_stream_
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut disk = SimVfs::new();
         let mut log = create(disk.clone());
-        let mut written: Vec<Vec<u8>> = Vec::new();
+        let mut written: Vec<LogRecord> = Vec::new();
         for life in 0..4u64 {
             disk.stop_after(disk.operations() + random.random_range(0..120));
             // Records of which a flush returned; a cut may keep more, in order.
             let mut durable = written.len();
             for number in 0.. {
                 let largest = if random.random_bool(0.1) { 9000 } else { 600 };
-                let new: Vec<Vec<u8>> = (0..random.random_range(1..4))
+                let new: Vec<LogRecord> = (0..random.random_range(1..4))
                     .map(|part| {
                         record(seed << 40 | life << 32 | number << 4 | part, random.random_range(0..largest))
                     })
@@ -311,7 +311,7 @@ fn logs_below_the_checkpoint_are_reused_or_removed() {
     fill(60);
     // The tail lies in a file that was used before.
     let (found, _) = read(&disk).unwrap();
-    assert!(contents(&found).ends_with(&[&record(119, 3000)]));
+    assert!(contents(&found).ends_with(&[record(119, 3000)]));
     assert_eq!(LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap().range().0, generation);
     log.truncate_below(Generation(u32::MAX)).unwrap();
     let newest = LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap().range().1;

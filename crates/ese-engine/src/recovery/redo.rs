@@ -262,7 +262,8 @@ impl Redo {
         let node = insert.node;
         let versioned = node.page.flags.contains(PageChangeFlags::VERSIONED);
         let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-        let latch = self.node(at, &node, |page, line| apply::insert(page, line, insert, flags))?;
+        let latch =
+            self.node(at, &node, |page, line| apply::insert(page, line, &insert.key(), &insert.data, flags))?;
         self.remember(&node, Some(bookmark_of(&node, &insert.key(), &insert.data)), Change::Insert, latch)
     }
 

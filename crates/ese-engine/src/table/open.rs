@@ -87,6 +87,17 @@ impl Table {
         })
     }
 
+    /// Starts reading the pages that hold these keys of the current index, all at once, and returns: what a batch of
+    /// seeks and changes will touch then comes in while the first of them run. Only a hint.
+    #[doc(alias = "JetPrereadKeys")]
+    pub fn preread(&self, keys: &[&[Value]]) -> Result<()> {
+        self.state.check()?;
+        let tree = self.index.map_or(&self.state.tree, |at| &self.state.indexes[at].tree);
+        let leaves = keys.iter().map(|key| Ok(tree.db.page_key(tree.leaf_of(&self.key(key)?)?)));
+        tree.db.core.cache.preread(&leaves.collect::<Result<Vec<_>>>()?);
+        Ok(())
+    }
+
     /// Goes to the first record.
     pub fn first(&mut self, s: &mut Session) -> Result<bool> {
         self.end = None;

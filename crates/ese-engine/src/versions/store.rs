@@ -4,17 +4,21 @@
 //! latch sees node and chain agree; bytes never exceed the limit; versions leave the chain when their
 //! transaction is undone or when no snapshot needs the state before them.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use ese_format::{LogPosition, PageNumber};
 use parking_lot::Mutex;
+use twox_hash::XxHash3_64;
 
 use super::{Transaction, View};
 use crate::cache::FileId;
+use crate::mix::BuildMixHasher;
 use crate::{Error, Result};
+
+/// A node: its tree and its bookmark.
+type Node = ((FileId, PageNumber), Box<[u8]>);
 
 /// What a change did to its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +71,10 @@ impl Version {
         std::mem::size_of::<Version>() + 64 + self.bookmark.len() + before
     }
 
+    fn node(&self) -> Node {
+        (self.tree, self.bookmark.clone())
+    }
+
     fn is_for(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> bool {
         self.tree == tree && *self.bookmark == *bookmark
     }
@@ -92,11 +100,13 @@ impl Resolved {
 }
 
 const SHARDS: usize = 64;
-type Chains = HashMap<u64, Vec<Arc<Version>>, BuildHasherDefault<DefaultHasher>>;
+type Chains = HashMap<u64, Vec<Arc<Version>>, BuildMixHasher>;
 
 /// All versions of an instance.
 pub struct VersionStore {
     shards: Vec<Mutex<Chains>>,
+    /// Replaces that are remembered, in the order of their nodes.
+    replaces: Mutex<BTreeMap<(Node, u32), Arc<Version>>>,
     bytes: AtomicUsize,
     count: AtomicUsize,
     limit: usize,
@@ -108,6 +118,7 @@ impl VersionStore {
     pub fn new(limit: usize) -> VersionStore {
         VersionStore {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            replaces: Mutex::default(),
             bytes: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
             limit,
@@ -142,6 +153,9 @@ impl VersionStore {
     pub fn add(&self, version: Arc<Version>) {
         self.bytes.fetch_add(version.bytes(), Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
+        if let Change::Replace { .. } = &version.change {
+            self.replaces.lock().insert((version.node(), version.id), version.clone());
+        }
         let hash = hash_of(version.tree, &version.bookmark);
         self.shard(hash).lock().entry(hash).or_default().push(version);
     }
@@ -156,6 +170,9 @@ impl VersionStore {
             chain.remove(at);
             self.bytes.fetch_sub(version.bytes(), Ordering::Relaxed);
             self.count.fetch_sub(1, Ordering::Relaxed);
+            if let Change::Replace { .. } = &version.change {
+                self.replaces.lock().remove(&(version.node(), version.id));
+            }
         }
         if chain.is_empty() {
             shard.remove(&hash);
@@ -205,17 +222,31 @@ impl VersionStore {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
-    /// Bytes that must stay free in the node's page so that undoing uncommitted replaces always fits.
-    pub fn undo_growth(&self, tree: (FileId, PageNumber), bookmark: &[u8], stored_len: usize) -> usize {
-        let hash = hash_of(tree, bookmark);
-        let shard = self.shard(hash).lock();
-        let Some(chain) = shard.get(&hash) else { return 0 };
-        let longest = chain
-            .iter()
-            .filter(|version| version.is_for(tree, bookmark) && version.transaction.is_running())
-            .map(|version| if let Change::Replace { before } = &version.change { before.len() } else { 0 })
-            .max();
-        longest.unwrap_or(0).saturating_sub(stored_len)
+    /// The longest data that undoing replaces of running transactions may bring back, for each such node with a
+    /// bookmark from `first` to `last`.
+    pub fn undo_lengths(
+        &self,
+        tree: (FileId, PageNumber),
+        first: &[u8],
+        last: &[u8],
+    ) -> Vec<(Arc<Version>, usize)> {
+        let replaces = self.replaces.lock();
+        let mut lengths: Vec<(Arc<Version>, usize)> = Vec::new();
+        if replaces.is_empty() {
+            return lengths;
+        }
+        let node = |bookmark: &[u8]| (tree, bookmark.into());
+        for version in replaces.range((node(first), 0)..=(node(last), u32::MAX)).map(|(_, version)| version) {
+            let Change::Replace { before } = &version.change else { continue };
+            if !version.transaction.is_running() {
+                continue;
+            }
+            match lengths.last_mut().filter(|(other, _)| other.bookmark == version.bookmark) {
+                Some((_, longest)) => *longest = before.len().max(*longest),
+                None => lengths.push((version.clone(), before.len())),
+            }
+        }
+        lengths
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Chains> {
@@ -224,10 +255,8 @@ impl VersionStore {
 }
 
 fn hash_of(tree: (FileId, PageNumber), bookmark: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (tree.0.0, tree.1).hash(&mut hasher);
-    hasher.write(bookmark);
-    hasher.finish()
+    let seed = u64::from(tree.0.0) << 32 | u64::from(tree.1.get());
+    XxHash3_64::oneshot_with_seed(seed, bookmark)
 }
 
 #[cfg(test)]
@@ -275,7 +304,13 @@ mod tests {
         assert_eq!(seen.data(b"two"), b"one");
         assert!(!store.resolve(TREE, b"k", true, &view(&second)).exists);
         assert!(store.conflicts(TREE, b"k", &view(&middle)) && !store.conflicts(TREE, b"k", &view(&second)));
-        assert_eq!(store.undo_growth(TREE, b"k", 1), 2);
+        let lengths = |first: &[u8], last: &[u8]| -> Vec<usize> {
+            store.undo_lengths(TREE, first, last).into_iter().map(|(_, length)| length).collect()
+        };
+        assert_eq!(lengths(b"k", b"k"), [3], "of a running transaction");
+        assert_eq!((lengths(b"a", b"j"), lengths(b"k\0", b"z")), (vec![], vec![]));
+        table.commit::<()>(&second, |_| Ok(LogPosition::MIN)).unwrap();
+        assert!(lengths(b"a", b"z").is_empty(), "committed");
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn hammer(cache_pages: usize, with_cleaner: bool, operations: u64) {
                 let mut seed = session << 32;
                 for _ in 0..operations {
                     seed += 1;
-                    let random = crate::cache::table::mix(seed);
+                    let random = crate::mix::mix(seed);
                     let page = random as u32 % PAGES + 1;
                     let key = bench.key(page);
                     match random >> 32 & 15 {
