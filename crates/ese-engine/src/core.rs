@@ -76,6 +76,11 @@ impl Core {
         self.databases.read().get(&file).cloned()
     }
 
+    /// The database that log records call `id`.
+    pub(crate) fn database_in_log(&self, id: u8) -> Option<Arc<Database>> {
+        self.databases.read().values().find(|database| database.log_id == id).cloned()
+    }
+
     pub(crate) fn add_database(&self, database: Arc<Database>) {
         self.databases.write().insert(database.file_id, database);
     }

@@ -36,7 +36,7 @@ impl<'a> Attacher<'a> {
             let log_id = entry.database.0;
             self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position)?;
             // The header may be older than the checkpoint, and what used up these numbers is not redone.
-            if let Some(database) = self.core.databases().iter().find(|database| database.log_id == log_id) {
+            if let Some(database) = self.core.database_in_log(log_id) {
                 database.tree_id_used(entry.last_tree);
                 database.time_used(entry.db_time);
             }
@@ -51,8 +51,7 @@ impl<'a> Attacher<'a> {
 
     /// A detach record: the file was flushed before it was written; only its header may not say so yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
-        let Some(database) = self.core.databases().into_iter().find(|database| database.log_id == log_id)
-        else {
+        let Some(database) = self.core.database_in_log(log_id) else {
             return Ok(());
         };
         self.core.cache.flush_file(database.file_id)?;
@@ -62,7 +61,7 @@ impl<'a> Attacher<'a> {
     }
 
     fn open(&mut self, log_id: u8, path: &str, signature: Signature, attached_at: LogPosition) -> Result<()> {
-        if self.core.databases().iter().any(|database| database.log_id == log_id) {
+        if self.core.database_in_log(log_id).is_some() {
             return Ok(());
         }
         let path = PathBuf::from(path);

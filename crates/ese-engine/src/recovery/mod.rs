@@ -8,6 +8,7 @@
 //! A crash during recovery is recovered like any other.
 
 mod attach;
+mod lookahead;
 mod redo;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use ese_format::{LogPosition, LogTime, Signature};
 
 use self::attach::Attacher;
 pub(crate) use self::attach::{check_format, read_header};
+use self::lookahead::{Lookahead, Waiting};
 use self::redo::{Redo, UndoInfos};
 use crate::core::Core;
 use crate::log::{
@@ -129,19 +131,25 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     }
     let mut clean_end = checkpoint.is_some();
     let redo_from = start;
-    reader.read_until(start, log.tip(), |stored| {
-        let record = decode(&names, &stored)?;
+    let mut apply = |Waiting { start, end, record, .. }: Waiting| {
         clean_end = match &record {
             LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => true,
             LogRecord::Nop2(_) | LogRecord::Nop => clean_end,
             _ => false,
         };
         match &record {
-            LogRecord::AttachDb(attach) => attacher.attach(attach, stored.start),
-            LogRecord::DetachDb(detach) => attacher.detach(detach.database.0, stored.start),
-            _ => redo.record(stored.start, stored.end, record),
+            LogRecord::AttachDb(attach) => attacher.attach(attach, start),
+            LogRecord::DetachDb(detach) => attacher.detach(detach.database.0, start),
+            _ => redo.record(start, end, record),
         }
+    };
+    let mut ahead = Lookahead::new(core);
+    reader.read_until(start, log.tip(), |stored| {
+        let record = decode(&names, &stored)?;
+        ahead.push(core, stored.start, stored.end, record);
+        std::iter::from_fn(|| ahead.next()).try_for_each(&mut apply)
     })?;
+    std::iter::from_fn(|| ahead.take()).try_for_each(&mut apply)?;
     summary.records = redo.records;
     summary.applied = redo.applied;
     summary.torn_pages = attacher.torn_pages;

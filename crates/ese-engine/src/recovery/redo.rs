@@ -384,7 +384,7 @@ impl Redo {
     }
 
     fn attached(&self, log_id: u8) -> Option<Arc<Database>> {
-        self.core.databases().into_iter().find(|database| database.log_id == log_id)
+        self.core.database_in_log(log_id)
     }
 
     fn database(&self, log_id: u8) -> Result<Arc<Database>> {
