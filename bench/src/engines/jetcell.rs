@@ -21,6 +21,8 @@ const PAGE_SIZE: u32 = 32 << 10;
 const EXTENSION: u32 = 8 << 20;
 /// Bytes of a log file.
 const LOG_FILE: u32 = 16 << 20;
+/// Operations of a transaction that is worth reading ahead for.
+const PREREAD_MOST: usize = 100;
 const TABLE: &str = "Records";
 
 pub struct Jetcell {
@@ -150,7 +152,8 @@ impl JetcellSession {
 
 impl Session for JetcellSession {
     fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
-        if operations.len() > 1 {
+        // A load in key order touches few leaves.
+        if (2..=PREREAD_MOST).contains(&operations.len()) {
             let keys: Vec<_> = operations.iter().map(|operation| [id_of(operation.key())]).collect();
             self.table.preread(&keys.iter().map(<[Value; 1]>::as_slice).collect::<Vec<_>>())?;
         }

@@ -21,6 +21,10 @@ use crate::commands::size::Size;
 use crate::commands::test_performance::TestPerformance;
 use crate::outcome::{Outcome, complain};
 
+/// Records just above a kilobyte take the slow path of the C library's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Tests storage with a real ESE database engine.
 #[derive(Parser)]
 #[command(name = "jetcell", version, arg_required_else_help = true)]

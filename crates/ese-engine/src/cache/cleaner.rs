@@ -23,6 +23,8 @@ const WORTH_WRITING: usize = 16;
 const WRITE_BATCH: usize = 32;
 /// Background transfers in flight with which no further batch is started: enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 16;
+/// The same when frames run out.
+const URGENT_WRITES_IN_FLIGHT: usize = 128;
 /// Pages that one round of a flush takes on.
 const FLUSH_ROUND: usize = 1024;
 /// How often, and for how long, a session waits for others to unpin a page.
@@ -55,10 +57,16 @@ impl Cache {
         let coming = self.available() + self.books.cleaning.load(Ordering::Relaxed);
         let missing = self.limits.stop.saturating_sub(coming).max(excess());
         let wanted = self.wanted.lock().len();
+        // Sessions are about to wait for frames: that is worse than slow reads.
+        let urgent = self.available() < self.limits.start / 2 || excess() > self.limits.dirty / 4;
+        let (batch, in_flight) = match urgent {
+            true => (STEP, URGENT_WRITES_IN_FLIGHT),
+            false => (WRITE_BATCH, WRITES_IN_FLIGHT),
+        };
         // The completion of a write wakes the cleaner.
-        let idle = self.books.background.count() < WRITES_IN_FLIGHT;
+        let idle = self.books.background.count() < in_flight;
         if idle && (missing > 0 || wanted >= WORTH_WRITING) {
-            let victims = self.dirty_victims(missing.max(wanted).min(WRITE_BATCH));
+            let victims = self.dirty_victims(missing.max(wanted).min(batch));
             // Waiting for the log, which may be changing files, would let the pool run dry meanwhile.
             let mut started =
                 self.write_pages(victims.clone(), Why::Eviction, Ahead::Skip, &Arc::default())?;

@@ -33,14 +33,14 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// Defaults: cleaning between 1 % and 2 % of the frames, a history of 100 000 pages, transfers up to 512 KiB.
+    /// Defaults: cleaning between 2 % and 4 % of the frames, a history of 100 000 pages, transfers up to 512 KiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
             page_size,
             clock,
-            start_cleaning_permille: 10,
-            stop_cleaning_permille: 20,
+            start_cleaning_permille: 20,
+            stop_cleaning_permille: 40,
             history_pages: 100_000,
             coalesce_bytes: 512 * 1024,
             seed: 0,
