@@ -24,6 +24,12 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
     }
     writeln!(out)?;
     write_table(out, &tables::rules(result), 4)?;
+    if result.analysis.saturation.is_some() {
+        let curve = tables::curve(result);
+        writeln!(out)?;
+        curve.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
+        write_table(out, &curve, usize::MAX)?;
+    }
     if result.measured_seconds == 0.0 {
         return Ok(());
     }

@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::repeat::Repetition;
 use crate::sampler::{Sample, SampleFile, Snapshot};
+use crate::saturation::Saturation;
 use crate::watch::{Heartbeat, Observer, Phase, StopSignal};
 
 /// Share of the cache that must be in use before measuring. Jetstress: `PreloadJetCache`.
@@ -48,6 +49,8 @@ pub struct Measured {
     pub repetitions: Vec<Repetition>,
     /// How well the open loop was kept up with.
     pub open_loop: Option<OpenLoop>,
+    /// What the search for the highest rate has found.
+    pub saturation: Option<Saturation>,
     /// Whether it lasted as long as it should.
     pub complete: bool,
     /// What ended the load early.
@@ -73,12 +76,16 @@ impl Drive<'_> {
         let clock = Instant::now();
         let (measured, failure) = load.run(|load| {
             let warm_seconds = self.warm(load, clock, observer);
-            Measured { warm_seconds, ..self.measure(load, clock, file, observer) }
+            let measured = match self.profile.find_max {
+                true => self.find_max(load, clock, file, observer),
+                false => self.measure(load, clock, file, observer),
+            };
+            Measured { warm_seconds, ..measured }
         });
         Ok(Measured { complete: measured.complete && failure.is_none(), failure, ..measured })
     }
 
-    fn snapshot(&self, load: &Load<'_>, clock: Instant) -> Snapshot {
+    pub(crate) fn snapshot(&self, load: &Load<'_>, clock: Instant) -> Snapshot {
         Snapshot {
             at: clock.elapsed().as_secs_f64(),
             io: self.store.io(),
@@ -97,7 +104,7 @@ impl Drive<'_> {
         names
     }
 
-    fn over(&self, load: &Load<'_>) -> bool {
+    pub(crate) fn over(&self, load: &Load<'_>) -> bool {
         self.stop.is_set() || load.failed()
     }
 
@@ -126,7 +133,7 @@ impl Drive<'_> {
         started.elapsed().as_secs_f64()
     }
 
-    fn measure(
+    pub(crate) fn measure(
         &self,
         load: &Load<'_>,
         clock: Instant,
@@ -137,7 +144,9 @@ impl Drive<'_> {
         let duration = window.saturating_mul(self.profile.repeat);
         observer.begin(Phase::Measure, duration.as_millis() as u64);
         let devices = self.devices();
-        load.start_pace();
+        if let Some(rate) = self.profile.rate {
+            load.start_pace(rate);
+        }
         load.take_tally();
         let started = Instant::now();
         let mut heartbeat = Heartbeat::new();

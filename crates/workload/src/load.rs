@@ -76,7 +76,7 @@ pub struct Load<'a> {
     next_ids: Vec<Vec<AtomicI64>>,
     tallies: Vec<Mutex<Tally>>,
     turn: AtomicUsize,
-    pace: Option<Pace>,
+    pace: Pace,
     quit: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
@@ -101,7 +101,7 @@ impl<'a> Load<'a> {
             next_ids,
             tallies: (0..profile.threads).map(|_| tally()).collect(),
             turn: AtomicUsize::new(0),
-            pace: profile.rate.map(Pace::new),
+            pace: Pace::default(),
             quit: AtomicBool::new(false),
             failure: Mutex::new(None),
         })
@@ -124,24 +124,19 @@ impl<'a> Load<'a> {
         (outcome, self.failure.lock().clone())
     }
 
-    /// From now on an open loop keeps its rate; until then operations follow each other at once.
-    pub fn start_pace(&self) {
-        if let Some(pace) = &self.pace {
-            pace.start();
-        }
+    /// From now on operations begin at this rate; until then they follow each other at once.
+    pub fn start_pace(&self, rate: f64) {
+        self.pace.start(rate);
     }
 
     /// How well the open loop is kept up with.
     pub fn open_loop(&self) -> Option<OpenLoop> {
-        self.pace.as_ref().map(Pace::state)
+        self.pace.state()
     }
 
     /// When the next operation was due, which may have been long ago; `None` when the load ends first.
     fn due(&self) -> Option<Instant> {
-        match &self.pace {
-            Some(pace) => pace.wait(&self.quit),
-            None => Some(Instant::now()),
-        }
+        self.pace.wait(&self.quit)
     }
 
     /// Whether a thread has ended with an error.

@@ -17,6 +17,7 @@ use crate::pace::OpenLoop;
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::repeat::Repetitions;
+use crate::saturation::Saturation;
 use crate::scan::ScanSummary;
 use crate::steady::SteadyState;
 use crate::watch::Phase;
@@ -227,7 +228,10 @@ pub struct Analysis {
     /// Only with more than one repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<Repetitions>,
-    /// Only with a target rate.
+    /// Only with a search for the highest rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturation: Option<Saturation>,
+    /// Only with a target rate, also one that a search has found.
     pub open_loop: Option<OpenLoop>,
     /// The machine over the measured time.
     pub host: HostUse,

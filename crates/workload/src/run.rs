@@ -24,6 +24,7 @@ use crate::result::{
     Analysis, InstanceRow, Operations, PhaseTime, RunResult, SCHEMA_VERSION, Verdict, Verification,
 };
 use crate::sampler::{Sample, SampleFile, Snapshot};
+use crate::saturation::Saturation;
 use crate::scan::ScanSummary;
 use crate::steady::SteadyState;
 use crate::verdict::{Evidence, Judgement, judge};
@@ -422,6 +423,12 @@ fn explain(analysis: &Analysis, watch: &mut Recorder<'_>) {
             iops.half_width
         ));
     }
+    if let Some(Saturation { sustained_rate: Some(rate), first_failed_rate, .. }) = &analysis.saturation {
+        let failed = first_failed_rate.map_or("none".into(), |rate| rate.to_string());
+        watch.log(&format!(
+            "Highest sustained rate: {rate} operations per second (lowest that broke: {failed})"
+        ));
+    }
     if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
         watch.log(&format!(
             "The target rate was not kept: {} of {} operations had not begun, {:.1} s behind; latencies do not hold them",
@@ -584,6 +591,7 @@ fn analysis(measured: &Measured, threads: usize) -> Analysis {
         steady_state: SteadyState::of(&measured.samples),
         limit: Limit::of(measured, threads),
         repetitions: Repetitions::of(&measured.repetitions),
+        saturation: measured.saturation.clone(),
         open_loop: measured.open_loop,
         host: measured.host.clone(),
         host_samples: measured.host_samples.clone(),

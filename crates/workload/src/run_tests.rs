@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::generator::{Place, filling, verify};
 use crate::measure::LatencySummary;
 use crate::model::ModelEngine;
-use crate::profile::{Options, Profile, Source};
+use crate::profile::{Mix, Options, Profile, Source};
 use crate::result::{RunResult, Verdict};
 use crate::run::{Finished, run};
 use crate::sampler::Snapshot;
@@ -258,7 +258,9 @@ fn a_disk_that_breaks_while_filling_could_not_run() {
 fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
     let dir = scratch();
     let engine = ModelEngine::default();
-    let first = profile(dir.path(), 2);
+    // Reads only: the load would change records in an order that depends on time.
+    let mix = Mix { insert: 0, delete: 0, replace: 0, read: 100 };
+    let first = Profile { mix, ..profile(dir.path(), 2) };
     let stop = StopSignal::default();
     let mut watcher = Watcher { stop_in: Some((Phase::Create, stop.clone())), ..Watcher::default() };
     let stopped = run(&first, &engine, &mut watcher, &stop).unwrap().result;
@@ -272,7 +274,6 @@ fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
         );
         assert!(error.unwrap_err().to_string().contains("--resume continues it"), "{source:?}");
     }
-    // Only the creation is compared; the load changes records in an order that depends on time.
     let stop = StopSignal::default();
     let mut watcher = Watcher { stop_in: Some((Phase::Attach, stop.clone())), ..Watcher::default() };
     run(&Profile { source: Source::Resume, ..first.clone() }, &engine, &mut watcher, &stop).unwrap();
@@ -331,4 +332,57 @@ fn repetitions_share_the_measured_time_and_make_up_the_whole() {
     let iops = sum(|one| one.transactional_iops * one.seconds) / result.measured_seconds;
     assert!((iops / result.achieved_transactional_iops - 1.0).abs() < 1e-6, "{iops}");
     assert!(repetitions.each.iter().all(|one| one.operations_per_second > 0.0 && one.seconds > 0.4));
+}
+
+#[test]
+fn a_search_measures_what_it_found() {
+    let dir = scratch();
+    let profile = Profile { find_max: true, ..profile(dir.path(), 2) };
+    let (finished, phases) = complete(&profile, &ModelEngine::default());
+    assert_eq!(phases[3..5], [Phase::Search, Phase::Measure]);
+    let result = &finished.result;
+    let saturation = result.analysis.saturation.as_ref().unwrap();
+    let sustained = saturation.sustained_rate.unwrap();
+    assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
+    assert!(saturation.first_failed_rate.is_none_or(|failed| failed > sustained), "{saturation:?}");
+    let last = saturation.steps.last().unwrap();
+    assert!(last.confirming && last.broken.is_none() && last.rate == sustained);
+    assert_eq!(result.analysis.repetitions.as_ref().unwrap().each.len(), 3);
+    assert_eq!(result.analysis.open_loop.unwrap().target_rate, sustained);
+    // Operations that lose against another one or find no record are begun, not done; the model has many of them.
+    let done = result.operations.per_second / sustained;
+    assert!(done > 0.4 && done < 1.2, "{done}");
+    assert!(result.configuration.find_max && result.configuration.rate.is_none());
+    let json: RunResult = serde_json::from_str(&result.to_json()).unwrap();
+    let read = json.analysis.saturation.unwrap();
+    assert_eq!((read.sustained_rate, read.steps.len()), (Some(sustained), saturation.steps.len()));
+}
+
+#[test]
+fn a_search_that_finds_no_rate_fails_the_run() {
+    let dir = scratch();
+    let mut profile = Profile { find_max: true, ..profile(dir.path(), 1) };
+    // The model's reads take 1 ms.
+    profile.thresholds.average_database_read_ms = 0.5;
+    let (finished, _) = complete(&profile, &ModelEngine::default());
+    let result = &finished.result;
+    assert_eq!(result.verdict, Verdict::Fail);
+    assert!(result.reason.starts_with("Highest sustained rate"), "{}", result.reason);
+    assert!(result.reason.contains("database read latency"), "{}", result.reason);
+    let saturation = result.analysis.saturation.as_ref().unwrap();
+    assert!(saturation.ended && saturation.sustained_rate.is_none());
+    assert!(saturation.steps.iter().all(|step| step.broken.is_some()));
+    assert_eq!(result.measured_seconds, 0.0);
+}
+
+#[test]
+fn a_search_that_is_stopped_reports_its_steps() {
+    let dir = scratch();
+    let stop = StopSignal::default();
+    let mut watcher = Watcher { stop_in: Some((Phase::Measure, stop.clone())), ..Watcher::default() };
+    let profile = Profile { find_max: true, ..profile(dir.path(), 1) };
+    let result = run(&profile, &ModelEngine::default(), &mut watcher, &stop).unwrap().result;
+    assert_eq!(result.verdict, Verdict::Incomplete);
+    let saturation = result.analysis.saturation.unwrap();
+    assert!(!saturation.ended && saturation.sustained_rate.is_none() && !saturation.steps.is_empty());
 }

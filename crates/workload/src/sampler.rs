@@ -4,7 +4,7 @@
 //! operations. Each interval is flushed, so that a killed run leaves all but its last.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,15 @@ impl SampleFile {
         writeln!(file, "{HEADER}")?;
         file.flush()?;
         Ok(SampleFile(file))
+    }
+
+    /// Forgets what was written: another window is measured instead.
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.0.flush()?;
+        self.0.get_mut().set_len(0)?;
+        self.0.seek(io::SeekFrom::Start(0))?;
+        writeln!(self.0, "{HEADER}")?;
+        self.0.flush()
     }
 
     /// Adds an interval.
@@ -240,6 +249,9 @@ mod tests {
             instances: vec![instance; 2],
         };
         let mut file = SampleFile::create(&path).unwrap();
+        file.add(&sample(1.0)).unwrap();
+        file.restart().unwrap();
+        assert_eq!(read_samples(&path).unwrap(), []);
         file.add(&sample(1.0)).unwrap();
         file.add(&sample(2.0)).unwrap();
         assert_eq!(read_samples(&path).unwrap(), [sample(1.0), sample(2.0)]);

@@ -3,7 +3,16 @@
 use crate::drive::Measured;
 use crate::profile::Profile;
 use crate::result::{Bound, InstanceRow, Rule, Verdict, Verification};
+use crate::saturation::{self, Saturation};
 use crate::scan::ScanSummary;
+use crate::search;
+
+// Names of rules, which the steps of a search share.
+pub(crate) const AVERAGE_DATABASE_READ: &str = "Average database read latency (msec)";
+pub(crate) const MAXIMUM_DATABASE_READ: &str = "Maximum database read latency of a sample (msec)";
+pub(crate) const AVERAGE_LOG_WRITE: &str = "Average log write latency (msec)";
+pub(crate) const MAXIMUM_LOG_WRITE: &str = "Maximum log write latency of a sample (msec)";
+pub(crate) const STALLS: &str = "Database page fault stalls";
 
 /// Evidence that does not come from the measured window.
 #[derive(Clone, Debug, Default)]
@@ -55,18 +64,12 @@ pub fn judge(
         let limits = &profile.thresholds;
         type Value = fn(&InstanceRow) -> f64;
         let latencies: [(&str, f64, Value); 4] = [
-            ("Average database read latency (msec)", limits.average_database_read_ms, |row| {
+            (AVERAGE_DATABASE_READ, limits.average_database_read_ms, |row| {
                 row.database_reads_average_latency_ms
             }),
-            ("Maximum database read latency of a sample (msec)", limits.maximum_database_read_ms, |row| {
-                row.maximum_database_read_ms
-            }),
-            ("Average log write latency (msec)", limits.average_log_write_ms, |row| {
-                row.log_writes_average_latency_ms
-            }),
-            ("Maximum log write latency of a sample (msec)", limits.maximum_log_write_ms, |row| {
-                row.maximum_log_write_ms
-            }),
+            (MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, |row| row.maximum_database_read_ms),
+            (AVERAGE_LOG_WRITE, limits.average_log_write_ms, |row| row.log_writes_average_latency_ms),
+            (MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, |row| row.maximum_log_write_ms),
         ];
         for (name, limit, value) in latencies {
             let (measured, instance) = worst(instances, value);
@@ -74,12 +77,7 @@ pub fn judge(
         }
         let stalls = measured.cache.stalls as f64;
         let note = "waits for a free cache page; more --cache or faster database writes avoid them";
-        speed.push(at_most(
-            "Database page fault stalls",
-            limits.page_fault_stalls as f64,
-            stalls,
-            note.into(),
-        ));
+        speed.push(at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
         if let Some(target) = profile.target_iops {
             let limit = target * (1.0 - profile.margin);
             speed.push(Rule {
@@ -91,6 +89,9 @@ pub fn judge(
                 note: format!("target {target} less a margin of {} %", profile.margin * 100.0),
             });
         }
+    }
+    if let Some(saturation) = measured.saturation.as_ref().filter(|saturation| saturation.ended) {
+        speed.push(sustained(saturation));
     }
 
     let wrong = &measured.tally;
@@ -134,6 +135,23 @@ pub fn judge(
     };
     speed.extend(correct);
     Judgement { verdict, reason, rules: speed }
+}
+
+/// A search that found no rate is a failure, whatever it measured on the way.
+fn sustained(saturation: &Saturation) -> Rule {
+    let measured = saturation.sustained_rate.unwrap_or(0.0);
+    let note = match saturation.curve().first().and_then(|step| step.broken.as_ref()) {
+        Some(rule) => format!("at the lowest rate: {} {:.3}", rule.name, rule.measured),
+        None => format!("{} times in a row", saturation::CONFIRMATIONS),
+    };
+    Rule {
+        name: "Highest sustained rate (operations/sec)".into(),
+        bound: Bound::AtLeast,
+        limit: search::LOWEST,
+        measured,
+        passed: measured >= search::LOWEST,
+        note,
+    }
 }
 
 fn explain(rule: &Rule) -> String {

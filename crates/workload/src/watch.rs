@@ -21,6 +21,8 @@ pub enum Phase {
     Attach,
     /// The load runs until the cache is warm.
     Warm,
+    /// The load runs at one rate after the other, to find the highest one that holds.
+    Search,
     /// The load runs and counts.
     Measure,
     /// Databases are closed.
@@ -37,6 +39,7 @@ impl Phase {
             Phase::Create => "Creating databases",
             Phase::Attach => "Attaching databases",
             Phase::Warm => "Warming the cache",
+            Phase::Search => "Searching",
             Phase::Measure => "Measuring",
             Phase::Shutdown => "Shutting down",
             Phase::Verify => "Verifying pages and logs",

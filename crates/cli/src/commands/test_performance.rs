@@ -22,6 +22,8 @@ Examples:
       the same databases again, for a day
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
       a creation that was killed goes on where it stopped; --resume is all that the first command lacks
+  jetcell test performance --dir /db1 --open --find-max --threads 16
+      the highest rate that breaks no limit, and the curve of latency over rate
   jetcell test performance --config run.toml --json > result.json
       options from a file; jetcell test performance --example-config prints one with every key
   jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100

@@ -108,11 +108,12 @@ fn answer(request: Request, registry: &Registry) -> std::io::Result<()> {
 #[derive(Debug)]
 struct Counters(Monitor);
 
-const PHASES: [(Phase, &str); 7] = [
+const PHASES: [(Phase, &str); 8] = [
     (Phase::Examine, "examine"),
     (Phase::Create, "create"),
     (Phase::Attach, "attach"),
     (Phase::Warm, "warm"),
+    (Phase::Search, "search"),
     (Phase::Measure, "measure"),
     (Phase::Shutdown, "shutdown"),
     (Phase::Verify, "verify"),

@@ -3,6 +3,7 @@
 mod jetstress;
 mod machine;
 mod measured;
+mod saturation;
 
 use workload::RunResult;
 use workload::Sample;
@@ -12,6 +13,7 @@ use crate::number::plain;
 use crate::table::{Cell, Column, Table};
 
 pub(crate) use measured::io_latency;
+pub(crate) use saturation::curve;
 
 /// The word for a verdict.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
@@ -58,7 +60,7 @@ fn limit(bound: Bound, limit: f64) -> String {
 
 /// Everything after the rules: first what a Jetstress report has, under its names, then what it does not have.
 pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
-    vec![
+    let mut tables = vec![
         jetstress::summary(result),
         jetstress::sizing(result),
         jetstress::parameters(result),
@@ -81,5 +83,9 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         machine::machine(result),
         machine::storage(result),
         jetstress::log(result),
-    ]
+    ];
+    if result.analysis.saturation.is_some() {
+        tables.insert(0, curve(result));
+    }
+    tables
 }

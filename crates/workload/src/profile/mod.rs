@@ -69,6 +69,9 @@ pub struct Profile {
     /// Operations per second of an open loop; `None` is the closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Search for the highest rate that holds; the duration is that of each step.
+    #[serde(default)]
+    pub find_max: bool,
     /// Which records are used.
     #[serde(default)]
     pub skew: Skew,

@@ -64,7 +64,7 @@ pub struct Options {
     /// Load threads, shared by all databases [default: 4]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub threads: Option<usize>,
-    /// Measured time, such as 60s or 2h [default: 60s]
+    /// Measured time, such as 60s or 2h [default: 60s, with --find-max 15s for each step]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub duration: Option<TimeSpan>,
     /// Measure this many times in a row, and give the spread as 95 % confidence intervals [default: 1]
@@ -82,6 +82,10 @@ pub struct Options {
     /// Open loop: operations per second, each begun when it is due and timed from then [default: as fast as they end]
     #[arg(long, value_name = "N", help_heading = "Load", allow_negative_numbers = true)]
     pub rate: Option<f64>,
+    /// Search for the highest rate that breaks no limit, by steps of --duration each [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(help_heading = "Load")]
+    pub find_max: Option<bool>,
     /// Which records are used: uniform, zipf:EXPONENT below 1, or 80/20; the newest are the hot ones [default: uniform]
     #[arg(long, value_name = "SKEW", help_heading = "Load")]
     pub skew: Option<Skew>,
@@ -225,6 +229,7 @@ field_by_field!(Options {
     lazy_percent,
     batch_updates,
     rate,
+    find_max,
     skew,
     scan,
     scan_pause,

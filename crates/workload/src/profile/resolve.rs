@@ -12,7 +12,9 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 impl Options {
     /// Fills in the defaults; `seed` is used unless one is given. Every mistake is reported, not only the first.
     pub fn resolve(self, seed: u64) -> Result<Profile, Vec<Mistake>> {
-        let duration = self.duration.unwrap_or(TimeSpan(Duration::from_secs(60)));
+        let find_max = self.find_max.unwrap_or(false);
+        let usual = Duration::from_secs(if find_max { 15 } else { 60 });
+        let duration = self.duration.unwrap_or(TimeSpan(usual));
         let source = self.source();
         let open = matches!(source, Ok(Source::Open));
         let profile = Profile {
@@ -37,6 +39,7 @@ impl Options {
             target_iops: self.target_iops,
             margin: self.margin.unwrap_or(0.05),
             rate: self.rate,
+            find_max,
             skew: self.skew.unwrap_or_default(),
             scan: self.scan.unwrap_or(true),
             scan_pause: self.scan_pause.unwrap_or_else(jetstress_pause),
@@ -156,6 +159,15 @@ impl Profile {
             check(target.is_finite() && target > 0.0, format!("--target-iops {target} must be more than 0"));
         }
         check((1..=1000).contains(&self.repeat), format!("--repeat {} must be from 1 to 1000", self.repeat));
+        for (given, option) in [
+            (self.rate.is_some(), "--rate"),
+            (self.repeat > 1, "--repeat"),
+            (self.target_iops.is_some(), "--target-iops"),
+        ] {
+            check(!(self.find_max && given), {
+                format!("--find-max searches for the rate and repeats what it found: leave out {option}")
+            });
+        }
         if let Some(rate) = self.rate {
             check((0.001..=1e8).contains(&rate), format!("--rate {rate} must be from 0.001 to 100000000"));
         }
@@ -271,5 +283,13 @@ mod tests {
         assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("give one"));
         assert!(mistakes("dirs=['d','e']\ndatabases=1").contains("raise --databases"));
         assert!(mistakes("dirs=['d']\ntarget_iops=-1.0").contains("--target-iops"));
+        for other in ["rate=5.0", "repeat=2", "target_iops=9.0"] {
+            assert!(
+                mistakes(&format!("dirs=['d']\nfind_max=true\n{other}")).contains("leave out --"),
+                "{other}"
+            );
+        }
+        let search = options("dirs=['d']\nfind_max=true\nrepeat=1").resolve(1).unwrap();
+        assert_eq!(search.duration.0.as_secs(), 15);
     }
 }

@@ -152,6 +152,7 @@ impl Profile {
             lazy_percent: Some(self.lazy_percent),
             batch_updates: Some(self.batch_updates),
             rate: self.rate,
+            find_max: Some(self.find_max),
             skew: Some(self.skew),
             scan: Some(self.scan),
             scan_pause: Some(self.scan_pause),
@@ -261,7 +262,7 @@ mod tests {
         let json = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&json).unwrap(), profile);
         assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
-        let complete = Options { force: None, resume: None, ..complete() };
+        let complete = Options { force: None, resume: None, find_max: None, ..complete() };
         let profile = complete.resolve(1).unwrap();
         assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
     }
