@@ -13,6 +13,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::commands::check::Check;
+use crate::commands::compare::Compare;
 use crate::commands::dump::Dump;
 use crate::commands::export::Export;
 use crate::commands::raid_reliability::RaidReliability;
@@ -49,6 +50,8 @@ enum Command {
     Test(Test),
     /// Show stored runs again
     Report(Report),
+    /// Show stored runs side by side, with their differences
+    Compare(Compare),
     /// RAID: the numbers before the purchase
     #[command(subcommand)]
     Raid(Raid),
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Export(command) => command.run(),
         Command::Test(Test::Performance(command)) => command.run(),
         Command::Report(command) => command.run(),
+        Command::Compare(command) => command.run(),
         Command::Raid(Raid::Reliability(command)) => command.run(),
     };
     outcome.into()

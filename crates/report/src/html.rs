@@ -22,28 +22,36 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     let verdict = tables::verdict_word(result.verdict);
     let class = class_of(if result.verdict == Verdict::Pass { Tone::Good } else { Tone::Bad });
     let advice = advice(result, samples);
+    page(
+        &format!("Jetcell: {verdict}"),
+        &html! {
+            h1 { "Jetcell performance test: " span class=[class] { (verdict) } }
+            p class="reason" { (result.reason) }
+            (table(&tables::rules(result)))
+            @if !advice.is_empty() {
+                h2 { "What to look at" }
+                ul class="advice" { @for line in &advice { li { (line) } } }
+            }
+            h2 { "Over time" }
+            div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
+            @for one in &tables::all(result, samples) { (table(one)) }
+            (configuration(&result.configuration))
+        },
+    )
+}
+
+/// A page that needs nothing else.
+pub(crate) fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Jetcell: " (verdict) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                h1 { "Jetcell performance test: " span class=[class] { (verdict) } }
-                p class="reason" { (result.reason) }
-                (table(&tables::rules(result)))
-                @if !advice.is_empty() {
-                    h2 { "What to look at" }
-                    ul class="advice" { @for line in &advice { li { (line) } } }
-                }
-                h2 { "Over time" }
-                div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
-                @for one in &tables::all(result, samples) { (table(one)) }
-                (configuration(&result.configuration))
-            }
+            body { (body) }
         }
     };
     page.into_string()
@@ -58,7 +66,7 @@ const fn class_of(tone: Tone) -> Option<&'static str> {
 }
 
 /// A table with its heading and its notes.
-fn table(table: &Table) -> Markup {
+pub(crate) fn table(table: &Table) -> Markup {
     html! {
         section {
             h2 { (table.title) }

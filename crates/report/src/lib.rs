@@ -5,6 +5,7 @@
 
 mod advice;
 pub mod chart;
+pub mod comparison;
 mod csv;
 #[cfg(test)]
 mod example;
@@ -20,6 +21,7 @@ mod tables;
 mod text;
 
 pub use crate::csv::csv;
+pub use comparison::Comparison;
 pub use html::html;
 pub use markdown::markdown;
 pub use stored::{Stored, Unreadable};

@@ -36,7 +36,8 @@ fn indented(code: &str, out: &mut String) {
     }
 }
 
-fn table(table: &Table) -> String {
+/// A table with its heading and its notes.
+pub(crate) fn table(table: &Table) -> String {
     let mut out = format!("## {}\n\n", escaped(&table.title));
     if !table.rows.is_empty() {
         let line = |cells: &mut dyn Iterator<Item = String>| {
@@ -55,7 +56,7 @@ fn table(table: &Table) -> String {
 }
 
 /// Text that means nothing in Markdown or HTML, on one line.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {

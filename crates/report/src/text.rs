@@ -48,7 +48,7 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
 }
 
 /// The first columns of a table, aligned.
-fn write_table(out: &mut String, table: &Table, columns: usize) -> std::fmt::Result {
+pub(crate) fn write_table(out: &mut String, table: &Table, columns: usize) -> std::fmt::Result {
     let columns = columns.min(table.columns.len());
     let width = |at: usize| {
         let cells = table.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.chars().count());

@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub mod check;
+pub mod compare;
 pub mod dump;
 pub mod export;
 pub mod raid_reliability;
