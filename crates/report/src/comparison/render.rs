@@ -20,34 +20,32 @@ const TITLE: &str = "Jetcell comparison";
 
 /// For a terminal of 100 columns, for up to eight runs.
 pub fn text(comparison: &Comparison) -> String {
-    let mut out = String::new();
-    let mut add = |table: &Table| {
+    let shown = |table: &Table| {
+        let mut out = String::new();
         // Writing to a String cannot fail.
         let _ = plain_text::write_table(&mut out, table, usize::MAX);
-        out.push('\n');
+        out + "\n"
     };
     let mut runs = runs(comparison);
     for cell in runs.rows.iter_mut().filter_map(|row| row.get_mut(1)) {
         cell.text = end_of(&cell.text, WIDTH - 40);
     }
-    add(&runs);
-    if comparison.columns.len() <= ONE_TABLE {
-        add(&figures(comparison, true));
-    } else {
-        add(&figures(comparison, false));
-        add(&differences(comparison));
-    }
-    if let Some(table) = intervals(comparison) {
-        add(&table);
-    }
-    out += &wrapped("", &notes(comparison).join(" "));
-    for warning in &comparison.warnings {
-        out += &wrapped("! ", warning);
-    }
+    let mut out = shown(&runs);
+    comparison.warnings.iter().for_each(|line| out += &wrapped("! ", line));
     for setting in comparison.load.iter().chain(&comparison.environment) {
         out += &wrapped("  ", &format!("{}: {}", setting.name, who_has_what(setting)));
     }
-    out
+    out.push('\n');
+    if comparison.columns.len() <= ONE_TABLE {
+        out += &shown(&figures(comparison, true));
+    } else {
+        out += &shown(&figures(comparison, false));
+        out += &shown(&differences(comparison));
+    }
+    if let Some(table) = intervals(comparison) {
+        out += &shown(&table);
+    }
+    out + &wrapped("", &notes(comparison).join(" "))
 }
 
 /// One page without scripts and without anything from elsewhere.
