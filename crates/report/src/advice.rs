@@ -56,7 +56,10 @@ impl Evidence<'_> {
                  of the device are the cause",
                 three(self.mean(|row| row.database_writes_average_latency_ms))
             )
-        } else if says("transactional I/O per second") {
+        } else if says("transactional I/O per second")
+            || says("Operations behind")
+            || says("Operations not completed")
+        {
             self.too_few()
         } else if says("I/O errors") {
             "the storage failed transfers; the kernel log (dmesg) names device and sector, and figures about speed \

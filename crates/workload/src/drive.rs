@@ -23,6 +23,10 @@ const WARM_PERCENT: u64 = 90;
 /// Warm-up ends when the cache has stopped growing for this long: it holds all there is to hold.
 const WARM_STANDSTILL: Duration = Duration::from_secs(10);
 
+/// An operation that begins late because the one before was slow does not make a rate too high: what waits at the end of
+/// a measurement may be caught up with for this long.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// How often stop requests and progress are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -78,7 +82,7 @@ impl Drive<'_> {
             let warm_seconds = self.warm(load, clock, observer);
             let measured = match self.profile.find_max {
                 true => self.find_max(load, clock, file, observer),
-                false => self.measure(load, clock, file, observer),
+                false => self.measure(load, clock, file, observer, None),
             };
             Measured { warm_seconds, ..measured }
         });
@@ -133,12 +137,14 @@ impl Drive<'_> {
         started.elapsed().as_secs_f64()
     }
 
+    /// Measures; `search` is what led here, for whoever wants to know the state meanwhile.
     pub(crate) fn measure(
         &self,
         load: &Load<'_>,
         clock: Instant,
         file: &mut SampleFile,
         observer: &mut dyn Observer,
+        search: Option<&Saturation>,
     ) -> Measured {
         let window = self.profile.duration.0;
         let duration = window.saturating_mul(self.profile.repeat);
@@ -169,7 +175,8 @@ impl Drive<'_> {
                 view.last = now;
                 next += self.profile.sample_interval.0;
                 if !over && observer.wants_measured() {
-                    observer.measured(view.measured(load, load.tally()));
+                    let saturation = search.cloned();
+                    observer.measured(Measured { saturation, ..view.measured(load, load.tally()) });
                 }
             }
             if elapsed >= window.saturating_mul(view.repetitions.len() as u32 + 1) {
@@ -188,7 +195,21 @@ impl Drive<'_> {
             std::thread::sleep(TICK.min(nearest));
         }
         view.last_host = HostCounters::read(&devices);
-        Measured { complete: started.elapsed() >= duration, ..view.measured(load, load.take_tally()) }
+        let complete = started.elapsed() >= duration;
+        let measured = view.measured(load, load.take_tally());
+        Measured { complete, open_loop: self.caught_up(load), ..measured }
+    }
+
+    /// How far behind the rate the load is when it had a moment to catch up.
+    pub(crate) fn caught_up(&self, load: &Load<'_>) -> Option<OpenLoop> {
+        let began = Instant::now();
+        loop {
+            let state = load.open_loop();
+            if state.is_none_or(|state| state.kept_up()) || began.elapsed() >= GRACE || self.over(load) {
+                return state;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

@@ -81,7 +81,8 @@ pub struct Generator {
     lazy_percent: u8,
     records: Records,
     skew: Skew,
-    home_table: u32,
+    /// Where the next insert goes.
+    insert_table: u32,
 }
 
 impl Generator {
@@ -95,7 +96,7 @@ impl Generator {
             lazy_percent: profile.lazy_percent,
             records: profile.records,
             skew: profile.skew,
-            home_table: thread as u32 % profile.records.tables,
+            insert_table: thread as u32 % profile.records.tables,
         }
     }
 
@@ -113,9 +114,14 @@ impl Generator {
             _ if draw < insert + delete + replace => OperationKind::Replace,
             _ => OperationKind::Read,
         };
-        // Each thread appends to a table of its own while it can, so that appends stay in key order.
         let any_table = self.below(self.records.tables);
-        let table = if kind == OperationKind::Insert { self.home_table } else { any_table };
+        // Inserts go round all tables, so that they grow alike; each thread begins at another one, so that threads
+        // seldom append to the same.
+        let mut table = any_table;
+        if kind == OperationKind::Insert {
+            table = self.insert_table;
+            self.insert_table = (table + 1) % self.records.tables;
+        }
         Operation {
             kind,
             table,
@@ -124,6 +130,15 @@ impl Generator {
             long: self.below(100) < u32::from(self.records.long_percent),
             stamp: self.random.next_u64(),
         }
+    }
+
+    /// The same operation at another place, for one that had no record at its own. It depends on the operation alone and
+    /// leaves the sequence as it is. As many attempts as there are tables go to each of them.
+    pub fn redraw(&self, operation: &Operation, attempt: u32) -> Operation {
+        let mut random = ChaCha8Rng::seed_from_u64(operation.stamp);
+        random.set_stream(u64::from(attempt));
+        let point = self.skew.point(random.next_u64());
+        Operation { table: (operation.table + attempt) % self.records.tables, point, ..*operation }
     }
 }
 
@@ -265,6 +280,34 @@ mod tests {
             assert!((share(&|o| o.kind == kind) - percent).abs() < 0.6, "{kind:?}");
         }
         assert!((share(&|o| o.durable) - 30.0).abs() < 0.6);
+    }
+
+    #[test]
+    fn inserts_go_round_all_tables() {
+        let profile = profile(1);
+        let inserts = |thread| {
+            let mut operations = first(&mut Generator::new(&profile, thread), 100);
+            operations.retain(|operation| operation.kind == OperationKind::Insert);
+            operations.iter().map(|operation| operation.table).collect::<Vec<_>>()
+        };
+        for thread in [0, 3, 9] {
+            let expected = (thread as u32..).map(|table| table % profile.records.tables);
+            assert!(inserts(thread).into_iter().eq(expected.take(inserts(thread).len())), "{thread}");
+        }
+    }
+
+    #[test]
+    fn a_redraw_tries_every_table_and_keeps_the_sequence() {
+        let profile = profile(1);
+        let (mut generator, mut other) = (Generator::new(&profile, 0), Generator::new(&profile, 0));
+        let operation = generator.operation();
+        let tables: std::collections::BTreeSet<u32> =
+            (1..=profile.records.tables).map(|attempt| generator.redraw(&operation, attempt).table).collect();
+        assert_eq!(tables.len() as u32, profile.records.tables);
+        assert_eq!(generator.redraw(&operation, 2), generator.redraw(&operation, 2));
+        assert_ne!(generator.redraw(&operation, 1).point, generator.redraw(&operation, 2).point);
+        other.operation();
+        assert_eq!(generator.operation(), other.operation());
     }
 
     #[test]

@@ -46,4 +46,6 @@ pub use sampler::Sample;
 pub use watch::{Observer, Phase, StopSignal, Unit};
 
 #[cfg(test)]
+mod load_tests;
+#[cfg(test)]
 mod run_tests;

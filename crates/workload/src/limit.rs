@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(limiter(&stalled), Limiter::Cpu);
         stalled.open_loop = Some(OpenLoop { target_rate: 10.0, due: 10, ..OpenLoop::default() });
         assert_eq!(limiter(&stalled), Limiter::TargetRate);
-        stalled.open_loop = Some(OpenLoop { target_rate: 10.0, due: 10, waiting: 9, behind_seconds: 0.9 });
+        stalled.open_loop =
+            Some(OpenLoop { target_rate: 10.0, due: 10, waiting: 9, behind_seconds: 0.9, not_completed: 9 });
         assert_eq!(limiter(&stalled), Limiter::Cpu);
         assert_eq!(Limit::of(&Measured::default(), 4), None);
     }

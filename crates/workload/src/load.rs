@@ -2,7 +2,10 @@
 //! belong to them by the mix; each update is a transaction of its own, so that the lazy share applies to each.
 //!
 //! Live keys are not remembered: a record is chosen by seeking to a random point of the key range, so memory does
-//! not grow with the database. Threads may meet on a record; the loser counts a conflict and goes on.
+//! not grow with the database. A thread that finds none, or meets another one on a record and loses, tries again in the
+//! other tables, once in each; then the operation is given up and counts as a miss or a conflict.
+//!
+//! Keys of inserts are taken from one counter for each table, so no two threads ever insert the same.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -13,7 +16,7 @@ use parking_lot::Mutex;
 use crate::engine::{Commit, Result, Session, Store};
 use crate::generator::{Generator, Operation, OperationKind, Place, row, verify};
 use crate::measure::Latencies;
-use crate::pace::{OpenLoop, Pace};
+use crate::pace::{OpenLoop, Pace, Turn};
 use crate::profile::Profile;
 
 /// A batch ends here even when the mix has hardly any updates; a usual batch has about 25 operations.
@@ -33,9 +36,9 @@ pub struct Tally {
     pub durable_commits: Latencies,
     /// Batches per database.
     pub batches: Vec<u64>,
-    /// Operations given up because another thread was first.
+    /// Operations given up because another thread was first, wherever they were tried.
     pub conflicts: u64,
-    /// Operations that found no record.
+    /// Operations that found no record wherever they were tried.
     pub misses: u64,
     /// Records that were not what was written.
     pub wrong_records: u64,
@@ -134,11 +137,6 @@ impl<'a> Load<'a> {
         self.pace.state()
     }
 
-    /// When the next operation was due, which may have been long ago; `None` when the load ends first.
-    fn due(&self) -> Option<Instant> {
-        self.pace.wait(&self.quit)
-    }
-
     /// Whether a thread has ended with an error.
     pub fn failed(&self) -> bool {
         self.failure.lock().is_some()
@@ -205,22 +203,30 @@ impl Worker<'_> {
             if self.load.quit.load(Relaxed) {
                 return Ok(());
             }
-            let Some(due) = self.load.due() else { return Ok(()) };
+            let Some(turn) = self.load.pace.wait(&self.load.quit) else { return Ok(()) };
             let operation = self.generator.operation();
             operations += 1;
             updates += u32::from(operation.kind != OperationKind::Read);
-            self.operation(database, &operation, due)?;
+            self.operation(database, &operation, &turn)?;
         }
         self.tally.lock().batches[database] += 1;
         Ok(())
     }
 
-    fn operation(&mut self, database: usize, operation: &Operation, due: Instant) -> Result<()> {
-        let outcome = self.transaction(database, operation);
-        let us = due.elapsed().as_micros() as u64;
+    fn operation(&mut self, database: usize, operation: &Operation, turn: &Turn) -> Result<()> {
+        let mut outcome = self.transaction(database, operation);
+        for attempt in 1..=self.load.profile.records.tables {
+            if operation.kind == OperationKind::Insert || !found_nothing(&outcome) {
+                break;
+            }
+            let elsewhere = self.generator.redraw(operation, attempt);
+            outcome = self.transaction(database, &elsewhere);
+        }
+        let us = turn.due.elapsed().as_micros() as u64;
         let mut tally = self.tally.lock();
         match outcome {
             Ok(Outcome::Done) => {
+                turn.complete();
                 tally.operations[operation.kind as usize].record(us);
                 tally.counts[operation.kind as usize] += 1;
             }
@@ -259,6 +265,11 @@ impl Worker<'_> {
             },
         }
     }
+}
+
+/// Whether there may be a record elsewhere.
+fn found_nothing(outcome: &Result<Outcome>) -> bool {
+    matches!(outcome, Ok(Outcome::Missed) | Err(Error::WriteConflict | Error::RecordNotFound))
 }
 
 /// Whether the next operation can go on as if nothing had happened.

@@ -22,30 +22,48 @@ struct Schedule {
     rate: f64,
     start: Instant,
     taken: AtomicU64,
+    completed: AtomicU64,
+}
+
+/// The right to begin one operation.
+pub struct Turn {
+    /// When it was due, which may have been long ago.
+    pub due: Instant,
+    schedule: Option<Arc<Schedule>>,
+}
+
+impl Turn {
+    /// The operation has done what it was to do.
+    pub fn complete(&self) {
+        if let Some(schedule) = &self.schedule {
+            schedule.completed.fetch_add(1, Relaxed);
+        }
+    }
 }
 
 impl Pace {
     /// The first of `rate` operations per second is due now; what was due before is forgotten.
     pub fn start(&self, rate: f64) {
-        let schedule = Schedule { rate, start: Instant::now(), taken: AtomicU64::new(0) };
-        *self.0.write() = Some(Arc::new(schedule));
+        let (taken, completed) = (AtomicU64::new(0), AtomicU64::new(0));
+        *self.0.write() = Some(Arc::new(Schedule { rate, start: Instant::now(), taken, completed }));
     }
 
     fn current(&self) -> Option<Arc<Schedule>> {
         self.0.read().clone()
     }
 
-    /// Waits for the next operation and returns when it was due. Before the start every operation is due at once;
-    /// `None` when the load ends first.
-    pub fn wait(&self, quit: &AtomicBool) -> Option<Instant> {
+    /// Waits for the next operation. Before the start every operation is due at once; `None` when the load ends first.
+    pub fn wait(&self, quit: &AtomicBool) -> Option<Turn> {
         'schedules: loop {
-            let Some(schedule) = self.current() else { return Some(Instant::now()) };
+            let Some(schedule) = self.current() else {
+                return Some(Turn { due: Instant::now(), schedule: None });
+            };
             let number = schedule.taken.fetch_add(1, Relaxed);
             let due = schedule.start + Duration::from_secs_f64(number as f64 / schedule.rate);
             loop {
                 let early = due.saturating_duration_since(Instant::now());
                 if early.is_zero() {
-                    return Some(due);
+                    return Some(Turn { due, schedule: Some(schedule) });
                 }
                 if quit.load(Relaxed) {
                     return None;
@@ -58,13 +76,20 @@ impl Pace {
         }
     }
 
-    /// What was due and not begun by now; `None` before the start.
+    /// What was due and not begun or not completed by now; `None` before the start.
     pub fn state(&self) -> Option<OpenLoop> {
         let schedule = self.current()?;
-        let Schedule { rate, start, taken } = &*schedule;
+        let Schedule { rate, start, taken, completed } = &*schedule;
         let due = (start.elapsed().as_secs_f64() * rate) as u64;
         let waiting = due.saturating_sub(taken.load(Relaxed));
-        Some(OpenLoop { target_rate: *rate, due, waiting, behind_seconds: waiting as f64 / rate })
+        let not_completed = due.saturating_sub(completed.load(Relaxed));
+        Some(OpenLoop {
+            target_rate: *rate,
+            due,
+            waiting,
+            behind_seconds: waiting as f64 / rate,
+            not_completed,
+        })
     }
 }
 
@@ -79,15 +104,27 @@ pub struct OpenLoop {
     pub waiting: u64,
     /// How long ago the oldest of them was due.
     pub behind_seconds: f64,
+    /// Those of the due ones that were not completed: that wait, are under way, lost against another thread, or found no
+    /// record.
+    #[serde(default)]
+    pub not_completed: u64,
 }
 
 impl OpenLoop {
     /// A rate of which no more waits is kept.
     pub const TOLERATED_SECONDS: f64 = 0.1;
 
-    /// Whether the rate was kept: at most a tenth of a second of operations is waiting.
+    /// The share of the due operations that need not be completed, besides a tenth of a second of them at the end.
+    const TOLERATED_SHARE: f64 = 0.01;
+
+    /// So many operations that are not completed are tolerated.
+    pub fn tolerated(&self) -> f64 {
+        self.due as f64 * OpenLoop::TOLERATED_SHARE + self.target_rate * OpenLoop::TOLERATED_SECONDS
+    }
+
+    /// Whether the rate was kept: few operations wait, and few of those that began came to nothing.
     pub fn kept_up(&self) -> bool {
-        self.behind_seconds <= OpenLoop::TOLERATED_SECONDS
+        self.behind_seconds <= OpenLoop::TOLERATED_SECONDS && self.not_completed as f64 <= self.tolerated()
     }
 }
 
@@ -99,13 +136,13 @@ mod tests {
     fn a_stall_counts_for_every_operation_it_delays() {
         let (pace, quit) = (Pace::default(), AtomicBool::new(false));
         pace.start(1000.0);
-        let first = pace.wait(&quit).unwrap();
+        let first = pace.wait(&quit).unwrap().due;
         std::thread::sleep(Duration::from_millis(200));
         // 200 operations were due during the stall, one of which was begun before it.
         let behind = pace.state().unwrap();
         assert!(behind.waiting >= 198 && !behind.kept_up(), "{behind:?}");
         for number in 1..=100 {
-            let due = pace.wait(&quit).unwrap();
+            let due = pace.wait(&quit).unwrap().due;
             let after = (due - first).as_secs_f64();
             assert!((after - f64::from(number) / 1000.0).abs() < 1e-6, "{number}: {after}");
             assert!(due.elapsed() >= Duration::from_millis(99), "counted from when it was due");
@@ -122,6 +159,29 @@ mod tests {
         quit.store(true, Relaxed);
         assert!(pace.wait(&quit).is_none());
     }
+
+    #[test]
+    fn what_began_and_came_to_nothing_does_not_count() {
+        let (pace, quit) = (Pace::default(), AtomicBool::new(false));
+        pace.start(1000.0);
+        let before = pace.wait(&quit).unwrap();
+        pace.start(1000.0);
+        for number in 0..300 {
+            let turn = pace.wait(&quit).unwrap();
+            if number % 2 == 0 {
+                turn.complete();
+            }
+        }
+        // Of another schedule.
+        before.complete();
+        let state = pace.state().unwrap();
+        assert!(state.due >= 299 && state.not_completed == state.due - 150, "{state:?}");
+        assert!(!state.kept_up(), "{state:?}");
+        assert!(
+            OpenLoop { not_completed: state.due / 50, ..state }.not_completed as f64 <= state.tolerated()
+        );
+    }
+
     #[test]
     fn a_new_rate_replaces_the_old_one_at_once() {
         let (pace, quit) = (Pace::default(), AtomicBool::new(false));
@@ -133,7 +193,7 @@ mod tests {
             let waiting = scope.spawn(|| pace.wait(&quit));
             std::thread::sleep(Duration::from_millis(20));
             pace.start(1000.0);
-            let due = waiting.join().unwrap().unwrap();
+            let due = waiting.join().unwrap().unwrap().due;
             assert!(due.elapsed() < Duration::from_secs(20));
         });
         let state = pace.state().unwrap();

@@ -16,10 +16,6 @@ use crate::watch::{Heartbeat, Observer, Phase};
 /// Share of a step's measured time that the rate is asked for before.
 const SETTLE: u32 = 3;
 
-/// An operation that begins late because the one before was slow does not make a rate too high: what waits at the end of
-/// a step may be caught up with for this long.
-const GRACE: Duration = Duration::from_millis(500);
-
 const TICK: Duration = Duration::from_millis(50);
 
 impl Drive<'_> {
@@ -48,7 +44,7 @@ impl Drive<'_> {
             let step = match ask.confirm {
                 false => self.step(load, clock, ask, &note, observer),
                 true => {
-                    measured = self.confirm(load, clock, ask.rate, file, observer);
+                    measured = self.confirm(load, clock, ask.rate, &saturation, file, observer);
                     let step = self.confirmed(ask, &measured);
                     if step.broken.is_some() {
                         measured = Measured::default();
@@ -118,13 +114,13 @@ impl Drive<'_> {
         load: &Load<'_>,
         clock: Instant,
         rate: f64,
+        search: &Saturation,
         file: &mut SampleFile,
         observer: &mut dyn Observer,
     ) -> Measured {
         let profile =
             Profile { rate: Some(rate), repeat: CONFIRMATIONS, find_max: false, ..self.profile.clone() };
-        let measured = Drive { profile: &profile, ..*self }.measure(load, clock, file, observer);
-        Measured { open_loop: self.caught_up(load).or(measured.open_loop), ..measured }
+        Drive { profile: &profile, ..*self }.measure(load, clock, file, observer, Some(search))
     }
 
     /// A confirmation as a step of the curve: its worst windows decide.
@@ -162,18 +158,6 @@ impl Drive<'_> {
             operation_latency,
             behind_seconds: open_loop.behind_seconds,
             broken: broken(&self.profile.thresholds, &figures, &open_loop),
-        }
-    }
-
-    /// How far behind the rate the load is when it had a moment to catch up.
-    fn caught_up(&self, load: &Load<'_>) -> Option<OpenLoop> {
-        let began = Instant::now();
-        loop {
-            let state = load.open_loop();
-            if state.is_none_or(|state| state.kept_up()) || began.elapsed() >= GRACE || self.over(load) {
-                return state;
-            }
-            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

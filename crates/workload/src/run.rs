@@ -431,8 +431,9 @@ fn explain(analysis: &Analysis, watch: &mut Recorder<'_>) {
     }
     if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
         watch.log(&format!(
-            "The target rate was not kept: {} of {} operations had not begun, {:.1} s behind; latencies do not hold them",
-            open.waiting, open.due, open.behind_seconds
+            "The target rate was not kept: of {} operations {} were not completed, {} of them had not begun, {:.1} s \
+             behind; latencies do not hold them",
+            open.due, open.not_completed, open.waiting, open.behind_seconds
         ));
     }
 }

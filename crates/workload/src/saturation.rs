@@ -6,7 +6,7 @@ use crate::measure::LatencySummary;
 use crate::pace::OpenLoop;
 use crate::profile::Thresholds;
 use crate::repeat::Repetition;
-use crate::result::{Bound, Rule};
+use crate::result::Rule;
 use crate::verdict;
 
 /// How many times in a row the result has to hold.
@@ -64,11 +64,9 @@ pub fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -
         (verdict::AVERAGE_LOG_WRITE, limits.average_log_write_ms, figures.log_write_ms),
         (verdict::MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, figures.maximum_log_write_ms),
         (verdict::STALLS, limits.page_fault_stalls as f64, figures.page_fault_stalls as f64),
-        ("Operations behind the rate (seconds)", OpenLoop::TOLERATED_SECONDS, open_loop.behind_seconds),
     ];
-    let (name, limit, measured) = rules.into_iter().find(|(_, limit, measured)| measured > limit)?;
-    let note = String::new();
-    Some(Rule { name: name.into(), bound: Bound::AtMost, limit, measured, passed: false, note })
+    let rules = rules.map(|(name, limit, measured)| verdict::at_most(name, limit, measured, String::new()));
+    rules.into_iter().chain(verdict::open_loop(open_loop)).find(|rule| !rule.passed)
 }
 
 #[cfg(test)]
@@ -104,6 +102,10 @@ mod tests {
         assert_eq!(name(Repetition { page_fault_stalls: 1, ..good }, &kept), verdict::STALLS);
         let late = OpenLoop { behind_seconds: 3.0, ..kept };
         assert!(name(good, &late).starts_with("Operations behind"));
+        let due = OpenLoop { target_rate: 100.0, due: 1000, ..OpenLoop::default() };
+        assert_eq!(broken(&limits, &good, &OpenLoop { not_completed: 20, ..due }), None);
+        let lost = OpenLoop { not_completed: 21, ..due };
+        assert!(name(good, &lost).starts_with("Operations not completed"));
     }
 
     #[test]

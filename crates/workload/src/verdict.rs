@@ -1,6 +1,7 @@
 //! The verdict: measured values against limits, by Jetstress 2013's rules and ours about correctness.
 
 use crate::drive::Measured;
+use crate::pace::OpenLoop;
 use crate::profile::Profile;
 use crate::result::{Bound, InstanceRow, Rule, Verdict, Verification};
 use crate::saturation::{self, Saturation};
@@ -40,9 +41,24 @@ pub struct Judgement {
     pub rules: Vec<Rule>,
 }
 
-fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
+pub(crate) fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
     let passed = measured <= limit;
     Rule { name: name.into(), bound: Bound::AtMost, limit, measured, passed, note }
+}
+
+/// Whether the rate that was asked for was kept: begun in time, and completed.
+pub(crate) fn open_loop(open: &OpenLoop) -> [Rule; 2] {
+    let OpenLoop { target_rate, due, waiting, .. } = open;
+    let note = format!("{waiting} of {due} operations at {target_rate} per second had not begun at the end");
+    [
+        at_most(
+            "Operations behind the rate (seconds)",
+            OpenLoop::TOLERATED_SECONDS,
+            open.behind_seconds,
+            note.clone(),
+        ),
+        at_most("Operations not completed in time", open.tolerated(), open.not_completed as f64, note),
+    ]
 }
 
 /// The highest value and the instance that has it.
@@ -78,6 +94,7 @@ pub fn judge(
         let stalls = measured.cache.stalls as f64;
         let note = "waits for a free cache page; more --cache or faster database writes avoid them";
         speed.push(at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
+        speed.extend(measured.open_loop.iter().flat_map(open_loop));
         if let Some(target) = profile.target_iops {
             let limit = target * (1.0 - profile.margin);
             speed.push(Rule {

@@ -1,7 +1,7 @@
-//! Progress on stderr: a bar in a terminal, now and then a plain line elsewhere.
+//! Progress on stderr: a bar in a terminal, nothing elsewhere.
 
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use workload::Phase;
@@ -9,22 +9,17 @@ use workload::units::human_bytes;
 
 use super::{Rates, State};
 
-/// Time between lines when there is no terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
-
 /// Shows the phases of a run.
 pub struct Progress {
     bar: Option<ProgressBar>,
     terminal: bool,
     phase: Option<Phase>,
-    shown: Instant,
 }
 
 impl Progress {
     /// Looks whether anybody watches.
     pub fn new() -> Progress {
-        let terminal = std::io::stderr().is_terminal();
-        Progress { bar: None, terminal, phase: None, shown: Instant::now() }
+        Progress { bar: None, terminal: std::io::stderr().is_terminal(), phase: None }
     }
 
     /// Takes the bar away.
@@ -36,27 +31,19 @@ impl Progress {
 
     /// Shows the present state.
     pub fn show(&mut self, state: &State) {
-        let Some(phase) = state.phase else { return };
+        let Some(phase) = state.phase.filter(|_| self.terminal) else { return };
         if self.phase != Some(phase) {
             self.begin(phase, state);
         }
         if let Some(bar) = &self.bar {
             bar.set_position(state.done);
             bar.set_message(describe(state));
-        } else if self.shown.elapsed() >= LINE_INTERVAL {
-            self.shown = Instant::now();
-            let percent = state.fraction() * 100.0;
-            eprintln!("{}: {percent:.0} %, {}", phase.title(), describe(state));
         }
     }
 
     fn begin(&mut self, phase: Phase, state: &State) {
         self.finish();
-        (self.phase, self.shown) = (Some(phase), Instant::now());
-        if !self.terminal {
-            eprintln!("{}", phase.title());
-            return;
-        }
+        self.phase = Some(phase);
         let template = match state.measurable() {
             true => "{prefix} {bar:20} {percent:>3} %  {wide_msg}",
             false => "{prefix} {spinner} {wide_msg}",

@@ -45,6 +45,7 @@ impl Cell {
             "{stderr}\n{}",
             String::from_utf8_lossy(&finished.stdout)
         );
+        assert_eq!(stderr, "", "progress is for terminals");
         let printed: Value = serde_json::from_slice(&finished.stdout).unwrap();
         assert_eq!(self.result(output), printed);
         printed

@@ -136,13 +136,14 @@ pub(super) fn open_loop(result: &RunResult) -> Table {
     let Some(open) = &result.analysis.open_loop else {
         return table.or_say("Not used: each thread began its next operation when the one before had ended.");
     };
-    let kept = if open.kept_up() { "kept" } else { "not kept: latencies do not hold what had not begun" };
+    let kept = if open.kept_up() { "kept" } else { "not kept: latencies do not hold what was not completed" };
     table
         .fact("Target rate (operations per second)", plain(open.target_rate))
         .fact("Target rate", Cell::judged(kept, open.kept_up()))
         .fact("Operations due", open.due.to_string())
         .fact("Due and not begun at the end", open.waiting.to_string())
         .fact("Behind at the end", span(open.behind_seconds))
+        .fact("Due and not completed", open.not_completed.to_string())
 }
 
 pub(super) fn disks(result: &RunResult) -> Table {

@@ -1,0 +1,120 @@
+//! The load on the model engine: what becomes of the tables, of rates, and of the state in between.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::drive::{Drive, Measured};
+use crate::engine::{Engine, Opening};
+use crate::load::Load;
+use crate::model::ModelEngine;
+use crate::plan::Plan;
+use crate::profile::{Mix, Options, Profile};
+use crate::sampler::SampleFile;
+use crate::units::TimeSpan;
+use crate::watch::{Observer, Phase, StopSignal};
+
+fn profile(dir: &Path) -> Profile {
+    let options = Options {
+        dirs: vec![dir.to_path_buf()],
+        duration: Some(TimeSpan(Duration::from_millis(300))),
+        sample_interval: Some(TimeSpan(Duration::from_millis(50))),
+        threads: Some(4),
+        ..Options::default()
+    };
+    let mut profile = options.resolve(1).unwrap();
+    // Content is not what is tested here.
+    profile.records.long_bytes = 16;
+    profile
+}
+
+/// Runs the load on new, empty databases while `control` runs.
+fn load<R>(engine: &ModelEngine, profile: &Profile, control: impl FnOnce(&Load<'_>) -> R) -> (Plan, R) {
+    let plan = Plan::make(profile, engine, "now").unwrap();
+    let store = engine.open(&plan, Opening::Create).unwrap();
+    let (outcome, failure) =
+        Load::new(&*store, plan.instances.len(), profile).unwrap().run(|load| control(load));
+    assert!(failure.is_none(), "{failure:?}");
+    (plan, outcome)
+}
+
+fn wait_for(load: &Load<'_>, operations: u64) {
+    let began = Instant::now();
+    while load.operations() < operations {
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", load.tally());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn tables_grow_alike_and_nearly_every_operation_finds_its_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, profile) = (ModelEngine::default(), profile(dir.path()));
+    let (plan, tally) = load(&engine, &profile, |load| {
+        wait_for(load, 100_000);
+        load.tally()
+    });
+    assert!(tally.misses + tally.conflicts < 1_000, "{} {}", tally.misses, tally.conflicts);
+    let sizes: Vec<usize> = (0..profile.records.tables as usize)
+        .map(|table| engine.rows(&plan.instances[0].database, table).len())
+        .collect();
+    let mean = sizes.iter().sum::<usize>() / sizes.len();
+    assert!(mean > 1_000 && sizes.iter().all(|size| size.abs_diff(mean) < mean / 5), "{sizes:?}");
+}
+
+#[test]
+fn a_rate_of_operations_that_come_to_nothing_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mix = |insert| Mix { insert, delete: 0, replace: 0, read: 100 - insert };
+    let kept = |profile: &Profile| {
+        load(&ModelEngine::default(), profile, |load| {
+            load.start_pace(500.0);
+            std::thread::sleep(Duration::from_millis(600));
+            load.open_loop().unwrap()
+        })
+        .1
+    };
+    let nothing = kept(&Profile { mix: mix(0), ..profile(dir.path()) });
+    assert!(nothing.due >= 300 && nothing.not_completed == nothing.due, "{nothing:?}");
+    assert!(nothing.waiting < 50 && !nothing.kept_up(), "{nothing:?}");
+    let inserts = kept(&Profile { mix: mix(100), ..profile(dir.path()) });
+    assert!(inserts.kept_up(), "{inserts:?}");
+}
+
+/// Wants to know all the time.
+#[derive(Default)]
+struct Curious(Vec<Measured>, Option<Phase>);
+
+impl Observer for Curious {
+    fn begin(&mut self, phase: Phase, _: u64) {
+        self.1 = Some(phase);
+    }
+    fn advance(&mut self, _: u64, _: &str) {}
+    fn log(&mut self, _: &str) {}
+    fn wants_measured(&self) -> bool {
+        true
+    }
+    fn measured(&mut self, so_far: Measured) {
+        if self.1 == Some(Phase::Measure) {
+            self.0.push(so_far);
+        }
+    }
+}
+
+#[test]
+fn the_curve_is_known_while_the_result_is_confirmed() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = ModelEngine::default();
+    let profile = Profile { find_max: true, ..profile(dir.path()) };
+    let plan = Plan::make(&profile, &engine, "now").unwrap();
+    let store = engine.open(&plan, Opening::Create).unwrap();
+    let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
+    let mut watcher = Curious::default();
+    let drive = Drive { store: &*store, plan: &plan, profile: &profile, stop: &StopSignal::default() };
+    drive.run(&mut file, &mut watcher).unwrap();
+    let confirming: Vec<&Measured> = watcher.0.iter().filter(|state| state.seconds > 0.0).collect();
+    assert!(!confirming.is_empty());
+    for state in confirming {
+        let search = state.saturation.as_ref().unwrap();
+        assert!(!search.steps.is_empty() && !search.ended && search.closed_loop_rate > 0.0, "{search:?}");
+    }
+}
