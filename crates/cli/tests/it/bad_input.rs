@@ -71,7 +71,7 @@ fn impossible_figures_are_explained() {
     assert_eq!(refused(&["--duration", "0s"]), "--duration must be more than 0: write for example 60s or 2h");
     assert_eq!(
         refused(&["--open", "--force"]),
-        "--open uses existing databases and --force replaces them: give one of the two"
+        "--open uses existing databases, --resume continues their creation and --force replaces them: give one"
     );
 }
 
