@@ -98,6 +98,10 @@ struct Place {
     /// MiB of log that a restart may have to read
     #[arg(long, default_value_t = 512)]
     checkpoint_depth_mib: u64,
+    /// Our engine writes an image of each page before the page, so that torn pages can be put back. Tests of storage,
+    /// and the rows of the table, do without, as ESE does
+    #[arg(long)]
+    page_protection: bool,
     /// MiB of memory, page cache included; 0: no limit; default: as much as the rows of the table have
     #[arg(long)]
     limit_mib: Option<u64>,
@@ -152,6 +156,7 @@ impl Place {
             directory: self.store(),
             cache: self.cache_mib.unwrap_or(self.size_mib / 16) << 20,
             checkpoint_depth: self.checkpoint_depth_mib << 20,
+            page_protection: self.page_protection,
         }
     }
 

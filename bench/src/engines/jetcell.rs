@@ -1,4 +1,4 @@
-//! Our engine: one table, key and value columns, torn pages repairable as with every peer that checks pages.
+//! Our engine: one table with a key and a value column.
 
 use std::sync::Arc;
 
@@ -42,6 +42,7 @@ impl Jetcell {
             log_file_size: LOG_FILE,
             circular: true,
             checkpoint_depth: options.checkpoint_depth,
+            page_protection: options.page_protection,
             ..InstanceOptions::new(files.clone(), options.directory.clone(), cache.clone())
         })?;
         let path = options.directory.join("records.edb");
