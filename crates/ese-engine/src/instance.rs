@@ -378,7 +378,11 @@ impl Instance {
     fn start_threads(self: &Arc<Self>) {
         let mut threads = self.threads.lock();
         let core = self.core.clone();
-        threads.push(self.repeat("log", Duration::from_millis(20), move || core.log().step().map(|_| false)));
+        let pause = Duration::from_millis(20);
+        threads.push(self.repeat("log", pause, move || match core.log().wait_for_work(pause) {
+            true => core.log().step_full(),
+            false => core.log().step().map(|_| true),
+        }));
         let core = self.core.clone();
         threads.push(self.repeat("cleanup", Duration::from_millis(10), move || {
             core.cleanup.step(&core, 512).map(|cleaned| cleaned == 512)

@@ -30,6 +30,8 @@ fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
 
 /// No generation follows this one. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
+/// Retired generations kept to be written over: as many as are begun between two checkpoints.
+const KEPT_RETIRED: usize = 8;
 const FORMAT_WRITE: usize = 256 << 10;
 
 /// Creates a zero-filled file of the size of a log, durably. On failure nothing is left.
@@ -157,7 +159,11 @@ impl LogStream {
                 "log generation numbers are used up; start a new log stream".to_string(),
             ));
         }
-        let prepared = match create_filled(&self.options, &self.options.names.next()) {
+        let made = match self.take_retired()? {
+            Some(file) => Ok(file),
+            None => create_filled(&self.options, &self.options.names.next()),
+        };
+        let prepared = match made {
             Ok(file) => Prepared { file, from_reserve: false },
             Err(Error::DiskFull { .. }) if privileged => {
                 let prepared = self.take_reserve()?;
@@ -168,6 +174,37 @@ impl LogStream {
         };
         self.state.lock().prepared = Some(prepared);
         Ok(())
+    }
+
+    /// The oldest retired generation becomes the next file: its blocks are written already, so that syncing new
+    /// records changes no metadata.
+    fn take_retired(&self) -> Result<Option<Arc<dyn File>>> {
+        let (names, vfs) = (&self.options.names, &self.options.vfs);
+        let Some((_, path)) = self.retired()?.into_iter().next() else { return Ok(None) };
+        let failed = |e: std::io::Error| Error::io(&path, &e);
+        vfs.rename(&path, &names.next()).map_err(failed)?;
+        vfs.sync_directory(names.directory()).map_err(failed)?;
+        let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
+        let complete = file.len().map_err(failed)? == u64::from(self.options.file_size);
+        Ok(complete.then_some(file))
+    }
+
+    /// Archived generations that nothing needs any more, oldest first.
+    fn retired(&self) -> Result<Vec<(Generation, std::path::PathBuf)>> {
+        let (names, vfs) = (&self.options.names, &self.options.vfs);
+        let below = {
+            let state = self.state.lock();
+            state.retired.min(state.generation)
+        };
+        if below == Generation(0) {
+            return Ok(Vec::new());
+        }
+        let directory = names.directory();
+        let found = vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
+        let generations = found.into_iter().filter_map(|path| Some((names.generation_of(&path)?, path)));
+        let mut retired: Vec<_> = generations.filter(|(generation, _)| *generation < below).collect();
+        retired.sort_unstable();
+        Ok(retired)
     }
 
     fn take_reserve(&self) -> Result<Prepared> {
@@ -252,37 +289,22 @@ impl LogStream {
         Ok(())
     }
 
-    /// Removes archived generations below `generation`; one becomes the next file if none is prepared.
+    /// Nothing below `generation` is needed any more: the newest of those files are kept to be written over, the
+    /// others removed.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let directory = names.directory();
         let failed = |e: std::io::Error| Error::io(directory, &e);
-        let entered = self.state.lock().generation;
-        let mut old: Vec<_> = vfs
-            .list(directory)
-            .map_err(failed)?
-            .into_iter()
-            .filter_map(|path| Some((names.generation_of(&path)?, path)))
-            .filter(|(found, _)| *found < generation.min(entered))
-            .collect();
-        old.sort_unstable();
-        if old.is_empty() {
+        let _one = self.preparing.lock();
+        self.state.lock().retired = generation;
+        let retired = self.retired()?;
+        let surplus = retired.len().saturating_sub(KEPT_RETIRED);
+        if surplus == 0 {
             return Ok(());
         }
-        let _one = self.preparing.lock();
-        let mut recycle = self.state.lock().prepared.is_none();
         // Ascending, so that what is left is always a run without gaps.
-        for (_, path) in old {
-            if recycle {
-                recycle = false;
-                vfs.rename(&path, &names.next()).map_err(failed)?;
-                let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
-                if file.len().map_err(failed)? == u64::from(self.options.file_size) {
-                    self.state.lock().prepared = Some(Prepared { file, from_reserve: false });
-                }
-            } else {
-                vfs.remove(&path).map_err(failed)?;
-            }
+        for (_, path) in &retired[..surplus] {
+            vfs.remove(path).map_err(failed)?;
         }
         vfs.sync_directory(directory).map_err(failed)
     }

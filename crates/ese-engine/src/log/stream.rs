@@ -8,6 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::log::segment::RECORDS_AT;
@@ -20,6 +21,9 @@ use super::generation::Prepared;
 use super::writer::LONGEST_WRITE;
 use super::{LogNames, LogTail, RecordBatch};
 use crate::{Error, Result};
+
+/// The share of the buffer that is worth a write: an eighth.
+const WORTH_WRITING: usize = 8;
 
 /// Settings of a log stream.
 #[derive(Clone)]
@@ -91,6 +95,8 @@ pub(super) struct State {
     /// The disk was full and a reserve log was used; ordinary appends wait until all reserves are back.
     pub(super) on_reserves: bool,
     pub(super) requested: LogPosition,
+    /// Archived generations below this may be written over.
+    pub(super) retired: Generation,
     pub(super) counters: LogCounters,
 }
 
@@ -102,6 +108,8 @@ pub struct LogStream {
     pub(super) listener: OnceLock<Arc<dyn LogListener>>,
     pub(super) state: Mutex<State>,
     pub(super) written: Condvar,
+    /// Rung when much has gathered that nobody waits for.
+    work: Condvar,
     tip: AtomicU64,
     pub(super) durable: AtomicU64,
     pub(super) down: OnceLock<String>,
@@ -164,6 +172,7 @@ impl LogStream {
             archived: false,
             on_reserves: false,
             requested: LogPosition::MIN,
+            retired: Generation(0),
             counters: LogCounters::default(),
         };
         LogStream {
@@ -172,6 +181,7 @@ impl LogStream {
             listener: OnceLock::new(),
             state: Mutex::new(state),
             written: Condvar::new(),
+            work: Condvar::new(),
             tip: AtomicU64::new(start.to_u64()),
             durable: AtomicU64::new(start.to_u64()),
             down: OnceLock::new(),
@@ -222,7 +232,7 @@ impl LogStream {
 
     fn append_with(&self, batch: &RecordBatch, privileged: bool) -> Result<Appended> {
         let needed = SegmentBuffer::segments_for(batch.len());
-        let most_waiting = (self.file_segments() / 2).min(LONGEST_WRITE * 2);
+        let most_waiting = self.most_waiting();
         if needed > most_waiting {
             let what =
                 format!("{} bytes of records do not fit a log file; use larger log files", batch.len());
@@ -265,6 +275,9 @@ impl LogStream {
             state.counters.bytes += batch.len() as u64;
             let end = state.buffer.tip();
             self.publish_tip(&state);
+            if state.buffer.waiting() >= most_waiting / WORTH_WRITING {
+                self.work.notify_one();
+            }
             return Ok(Appended { start: start.unwrap_or(end), end });
         }
     }
@@ -309,15 +322,33 @@ impl LogStream {
     pub fn step(&self) -> Result<()> {
         self.check()?;
         self.flush(self.tip())?;
+        if self.step_full()? {
+            self.restore_reserves();
+        }
+        Ok(())
+    }
+
+    /// The urgent part of it: writes full segments and prepares the next file. `false`: the disk is full.
+    pub fn step_full(&self) -> Result<bool> {
+        self.check()?;
         self.write(None)?;
         if self.state.lock().prepared.is_none() {
             match self.prepare_next(false) {
-                Err(Error::DiskFull { .. }) => return Ok(()),
+                Err(Error::DiskFull { .. }) => return Ok(false),
                 other => other?,
             }
         }
-        self.restore_reserves();
-        Ok(())
+        Ok(true)
+    }
+
+    /// Waits until it is worth writing full segments before whoever appends has to; `false`: the time is over.
+    pub fn wait_for_work(&self, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        let enough = self.most_waiting() / WORTH_WRITING;
+        if state.buffer.waiting() < enough {
+            self.work.wait_for(&mut state, timeout);
+        }
+        state.buffer.waiting() >= enough
     }
 
     /// Makes everything durable. The stream must not be used afterwards.
@@ -325,6 +356,11 @@ impl LogStream {
         self.flush(self.tip())?;
         self.discard_prepared();
         Ok(())
+    }
+
+    /// Full segments in memory, at most.
+    fn most_waiting(&self) -> usize {
+        (self.file_segments() / 2).min(LONGEST_WRITE * 4)
     }
 
     fn file_segments(&self) -> usize {

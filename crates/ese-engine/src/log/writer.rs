@@ -18,7 +18,7 @@ use super::stream::LogStream;
 use crate::{Error, Result};
 
 /// Segments in one write, at most.
-pub(super) const LONGEST_WRITE: usize = 128;
+pub(super) const LONGEST_WRITE: usize = 256;
 
 impl LogStream {
     /// Returns once everything appended before `upto` is durable.
