@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ese_format::attachment::Attachment;
-use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
 use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path};
 use ese_format::page::{Page, PageFlags};
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
@@ -334,13 +334,22 @@ impl Database {
 
 /// Writes both header copies, syncing after each, so that a crash leaves at least one whole.
 pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
+    (0..2).try_for_each(|copy| write_header_copy(file, header, copy))
+}
+
+/// Before anything else is written: if a crash damaged the shadow, the next write of the first copy, cut off in turn,
+/// would leave none.
+pub(crate) fn mend_shadow(file: &dyn File, header: &DatabaseHeader, copies: HeaderCopies) -> Result<()> {
+    match copies {
+        HeaderCopies::FirstOnly => write_header_copy(file, header, 1),
+        HeaderCopies::Both | HeaderCopies::ShadowStale | HeaderCopies::ShadowOnly => Ok(()),
+    }
+}
+
+fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Result<()> {
     let mut page = vfs::IoBuffer::zeroed(header.page_size.bytes());
     page.copy_from_slice(&header.encode());
     let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: header: {e}", file.path().display()));
-    for copy in 0..2 {
-        let offset = copy * page.len() as u64;
-        file.write_at(offset, &page, IoReason::DatabaseHeader).map_err(failed)?;
-        file.sync(IoReason::DatabaseHeader).map_err(failed)?;
-    }
-    Ok(())
+    file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(failed)?;
+    file.sync(IoReason::DatabaseHeader).map_err(failed)
 }

@@ -192,7 +192,7 @@ impl Instance {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() },
             _ => Error::io(path, &e),
         })?;
-        let header = recovery::read_header(&*file)?;
+        let (header, copies) = recovery::read_header(&*file)?;
         recovery::check_format(path, &header, self.options.page_size)?;
         // A killed process may have left the file to the kernel; attaching trusts what is read.
         file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
@@ -212,6 +212,7 @@ impl Instance {
             }
         }
         let log_id = self.free_log_id()?;
+        database::mend_shadow(&*file, &header, copies)?;
         self.attach_file(path, file, lock, header, log_id, extension_pages)
     }
 

@@ -13,7 +13,7 @@ use ese_format::{LogPosition, LogTime, PageSize, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use crate::core::Core;
-use crate::database::{Database, OpenedFile, write_header};
+use crate::database::{Database, OpenedFile, mend_shadow, write_header};
 use crate::double_write::{self, DoubleWrite};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
@@ -77,7 +77,7 @@ impl<'a> Attacher<'a> {
         let file = vfs.open(&path, OpenMode::Write).map_err(failed)?;
         // What a killed process had written may still be in the kernel only: what is read must also be durable.
         file.sync(IoReason::DatabaseHeader).map_err(failed)?;
-        let (mut header, copies) = read_header_copies(&*file)?;
+        let (mut header, copies) = read_header(&*file)?;
         check_format(&path, &header, self.options.page_size)?;
         if header.signature != signature {
             return Err(Error::Usage(format!(
@@ -96,8 +96,10 @@ impl<'a> Attacher<'a> {
         })?;
         if has_all {
             // The crash fell between the two copies of the header.
+            mend_shadow(&*file, &header, copies)?;
             return write_header(&*file, &header);
         }
+        mend_shadow(&*file, &header, copies)?;
         self.torn_pages += double_write::restore(vfs, &path, &*file, &header)?;
         if header.state != DatabaseState::DirtyShutdown {
             // The crash fell between the attach record and the header.
@@ -118,12 +120,8 @@ impl<'a> Attacher<'a> {
     }
 }
 
-/// The header of a database file, from whichever copy is good.
-pub(crate) fn read_header(file: &dyn File) -> Result<DatabaseHeader> {
-    read_header_copies(file).map(|(header, _)| header)
-}
-
-fn read_header_copies(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopies)> {
+/// The header of a database file, from whichever copy is good, and which that was.
+pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopies)> {
     let path = file.path().to_path_buf();
     let len = file.len().map_err(|e| Error::io(&path, &e))?;
     let mut start = IoBuffer::zeroed(len.min(64 << 10) as usize / 4096 * 4096);

@@ -13,6 +13,7 @@ mod redo;
 
 use std::sync::Arc;
 
+use ese_format::checkpoint::Checkpoint;
 use ese_format::log::record::{LogRecord, RecoveryUndo, Termination};
 use ese_format::{LogPosition, LogTime, Signature};
 
@@ -129,13 +130,14 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
             attacher.attach_listed(&list.unwrap_or_default(), start)?;
         }
     }
-    let mut clean_end = checkpoint.is_some();
+    // Where a shutdown or recovery ended cleanly, if nothing happened since.
+    let mut clean_end = checkpoint.as_ref().map(|checkpoint| checkpoint.position);
     let redo_from = start;
     let mut apply = |Waiting { start, end, record, .. }: Waiting| {
         clean_end = match &record {
-            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => true,
+            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => Some(start),
             LogRecord::Nop2(_) | LogRecord::Nop => clean_end,
-            _ => false,
+            _ => None,
         };
         match &record {
             LogRecord::AttachDb(attach) => attacher.attach(attach, start),
@@ -156,8 +158,15 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     let leftovers = redo.finish()?;
     core.transactions.continue_from(leftovers.next_number);
     core.versions.ids_used(leftovers.newest_id);
-    if clean_end && core.databases().is_empty() && leftovers.unfinished.is_empty() {
-        return Ok(Opened { checkpoint_file, checkpoint: start, signature, summary });
+    if let Some(clean_end) = clean_end.filter(|_| leftovers.unfinished.is_empty())
+        && core.databases().is_empty()
+    {
+        // A crash may have come before the checkpoint was written; without it the log would ask for databases that
+        // may be removed by now.
+        if checkpoint.is_none_or(|checkpoint| checkpoint.position < clean_end) {
+            write_clean_checkpoint(&checkpoint_file, clean_end, signature)?;
+        }
+        return Ok(Opened { checkpoint_file, checkpoint: clean_end, signature, summary });
     }
 
     summary.ran = true;
@@ -183,10 +192,15 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     let quit = Termination { last: undo_from, redo_from, hard: 0, time: now };
     let (position, end) = core.append(&[LogRecord::RecoveryQuit2(quit)])?;
     log.flush(end)?;
-    let mut written = ese_format::checkpoint::Checkpoint::new(position, signature);
-    written.set_attachments(&[]).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
-    checkpoint_file.write(&written)?;
+    write_clean_checkpoint(&checkpoint_file, position, signature)?;
     Ok(Opened { checkpoint_file, checkpoint: position, signature, summary })
+}
+
+/// Redo starts at `position`, with no database attached.
+fn write_clean_checkpoint(file: &CheckpointFile, position: LogPosition, signature: Signature) -> Result<()> {
+    let mut checkpoint = Checkpoint::new(position, signature);
+    checkpoint.set_attachments(&[]).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
+    file.write(&checkpoint)
 }
 
 fn decode(names: &LogNames, stored: &StoredRecord) -> Result<LogRecord> {
