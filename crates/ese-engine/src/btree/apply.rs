@@ -166,9 +166,9 @@ fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {
     record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record without a new page")
 }
 
-/// The entry of an internal page that leads to `child`.
+/// The entry of an internal page that leads to `child`. From the end: rows that come in order split the last leaf.
 pub(crate) fn entry_of(page: &Page<'_>, child: PageNumber) -> Option<usize> {
-    (0..page.node_count()).find(|&line| page.node(line).and_then(|node| node.child()) == Some(child))
+    (0..page.node_count()).rev().find(|&line| page.node(line).and_then(|node| node.child()) == Some(child))
 }
 
 /// The root of a tree that lost all its pages.
