@@ -1,6 +1,7 @@
 //! `jetcell test performance`: options to profile, run, report.
 
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -191,7 +192,9 @@ impl Interrupt {
         self.stop.stop();
         self.monitor.stopping();
         if !self.live {
-            eprintln!("\njetcell: stopping cleanly; press Ctrl-C again to leave at once");
+            // A terminal has shown ^C by itself.
+            let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
+            eprintln!("{line_end}jetcell: stopping cleanly; press Ctrl-C again to leave at once");
         }
     }
 }

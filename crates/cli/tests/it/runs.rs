@@ -166,7 +166,8 @@ fn ctrl_c_stops_cleanly_and_still_reports() {
 
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = "jetcell: stopping cleanly; press Ctrl-C again to leave at once\n";
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(1), said));
     let result = cell.result("out");
     assert_eq!(result["verdict"], "incomplete");
     assert!(result["achieved_transactional_iops"].as_f64().unwrap() > 0.0);
