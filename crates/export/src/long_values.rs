@@ -26,6 +26,20 @@ pub(crate) struct LongValues<'d> {
     key: Vec<u8>,
 }
 
+/// A long value that is there; whether all its chunks are, reading them tells.
+#[derive(Clone, Copy)]
+pub(crate) struct LongValue {
+    id: LongValueId,
+    root: LongValueRoot,
+}
+
+impl LongValue {
+    /// Bytes that it has by its root.
+    pub(crate) fn len(self) -> usize {
+        self.root.size as usize
+    }
+}
+
 impl<'d> LongValues<'d> {
     pub(crate) fn new(reader: PageReader<'d>, table: &Table) -> LongValues<'d> {
         LongValues {
@@ -37,26 +51,28 @@ impl<'d> LongValues<'d> {
         }
     }
 
-    /// The value, no longer than `limit`; otherwise why not.
-    pub(crate) fn read(&mut self, id: LongValueId, limit: usize) -> Result<Vec<u8>, String> {
+    /// The value, to be read chunk by chunk; or why it cannot be read.
+    pub(crate) fn open(&mut self, id: LongValueId) -> Result<LongValue, String> {
         self.key = id.root_key();
         let root = self.node(LongValueRoot::decode)?.ok_or("its root is damaged")?;
         if root.is_encrypted() {
             return Err("the value is encrypted".to_owned());
         }
-        let size = root.size as usize;
-        if size > limit {
-            return Err(format!("{size} bytes are more than an export takes for one row ({limit} left)"));
-        }
-        let mut value = Vec::with_capacity(size.min(1 << 16));
-        while value.len() < size {
-            let offset = u32::try_from(value.len()).unwrap_or(u32::MAX);
-            let due = root.chunk_len(offset, self.chunk_size);
-            self.key = id.chunk_key(offset);
-            self.node(|stored| decode_chunk(stored, due).map(|plain| value.extend_from_slice(&plain)))?
-                .map_err(|error| format!("chunk at byte {offset} of {size}: {error}"))?;
-        }
-        Ok(value)
+        Ok(LongValue { id, root })
+    }
+
+    /// Appends the chunk that starts at byte `offset` of the value, which must be below its length.
+    pub(crate) fn append_chunk(
+        &mut self,
+        value: LongValue,
+        offset: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let start = u32::try_from(offset).unwrap_or(u32::MAX);
+        let due = value.root.chunk_len(start, self.chunk_size);
+        self.key = value.id.chunk_key(start);
+        self.node(|stored| decode_chunk(stored, due).map(|plain| to.extend_from_slice(&plain)))?
+            .map_err(|error| format!("chunk at byte {offset} of {}: {error}", value.len()))
     }
 
     /// What `take` makes of the node with the wanted key.

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use crate::value_files::ValueFiles;
+
 /// Where an export goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
@@ -26,10 +28,7 @@ pub(crate) struct PartialFile {
 impl PartialFile {
     /// A place for `target`; refuses one that exists unless `force`.
     pub(crate) fn create(target: &Path, force: bool) -> io::Result<PartialFile> {
-        if !force && target.symlink_metadata().is_ok() {
-            let what = format!("{} exists; use --force to replace it", target.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
-        }
+        check_free(target, force)?;
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = target.with_file_name(name);
@@ -50,13 +49,15 @@ impl PartialFile {
         fs::OpenOptions::new().write(true).open(&self.partial).map_err(|error| named(&self.partial, error))
     }
 
-    /// Makes the content durable and gives it its name.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    /// Makes the content durable and gives it its name; before it the long values that it refers to.
+    pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
         File::open(&self.partial)?.sync_all()?;
+        if let Some(values) = values {
+            values.publish()?;
+        }
         fs::rename(&self.partial, &self.target).map_err(|error| named(&self.target, error))?;
         self.finished = true;
-        let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        sync_directory(self.target.parent().unwrap_or(Path::new("")))
     }
 }
 
@@ -68,7 +69,22 @@ impl Drop for PartialFile {
     }
 }
 
-fn named(path: &Path, error: io::Error) -> io::Error {
+/// Refuses a file that exists unless `force`.
+pub(crate) fn check_free(target: &Path, force: bool) -> io::Result<()> {
+    if force || target.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let what = format!("{} exists; use --force to replace it", target.display());
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    File::open(directory)?.sync_all()
+}
+
+pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -90,13 +106,13 @@ impl Stream {
         Stream::Stdout(BufWriter::with_capacity(BUFFER, io::stdout()))
     }
 
-    /// Everything is written: the file gets its name.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    /// Everything is written: the file gets its name, and before it the long values that it refers to.
+    pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
             Stream::File(mut writer, partial) => {
                 writer.flush()?;
                 drop(writer);
-                partial.finish()
+                partial.finish(values)
             }
             Stream::Stdout(mut writer) => writer.flush(),
         }
@@ -123,7 +139,14 @@ impl Write for Stream {
 pub(crate) fn file_name(table: &str) -> String {
     let unsafe_in_names =
         |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
-    let mut name: String = table.chars().map(|c| if unsafe_in_names(c) { '_' } else { c }).take(60).collect();
+    let mut name = String::new();
+    for c in table.chars().take(60) {
+        // File systems take 255 bytes, and something comes behind the name.
+        if name.len() > 180 {
+            break;
+        }
+        name.push(if unsafe_in_names(c) { '_' } else { c });
+    }
     if name.starts_with('.') {
         name.insert(0, '_');
     }

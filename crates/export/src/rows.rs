@@ -1,10 +1,12 @@
 //! The rows of a table, cell by cell.
 
 use std::borrow::Cow;
+use std::io;
 
 use ese_check::reader::PageReader;
 use ese_format::PageNumber;
 use ese_format::compression::{self, decompress};
+use ese_format::long_value::LongValueId;
 use ese_format::page::NodeFlags;
 use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnValue, MultiValue, Record};
 
@@ -12,11 +14,29 @@ use crate::cell::{Cell, Item, Unreadable};
 use crate::issue::Issues;
 use crate::long_values::LongValues;
 use crate::source::Source;
-use crate::table::Table;
+use crate::table::{Table, TableColumn};
+use crate::value_files::{Place, ValueFiles};
 use crate::walk::LeafWalk;
 
-/// Bytes of long values in memory for one row; a value beyond them is marked and reported.
-const ROW_LIMIT: usize = 24 << 20;
+/// Bytes of long values in memory for one row, unless [`Reading::row_limit`] says otherwise.
+pub const ROW_LIMIT: usize = 24 << 20;
+
+/// How the rows of a table are read.
+#[derive(Debug)]
+pub struct Reading<'f> {
+    /// Rows flagged deleted, too.
+    pub deleted: bool,
+    /// Bytes of long values in memory for one row.
+    pub row_limit: usize,
+    /// Where values go that are beyond this; without a place they are unreadable.
+    pub files: Option<&'f mut ValueFiles>,
+}
+
+impl Default for Reading<'_> {
+    fn default() -> Self {
+        Reading { deleted: false, row_limit: ROW_LIMIT, files: None }
+    }
+}
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
@@ -29,16 +49,16 @@ pub struct Row<'a> {
     pub page: PageNumber,
 }
 
-/// Gives every row of `table` to `visit`, in the order of its tree; rows flagged deleted only when `deleted`.
+/// Gives every row of `table` to `visit`, in the order of its tree.
 ///
-/// Ends at the first error of `visit`; what cannot be read goes to `issues`.
-pub fn read_rows<E>(
+/// Ends at the first error of `visit` or of writing a long value; what cannot be read goes to `issues`.
+pub fn read_rows(
     source: &Source,
     table: &Table,
-    deleted: bool,
+    mut reading: Reading<'_>,
     issues: &mut Issues,
-    mut visit: impl FnMut(Row<'_>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut visit: impl FnMut(Row<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     let mut reader = PageReader::new(&source.database);
     let mut walk = LeafWalk::new(table.tree, table.root, &reader);
     let mut long = LongValues::new(PageReader::new(&source.database), table);
@@ -52,12 +72,18 @@ pub fn read_rows<E>(
                 continue;
             };
             let is_deleted = node.flags.contains(NodeFlags::DELETED);
-            if is_deleted && !deleted {
+            if is_deleted && !reading.deleted {
                 continue;
             }
             let record = Record::new(node.data, size);
-            let mut resolver = Resolver { long: &mut long, room: ROW_LIMIT };
-            fill(&record, table, &mut resolver, &mut cells);
+            let mut resolver = Resolver {
+                long: &mut long,
+                room: reading.row_limit,
+                files: reading.files.as_deref_mut(),
+                page,
+                row: index,
+            };
+            fill(&record, table, &mut resolver, &mut cells)?;
             for (cell, column) in cells.iter().zip(&table.columns) {
                 report(cell, &column.column, page, index, is_deleted, issues);
             }
@@ -76,22 +102,23 @@ fn report(
     deleted: bool,
     issues: &mut Issues,
 ) {
-    let mut tell = |unreadable: &Unreadable| {
-        let what = format!("row {index} of the page, column {}: {}", column.name, unreadable.reason);
-        // Long values of a deleted row may be gone rightfully.
-        if deleted { issues.note(Some(page), what) } else { issues.missing(Some(page), what) }
-    };
-    match cell {
-        Cell::Unreadable(unreadable) => tell(unreadable),
-        Cell::Multi(items) => items.iter().filter_map(|item| item.as_ref().err()).for_each(tell),
-        Cell::Null | Cell::Value(_) => {}
+    for item in cell.items() {
+        if let Item::Unreadable(unreadable) = item {
+            let what = format!("row {index} of the page, column {}: {}", column.name, unreadable.reason);
+            // Long values of a deleted row may be gone rightfully.
+            if deleted { issues.note(Some(page), what) } else { issues.missing(Some(page), what) }
+        }
     }
 }
 
+/// Makes cells of what one record stores.
 struct Resolver<'l, 'd> {
     long: &'l mut LongValues<'d>,
     /// Bytes of long values this row may still take.
     room: usize,
+    files: Option<&'l mut ValueFiles>,
+    page: PageNumber,
+    row: usize,
 }
 
 fn fill<'a>(
@@ -99,14 +126,13 @@ fn fill<'a>(
     table: &'a Table,
     resolver: &mut Resolver<'_, '_>,
     cells: &mut Vec<Cell<'a>>,
-) {
-    cells.extend(table.columns.iter().map(|column| match column.column.class() {
-        ColumnClass::Tagged => default(&column.column),
-        _ => match record.get(&column.column) {
-            Ok(value) => resolver.cell(value, &column.column),
-            Err(error) => Cell::Unreadable(Unreadable { reason: error.to_string(), stored: Vec::new() }),
-        },
-    }));
+) -> io::Result<()> {
+    for column in &table.columns {
+        cells.push(match column.column.class() {
+            ColumnClass::Tagged => default(&column.column),
+            _ => resolver.get(record, column)?,
+        });
+    }
     // One pass over what is stored: a table may have thousands of tagged columns and a row few of them.
     match record.tagged() {
         Ok(entries) => {
@@ -116,23 +142,19 @@ fn fill<'a>(
                 if let Some((column, cell)) =
                     position.and_then(|at| Some((table.columns.get(at)?, cells.get_mut(at)?)))
                 {
-                    *cell = resolver.cell(value, &column.column);
+                    *cell = resolver.cell(value, column)?;
                 }
             }
         }
         Err(_) => {
             for (column, cell) in table.columns.iter().zip(cells) {
                 if column.column.class() == ColumnClass::Tagged {
-                    *cell = match record.get(&column.column) {
-                        Ok(value) => resolver.cell(value, &column.column),
-                        Err(error) => {
-                            Cell::Unreadable(Unreadable { reason: error.to_string(), stored: Vec::new() })
-                        }
-                    };
+                    *cell = resolver.get(record, column)?;
                 }
             }
         }
     }
+    Ok(())
 }
 
 /// The value of rows that do not store the column.
@@ -143,48 +165,102 @@ fn default(column: &Column) -> Cell<'_> {
     {
         return Cell::Null;
     }
-    column.default.as_deref().map_or(Cell::Null, |value| Cell::Value(Cow::Borrowed(value)))
+    column.default.as_deref().map_or(Cell::Null, Cell::from)
+}
+
+fn unreadable(reason: impl ToString, stored: &[u8]) -> Item<'static> {
+    Item::Unreadable(Unreadable { reason: reason.to_string(), stored: stored.to_vec() })
 }
 
 impl Resolver<'_, '_> {
-    fn cell<'a>(&mut self, value: ColumnValue<'a>, column: &'a Column) -> Cell<'a> {
-        match value {
-            ColumnValue::Absent => default(column),
-            ColumnValue::Null => Cell::Null,
-            ColumnValue::Bytes(bytes) => Cell::Value(Cow::Borrowed(bytes)),
-            ColumnValue::Encrypted(stored) => Cell::Unreadable(Unreadable {
-                reason: "the value is encrypted".to_owned(),
-                stored: stored.to_vec(),
-            }),
-            ColumnValue::Compressed(stored) => self.item(MultiValue::Compressed(stored)).into(),
-            ColumnValue::Separated(id) => self.item(MultiValue::Separated(id)).into(),
-            ColumnValue::Multi(values) => {
-                Cell::Multi(values.into_iter().map(|value| self.item(value)).collect())
-            }
+    fn get<'a>(&mut self, record: &Record<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
+        match record.get(&column.column) {
+            Ok(value) => self.cell(value, column),
+            Err(error) => Ok(Cell::One(unreadable(error, &[]))),
         }
     }
 
-    fn item<'a>(&mut self, value: MultiValue<'a>) -> Item<'a> {
-        match value {
-            MultiValue::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-            MultiValue::Compressed(stored) => {
-                let plain = decompress(stored, compression::MAX_INTRINSIC.min(self.room));
-                let plain = plain
-                    .map_err(|error| Unreadable { reason: error.to_string(), stored: stored.to_vec() })?;
-                self.room = self.room.saturating_sub(plain.len());
-                Ok(Cow::Owned(plain))
+    fn cell<'a>(&mut self, value: ColumnValue<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
+        let place = Place { page: self.page, row: self.row, column, item: None };
+        Ok(match value {
+            ColumnValue::Absent => default(&column.column),
+            ColumnValue::Null => Cell::Null,
+            ColumnValue::Bytes(bytes) => Cell::from(bytes),
+            ColumnValue::Encrypted(stored) => Cell::One(unreadable("the value is encrypted", stored)),
+            ColumnValue::Compressed(stored) => Cell::One(self.compressed(stored, place)?),
+            ColumnValue::Separated(id) => Cell::One(self.separated(id, place)?),
+            ColumnValue::Multi(values) => {
+                let items = values.into_iter().zip(1..).map(|(value, item)| {
+                    let place = Place { item: Some(item), ..place };
+                    match value {
+                        MultiValue::Bytes(bytes) => Ok(Item::Here(Cow::Borrowed(bytes))),
+                        MultiValue::Compressed(stored) => self.compressed(stored, place),
+                        MultiValue::Separated(id) => self.separated(id, place),
+                    }
+                });
+                Cell::Multi(items.collect::<io::Result<_>>()?)
             }
-            MultiValue::Separated(id) => {
-                let plain = self.long.read(id, self.room).map_err(|reason| {
-                    let mut stored = Vec::new();
-                    id.append_to_record(&mut stored);
-                    Unreadable { reason: format!("long value {}: {reason}", id.0), stored }
-                })?;
-                self.room = self.room.saturating_sub(plain.len());
-                Ok(Cow::Owned(plain))
-            }
-        }
+        })
     }
+
+    fn compressed<'a>(&mut self, stored: &'a [u8], place: Place<'_>) -> io::Result<Item<'a>> {
+        let plain = match decompress(stored, compression::MAX_INTRINSIC) {
+            Ok(plain) => plain,
+            Err(error) => return Ok(unreadable(error, stored)),
+        };
+        if plain.len() <= self.room {
+            self.room -= plain.len();
+            return Ok(Item::Here(Cow::Owned(plain)));
+        }
+        let Some(files) = &mut self.files else {
+            return Ok(unreadable(no_room(plain.len(), self.room), stored));
+        };
+        let mut file = files.create(place)?;
+        file.write(&plain)?;
+        file.finish().map(Item::Elsewhere)
+    }
+
+    fn separated<'a>(&mut self, id: LongValueId, place: Place<'_>) -> io::Result<Item<'a>> {
+        let lost = |reason: String| {
+            let mut stored = Vec::new();
+            id.append_to_record(&mut stored);
+            Ok(unreadable(format!("long value {}: {reason}", id.0), &stored))
+        };
+        let value = match self.long.open(id) {
+            Ok(value) => value,
+            Err(reason) => return lost(reason),
+        };
+        let len = value.len();
+        if len <= self.room {
+            let mut plain = Vec::with_capacity(len.min(1 << 16));
+            while plain.len() < len {
+                if let Err(reason) = self.long.append_chunk(value, plain.len(), &mut plain) {
+                    return lost(reason);
+                }
+            }
+            self.room = self.room.saturating_sub(plain.len());
+            return Ok(Item::Here(Cow::Owned(plain)));
+        }
+        let Some(files) = &mut self.files else { return lost(no_room(len, self.room)) };
+        let mut file = files.create(place)?;
+        let (mut offset, mut chunk) = (0, Vec::new());
+        while offset < len {
+            chunk.clear();
+            if let Err(reason) = self.long.append_chunk(value, offset, &mut chunk) {
+                return lost(reason);
+            }
+            file.write(&chunk)?;
+            offset += chunk.len();
+        }
+        file.finish().map(Item::Elsewhere)
+    }
+}
+
+fn no_room(len: usize, room: usize) -> String {
+    format!(
+        "{len} bytes are more than an export holds for one row ({room} left), and beside standard output there is no \
+         place for a file of its own; give --output a directory or a file"
+    )
 }
 
 #[cfg(test)]
@@ -229,8 +305,10 @@ mod tests {
         let mut long = LongValues::new(PageReader::new(&source.database), &table);
         let mut cells = Vec::new();
         let record = Record::new(&record, size);
-        fill(&record, &table, &mut Resolver { long: &mut long, room: ROW_LIMIT }, &mut cells);
-        let bytes = |bytes: &'static [u8]| Cell::Value(Cow::Borrowed(bytes));
+        let (page, row) = (PageNumber::fixed(9), 0);
+        let mut resolver = Resolver { long: &mut long, room: ROW_LIMIT, files: None, page, row };
+        fill(&record, &table, &mut resolver, &mut cells).unwrap();
+        let bytes = |bytes: &'static [u8]| Cell::from(bytes);
         let expected = [bytes(&[1, 0, 0, 0]), bytes(b"in"), Cell::Null, bytes(&[2, 0, 0, 0]), bytes(b"own")];
         assert_eq!(cells, expected);
     }

@@ -10,9 +10,10 @@ use vfs::Vfs;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
-use crate::rows::{Row, read_rows};
+use crate::rows::{Reading, Row, read_rows};
 use crate::source::Source;
 use crate::table::{Table, unique};
+use crate::value_files::{ValueFiles, stem};
 
 /// What to export, and where to.
 #[derive(Clone, Debug)]
@@ -27,6 +28,10 @@ pub struct Options {
     pub deleted: bool,
     /// Replace files that exist.
     pub force: bool,
+    /// Bytes of long values in memory for one row; longer ones go to files of their own. [`ROW_LIMIT`] as a rule.
+    ///
+    /// [`ROW_LIMIT`]: crate::ROW_LIMIT
+    pub row_limit: usize,
 }
 
 /// What was exported.
@@ -36,6 +41,8 @@ pub struct Exported {
     pub tables: usize,
     /// Rows of all of them.
     pub rows: u64,
+    /// Long values that went to files of their own.
+    pub value_files: u64,
     /// What is missing or worth knowing.
     pub issues: Issues,
 }
@@ -87,20 +94,23 @@ pub fn export(
     if one_stream && tables.len() != 1 {
         return Err(ExportError::OneTable { format: options.format, tables: tables.len() });
     }
-    let mut sqlite = match (options.format, &options.destination) {
-        (Format::Sqlite, Destination::Stdout) => return Err(ExportError::SqliteToStdout),
-        (Format::Sqlite, Destination::File(file)) => {
-            Some(SqliteFile::new(file, options.force, options.deleted)?)
-        }
-        (Format::Sqlite, Destination::Directory(directory)) => {
-            std::fs::create_dir_all(directory)?;
-            let stem = path.file_name().unwrap_or_default().to_string_lossy();
-            let file = directory.join(format!("{stem}.sqlite"));
-            Some(SqliteFile::new(&file, options.force, options.deleted)?)
-        }
-        _ => None,
-    };
+    // All tables go to one file, and so do the long values of all.
+    let (mut sqlite, mut shared) = (None, None);
+    if options.format == Format::Sqlite {
+        let target = match &options.destination {
+            Destination::Stdout => return Err(ExportError::SqliteToStdout),
+            Destination::File(file) => file.clone(),
+            Destination::Directory(directory) => {
+                std::fs::create_dir_all(directory)?;
+                let stem = path.file_name().unwrap_or_default().to_string_lossy();
+                directory.join(format!("{stem}.sqlite"))
+            }
+        };
+        sqlite = Some(SqliteFile::new(&target, options.force, options.deleted)?);
+        shared = Some(value_files(&target, options)?);
+    }
     let targets = targets(&tables, options)?;
+    let mut stems = HashSet::new();
     for (table, target) in tables.into_iter().zip(targets) {
         exported.issues.set_table(Some(&table.name));
         let mut writer = match &mut sqlite {
@@ -110,23 +120,42 @@ pub fn export(
             }
             None => Writer::stream(target.as_deref(), table, options)?,
         };
+        let mut own = target.map(|target| value_files(&target, options)).transpose()?;
+        let mut files = own.as_mut().or(shared.as_mut());
+        if let Some(files) = &mut files {
+            files.begin(&unique(&stem(&file_name(&table.name)), &mut stems));
+        }
+        let reading = Reading { deleted: options.deleted, row_limit: options.row_limit, files };
         let mut rows = 0;
         progress(&table.name, rows);
-        read_rows(&source, table, options.deleted, &mut exported.issues, |row| {
+        read_rows(&source, table, reading, &mut exported.issues, |row| {
             rows += 1;
             if rows % 1024 == 0 {
                 progress(&table.name, rows);
             }
             writer.row(table, &row)
         })?;
-        writer.finish()?;
         exported.rows += rows;
+        exported.value_files += own.as_ref().map_or(0, ValueFiles::count);
+        writer.finish(own)?;
     }
     exported.issues.set_table(None);
+    exported.value_files += shared.as_ref().map_or(0, ValueFiles::count);
     if let Some(file) = sqlite {
-        file.finish()?;
+        file.finish(shared)?;
     }
     Ok(exported)
+}
+
+/// The place for the long values of the output `target`.
+fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
+    match &options.destination {
+        Destination::Directory(_) => ValueFiles::new(target, "values", options.force),
+        Destination::File(_) | Destination::Stdout => {
+            let name = target.file_name().unwrap_or_default().to_string_lossy();
+            ValueFiles::new(target, &format!("{name}.values"), options.force)
+        }
+    }
 }
 
 fn choose<'s>(source: &'s Source, names: &[String]) -> Result<Vec<&'s Table>, ExportError> {
@@ -202,11 +231,12 @@ impl Writer<'_> {
         }
     }
 
-    fn finish(self) -> io::Result<()> {
+    fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
-            Writer::Csv(writer) => writer.finish(),
-            Writer::Json(writer) => writer.finish(),
-            Writer::Parquet(writer) => writer.finish(),
+            Writer::Csv(writer) => writer.finish(values),
+            Writer::Json(writer) => writer.finish(values),
+            Writer::Parquet(writer) => writer.finish(values),
+            // All tables are finished together.
             Writer::Sqlite(_) => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use export::{Destination, Format, Options, export};
+use export::{Destination, Format, Options, ROW_LIMIT, export};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value as Json;
@@ -17,7 +17,14 @@ const DATABASES: [&str; 4] =
 fn run(database: &Path, format: Format, output: &Path) {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = Destination::Directory(output.to_owned());
-    let options = Options { tables: Vec::new(), format, destination, deleted: false, force: false };
+    let options = Options {
+        tables: Vec::new(),
+        format,
+        destination,
+        deleted: false,
+        force: false,
+        row_limit: ROW_LIMIT,
+    };
     export(&vfs, database, &options, &mut |_, _| {}).unwrap();
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
-use export::{Destination, ExportError, Exported, Format, Options, export};
+use export::{Destination, ExportError, Exported, Format, Options, ROW_LIMIT, export};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use testkit::corpus::Corpus;
@@ -16,7 +16,8 @@ use vfs::{RealOptions, RealVfs};
 fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<Exported, ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = Destination::Directory(output.to_owned());
-    let options = Options { tables: Vec::new(), format, destination, deleted: true, force };
+    let options =
+        Options { tables: Vec::new(), format, destination, deleted: true, force, row_limit: ROW_LIMIT };
     export(&vfs, path, &options, &mut |_, _| {})
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use ese_format::record::ColumnFlags;
-use export::{Cell, Issues, Source, Table, read_rows};
+use export::{Cell, Issues, Item, Reading, Source, Table, read_rows};
 use testkit::corpus::Corpus;
 use testkit::readers::{ReadCell, ReadTable, Reader, Readers};
 use vfs::{RealOptions, RealVfs};
@@ -48,34 +48,34 @@ fn judge(
         (_, ReadCell::Unseen { .. }) => Ok(Some(Reason::Unseen)),
         (_, ReadCell::Error { .. }) => Ok(Some(Reason::ReaderFails)),
         (Cell::Null, ReadCell::Null(())) => Ok(None),
-        (Cell::Value(bytes), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
+        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
         (Cell::Multi(items), ReadCell::Multi(read))
             if items.len() == read.len()
                 && items.iter().zip(read).all(|(item, read)| {
-                    item.as_ref().is_ok_and(|bytes| read.as_deref() == Some(&hex(bytes)))
+                    matches!(item, Item::Here(bytes) if read.as_deref() == Some(&hex(bytes)))
                 }) =>
         {
             Ok(None)
         }
         (Cell::Null, ReadCell::Hex(_)) if libesedb && column.id.0 < 128 => Ok(Some(Reason::NullFixed)),
-        (Cell::Value(bytes), ReadCell::Null(())) if libesedb && bytes.is_empty() => {
+        (Cell::One(Item::Here(bytes)), ReadCell::Null(())) if libesedb && bytes.is_empty() => {
             Ok(Some(Reason::EmptyIsNull))
         }
-        (Cell::Value(bytes), ReadCell::Null(()))
+        (Cell::One(Item::Here(bytes)), ReadCell::Null(()))
             if libesedb
                 && column.flags.contains(ColumnFlags::HAS_DEFAULT)
                 && column.default.as_deref() == Some(&**bytes) =>
         {
             Ok(Some(Reason::DefaultIsNull))
         }
-        (Cell::Value(bytes), ReadCell::Hex(text))
+        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text))
             if reader == Reader::Dissect
                 && column.flags.contains(ColumnFlags::COMPRESSED)
                 && text.strip_prefix(&hex(bytes)).is_some_and(|tail| tail == "0000" || tail == "00") =>
         {
             Ok(Some(Reason::SevenBitTail))
         }
-        (Cell::Value(bytes), ReadCell::Hex(text)) if libesedb && last_chunk_as_stored(&hex(bytes), text) => {
+        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text)) if libesedb && last_chunk_as_stored(&hex(bytes), text) => {
             Ok(Some(Reason::LastChunkNotInflated))
         }
         _ => Err(()),
@@ -121,7 +121,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                     continue;
                 };
                 // dissect returns rows flagged deleted, too, unmarked.
-                let deleted = reader == Reader::Dissect;
+                let reading = Reading { deleted: reader == Reader::Dissect, ..Reading::default() };
                 let order: Vec<Option<usize>> = table
                     .columns
                     .iter()
@@ -130,7 +130,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                     })
                     .collect();
                 let mut row_number = 0;
-                read_rows(&source, table, deleted, &mut issues, |row| -> Result<(), ()> {
+                read_rows(&source, table, reading, &mut issues, |row| {
                     let cells = theirs.rows.get(row_number);
                     for (at, cell) in row.cells.iter().enumerate() {
                         let Some(their) = cells.and_then(|cells| cells.get(order[at]?)) else {
@@ -185,7 +185,8 @@ fn row_counts_are_those_of_the_manifest() {
         for table in source.tables() {
             let known = &file.tables[&table.name];
             let (mut rows, mut deleted) = (0, 0);
-            read_rows(&source, table, true, &mut issues, |row| -> Result<(), ()> {
+            let reading = Reading { deleted: true, ..Reading::default() };
+            read_rows(&source, table, reading, &mut issues, |row| {
                 if row.deleted {
                     deleted += 1
                 } else {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use export::{Destination, Format, Options, export};
+use export::{Destination, Format, Options, ROW_LIMIT, export};
 use indicatif::ProgressBar;
 use vfs::{RealOptions, RealVfs};
 
@@ -20,6 +20,9 @@ Examples:
 
 With csv, jsonl and parquet, --output names a directory that gets one file per table; with exactly one --table it may
 name a file. System tables (MSys...) are exported, too. docs/export.md tells how each type is written.
+
+Long values that together exceed 24 MiB in one row go, raw, to files of their own below DIR/values or FILE.values, and
+their cells name these; beside standard output there is no place for them, and they count as not read.
 
 Exit code: 0 everything was exported; 1 some of it could not be read and is named on stderr; 2 could not run.";
 
@@ -55,6 +58,7 @@ impl Export {
             format: self.format,
             deleted: self.deleted,
             force: self.force,
+            row_limit: ROW_LIMIT,
         };
         // The kernel's read-ahead serves a reader that goes through a file mostly in order.
         let vfs = match RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }) {
@@ -82,8 +86,12 @@ impl Export {
         if issues.dropped() > 0 {
             eprintln!("... and {} more", issues.dropped());
         }
+        let aside = match exported.value_files {
+            0 => String::new(),
+            count => format!("; {count} long values went to files of their own, named in their cells"),
+        };
         let missing = if issues.any_missing() { "; NOT everything could be read, see above" } else { "" };
-        eprintln!("exported {} rows of {} tables{missing}", exported.rows, exported.tables);
+        eprintln!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables);
         if issues.any_missing() { Outcome::Findings } else { Outcome::Good }
     }
 }

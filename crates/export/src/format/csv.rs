@@ -6,6 +6,7 @@ use crate::format::{DELETED, write_cell_text};
 use crate::output::Stream;
 use crate::rows::Row;
 use crate::table::Table;
+use crate::value_files::ValueFiles;
 
 /// Writes one table.
 pub(crate) struct CsvTable {
@@ -43,7 +44,7 @@ impl CsvTable {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> io::Result<()> {
-        self.writer.into_inner().map_err(|error| error.into_error())?.finish()
+    pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
+        self.writer.into_inner().map_err(|error| error.into_error())?.finish(values)
     }
 }

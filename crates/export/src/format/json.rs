@@ -4,12 +4,13 @@ use std::io::{self, Write};
 
 use ese_format::record::{Column, ColumnFlags};
 
-use crate::cell::{Cell, Unreadable};
-use crate::format::{DELETED, item_value};
+use crate::cell::{Cell, Elsewhere, Item};
+use crate::format::{DELETED, Marker, item_value};
 use crate::output::Stream;
 use crate::rows::Row;
 use crate::table::Table;
 use crate::value::write_hex;
+use crate::value_files::ValueFiles;
 
 /// Writes one table.
 pub(crate) struct JsonTable {
@@ -51,8 +52,8 @@ impl JsonTable {
         self.stream.write_all(&self.line)
     }
 
-    pub(crate) fn finish(self) -> io::Result<()> {
-        self.stream.finish()
+    pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
+        self.stream.finish(values)
     }
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn is_list(column: &Column, cell: &Cell<'_>) -> bool {
     match cell {
         Cell::Null => false,
         Cell::Multi(_) => true,
-        Cell::Value(_) | Cell::Unreadable(_) => column.flags.contains(ColumnFlags::MULTI_VALUED),
+        Cell::One(_) => column.flags.contains(ColumnFlags::MULTI_VALUED),
     }
 }
 
@@ -71,25 +72,21 @@ pub(crate) fn write_cell(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
     if list {
         to.push(b'[');
     }
-    match cell {
-        Cell::Null => to.extend_from_slice(b"null"),
-        Cell::Value(bytes) => write_item(column, Ok(bytes), to),
-        Cell::Unreadable(unreadable) => write_item(column, Err(unreadable), to),
-        Cell::Multi(items) => {
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    to.push(b',');
-                }
-                write_item(column, item.as_deref(), to);
-            }
+    if *cell == Cell::Null {
+        to.extend_from_slice(b"null");
+    }
+    for (index, item) in cell.items().iter().enumerate() {
+        if index > 0 {
+            to.push(b',');
         }
+        write_item(column, item, to);
     }
     if list {
         to.push(b']');
     }
 }
 
-fn write_item(column: &Column, item: Result<&[u8], &Unreadable>, to: &mut Vec<u8>) {
+fn write_item(column: &Column, item: &Item<'_>, to: &mut Vec<u8>) {
     match item_value(column, item) {
         Ok(value) if value.is_json_literal() => value.write_text(to),
         Ok(crate::Value::Text(text)) => write_string(&text, to),
@@ -99,11 +96,16 @@ fn write_item(column: &Column, item: Result<&[u8], &Unreadable>, to: &mut Vec<u8
             value.write_text(to);
             to.push(b'"');
         }
-        Err(Unreadable { reason, stored }) => {
+        Err(Marker::Elsewhere(Elsewhere { path, bytes })) => {
+            to.extend_from_slice(b"{\"$file\":");
+            write_string(path, to);
+            to.extend_from_slice(format!(",\"$bytes\":{bytes}}}").as_bytes());
+        }
+        Err(Marker::Unreadable(unreadable)) => {
             to.extend_from_slice(b"{\"$unreadable\":");
-            write_string(&reason, to);
+            write_string(&unreadable.reason, to);
             to.extend_from_slice(b",\"$stored\":\"");
-            write_hex(&stored, to);
+            write_hex(&unreadable.stored, to);
             to.extend_from_slice(b"\"}");
         }
     }

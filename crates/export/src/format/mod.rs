@@ -5,6 +5,7 @@ mod json;
 mod parquet;
 mod sqlite;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,7 +14,7 @@ pub(crate) use json::JsonTable;
 pub(crate) use parquet::ParquetTable;
 pub(crate) use sqlite::SqliteFile;
 
-use crate::cell::{Cell, Unreadable};
+use crate::cell::{Cell, Elsewhere, Item, Unreadable};
 use crate::value::{Value, write_hex};
 use ese_format::record::Column;
 
@@ -62,40 +63,52 @@ impl FromStr for Format {
     }
 }
 
-/// What stands in a cell that cannot be shown: why, and the stored bytes in hexadecimal.
-pub(crate) fn write_marker(unreadable: &Unreadable, to: &mut Vec<u8>) {
-    to.extend_from_slice(b"#unreadable: ");
-    to.extend_from_slice(unreadable.reason.as_bytes());
-    if !unreadable.stored.is_empty() {
-        to.extend_from_slice(b"; stored: ");
-        write_hex(&unreadable.stored, to);
+/// What stands in a cell in place of a value.
+pub(crate) enum Marker<'v> {
+    /// It is in a file of its own.
+    Elsewhere(&'v Elsewhere),
+    /// It cannot be shown.
+    Unreadable(Cow<'v, Unreadable>),
+}
+
+impl Marker<'_> {
+    /// Where the value is; or why it is not there, and the stored bytes in hexadecimal.
+    pub(crate) fn write_text(&self, to: &mut Vec<u8>) {
+        match self {
+            Marker::Elsewhere(Elsewhere { path, bytes }) => {
+                to.extend_from_slice(format!("#file: {path} ({bytes} bytes)").as_bytes());
+            }
+            Marker::Unreadable(unreadable) => {
+                to.extend_from_slice(b"#unreadable: ");
+                to.extend_from_slice(unreadable.reason.as_bytes());
+                if !unreadable.stored.is_empty() {
+                    to.extend_from_slice(b"; stored: ");
+                    write_hex(&unreadable.stored, to);
+                }
+            }
+        }
     }
 }
 
-/// The value of one item, or what makes it unreadable.
-pub(crate) fn item_value<'v>(
-    column: &Column,
-    item: Result<&'v [u8], &Unreadable>,
-) -> Result<Value<'v>, Unreadable> {
+/// The value of one item, or what stands in its place.
+pub(crate) fn item_value<'v>(column: &Column, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
     match item {
-        Ok(bytes) => {
-            Value::decode(column, bytes).map_err(|reason| Unreadable { reason, stored: bytes.to_vec() })
-        }
-        Err(unreadable) => Err(unreadable.clone()),
+        Item::Here(bytes) => Value::decode(column, bytes).map_err(|reason| {
+            Marker::Unreadable(Cow::Owned(Unreadable { reason, stored: bytes.to_vec() }))
+        }),
+        Item::Elsewhere(elsewhere) => Err(Marker::Elsewhere(elsewhere)),
+        Item::Unreadable(unreadable) => Err(Marker::Unreadable(Cow::Borrowed(unreadable))),
     }
 }
 
 /// A cell as text: nothing for null, a JSON list for several values and for every cell of a multi-valued column.
 pub(crate) fn write_cell_text(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
-    let single = match cell {
-        Cell::Null => return,
-        _ if json::is_list(column, cell) => return json::write_cell(column, cell, to),
-        Cell::Value(bytes) => Ok(&**bytes),
-        Cell::Unreadable(unreadable) => Err(unreadable),
-        Cell::Multi(_) => return json::write_cell(column, cell, to),
-    };
-    match item_value(column, single) {
-        Ok(value) => value.write_text(to),
-        Err(unreadable) => write_marker(&unreadable, to),
+    match cell {
+        Cell::Null => {}
+        Cell::One(item) if !json::is_list(column, cell) => match item_value(column, item) {
+            Ok(value) => value.write_text(to),
+            Err(marker) => marker.write_text(to),
+        },
+        Cell::One(_) | Cell::Multi(_) => json::write_cell(column, cell, to),
     }
 }

@@ -1,7 +1,7 @@
 //! Parquet: typed columns, lists for multi-valued ones; a batch of rows becomes a row group.
 //!
-//! A cell that cannot be shown is null and stands with its reason in the column `_unreadable`; so do the values of
-//! a cell that holds several although its column is not declared multi-valued.
+//! A value that cannot be shown or is in a file of its own is null, and the column `_unreadable` says why or where; the
+//! values of a cell that holds several although its column is not declared multi-valued stand there, too.
 
 use std::io;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::cell::{Cell, Unreadable};
-use crate::format::{DELETED, item_value, json, write_marker};
+use crate::cell::Cell;
+use crate::format::{DELETED, item_value, json};
 use crate::output::Stream;
 use crate::rows::Row;
 use crate::table::{Table, unique};
 use crate::value::Value;
+use crate::value_files::ValueFiles;
 
 /// Bytes of values per row group, about.
 const GROUP_BYTES: usize = 8 << 20;
@@ -117,11 +118,11 @@ impl ParquetTable {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
         if self.cells > 0 {
             self.flush()?;
         }
-        self.writer.into_inner().map_err(error)?.finish()
+        self.writer.into_inner().map_err(error)?.finish(values)
     }
 }
 
@@ -205,47 +206,30 @@ impl Batch {
     fn cell(&mut self, column: &Column, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
         // Definition levels of a list: 0 null, 1 empty, 2 null element, 3 element.
         let (missing, present) = if self.list { (2, 3) } else { (0, 1) };
-        let single = match cell {
-            Cell::Null => {
+        let mut len = 0;
+        match cell {
+            Cell::Null => self.absent(0, 0),
+            Cell::Multi(items) if self.list && items.is_empty() => self.absent(0, 1),
+            Cell::Multi(_) if !self.list => {
+                note(column, notes);
+                json::write_cell(column, cell, notes);
                 self.absent(0, 0);
-                return 0;
             }
-            Cell::Value(bytes) => Ok(&**bytes),
-            Cell::Unreadable(unreadable) => Err(unreadable),
-            Cell::Multi(items) if self.list => {
-                if items.is_empty() {
-                    self.absent(0, 1);
-                }
-                let mut len = 0;
-                for (index, item) in items.iter().enumerate() {
+            Cell::One(_) | Cell::Multi(_) => {
+                for (index, item) in cell.items().iter().enumerate() {
                     let repetition = i16::from(index > 0);
-                    match item_value(column, item.as_deref()) {
+                    match item_value(column, item) {
                         Ok(value) => len += self.value(value, repetition, present),
-                        Err(unreadable) => {
-                            note(column, &unreadable, notes);
+                        Err(marker) => {
+                            note(column, notes);
+                            marker.write_text(notes);
                             self.absent(repetition, missing);
                         }
                     }
                 }
-                return len;
-            }
-            Cell::Multi(_) => {
-                separate(notes);
-                notes.extend_from_slice(column.name.as_bytes());
-                notes.extend_from_slice(b": ");
-                json::write_cell(column, cell, notes);
-                self.absent(0, 0);
-                return 0;
-            }
-        };
-        match item_value(column, single) {
-            Ok(value) => self.value(value, 0, present),
-            Err(unreadable) => {
-                note(column, &unreadable, notes);
-                self.absent(0, missing);
-                0
             }
         }
+        len
     }
 
     fn absent(&mut self, repetition: i16, definition: i16) {
@@ -319,15 +303,11 @@ impl Batch {
     }
 }
 
-fn note(column: &Column, unreadable: &Unreadable, notes: &mut Vec<u8>) {
-    separate(notes);
-    notes.extend_from_slice(column.name.as_bytes());
-    notes.extend_from_slice(b": ");
-    write_marker(unreadable, notes);
-}
-
-fn separate(notes: &mut Vec<u8>) {
+/// Begins what `_unreadable` says about a column.
+fn note(column: &Column, notes: &mut Vec<u8>) {
     if !notes.is_empty() {
         notes.push(b'\n');
     }
+    notes.extend_from_slice(column.name.as_bytes());
+    notes.extend_from_slice(b": ");
 }

@@ -9,11 +9,12 @@ use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::cell::Cell;
-use crate::format::{DELETED, item_value, json, write_cell_text, write_marker};
+use crate::format::{DELETED, item_value, json};
 use crate::output::PartialFile;
 use crate::rows::Row;
 use crate::table::{Table, unique};
 use crate::value::{Value, write_sid};
+use crate::value_files::ValueFiles;
 
 /// SQLite takes 2000 columns; those of a wider table that are left over go together into one, as a JSON object.
 const MOST_COLUMNS: usize = 1990;
@@ -106,25 +107,23 @@ impl SqliteFile {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         self.connection.execute_batch("COMMIT").map_err(io::Error::other)?;
         self.connection.close().map_err(|(_, error)| io::Error::other(error))?;
-        self.file.finish()
+        self.file.finish(values)
     }
 }
 
 fn sql_value<'b>(column: &Column, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -> ToSqlOutput<'b> {
-    let single = match cell {
+    let item = match cell {
         Cell::Null => return ToSqlOutput::Borrowed(ValueRef::Null),
-        _ if json::is_list(column, cell) => {
-            write_cell_text(column, cell, buffer);
+        Cell::One(item) if !json::is_list(column, cell) => item,
+        Cell::One(_) | Cell::Multi(_) => {
+            json::write_cell(column, cell, buffer);
             return ToSqlOutput::Borrowed(ValueRef::Text(buffer));
         }
-        Cell::Value(bytes) => Ok(&**bytes),
-        Cell::Unreadable(unreadable) => Err(unreadable),
-        Cell::Multi(_) => Ok(&[][..]),
     };
-    let value = match item_value(column, single) {
+    let value = match item_value(column, item) {
         Ok(Value::Bit(value)) => ValueRef::Integer(value.into()),
         Ok(Value::Int(value)) => ValueRef::Integer(value),
         Ok(Value::Single(value)) if value.is_finite() => ValueRef::Real(value.into()),
@@ -138,8 +137,8 @@ fn sql_value<'b>(column: &Column, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -
             value.write_text(buffer);
             ValueRef::Text(buffer)
         }
-        Err(unreadable) => {
-            write_marker(&unreadable, buffer);
+        Err(marker) => {
+            marker.write_text(buffer);
             ValueRef::Text(buffer)
         }
     };

@@ -10,7 +10,7 @@ use dump::{LogOptions, Output, SchemaOptions, Source, TreeChoice};
 use ese_check::{CheckOptions, Format, check_files};
 use ese_format::checksum::{SEGMENT_LEN, header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
-use export::{Destination, Options};
+use export::{Destination, Options, ROW_LIMIT};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use vfs::{RealOptions, RealVfs, Vfs};
@@ -55,7 +55,9 @@ fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
     use export::Format::{Csv, JsonLines, Parquet, Sqlite};
     let format = [Csv, JsonLines, Parquet, Sqlite][random.random_range(0..4)];
     let destination = Destination::Directory(output.to_owned());
-    let options = Options { tables: Vec::new(), format, destination, deleted: true, force: true };
+    // Files of their own for some values, too.
+    let row_limit = if random.random() { ROW_LIMIT } else { random.random_range(0..20_000) };
+    let options = Options { tables: Vec::new(), format, destination, deleted: true, force: true, row_limit };
     match export::export(vfs, path, &options, &mut |_, _| {}) {
         Ok(_) | Err(export::ExportError::Open(_)) => {}
         Err(error) => panic!("{format}: {error}"),
