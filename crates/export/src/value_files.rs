@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ese_format::PageNumber;
 
 use crate::cell::Elsewhere;
-use crate::output::{PartialFile, check_free, named, sync_directory};
+use crate::output::{check_free, named, sync_directory};
 use crate::table::TableColumn;
 
 /// Bytes gathered before they are written.
@@ -90,10 +90,11 @@ impl ValueFiles {
             fs::create_dir_all(&self.stage).map_err(|error| named(&self.stage, error))?;
             self.staged = true;
         }
+        let path = self.stage.join(&name);
         // A damaged record may hold a column twice; the last one counts.
-        let partial = PartialFile::create(&self.stage.join(&name), true)?;
-        let writer = BufWriter::with_capacity(BUFFER, partial.open()?);
-        Ok(ValueFile { writer, partial, name, bytes: 0, files: self })
+        let file = File::create(&path).map_err(|error| named(&path, error))?;
+        let writer = BufWriter::with_capacity(BUFFER, file);
+        Ok(ValueFile { writer, path, name, bytes: 0, finished: false, files: self })
     }
 
     /// Gives all of them their names; without it they are removed.
@@ -123,23 +124,33 @@ impl Drop for ValueFiles {
 /// A value on its way into its file, which is removed unless [`ValueFile::finish`] is reached.
 pub(crate) struct ValueFile<'f> {
     writer: BufWriter<File>,
-    partial: PartialFile,
+    path: PathBuf,
     name: String,
     bytes: u64,
+    finished: bool,
     files: &'f mut ValueFiles,
 }
 
 impl ValueFile<'_> {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
-        self.writer.write_all(bytes).map_err(|error| named(self.partial.path(), error))
+        self.writer.write_all(bytes).map_err(|error| named(&self.path, error))
     }
 
     pub(crate) fn finish(mut self) -> io::Result<Elsewhere> {
-        self.writer.flush().map_err(|error| named(self.partial.path(), error))?;
-        self.partial.finish(None)?;
+        let durable = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        durable.map_err(|error| named(&self.path, error))?;
+        self.finished = true;
         self.files.count += 1;
         Ok(Elsewhere { path: format!("{}/{}", self.files.folder, self.name), bytes: self.bytes })
+    }
+}
+
+impl Drop for ValueFile<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

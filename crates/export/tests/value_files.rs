@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use ese_format::long_value::LongValueKey;
 use ese_format::page::PageFlags;
 use export::{
-    Cell, Destination, ExportError, Exported, Format, Issues, Item, Options, ROW_LIMIT, Reading, Source, export,
-    read_rows,
+    Cell, Destination, ExportError, Exported, Format, Issues, Item, Options, ROW_LIMIT, Reading, Source,
+    export, read_rows,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -235,6 +235,10 @@ fn each_file_has_the_bytes_of_its_cell() {
         let (cells, long) = whole(&database);
         for format in FORMATS {
             for row_limit in [0, 3000, ROW_LIMIT] {
+                // Thousands of files once are enough.
+                if row_limit == 0 && long > 1000 && format != Format::JsonLines {
+                    continue;
+                }
                 let output = directory.path().join(format!("{format}-{row_limit}"));
                 let run = Run { database: &database, format, row_limit, table: None, force: false };
                 let exported = run.to_directory(&output).unwrap();
@@ -270,26 +274,26 @@ fn a_damaged_chunk_leaves_no_file() {
         // Chunks that come after the first, so that a part of the value is written by then.
         let leaves = patient.find(|page| page.is_leaf() && page.flags().contains(PageFlags::LONG_VALUE));
         let later = leaves.iter().filter_map(|&page| {
-            let is_later = |key: &[u8]| matches!(LongValueKey::decode(key), Some(LongValueKey::Chunk(_, 1..)));
+            let is_later =
+                |key: &[u8]| matches!(LongValueKey::decode(key), Some(LongValueKey::Chunk(_, 1..)));
             Some((page, patient.page(page).nodes().position(|node| is_later(&node.key_to_vec()))?))
         });
-        for (page, index) in later.take(3) {
+        for (page, index) in later.take(2) {
             let mut damaged = patient.clone();
             damaged.edit(page, |mut it| it.replace_data(index, &[0xff; 3]).unwrap());
             std::fs::write(&database, &damaged.bytes).unwrap();
             let (cells, _) = whole(&database);
-            let unreadable = cells.values().flat_map(|whole| &whole.items).filter(|item| item.is_none()).count();
-            for format in FORMATS {
-                let output = directory.path().join("out");
-                let run = Run { database: &database, format, row_limit: 0, table: None, force: false };
-                let exported = run.to_directory(&output).unwrap();
-                // Compares with the cells that are readable; a file for another one fails there.
-                kept += check_files(format, &output, &cells);
-                let told = exported.issues.kept().iter().filter(|issue| issue.what.contains("chunk at byte"));
-                assert_eq!(told.count(), unreadable, "{name}, page {page}: {:?}", exported.issues.kept());
-                lost += unreadable;
-                std::fs::remove_dir_all(&output).unwrap();
-            }
+            let unreadable =
+                cells.values().flat_map(|whole| &whole.items).filter(|item| item.is_none()).count();
+            let (format, output) = (Format::JsonLines, directory.path().join("out"));
+            let run = Run { database: &database, format, row_limit: 0, table: None, force: false };
+            let exported = run.to_directory(&output).unwrap();
+            // Compares with the cells that are readable; a file for another one fails there.
+            kept += check_files(format, &output, &cells);
+            let told = exported.issues.kept().iter().filter(|issue| issue.what.contains("chunk at byte"));
+            assert_eq!(told.count(), unreadable, "{name}, page {page}: {:?}", exported.issues.kept());
+            lost += unreadable;
+            std::fs::remove_dir_all(&output).unwrap();
         }
     }
     assert!(lost > 0 && kept > 0, "{lost} lost, {kept} kept");
@@ -346,8 +350,7 @@ fn standard_output_has_no_place_for_files() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let database = corpus.unpack("db/4k/binary.edb", directory.path());
-    let run =
-        Run { database: &database, format: Format::JsonLines, row_limit: 0, table: None, force: false };
+    let run = Run { database: &database, format: Format::JsonLines, row_limit: 0, table: None, force: false };
     let output = directory.path().join("out");
     run.to_directory(&output).unwrap();
     let (table, _, _) = first_file(&output);

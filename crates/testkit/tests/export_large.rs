@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Instance, InstanceOptions, TableDefinition,
-};
+use ese_engine::{ColumnDefinition, CommitMode, CreateOptions, Instance, InstanceOptions, TableDefinition};
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
 use export::{Destination, Format, Options, ROW_LIMIT, export};
@@ -28,7 +26,8 @@ fn database(columns: Vec<ColumnDefinition>, values: &[Value]) -> Vec<u8> {
     let db = instance.create_database(path, &CreateOptions::default()).unwrap();
     let mut s = instance.session();
     s.begin().unwrap();
-    let definition = TableDefinition { name: "Large-1".to_owned(), columns, pages: 4, ..TableDefinition::default() };
+    let definition =
+        TableDefinition { name: "Large-1".to_owned(), columns, pages: 4, ..TableDefinition::default() };
     let names: Vec<String> = definition.columns.iter().map(|column| column.name.clone()).collect();
     s.create_table(&db, &definition).unwrap();
     s.commit(CommitMode::Durable).unwrap();

@@ -51,9 +51,9 @@ fn judge(
         (Cell::One(Item::Here(bytes)), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
         (Cell::Multi(items), ReadCell::Multi(read))
             if items.len() == read.len()
-                && items.iter().zip(read).all(|(item, read)| {
-                    matches!(item, Item::Here(bytes) if read.as_deref() == Some(&hex(bytes)))
-                }) =>
+                && items.iter().zip(read).all(
+                    |(item, read)| matches!(item, Item::Here(bytes) if read.as_deref() == Some(&hex(bytes))),
+                ) =>
         {
             Ok(None)
         }
@@ -75,7 +75,9 @@ fn judge(
         {
             Ok(Some(Reason::SevenBitTail))
         }
-        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text)) if libesedb && last_chunk_as_stored(&hex(bytes), text) => {
+        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text))
+            if libesedb && last_chunk_as_stored(&hex(bytes), text) =>
+        {
             Ok(Some(Reason::LastChunkNotInflated))
         }
         _ => Err(()),

@@ -88,7 +88,7 @@ impl Export {
         }
         let aside = match exported.value_files {
             0 => String::new(),
-            count => format!("; {count} long values went to files of their own, named in their cells"),
+            count => format!("; long values in files of their own, named in their cells: {count}"),
         };
         let missing = if issues.any_missing() { "; NOT everything could be read, see above" } else { "" };
         eprintln!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables);

@@ -93,9 +93,8 @@ impl Marker<'_> {
 /// The value of one item, or what stands in its place.
 pub(crate) fn item_value<'v>(column: &Column, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
     match item {
-        Item::Here(bytes) => Value::decode(column, bytes).map_err(|reason| {
-            Marker::Unreadable(Cow::Owned(Unreadable { reason, stored: bytes.to_vec() }))
-        }),
+        Item::Here(bytes) => Value::decode(column, bytes)
+            .map_err(|reason| Marker::Unreadable(Cow::Owned(Unreadable { reason, stored: bytes.to_vec() }))),
         Item::Elsewhere(elsewhere) => Err(Marker::Elsewhere(elsewhere)),
         Item::Unreadable(unreadable) => Err(Marker::Unreadable(Cow::Borrowed(unreadable))),
     }
