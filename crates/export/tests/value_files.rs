@@ -235,8 +235,8 @@ fn each_file_has_the_bytes_of_its_cell() {
         let (cells, long) = whole(&database);
         for format in FORMATS {
             for row_limit in [0, 3000, ROW_LIMIT] {
-                // Thousands of files once are enough.
-                if row_limit == 0 && long > 1000 && format != Format::JsonLines {
+                // Thousands of files take long and say no more.
+                if row_limit == 0 && long > 1000 {
                     continue;
                 }
                 let output = directory.path().join(format!("{format}-{row_limit}"));
@@ -286,7 +286,8 @@ fn a_damaged_chunk_leaves_no_file() {
             let unreadable =
                 cells.values().flat_map(|whole| &whole.items).filter(|item| item.is_none()).count();
             let (format, output) = (Format::JsonLines, directory.path().join("out"));
-            let run = Run { database: &database, format, row_limit: 0, table: None, force: false };
+            // A value of several chunks has no room.
+            let run = Run { database: &database, format, row_limit: 3000, table: None, force: false };
             let exported = run.to_directory(&output).unwrap();
             // Compares with the cells that are readable; a file for another one fails there.
             kept += check_files(format, &output, &cells);
