@@ -11,6 +11,7 @@ use super::descend::Target;
 use super::group::{self, AtomicGroup, Attempt, Stop, cut_key};
 use super::split::{self, Incoming};
 use super::{Tree, apply};
+use crate::cache::PinnedPage;
 use crate::session::{ActiveTransaction, Done};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::versions::{Change, Version};
@@ -36,6 +37,7 @@ impl Tree {
         data: &[u8],
         bytes: &[u8],
     ) -> Result<bool> {
+        let _neighbour = self.pin_right_neighbour(bytes)?;
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.db);
         loop {
@@ -92,8 +94,18 @@ impl Tree {
         }
     }
 
+    /// Reads what a split of the leaf of `bytes` may have to read, before the structure lock is taken, so that other
+    /// splits do not wait for the disk. Only a hint: the neighbour may be another page by then.
+    fn pin_right_neighbour(&self, bytes: &[u8]) -> Result<Option<PinnedPage>> {
+        let leaf = self.leaf_for_read(Target::Key(bytes))?;
+        let next = self.view(&leaf).next();
+        drop(leaf);
+        Ok(next.and_then(|next| self.pin(next).ok()))
+    }
+
     /// Splits until the leaf of `bytes` has `need` more bytes free.
     pub(crate) fn make_room(self: &Arc<Self>, bytes: &[u8], need: usize) -> Result<()> {
+        let _neighbour = self.pin_right_neighbour(bytes)?;
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.db);
         loop {
