@@ -1,4 +1,5 @@
 //! The engine through its public API, on a simulated disk; judged by models and by `ese-check`.
 
 mod foreign;
+mod headers;
 mod tables;
