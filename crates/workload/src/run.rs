@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
+use chrono::{DateTime, Local, SecondsFormat};
 use ese_engine::Error;
-use jiff::Zoned;
 
 use crate::arithmetic::achieved_iops;
 use crate::creation::Creation;
@@ -92,7 +92,7 @@ struct History {
 struct Subject {
     profile: Profile,
     plan: Plan,
-    started: Zoned,
+    started: DateTime<Local>,
     /// Bytes in all databases before the load.
     initial_bytes: u64,
 }
@@ -109,7 +109,7 @@ impl Observer for Recorder<'_> {
         self.observer.advance(done, note);
     }
     fn log(&mut self, line: &str) {
-        self.history.log.push(format!("{} -- {line}", Zoned::now().strftime("%Y-%m-%d %H:%M:%S")));
+        self.history.log.push(format!("{} -- {line}", Local::now().format("%Y-%m-%d %H:%M:%S")));
         self.observer.log(line);
     }
     fn counters(&mut self, now: &Snapshot) {
@@ -155,8 +155,8 @@ pub fn run(
     observer: &mut dyn Observer,
     stop: &StopSignal,
 ) -> Result<Finished, CouldNotRun> {
-    let started = Zoned::now();
-    let plan = Plan::make(profile, engine, &started.strftime("%Y-%m-%d_%H-%M-%S").to_string())?;
+    let started = Local::now();
+    let plan = Plan::make(profile, engine, &started.format("%Y-%m-%d_%H-%M-%S").to_string())?;
     let mut watch = Recorder {
         observer,
         history: History::default(),
@@ -179,12 +179,7 @@ pub fn run(
     let unwritable = |error| Refusal(format!("{}: cannot be written: {error}", plan.output.display()));
     watch.interim = Some(interim.map_err(unwritable)?);
     let initial_bytes = plan.initial_bytes();
-    watch.subject = Some(Subject {
-        profile: profile.clone(),
-        plan: plan.clone(),
-        started: started.clone(),
-        initial_bytes,
-    });
+    watch.subject = Some(Subject { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
 
     let worked = work(profile, engine, &plan, watch, stop, &mut samples);
     watch.close_phase();
@@ -195,7 +190,7 @@ pub fn run(
     let (loaded, verification) = worked.inspect_err(|error| {
         // What is stored must not look like a run that goes on. When this fails too, it says that it may have failed.
         unfinished.reason = format!("could not run: {error}");
-        (unfinished.ended, unfinished.phases) = (rfc3339(&Zoned::now()), watch.history.phases.clone());
+        (unfinished.ended, unfinished.phases) = (rfc3339(&Local::now()), watch.history.phases.clone());
         unfinished.log.clone_from(&watch.history.log);
         let _ = unfinished.write(&path);
     })?;
@@ -235,15 +230,15 @@ fn not_ended(result: RunResult) -> RunResult {
     }
 }
 
-fn rfc3339(time: &Zoned) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+fn rfc3339(time: &DateTime<Local>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, false)
 }
 
 /// Judges and puts everything together.
 fn assemble(
     profile: &Profile,
     plan: &Plan,
-    started: &Zoned,
+    started: &DateTime<Local>,
     history: &History,
     loaded: &Loaded,
     verification: Option<Verification>,
@@ -275,7 +270,7 @@ fn assemble(
         rules,
         achieved_transactional_iops: iops,
         started: rfc3339(started),
-        ended: rfc3339(&Zoned::now()),
+        ended: rfc3339(&Local::now()),
         measured_seconds: measured.seconds,
         phases: history.phases.clone(),
         initial_database_bytes: loaded.initial_bytes,
