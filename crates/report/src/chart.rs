@@ -1,8 +1,8 @@
 //! Line charts for the page: a caption, a legend as text that wraps, and a drawing that scales with the page.
 //!
 //! The drawing holds no colours of its own but the custom properties of `report.css`, so that it follows the scheme
-//! of the page, and no text from outside. Values that are no numbers leave a gap. Long series are thinned out to the
-//! lowest and the highest of each stretch, so that peaks stay.
+//! of the page, and no text from outside. Values that are no numbers leave a gap, as does zero on a logarithmic scale.
+//! Long series are thinned out to the lowest and the highest of each stretch, so that peaks stay.
 
 use std::ops::Range;
 
@@ -19,6 +19,9 @@ const STRETCHES: usize = 400;
 const LARGEST: f64 = 1e15;
 /// Smaller spans of an axis are widened to 1.
 const SMALLEST_SPAN: f64 = 1e-6;
+
+/// Labels at the values.
+const MOST_LABELS: usize = 6;
 
 const SIZE: (u32, u32) = (480, 220);
 const FONT: (&str, u32) = ("sans-serif", 15);
@@ -38,6 +41,16 @@ pub enum Along {
     Time,
     /// Something else, with its unit.
     Quantity(String),
+}
+
+/// How values grow from the bottom to the top.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly, from zero.
+    #[default]
+    Linear,
+    /// By powers of ten, for values that lie far apart.
+    Logarithmic,
 }
 
 /// One line.
@@ -65,11 +78,21 @@ pub struct Chart {
     pub unit: String,
     /// What runs along the bottom.
     pub along: Along,
+    /// How values grow upwards.
+    pub scale: Scale,
     /// The lines.
     pub series: Vec<Series>,
+    /// A place along the bottom to point out, with its name for the legend.
+    pub mark: Option<(f64, String)>,
 }
 
 impl Chart {
+    /// A chart of values over time.
+    pub fn over_time(title: impl Into<String>, unit: impl Into<String>, series: Vec<Series>) -> Chart {
+        let (title, unit) = (title.into(), unit.into());
+        Chart { title, unit, along: Along::Time, scale: Scale::Linear, series, mark: None }
+    }
+
     /// The chart with caption and legend.
     pub fn figure(&self) -> Markup {
         let left_out = self.series.len().saturating_sub(MOST_SERIES);
@@ -84,6 +107,9 @@ impl Chart {
                         @for (number, series) in self.series.iter().take(MOST_SERIES).enumerate() {
                             li { span class="swatch" style=(swatch(number)) {} (series.name) }
                         }
+                        @if let Some((_, name)) = &self.mark {
+                            li { span class="swatch" style="border-top:1px solid currentColor" {} (name) }
+                        }
                         @if left_out > 0 { li { "and " (left_out) " more that are not drawn" } }
                     }
                 }
@@ -93,21 +119,24 @@ impl Chart {
 
     /// The drawing.
     pub fn svg(&self) -> String {
-        let lines: Vec<Line> =
-            self.series.iter().take(MOST_SERIES).map(|series| thinned(&series.points)).collect();
+        let line = |series: &Series| {
+            let points = series.points.iter().map(|(x, y)| (*x, self.scale.height(*y)));
+            thinned(&points.collect::<Vec<_>>())
+        };
+        let lines: Vec<Line> = self.series.iter().take(MOST_SERIES).map(line).collect();
         let mut svg = String::new();
         // Drawing to a string fails only if a caller's formatter does, and none can.
         let _ = self.draw(&lines, &mut svg);
         coloured(svg, &self.title)
     }
 
-    fn draw(&self, lines: &[Line], svg: &mut String) -> Result<(), DrawingAreaErrorKind<std::fmt::Error>> {
+    fn draw(&self, lines: &[Line], svg: &mut String) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
         let finite = || lines.iter().flatten().flatten();
-        let across = span(finite().map(|point| point.0));
-        // Time is shown from the start, values from zero.
+        let mark = self.mark.iter().map(|(at, _)| at.clamp(-LARGEST, LARGEST)).find(|at| at.is_finite());
+        let across = span(finite().map(|point| point.0).chain(mark));
+        // Time is shown from the start.
         let across = if self.along == Along::Time { across.start.min(0.0)..across.end } else { across };
-        let up = span(finite().map(|point| point.1).chain([0.0]));
-        let up = up.start..up.end + (up.end - up.start) * 0.04;
+        let (up, labels) = self.scale.range(finite().map(|point| point.1));
         let (divisor, label) = self.along.scale(&across);
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
@@ -115,38 +144,40 @@ impl Chart {
             .margin_right(14)
             .x_label_area_size(36)
             .y_label_area_size(46)
-            .build_cartesian_2d(across.start / divisor..across.end / divisor, up)
-            .map_err(|_| DrawingAreaErrorKind::LayoutError)?;
+            .build_cartesian_2d(across.start / divisor..across.end / divisor, up.clone())?;
         chart
             .configure_mesh()
             .disable_x_mesh()
             .x_labels(8)
-            .y_labels(6)
+            .y_labels(labels)
             .x_desc(label)
             .x_label_formatter(&|value| short(*value))
-            .y_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|height| short(self.scale.value(*height)))
             .label_style(FONT.into_font().color(&INK))
             .axis_style(INK)
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
-            .draw()
-            .map_err(|_| DrawingAreaErrorKind::LayoutError)?;
+            .draw()?;
+        if let Some(at) = mark.map(|at| at / divisor) {
+            chart.draw_series(LineSeries::new([(at, up.start), (at, up.end)], INK.stroke_width(1)))?;
+        }
         let mut add = |line: &[(f64, f64)], colour: RGBColor| {
-            let points = line.iter().map(|(x, y)| (x / divisor, *y));
-            match line {
-                [_] => {
-                    chart.draw_series(points.map(|point| Circle::new(point, 2, colour.filled()))).map(drop)
-                }
-                _ => chart.draw_series(LineSeries::new(points, colour.stroke_width(2))).map(drop),
+            let points = || line.iter().map(|(x, y)| (x / divisor, *y));
+            if line.len() > 1 {
+                chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
             }
-            .map_err(|_| DrawingAreaErrorKind::LayoutError)
+            // Between measured quantities nothing is known, so the points themselves are shown.
+            if line.len() == 1 || self.along != Along::Time {
+                chart.draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))?;
+            }
+            Ok(())
         };
         for (number, line) in lines.iter().enumerate() {
             for part in line {
                 add(part, stand_in(number))?;
             }
         }
-        area.present().map_err(|_| DrawingAreaErrorKind::LayoutError)
+        area.present()
     }
 }
 
@@ -158,6 +189,41 @@ impl Along {
             Along::Time if range.end < 4.0 * 3600.0 => (60.0, "minutes".into()),
             Along::Time => (3600.0, "hours".into()),
             Along::Quantity(name) => (1.0, name.clone()),
+        }
+    }
+}
+
+impl Scale {
+    /// Where a value stands; no number if it has no place.
+    fn height(self, value: f64) -> f64 {
+        match self {
+            Scale::Linear => value,
+            Scale::Logarithmic if value > 0.0 => value.clamp(LARGEST.recip(), LARGEST).log10(),
+            Scale::Logarithmic => f64::NAN,
+        }
+    }
+
+    /// The value that stands at a height.
+    fn value(self, height: f64) -> f64 {
+        match self {
+            Scale::Linear => height,
+            Scale::Logarithmic => 10f64.powf(height),
+        }
+    }
+
+    /// The heights that are shown, and how many of them may have labels.
+    fn range(self, heights: impl Iterator<Item = f64>) -> (Range<f64>, usize) {
+        match self {
+            Scale::Linear => {
+                let all = span(heights.chain([0.0]));
+                (all.start..all.end + (all.end - all.start) * 0.04, MOST_LABELS)
+            }
+            // Whole powers of ten.
+            Scale::Logarithmic => {
+                let all = span(heights);
+                let (low, high) = (all.start.floor(), all.end.ceil());
+                (low..high, MOST_LABELS.min((high - low) as usize + 1))
+            }
         }
     }
 }
@@ -257,7 +323,7 @@ mod tests {
     use super::*;
 
     fn chart(series: Vec<Series>) -> Chart {
-        Chart { title: "IOPS".into(), unit: "transfers per second".into(), along: Along::Time, series }
+        Chart::over_time("IOPS", "transfers per second", series)
     }
 
     fn line(name: &str, points: &[(f64, f64)]) -> Series {
@@ -293,17 +359,47 @@ mod tests {
         ];
         for a in odd {
             for b in odd {
-                let svg = chart(vec![line("a", &[(a, b)]), line("b", &[(b, a), (a, a), (b, b)])]).svg();
-                assert!(
-                    svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"),
-                    "{a} {b}: {svg}"
-                );
+                let mut odd = chart(vec![line("a", &[(a, b)]), line("b", &[(b, a), (a, a), (b, b)])]);
+                odd.mark = Some((a, String::new()));
+                for scale in [Scale::Linear, Scale::Logarithmic] {
+                    odd.scale = scale;
+                    let svg = odd.svg();
+                    assert!(
+                        svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"),
+                        "{a} {b}: {svg}"
+                    );
+                }
             }
         }
         assert!(chart(vec![]).figure().into_string().contains("Nothing was recorded"));
         assert!(chart(vec![line("a", &[(5.0, 5.0)])]).svg().contains("<circle"));
         let many = vec![line("a", &[(0.0, 1.0), (1.0, 2.0)]); 1000];
         assert!(chart(many).figure().into_string().contains("and 976 more"));
+    }
+
+    #[test]
+    fn measured_quantities_are_points_on_powers_of_ten() {
+        let points = [(100.0, 0.2), (200.0, 0.0), (300.0, 3.0), (400.0, 4000.0)];
+        let mut curve = chart(vec![line("p99", &points)]);
+        (curve.along, curve.scale) = (Along::Quantity("rate".into()), Scale::Logarithmic);
+        let svg = curve.svg();
+        let labels = |svg: &str| -> Vec<String> {
+            let texts = svg.split("<text").skip(1).filter_map(|text| text.split('\n').nth(1));
+            texts.map(String::from).collect()
+        };
+        let labelled = labels(&svg);
+        for decade in ["0.1", "1", "10", "100", "1000", "10k"] {
+            assert!(labelled.iter().any(|label| label == decade), "{decade}: {labelled:?}");
+        }
+        assert_eq!(svg.matches("<circle").count(), 3, "zero has no place");
+        let lines = |svg: &str| svg.matches("<polyline").count();
+        assert_eq!(svg.matches("style=\"stroke:var(--series-0)\" stroke-width=\"2\"").count(), 1);
+
+        curve.mark = Some((350.0, String::new()));
+        assert_eq!(lines(&curve.svg()), lines(&svg) + 1);
+        curve.mark = Some((900.0, "the limit <".into()));
+        assert!(labels(&curve.svg()).contains(&"800".to_string()), "the mark is inside");
+        assert!(curve.figure().into_string().contains("</span>the limit &lt;</li>"));
     }
 
     #[test]

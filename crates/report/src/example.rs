@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use workload::measure::IoRates;
+use workload::result::{Bound, Rule};
 use workload::sampler::InstanceSample;
+use workload::saturation::{Saturation, Step};
 use workload::{Options, RunResult, Sample};
 
 pub(crate) fn result() -> RunResult {
@@ -47,6 +49,36 @@ pub(crate) fn result() -> RunResult {
             "memory_bytes": 8u64 << 30, "storage": [{ "directory": "/data", "mount": null, "device": null }] },
     }))
     .expect("the example follows the schema")
+}
+
+/// A search that asked for 1200, which broke, then for 600, which held and was confirmed, slower.
+pub(crate) fn saturation() -> Saturation {
+    let step = |rate: f64, p99: u64, confirming| {
+        let mut step = Step { rate, confirming, ..Step::default() };
+        step.figures.operations_per_second = rate - 1.0;
+        step.figures.database_read_ms = 0.5;
+        (step.operation_latency.p99, step.operation_latency.p99_9) = (p99, 12_340);
+        step
+    };
+    let broken = Rule {
+        name: "Average database read latency (msec)".into(),
+        bound: Bound::AtMost,
+        limit: 20.0,
+        measured: 21.0,
+        passed: false,
+        note: String::new(),
+    };
+    Saturation {
+        sustained_rate: Some(600.0),
+        first_failed_rate: Some(1200.0),
+        ended: true,
+        steps: vec![
+            Step { broken: Some(broken), ..step(1200.0, 2_000_000, false) },
+            step(600.0, 4_000, false),
+            step(600.0, 5_000, true),
+        ],
+        ..Saturation::default()
+    }
 }
 
 pub(crate) fn samples(count: usize) -> Vec<Sample> {

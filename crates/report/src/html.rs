@@ -8,7 +8,7 @@ use workload::result::{RunResult, Verdict};
 use workload::{Profile, Sample};
 
 use crate::advice::advice;
-use crate::series::charts;
+use crate::series::{charts, latency_over_rate};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::tables;
 
@@ -31,6 +31,10 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
             @if !advice.is_empty() {
                 h2 { "What to look at" }
                 ul class="advice" { @for line in &advice { li { (line) } } }
+            }
+            @if let Some(saturation) = &result.analysis.saturation {
+                h2 { "Over rate" }
+                div class="charts" { (latency_over_rate(saturation).figure()) }
             }
             h2 { "Over time" }
             div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
@@ -151,6 +155,18 @@ mod tests {
         assert!(
             page.contains(r#"<td class="failure">broken"#) && page.contains(r#"<td class="success">held"#)
         );
+    }
+
+    #[test]
+    fn a_search_is_drawn_before_what_happened_over_time() {
+        let mut result = result();
+        assert!(!html(&result, &samples(3)).contains("Over rate"));
+        result.analysis.saturation = Some(crate::example::saturation());
+        let page = html(&result, &samples(3));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        assert!(at(">Rules<") < at(">Over rate<") && at(">Over rate<") < at(">Over time<"));
+        assert!(at(">Over rate<") < at("aria-label=\"Latency over rate\""));
+        assert!(page.contains("highest sustained rate: 600"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use workload::{RunResult, Sample};
 use super::Better::{Higher, Lower};
 use super::{Better, Metric, Value, label};
 use crate::Stored;
-use crate::chart::{Along, Chart, Series};
+use crate::chart::{Chart, Series};
 
 /// Kinds of I/O in the order of importance, with the percentiles that are shown.
 const LATENCIES: [(&str, &str, &[Percentile]); 3] = [
@@ -107,18 +107,12 @@ fn written_per_operation(run: &RunResult) -> Option<Value> {
 
 /// The same over time, one line for each run.
 pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
-    let chart = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| Chart {
-        title: title.into(),
-        unit: unit.into(),
-        along: Along::Time,
-        series: runs
-            .iter()
-            .enumerate()
-            .map(|(run, (name, stored))| {
-                let points = stored.samples.iter().map(|sample| (sample.at_seconds, value(sample)));
-                Series::new(format!("{}: {name}", label(run)), points)
-            })
-            .collect(),
+    let chart = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| {
+        let line = |(run, (name, stored)): (usize, &(String, Stored))| {
+            let points = stored.samples.iter().map(|sample| (sample.at_seconds, value(sample)));
+            Series::new(format!("{}: {name}", label(run)), points)
+        };
+        Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
     };
     let slowest = |sample: &Sample, io: fn(&InstanceSample) -> workload::measure::IoRates| {
         let used = sample.instances.iter().map(io).filter(|rates| rates.per_second > 0.0);

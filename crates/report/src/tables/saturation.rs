@@ -44,41 +44,17 @@ fn row(step: &Step) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::result;
-    use workload::result::{Bound, Rule};
-    use workload::saturation::Saturation;
+    use crate::example::{result, saturation};
 
     #[test]
     fn the_curve_is_by_rate_and_says_what_broke() {
         let mut result = result();
         assert!(curve(&result).rows.is_empty());
-        let step = |rate: f64, confirming| {
-            let mut step = Step { rate, confirming, ..Step::default() };
-            step.figures.operations_per_second = rate - 1.0;
-            step.operation_latency.p99_9 = 12_340;
-            step
-        };
-        let broken = Rule {
-            name: "Average database read latency (msec)".into(),
-            bound: Bound::AtMost,
-            limit: 20.0,
-            measured: 21.0,
-            passed: false,
-            note: String::new(),
-        };
-        let steps =
-            vec![Step { broken: Some(broken), ..step(1200.0, false) }, step(600.0, false), step(600.0, true)];
-        result.analysis.saturation = Some(Saturation {
-            sustained_rate: Some(600.0),
-            first_failed_rate: Some(1200.0),
-            ended: true,
-            steps,
-            ..Saturation::default()
-        });
+        result.analysis.saturation = Some(saturation());
         let table = curve(&result);
         let line = |at: usize| table.rows[at].iter().map(Cell::line).collect::<Vec<_>>().join(" ");
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
-        assert_eq!(line(0), "600 599.000 0.000 0.000 0.000 12.340 0.000 0.000 held");
+        assert_eq!(line(0), "600 599.000 0.000 0.000 4.000 12.340 0.500 0.000 held");
         assert!(line(1).ends_with("confirmed"));
         assert!(
             line(2).starts_with("1200 1199.000")
