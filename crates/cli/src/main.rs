@@ -6,6 +6,7 @@
 mod commands;
 mod live;
 mod outcome;
+mod whole_file;
 
 use std::process::ExitCode;
 

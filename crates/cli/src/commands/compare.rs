@@ -1,7 +1,7 @@
 //! `jetcell compare`: stored runs side by side.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use report::{Comparison, Stored, comparison};
 use workload::Verdict;
 
 use crate::outcome::{Outcome, complain};
+use crate::whole_file;
 
 /// More cannot be told apart in a chart.
 const MOST_RUNS: usize = 24;
@@ -92,7 +93,7 @@ impl Compare {
             Format::Json => comparison::json(&comparison),
         };
         match &self.output {
-            Some(path) => write_whole(path, &text)
+            Some(path) => whole_file::write(path, &text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
             None => match io::stdout().lock().write_all(text.as_bytes()) {
                 // The reader, such as `head`, has seen enough.
@@ -167,19 +168,4 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
         directories.push(directory);
     }
     Ok(directories)
-}
-
-/// The file is there whole or not at all.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".unfinished");
-    let put = || {
-        let mut file = File::create(&aside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&aside, path)
-    };
-    put().inspect_err(|_| {
-        let _ = fs::remove_file(&aside);
-    })
 }

@@ -1,7 +1,7 @@
 //! `jetcell size`: configuration to sizing, as text, JSON or formulas, and as the configuration of a test.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use sizing::states::State;
 use sizing::{Catalogue, Config, Design, EXAMPLE, Sizing, size};
 
 use crate::outcome::{Outcome, complain};
+use crate::whole_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,7 +97,7 @@ impl Size {
         let sizing =
             size(&config, &catalogue).map_err(|mistake| format!("--config {}: {mistake}", path.display()))?;
         if let Some(target) = &self.test_config {
-            write_whole(target, &sizing.test_config)
+            whole_file::write(target, &sizing.test_config)
                 .map_err(|error| format!("--test-config {} cannot be written: {error}", target.display()))?;
         }
         if self.json {
@@ -120,16 +121,6 @@ fn read(option: &str, path: &Path) -> Result<String, String> {
     }
     let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".into()))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
-}
-
-/// The file is there whole or not at all.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".tmp");
-    let mut file = File::create(&aside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&aside, path)
 }
 
 fn summary(sizing: &Sizing) -> Result<String, std::fmt::Error> {

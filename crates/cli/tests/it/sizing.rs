@@ -37,7 +37,7 @@ fn the_printed_example_is_sized_and_its_test_is_one_that_runs() {
     assert_eq!(json["designs"][0]["database"]["disks_for_load"].as_array().unwrap().len(), 5);
     let written = std::fs::read_to_string(cell.path("test.toml")).unwrap();
     assert_eq!(json["test_config"], written);
-    assert!(!cell.path("test.toml.tmp").exists());
+    assert!(!cell.path("test.toml.unfinished").exists());
     // The performance test reads it; only the directories are missing here.
     let text = cell.refused(&["--config", "test.toml"]);
     assert!(text.starts_with("/mnt/db1 does not exist"), "{text}");

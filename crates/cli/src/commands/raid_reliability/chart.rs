@@ -1,8 +1,6 @@
 //! The comparison as bars, a curve as a line, in SVG; probabilities on a logarithmic scale.
 
 use std::error::Error;
-use std::fs::{self, File};
-use std::io::Write;
 use std::path::Path;
 
 use plotters::coord::Shift;
@@ -12,6 +10,7 @@ use raid_models::curve::{Axis, Point};
 
 use super::answer::Answer;
 use super::output::rough;
+use crate::whole_file;
 
 const SIZE: (u32, u32) = (900, 480);
 const FONT: &str = "sans-serif";
@@ -31,19 +30,7 @@ pub fn write(answer: &Answer, file: &Path) -> Result<(), String> {
         }
     };
     drawn.map_err(|error| format!("cannot draw the chart: {error}"))?;
-    let name = file.display();
-    let mut aside = file.as_os_str().to_owned();
-    aside.push(".unfinished");
-    let put = || -> std::io::Result<()> {
-        let mut unfinished = File::create(&aside)?;
-        unfinished.write_all(svg.as_bytes())?;
-        unfinished.sync_all()?;
-        fs::rename(&aside, file)
-    };
-    put().map_err(|error| {
-        let _ = fs::remove_file(&aside);
-        format!("cannot write {name}: {error}")
-    })
+    whole_file::write(file, &svg).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 /// Powers of ten around all values; a probability of zero has no place on this scale.

@@ -1,0 +1,59 @@
+//! A file that a command leaves: there whole or not at all, also after a kill or a power cut.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Writes aside, syncs, renames, and syncs the directory; nothing stays behind if it fails.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    // Without a name there is nothing beside which to write.
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let aside = path.with_file_name([name, OsStr::new(".unfinished")].join(OsStr::new("")));
+    let put = || {
+        let mut file = File::create(&aside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&aside, path)
+    };
+    put().inspect_err(|_| {
+        let _ = fs::remove_file(&aside);
+    })?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        for text in ["a longer text", "short"] {
+            write(&path, text).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        assert_eq!(names(dir.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_stays_and_nothing_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("taken/inside")).unwrap();
+        assert!(write(&dir.path().join("taken"), "text").is_err());
+        assert!(write(&dir.path().join("nowhere/a.txt"), "text").is_err());
+        assert!(write(Path::new("/"), "text").is_err());
+        assert_eq!(names(dir.path()), ["taken"]);
+        assert_eq!(names(&dir.path().join("taken")), ["inside"]);
+    }
+}
