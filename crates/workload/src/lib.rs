@@ -5,6 +5,7 @@
 //! traits of [`engine`].
 
 pub mod arithmetic;
+mod assembly;
 pub mod creation;
 pub mod drive;
 pub mod engine;
@@ -24,6 +25,7 @@ pub mod pace;
 pub mod plan;
 mod probe;
 pub mod profile;
+mod recorder;
 pub mod repeat;
 pub mod result;
 mod run;
@@ -33,6 +35,7 @@ pub mod scan;
 pub mod search;
 pub mod skew;
 pub mod steady;
+mod test_log;
 pub mod units;
 pub mod verdict;
 mod volume;
