@@ -1,4 +1,5 @@
-//! What `--live` shows: a picture of a [`State`], of any size, and nothing that decides anything.
+//! What `--live` shows: a picture of a [`State`], of any size, and nothing that decides anything. Where there is little
+//! room, progress and figures come first, then the charts from the first one on, then the log.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph, Wrap};
 
 use super::monitor::HISTORY;
 use super::progress::{describe_rates, time};
@@ -16,6 +17,12 @@ use super::{Rates, State};
 /// Lines of the test log below the charts.
 const LOG_ROWS: u16 = 4;
 
+/// A frame, an axis with its labels, and the least that shows a line.
+const CHART_ROWS: u16 = 5;
+
+/// More rows than these the figures do not take from the charts.
+const FIGURE_ROWS: u16 = 3;
+
 /// One line of a chart.
 struct Series {
     name: &'static str,
@@ -23,15 +30,29 @@ struct Series {
     value: fn(&Rates) -> f64,
 }
 
+/// A chart, with its title where there is room and where there is not.
+struct Picture {
+    title: &'static str,
+    short: &'static str,
+    series: &'static [Series],
+    share: u16,
+}
+
+const CHARTS: [Picture; 3] = [
+    Picture { title: "I/O per second", short: "I/O/s", series: &IO, share: 3 },
+    Picture { title: "Latency in ms, means of a second", short: "ms", series: &LATENCY, share: 3 },
+    Picture { title: "Cache in percent", short: "Cache %", series: &CACHE, share: 2 },
+];
+
 const IO: [Series; 3] = [
-    Series { name: "database reads", color: Color::Cyan, value: |rates| rates.reads },
-    Series { name: "database writes", color: Color::Yellow, value: |rates| rates.writes },
+    Series { name: "reads", color: Color::Cyan, value: |rates| rates.reads },
+    Series { name: "writes", color: Color::Yellow, value: |rates| rates.writes },
     Series { name: "log writes", color: Color::Magenta, value: |rates| rates.log_writes },
 ];
 
 const LATENCY: [Series; 3] = [
-    Series { name: "database read", color: Color::Cyan, value: |rates| rates.read_ms },
-    Series { name: "database write", color: Color::Yellow, value: |rates| rates.write_ms },
+    Series { name: "read", color: Color::Cyan, value: |rates| rates.read_ms },
+    Series { name: "write", color: Color::Yellow, value: |rates| rates.write_ms },
     Series { name: "log write", color: Color::Magenta, value: |rates| rates.log_write_ms },
 ];
 
@@ -40,30 +61,32 @@ const CACHE: [Series; 1] =
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
-    let rows = Layout::vertical([
+    let area = frame.area();
+    let rates = state.rates().map(describe_rates).unwrap_or_default();
+    let figures = format!("{rates}  {}", state.note);
+    let figure_rows = rows_of(figures.trim(), area.width).clamp(1, FIGURE_ROWS);
+    let left = area.height.saturating_sub(2 + figure_rows);
+    let charts = (left / CHART_ROWS).min(CHARTS.len() as u16);
+    let log_rows = if left - charts * CHART_ROWS >= LOG_ROWS { LOG_ROWS } else { 0 };
+    let [progress, numbers, pictures, log, keys] = Layout::vertical([
         Constraint::Length(1),
+        Constraint::Length(figure_rows),
+        Constraint::Fill(1),
+        Constraint::Length(log_rows),
         Constraint::Length(1),
-        Constraint::Fill(3),
-        Constraint::Fill(3),
-        Constraint::Fill(2),
-        Constraint::Length(LOG_ROWS),
-        Constraint::Length(1),
-    ]);
-    let [progress, figures, io, latency, cache, log, keys] = rows.areas(frame.area());
+    ])
+    .areas(area);
     draw_progress(frame, progress, state);
-    let text = state.rates().map(describe_rates).unwrap_or_default();
-    frame.render_widget(
-        Line::from(if state.note.is_empty() { text } else { format!("{text}  {}", state.note) }),
-        figures,
-    );
-    draw_chart(frame, io, "I/O per second", &IO, state);
-    draw_chart(frame, latency, "Latency in ms, means of a second", &LATENCY, state);
-    draw_chart(frame, cache, "Cache in percent", &CACHE, state);
-    let lines: Vec<Line<'_>> = state.log.iter().rev().take(LOG_ROWS.into()).rev().map(Line::raw).collect();
+    frame.render_widget(Paragraph::new(figures.trim()).wrap(Wrap { trim: true }), numbers);
+    let shown = CHARTS.iter().take(charts.into());
+    let places = Layout::vertical(shown.clone().map(|one| Constraint::Fill(one.share))).split(pictures);
+    shown.zip(places.iter()).for_each(|(one, place)| draw_chart(frame, *place, one, state));
+    let lines: Vec<Line<'_>> =
+        state.log.iter().rev().take(log_rows.into()).rev().map(|line| Line::raw(line.as_str())).collect();
     frame.render_widget(Paragraph::new(lines).dim(), log);
     let help = match state.stopping {
         false => "q or Ctrl-C stops cleanly and reports",
-        true => "stopping cleanly; once more leaves at once",
+        true => "stopping; once more leaves at once",
     };
     frame.render_widget(Line::from(help).reversed(), keys);
 }
@@ -81,7 +104,8 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State) {
     frame.render_widget(gauge, area);
 }
 
-fn draw_chart(frame: &mut Frame<'_>, area: Rect, title: &str, series: &[Series], state: &State) {
+fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &Picture, state: &State) {
+    let series = picture.series;
     let now = state.history.back().map_or(0.0, |(at, _)| *at);
     let points: Vec<Vec<(f64, f64)>> = series
         .iter()
@@ -104,15 +128,33 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, title: &str, series: &[Series],
     let span = HISTORY.as_secs_f64().min(oldest.max(60.0));
     let ago = format!("{} ago", time(Duration::from_secs_f64(span)));
     // A legend inside would cover the lines.
-    let mut legend = vec![Span::raw(title)];
-    for (one, before) in series.iter().zip([": ", ", ", ", "]) {
-        legend.extend([Span::raw(before), Span::styled(one.name, Style::new().fg(one.color))]);
-    }
+    let legend = |title: &'static str| {
+        let name = |(one, before): (&Series, &'static str)| {
+            [Span::raw(before), Span::styled(one.name, Style::new().fg(one.color))]
+        };
+        let names = series.iter().zip([": ", ", ", ", "]).flat_map(name);
+        Line::from_iter(std::iter::once(Span::raw(title)).chain(names))
+    };
+    let long = legend(picture.title);
+    let title = if long.width() + 2 <= area.width.into() { long } else { legend(picture.short) };
     let chart = Chart::new(datasets.collect())
-        .block(Block::bordered().title(Line::from(legend)))
+        .block(Block::bordered().title(title))
         .x_axis(Axis::default().bounds([-span, 0.0]).labels([ago, "now".into()]))
         .y_axis(Axis::default().bounds([0.0, top]).labels(["0".to_string(), short(top)]));
     frame.render_widget(chart, area);
+}
+
+/// Rows that a text takes when it is broken between words.
+fn rows_of(text: &str, width: u16) -> u16 {
+    let (mut rows, mut used) = (1, 0);
+    for length in text.split_whitespace().map(|word| word.chars().count()) {
+        if used > 0 && used + 1 + length > width.into() {
+            (rows, used) = (rows + 1, length);
+        } else {
+            used += length + usize::from(used > 0);
+        }
+    }
+    rows
 }
 
 /// The next of 1, 2, 5, 10, 20, 50 and so on, so that the scale does not jump with every point.
@@ -152,7 +194,8 @@ mod tests {
             "Measuring: 33 %, 40s left",
             "40 IOPS, read 2.00 ms, write 4.00 ms, log write 0.50 ms, 50 operations/s",
             "I/O per second",
-            "I/O per second: database reads, database writes, log writes",
+            "I/O per second: reads, writes, log writes",
+            "Latency in ms, means of a second: read, write, log write",
             "log write",
             "in use",
             "1m00s ago",
@@ -164,9 +207,34 @@ mod tests {
         let drawn = |text: &str| text.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
         assert!(drawn(&text) > 50, "no line is drawn\n{text}");
         state.stopping = true;
-        assert!(picture(&state, 100, 40).contains("stopping cleanly; once more leaves at once"));
+        assert!(picture(&state, 100, 40).contains("stopping; once more leaves at once"));
         state.history.clear();
         assert_eq!(drawn(&picture(&state, 100, 40)), 0);
+    }
+
+    #[test]
+    fn a_small_terminal_shows_what_matters_most() {
+        let monitor = measuring(20);
+        let text = picture(&monitor.state(), 40, 10);
+        for part in [
+            "Measuring: 33 %, 40s left",
+            "40 IOPS, read 2.00 ms, write 4.00 ms,",
+            "log write 0.50 ms, 50 operations/s",
+            "I/O/s: reads, writes, log writes",
+            "now",
+            "q or Ctrl-C stops cleanly and reports",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(!text.contains("Cache") && !text.contains("ms: read"), "no room\n{text}");
+        let mut state = monitor.state();
+        state.stopping = true;
+        assert!(picture(&state, 40, 10).contains("stopping; once more leaves at once"));
+        // With more rows come the other charts, each whole, and then the log.
+        let frames = |height| picture(&monitor.state(), 80, height).matches('┌').count();
+        assert_eq!([3, 7, 8, 13, 18, 24].map(frames), [0, 0, 1, 2, 3, 3]);
+        let log = |height| picture(&monitor.state(), 80, height).matches("Measuring").count() == 2;
+        assert_eq!([7, 8, 18, 21, 22, 24].map(log), [true, false, false, false, true, true]);
     }
 
     #[test]
