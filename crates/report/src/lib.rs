@@ -8,6 +8,8 @@ pub mod chart;
 pub mod comparison;
 mod csv;
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod example;
 mod html;
 mod markdown;
