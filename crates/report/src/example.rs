@@ -42,7 +42,7 @@ pub(crate) fn result() -> RunResult {
         "verification": { "seconds": 1.5, "files": [{ "path": "/data/Jetstress001001.edb", "blocks": 32768, "bad": 0,
             "repaired": 0, "findings": [] }] },
         "log": ["2026-01-02 03:04:05 -- Creating databases"],
-        "configuration": profile.resolve(1).expect("the options are valid"),
+        "configuration": profile.resolve().expect("the options are valid"),
         "plan": { "instances": [], "page_bytes": 32768, "cache_bytes": 128 << 20, "tables": 8, "circular_log": true, "page_protection": false,
             "output": "/data/out", "create": [], "remove": [] },
         "machine": { "host": "cell", "operating_system": "Linux", "kernel": "6.1", "processor": "x", "processors": 2,

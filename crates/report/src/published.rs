@@ -109,7 +109,7 @@ fn verdicts_are_the_printed_ones() {
             margin: Some(margin),
             ..Options::default()
         };
-        options.resolve(1).unwrap()
+        options.resolve().unwrap()
     };
     let mut measured = Measured { seconds: 7200.0, complete: true, ..Measured::default() };
     measured.tally.counts[0] = 1;

@@ -199,14 +199,15 @@ mod tests {
     use super::*;
 
     fn asked(dir: &Path) -> (Profile, Vec<InstancePlan>) {
-        let options = Options { dirs: vec![dir.to_path_buf()], page_size: None, ..Options::default() };
+        let options =
+            Options { dirs: vec![dir.to_path_buf()], page_size: None, seed: Some(7), ..Options::default() };
         let instance = InstancePlan {
             number: 1,
             database: dir.join("Jetstress001001.edb"),
             log_dir: dir.join("log001"),
             initial_bytes: 1 << 20,
         };
-        (options.resolve(7).unwrap(), vec![instance])
+        (options.resolve().unwrap(), vec![instance])
     }
 
     fn resume(dir: &Path) -> Options {
@@ -221,7 +222,7 @@ mod tests {
         Creation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
 
         let creation = Creation::read(dir.path()).unwrap().unwrap();
-        let again = remember(resume(dir.path())).unwrap().resolve(99).unwrap();
+        let again = remember(resume(dir.path())).unwrap().resolve().unwrap();
         assert_eq!((again.seed, again.size, again.source), (7, profile.size, Source::Resume));
         assert!(creation.has_output(Path::new("out")) && !creation.has_output(Path::new("other")));
         let mut now = vec![InstancePlan { initial_bytes: 0, ..instances[0].clone() }];
@@ -230,7 +231,7 @@ mod tests {
 
         let wrong = |options: &str| {
             let given: Options = toml::from_str(options).unwrap();
-            let profile = remember(given.over(resume(dir.path()))).unwrap().resolve(99).unwrap();
+            let profile = remember(given.over(resume(dir.path()))).unwrap().resolve().unwrap();
             creation.continue_with(&profile, &mut instances.clone()).unwrap_err().to_string()
         };
         for (options, name) in [

@@ -256,7 +256,7 @@ mod tests {
     use crate::profile::Options;
 
     fn profile(seed: u64) -> Profile {
-        Options { dirs: vec!["d".into()], ..Options::default() }.resolve(seed).unwrap()
+        Options { dirs: vec!["d".into()], seed: Some(seed), ..Options::default() }.resolve().unwrap()
     }
 
     fn first(generator: &mut Generator, count: usize) -> Vec<Operation> {

@@ -21,7 +21,7 @@ fn profile(dir: &Path) -> Profile {
         threads: Some(4),
         ..Options::default()
     };
-    let mut profile = options.resolve(1).unwrap();
+    let mut profile = options.resolve().unwrap();
     // Content is not what is tested here.
     profile.records.long_bytes = 16;
     profile

@@ -70,7 +70,7 @@ fn profile(dir: &Path, databases: usize) -> Profile {
         threads: Some(3),
         ..Options::default()
     };
-    options.resolve(1).unwrap()
+    options.resolve().unwrap()
 }
 
 fn scratch() -> tempfile::TempDir {

@@ -191,7 +191,7 @@ mod tests {
 
     fn profile() -> Profile {
         let options = Options { dirs: vec!["d".into()], target_iops: Some(270.0), ..Options::default() };
-        options.resolve(1).unwrap()
+        options.resolve().unwrap()
     }
 
     fn row(number: u32, read_ms: f64, log_ms: f64) -> InstanceRow {

@@ -1,9 +1,7 @@
 //! `jetcell test performance`: options to profile, run, report.
 
-use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use workload::engine_ese::{Backend, EseEngine};
@@ -12,6 +10,7 @@ use workload::{DEFAULT_DIRECTORY, Finished, Mistake, Options, Profile, StopSigna
 
 use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
 use crate::outcome::{Outcome, complain};
+use crate::whole_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -146,10 +145,7 @@ impl TestPerformance {
         }
         let options =
             creation::remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-        // TOML integers are signed.
-        let seed = now & i64::MAX as u64;
-        let profile = options.resolve(seed)?;
+        let profile = options.resolve()?;
         file.notes.iter().for_each(|note| eprintln!("{note}"));
         Ok(profile)
     }
@@ -222,5 +218,5 @@ fn report(finished: &Finished, json: bool) -> Outcome {
 
 fn store(finished: &Finished, output: &Path) -> std::io::Result<()> {
     finished.result.write(&output.join("result.json"))?;
-    fs::write(output.join("report.html"), report::html(&finished.result, &finished.samples))
+    whole_file::write(&output.join("report.html"), &report::html(&finished.result, &finished.samples))
 }

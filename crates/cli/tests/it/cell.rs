@@ -33,10 +33,15 @@ impl Cell {
         path
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    /// The program with these words after its name.
+    pub fn program(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
-        command.current_dir(self.0.path()).args(["test", "performance"]).args(arguments);
+        command.current_dir(self.0.path()).args(words);
         command
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        self.program(&[&["test", "performance"], arguments].concat())
     }
 
     pub fn jetcell(&self, arguments: &[&str]) -> Output {
@@ -49,11 +54,17 @@ impl Cell {
         found
     }
 
-    /// The command is refused with one line on stderr, which is returned, and changes nothing.
+    /// A performance test is refused with one line on stderr, which is returned, and changes nothing.
     #[track_caller]
     pub fn refused(&self, arguments: &[&str]) -> String {
+        self.program_refused(&[&["test", "performance"], arguments].concat())
+    }
+
+    /// The same for any command.
+    #[track_caller]
+    pub fn program_refused(&self, words: &[&str]) -> String {
         let before = self.listing();
-        let output = self.jetcell(arguments);
+        let output = self.program(words).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(output.stdout.is_empty());

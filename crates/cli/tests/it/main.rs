@@ -7,4 +7,5 @@ mod dump;
 mod raid_reliability;
 mod runs;
 mod sizing;
+mod stored_runs;
 mod watching;

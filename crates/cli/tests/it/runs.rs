@@ -26,7 +26,7 @@ page_fault_stalls = 1000000
 ";
 
 impl Cell {
-    fn with_limits() -> Cell {
+    pub fn with_limits() -> Cell {
         let cell = Cell::new();
         cell.write("wide.toml", WIDE_LIMITS);
         cell.make_dir("d");
@@ -35,7 +35,7 @@ impl Cell {
 
     /// Runs with wide limits and returns the result; the exit code is checked.
     #[track_caller]
-    fn run(&self, output: &str, exit: i32, arguments: &[&str]) -> Value {
+    pub fn run(&self, output: &str, exit: i32, arguments: &[&str]) -> Value {
         let arguments = [&["--config", "wide.toml", "--output", output, "--json"], arguments].concat();
         let finished = self.jetcell(&arguments);
         let stderr = String::from_utf8_lossy(&finished.stderr);

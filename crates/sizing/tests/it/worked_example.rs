@@ -15,7 +15,7 @@ fn the_test_configuration_is_one_that_the_test_takes() {
     std::fs::remove_file(&file).unwrap();
     let read = read.unwrap();
     assert!(read.notes.is_empty(), "{:?}", read.notes);
-    let profile = read.options.resolve(1).unwrap();
+    let profile = read.options.resolve().unwrap();
     let lost = sizing.server.load(sizing::states::State::ServerLost);
     let target = lost.database_reads + lost.database_writes;
     assert!((profile.target_iops.unwrap() - target).abs() < 1e-3);

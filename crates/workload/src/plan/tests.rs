@@ -26,7 +26,7 @@ impl World {
     }
     fn plan(&self, options: Options) -> Result<Plan, String> {
         let before = self.listing();
-        let plan = Plan::make(&options.resolve(1).unwrap(), &ModelEngine::default(), "now");
+        let plan = Plan::make(&options.resolve().unwrap(), &ModelEngine::default(), "now");
         assert_eq!(self.listing(), before, "planning changed the directory");
         plan.map_err(|refusal| refusal.to_string())
     }
@@ -53,7 +53,7 @@ fn files_have_the_names_of_jetstress() {
     assert_eq!(names, [1, 2, 3].map(|n| world.dir().join(format!("Jetstress00{n}001.edb"))));
     assert_eq!(plan.instances[2].log_dir, log_dir.join("log003"));
     assert_eq!((plan.page_bytes, plan.cache_bytes), (32768, 192 << 20));
-    plan.prepare(&options.resolve(1).unwrap()).unwrap();
+    plan.prepare(&options.resolve().unwrap()).unwrap();
     assert!(log_dir.join("log002").is_dir() && world.dir().join("out").is_dir());
 }
 
@@ -88,7 +88,7 @@ fn existing_files_are_kept_unless_forced() {
     let forced = world.plan(force()).unwrap();
     assert_eq!(forced.remove, std::slice::from_ref(&database));
     assert!(database.exists());
-    forced.prepare(&force().resolve(1).unwrap()).unwrap();
+    forced.prepare(&force().resolve().unwrap()).unwrap();
     assert!(!database.exists());
     creation::Creation::end(world.dir()).unwrap();
 
@@ -132,7 +132,7 @@ fn a_share_of_the_volume_is_split_among_its_databases() {
             growth_percent: Some(growth),
             ..world.options()
         };
-        let profile = options.resolve(1).unwrap();
+        let profile = options.resolve().unwrap();
         let mut instances = name_instances(&profile).unwrap();
         volume::size_databases(&profile, &mut instances).map(|()| instances[0].initial_bytes)
     };

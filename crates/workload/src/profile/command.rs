@@ -8,7 +8,7 @@ impl Profile {
     /// The options of `jetcell test performance` that describe this run again, seed included, quoted for a shell.
     pub fn to_command_line(&self) -> String {
         let base = Options { dirs: self.dirs.clone(), duration: Some(self.duration), ..Options::default() };
-        let defaults = base.resolve(self.seed).map(|profile| flat(&profile)).unwrap_or_default();
+        let defaults = base.resolve().map(|profile| flat(&profile)).unwrap_or_default();
         let mut words = vec!["jetcell test performance".to_string()];
         for (key, value) in flat(self) {
             let always = ["dirs", "duration", "seed"].contains(&key.as_str());
@@ -86,14 +86,15 @@ mod tests {
         let command = Options::augment_args(clap::Command::new("performance"));
         let matches =
             command.try_get_matches_from(words(&line).into_iter().skip(2)).expect("its own options");
-        Options::from_arg_matches(&matches).unwrap().resolve(0).unwrap()
+        Options::from_arg_matches(&matches).unwrap().resolve().unwrap()
     }
 
     #[test]
     fn the_command_line_describes_the_same_run() {
-        let all = Options { force: None, open: None, ..complete() }.resolve(7).unwrap();
+        let all = Options { force: None, open: None, seed: Some(7), ..complete() }.resolve().unwrap();
         assert_eq!(parsed(&all), all);
-        let plain = Options { dirs: vec!["d".into()], ..Options::default() }.resolve(9).unwrap();
+        let plain =
+            Options { dirs: vec!["d".into()], seed: Some(9), ..Options::default() }.resolve().unwrap();
         assert_eq!(parsed(&plain), plain);
         assert_eq!(plain.to_command_line(), "jetcell test performance --dir d --duration 1m --seed 9");
         let odd = Options {
@@ -103,7 +104,7 @@ mod tests {
             target_iops: Some(270.0),
             ..Options::default()
         };
-        let odd = odd.resolve(1).unwrap();
+        let odd = odd.resolve().unwrap();
         assert_eq!(parsed(&odd), odd);
     }
 }

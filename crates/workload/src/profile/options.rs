@@ -96,7 +96,7 @@ pub struct Options {
     /// Pause after each of its reads of 256 KiB; 100ms are 2.5 MiB/s for each database at most [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub scan_pause: Option<TimeSpan>,
-    /// Seed of the load: the same seed gives the same operations and content [default: the time]
+    /// Seed of the load: the same seed gives the same operations and content [default: 1]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub seed: Option<u64>,
 

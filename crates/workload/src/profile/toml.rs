@@ -187,7 +187,7 @@ mod tests {
         let dirs = || vec!["d".into()];
         let example = Options { dirs: dirs(), ..parse(EXAMPLE).unwrap() };
         let nothing = Options { dirs: dirs(), ..Options::default() };
-        assert_eq!(example.resolve(7).unwrap(), nothing.resolve(7).unwrap());
+        assert_eq!(example.resolve().unwrap(), nothing.resolve().unwrap());
     }
 
     #[test]
@@ -257,13 +257,13 @@ mod tests {
 
     #[test]
     fn a_profile_survives_its_written_forms() {
-        let text = "dirs=['d']\nduration='90s'\ntarget_iops=270.0\npage_size='8KiB'\nsize='80%'";
-        let profile = parse(text).unwrap().resolve(3).unwrap();
+        let text = "dirs=['d']\nduration='90s'\ntarget_iops=270.0\npage_size='8KiB'\nsize='80%'\nseed=3";
+        let profile = parse(text).unwrap().resolve().unwrap();
         let json = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&json).unwrap(), profile);
-        assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
+        assert_eq!(parse(&profile.to_toml()).unwrap().resolve().unwrap(), profile);
         let complete = Options { force: None, resume: None, find_max: None, ..complete() };
-        let profile = complete.resolve(1).unwrap();
-        assert_eq!(parse(&profile.to_toml()).unwrap().resolve(99).unwrap(), profile);
+        let profile = complete.resolve().unwrap();
+        assert_eq!(parse(&profile.to_toml()).unwrap().resolve().unwrap(), profile);
     }
 }

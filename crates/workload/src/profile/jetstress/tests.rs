@@ -12,7 +12,7 @@ fn read(text: &str) -> Configuration {
 }
 
 fn profile(text: &str) -> Profile {
-    elsewhere().over(read(text).options).resolve(1).unwrap()
+    elsewhere().over(read(text).options).resolve().unwrap()
 }
 
 fn mistakes(text: &str, given: &Options) -> String {
@@ -187,12 +187,12 @@ fn any_bytes_between_the_tags_are_survived() {
         let mut broken = FIXTURE.to_string();
         broken.replace_range(number..=number, if number % 2 == 0 { "9" } else { "<" });
         if let Ok(configuration) = parse(&broken, &elsewhere()) {
-            let _ = elsewhere().over(configuration.options).resolve(1);
+            let _ = elsewhere().over(configuration.options).resolve();
         }
     }
     let huge = changed("<MailboxCount>2250", "<MailboxCount>18446744073709551615");
     let mistakes =
-        elsewhere().over(Options { open: Some(false), ..read(&huge).options }).resolve(1).unwrap_err();
+        elsewhere().over(Options { open: Some(false), ..read(&huge).options }).resolve().unwrap_err();
     assert!(mistakes[0].to_string().contains("is more than a database can hold"), "{}", mistakes[0]);
 }
 

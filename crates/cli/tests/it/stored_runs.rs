@@ -1,0 +1,207 @@
+//! `jetcell report` and `jetcell compare` on stored runs: what they say of good ones, and how they refuse bad ones.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use crate::cell::Cell;
+
+/// `result.json` and `samples.csv` of a short run, made once.
+static RUN: LazyLock<(Value, Vec<u8>)> = LazyLock::new(|| {
+    let cell = Cell::with_limits();
+    let result = cell.run("out", 0, &["--dir", "d", "--duration", "1s", "--sample-interval", "200ms"]);
+    (result, std::fs::read(cell.path("out/samples.csv")).unwrap())
+});
+
+impl Cell {
+    /// Stores a run under a name.
+    fn store(&self, name: &str, result: &Value) {
+        self.make_dir(name);
+        self.write(&format!("{name}/result.json"), format!("{result:#}\n"));
+        self.write(&format!("{name}/samples.csv"), &RUN.1);
+    }
+
+    #[track_caller]
+    fn printed(&self, exit: i32, words: &[&str]) -> String {
+        let output = self.program(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// Each kind of directory that is no readable run, with the beginning and a part of the line that says so.
+fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
+    let whole = format!("{:#}", RUN.0);
+    let stored = |name: &str, text: &[u8]| {
+        cell.store(name, &RUN.0);
+        cell.write(&format!("{name}/result.json"), text);
+    };
+    let mut other = RUN.0.clone();
+    other["schema_version"] = json!(99);
+    cell.store("other", &other);
+    stored("cut", &whole.as_bytes()[..whole.len() / 2]);
+    stored("empty", b"");
+    stored("noise", &[0xff; 4096]);
+    cell.make_dir("directory");
+    cell.store("sampleless", &RUN.0);
+    std::fs::remove_file(cell.path("sampleless/samples.csv")).unwrap();
+    [
+        ("other", "other/result.json: schema version 99", "use the jetcell that wrote it"),
+        ("cut", "cut/result.json: truncated or damaged", "restore it from a copy"),
+        ("empty", "empty/result.json: truncated or damaged", "restore it from a copy"),
+        ("noise", "noise/result.json: truncated or damaged", "restore it from a copy"),
+        (
+            "directory",
+            "directory/result.json: no run is stored here",
+            "name the directory that holds result.json",
+        ),
+        ("sampleless", "sampleless/samples.csv: ", "the samples belong to the run"),
+    ]
+}
+
+#[test]
+fn what_is_no_run_is_refused_by_report_and_compare() {
+    let cell = Cell::new();
+    cell.store("good", &RUN.0);
+    cell.write("comparison.html", "an older one");
+    for (bad, beginning, part) in bad_runs(&cell) {
+        for words in [
+            &["report", bad][..],
+            &["report", "good", bad],
+            &["report", bad, "--format", "json"],
+            &["compare", "good", bad],
+            &["compare", bad, "good", "--format", "html", "--output", "comparison.html"],
+        ] {
+            let text = cell.program_refused(words);
+            assert!(text.starts_with(beginning) && text.contains(part), "{words:?}: {text}");
+        }
+    }
+    let text = cell.program_refused(&["report", "nowhere"]);
+    assert!(text.starts_with("nowhere/result.json: no run is stored here"), "{text}");
+    assert_eq!(std::fs::read_to_string(cell.path("comparison.html")).unwrap(), "an older one");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let cell = Cell::new();
+    cell.store("a", &RUN.0);
+    cell.store("b", &RUN.0);
+    let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
+    assert_eq!(
+        refused(&["a"]),
+        "one run alone cannot be compared: name two or more, or show it with `jetcell report`"
+    );
+    assert_eq!(refused(&["a", "b", "./a"]), "./a: named twice, also as run 1: name each run once");
+    assert_eq!(
+        refused(&["a", "b/samples.csv"]),
+        "b/samples.csv: not a run: name its directory or its result.json"
+    );
+    assert!(refused(&["a", "b", "--base", "3"]).starts_with("--base 3: no run is called so"));
+    assert!(refused(&["a", "b", "--output", "nowhere/x"]).starts_with("nowhere/x: cannot be written: "));
+    assert_eq!(
+        cell.program_refused(&["report", "a", "b", "--format", "html"]),
+        "--format html shows one run: name one directory"
+    );
+}
+
+/// The figure of a run in a comparison, and the difference beside it, as the text shows them.
+#[track_caller]
+fn row<'a>(text: &'a str, figure: &str) -> Vec<&'a str> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(figure));
+    line.unwrap_or_else(|| panic!("{figure} is missing: {text}")).split_whitespace().collect()
+}
+
+#[test]
+fn a_comparison_has_the_differences_that_the_results_have() {
+    let cell = Cell::new();
+    let before = RUN.0.clone();
+    let mut after = before.clone();
+    let scaled = |value: &Value, by: f64| json!(value.as_f64().unwrap() * by);
+    after["started"] = json!("2030-01-01T00:00:00+00:00");
+    after["achieved_transactional_iops"] = scaled(&before["achieved_transactional_iops"], 1.25);
+    after["operations"]["per_second"] = scaled(&before["operations"]["per_second"], 0.8);
+    let mean = "I/O Database Reads Average Latency (msec)";
+    after["instances"][0][mean] = scaled(&before["instances"][0][mean], 0.5);
+    let p99 = before["latency"]["database_read"]["p99"].as_u64().unwrap();
+    after["latency"]["database_read"]["p99"] = json!(p99 * 3);
+    after["latency"]["log_write"]["max"] =
+        json!(before["latency"]["log_write"]["max"].as_u64().unwrap() + 1000);
+    cell.store("before", &before);
+    cell.store("after", &after);
+    let listing = cell.listing();
+
+    let text = cell.printed(0, &["compare", "before", "after"]);
+    // What the two results themselves say, positive where better.
+    let change = |get: &dyn Fn(&Value) -> f64| (get(&after) / get(&before) - 1.0) * 100.0;
+    let expected = [
+        ("Transactional I/O (1/s) ↑", change(&|run| run["achieved_transactional_iops"].as_f64().unwrap())),
+        ("Operations (1/s) ↑", change(&|run| run["operations"]["per_second"].as_f64().unwrap())),
+        ("Database read mean (ms) ↓", -change(&|run| run["instances"][0][mean].as_f64().unwrap())),
+        (
+            "Database read p99 (ms) ↓",
+            -change(&|run| run["latency"]["database_read"]["p99"].as_f64().unwrap()),
+        ),
+        (
+            "Database read p50 (ms) ↓",
+            -change(&|run| run["latency"]["database_read"]["p50"].as_f64().unwrap()),
+        ),
+        ("Log write max (ms) ↓", -change(&|run| run["latency"]["log_write"]["max"].as_f64().unwrap())),
+    ];
+    let json: Value =
+        serde_json::from_str(&cell.printed(0, &["compare", "before", "after", "--format", "json"])).unwrap();
+    assert_eq!(RUN.0["configuration"]["seed"], 1);
+    assert_eq!(json["differing_load"], json!([]), "without --seed it is the same load");
+    for (figure, percent) in expected {
+        let cells = row(&text, figure);
+        assert_eq!(cells.len(), 3, "{figure}: {cells:?}");
+        let shown: f64 = cells[2].parse().unwrap();
+        assert!((shown - percent).abs() <= 0.05 + 1e-9, "{figure}: {shown} for {percent}");
+        let name = figure.split(" (").next().unwrap();
+        let metrics = json["metrics"].as_array().unwrap();
+        let metric = metrics.iter().find(|metric| metric["name"] == name).unwrap();
+        let exact = metric["values"][1]["difference_percent"].as_f64().unwrap();
+        assert!((exact - percent).abs() < 1e-9, "{figure}: {exact} for {percent}");
+        // The other way round the base is the other run.
+        assert_eq!(metric["values"][0]["difference_percent"], Value::Null);
+    }
+    assert_eq!(row(&text, "Transactional I/O (1/s) ↑")[2], "+25.0");
+    assert_eq!(row(&text, "Database read mean (ms) ↓")[2], "+50.0");
+    assert_eq!(row(&text, "Database read p99 (ms) ↓")[2], "-200.0");
+    assert_eq!(
+        row(&cell.printed(0, &["compare", "before", "after", "--base", "after"]), "Operations (1/s) ↑")[1],
+        "+25.0"
+    );
+    assert_eq!(cell.listing(), listing, "reading changed something");
+
+    // To a file, whole, and nothing beside it.
+    assert_eq!(cell.printed(0, &["compare", "before", "after", "--output", "c.txt"]), "");
+    assert_eq!(std::fs::read_to_string(cell.path("c.txt")).unwrap(), text);
+    assert_eq!(cell.listing().len(), listing.len() + 1);
+
+    let mut failed = after;
+    failed["verdict"] = json!("fail");
+    cell.store("failed", &failed);
+    assert!(cell.printed(1, &["compare", "before", "failed"]).contains("FAIL"));
+}
+
+#[test]
+fn a_stored_run_is_shown_as_it_was() {
+    let cell = Cell::new();
+    cell.store("run", &RUN.0);
+    let listing = cell.listing();
+    let shown: Value =
+        serde_json::from_str(&cell.printed(0, &["report", "run", "--format", "json"])).unwrap();
+    assert_eq!(shown, RUN.0);
+    let iops = RUN.0["achieved_transactional_iops"].as_f64().unwrap();
+    let csv = cell.printed(0, &["report", "run", "--format", "csv"]);
+    let line = csv.lines().find(|line| line.contains("Achieved Transactional I/O per Second")).unwrap();
+    let value: f64 = line.rsplit(',').next().unwrap().parse().unwrap();
+    assert!((value - iops).abs() <= 0.0005 + 1e-9, "{line}");
+    for (format, beginning) in
+        [("text", "PASS: "), ("markdown", "# Jetcell performance test: PASS"), ("html", "<!DOCTYPE html>")]
+    {
+        assert!(cell.printed(0, &["report", "run", "--format", format]).starts_with(beginning), "{format}");
+    }
+    assert_eq!(cell.listing(), listing, "reading changed something");
+}
