@@ -71,6 +71,8 @@ fn definition() -> TableDefinition {
         ],
         indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
         separate_from: Some(2048),
+        // As much room for later records as the goal for the size after the load leaves.
+        density: Some(98),
         ..TableDefinition::default()
     }
 }

@@ -62,7 +62,7 @@ impl Tree {
                 self.make_room(&bytes, growth)?;
                 continue;
             }
-            if self.has_room(&page, insert_size(&page, key, data)) {
+            if self.fits(&page, line, insert_size(&page, key, data)) {
                 let (mut records, writer, level) = session.prologue()?;
                 let version = self.version(&bytes, key.len(), &writer, level, Change::Insert);
                 let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);

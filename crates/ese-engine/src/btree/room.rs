@@ -47,14 +47,14 @@ impl Tree {
             let version = self.version(bytes, key.len(), &writer, level, Change::Insert);
             let step = group::run_as(&self.db, session.procid(), false, |group| {
                 let (parent, leaf) = match path[..] {
-                    [root] => return self.split_root_leaf(group, &space, &trees, root, key, data),
+                    [_] => return self.split_root_leaf(group, &space, &trees, bytes, key, data),
                     [.., parent, leaf] => (parent, leaf),
                     [] => return Ok(Step::Again),
                 };
                 group.page(parent)?;
                 let page = group.page(leaf)?;
                 let (line, exact) = self.find(&page, bytes);
-                if exact || self.has_room(&page, insert_size(&page, key, data)) {
+                if exact || self.fits(&page, line, insert_size(&page, key, data)) {
                     return Ok(Step::Ready);
                 }
                 let incoming = Incoming { line, key, data };
@@ -159,12 +159,13 @@ impl Tree {
         group: &mut AtomicGroup,
         space: &SpaceLock<'_>,
         trees: &SpaceTrees,
-        root: PageNumber,
+        bytes: &[u8],
         key: &[u8],
         data: &[u8],
     ) -> Attempt<Step> {
-        let page = group.page(root)?;
-        if self.has_room(&page, insert_size(&page, key, data)) {
+        let page = group.page(self.root)?;
+        let (line, _) = self.find(&page, bytes);
+        if self.fits(&page, line, insert_size(&page, key, data)) {
             return Ok(Step::Ready);
         }
         if page.node_count() == 0 {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use ese_format::log::record::{BeforeImageFlags, LogRecord, Split};
-use ese_format::page::{Node, Page, PageFlags, node_space, shared_prefix_len};
+use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
 use ese_format::{PageNumber, PageSize};
 
 use super::apply::{self, split_type};
@@ -195,6 +195,20 @@ pub(crate) fn split_page(
     finish(group, shape, &before, kind, cut, &target, [page.flags(), flags], prefixes)
 }
 
+/// The page with nothing in the nodes that stay: what moves is all that redo of the new page needs, and the page
+/// that is split has the rest itself.
+fn moving(page: &Page<'_>, number: PageNumber, size: PageSize, line: usize) -> Result<Vec<u8>, &'static str> {
+    const NO_ROOM: &str = "the image of what moves does not fit a page";
+    let mut bytes = vec![0; size.bytes()];
+    let mut image = PageMut::format(&mut bytes, size, number, page.tree(), page.flags());
+    image.set_external_header(page.external_header()).map_err(|_| NO_ROOM)?;
+    for stays in 0..line {
+        image.insert_node(stays, NodeFlags::empty(), &[], &[]).map_err(|_| NO_ROOM)?;
+    }
+    image.copy_nodes_from(page, line..page.node_count()).map_err(|_| NO_ROOM)?;
+    Ok(bytes)
+}
+
 struct Target {
     page: PageNumber,
     new: PageNumber,
@@ -246,10 +260,6 @@ fn finish(
         image_flags: BeforeImageFlags::empty(),
         before_image: Vec::new(),
     };
-    // An append leaves the split page as it is, so its image is not needed to fill the new one.
-    if kind != split_type::APPEND {
-        record.set_before_page(before, size);
-    }
     let path = group.db.path.clone();
     let misfit = |what| {
         Stop::Failed(Error::Corrupt {
@@ -258,6 +268,10 @@ fn finish(
             what: format!("split: {what}"),
         })
     };
+    // An append leaves the split page as it is, so no image is needed to fill the new one.
+    if kind != split_type::APPEND {
+        record.set_before_page(&moving(&page, target.page, size, cut.line).map_err(misfit)?, size);
+    }
     let new = group.new_page(target.new)?;
     let mut new = apply::split_new(new, size, &page, &record).map_err(misfit)?;
     new.set_db_time(time);

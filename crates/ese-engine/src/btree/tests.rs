@@ -394,3 +394,48 @@ fn going_through_a_tree_reads_its_leaves_ahead_both_ways() {
     }
     assert_eq!(cache.counters().prereads, before, "seeks read nothing ahead");
 }
+
+/// The free bytes of all leaves but the last, left to right.
+fn free_bytes(tree: &Arc<Tree>) -> Vec<usize> {
+    let mut at = tree.leaf_for_read(super::descend::Target::First).unwrap();
+    let mut free = Vec::new();
+    loop {
+        let page = tree.view(&at);
+        let Some(next) = page.next() else { return free };
+        free.push(page.free_bytes());
+        drop(at);
+        at = tree.pin(next).unwrap().read();
+    }
+}
+
+#[test]
+fn records_in_order_leave_the_share_of_a_page_that_density_asks_for() {
+    let size = PageSize::KIB_8;
+    for density in [100, 80, 20] {
+        let disk = SimVfs::new();
+        let instance = open(&disk, size, 64).unwrap();
+        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let tree = create_tree(&instance, &db, PageFlags::empty());
+        tree.set_density(density);
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        session.begin().unwrap();
+        for number in 0..800_u32 {
+            tree.insert(&mut session, &(number * 2).to_be_bytes(), &[7; 100]).unwrap();
+        }
+        let share = size.bytes() * (100 - density as usize) / 100;
+        let free = free_bytes(&tree);
+        assert!(free.len() > 8, "{density} %: {} leaves", free.len());
+        // A node takes 112 bytes, its tag included.
+        let all_right = free.iter().all(|free| (share..share + 112).contains(free));
+        assert!(all_right, "{density} %: {free:?}");
+        // What was spared takes later records without a split.
+        for number in 0..100_u32 {
+            tree.insert(&mut session, &(number * 16 + 1).to_be_bytes(), &[7; 10]).unwrap();
+        }
+        let split = free_bytes(&tree).len() > free.len();
+        assert_eq!(split, density == 100, "{density} %");
+        session.commit().unwrap();
+        drop((session, tree, db));
+        instance.shutdown().unwrap();
+    }
+}

@@ -1,11 +1,12 @@
 //! One B+-tree: its root, its kind, its order, and the bookmark that names a node in it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{PageNumber, TreeId};
 use parking_lot::Mutex;
-use std::sync::Arc;
 
 use crate::cache::FileId;
 use crate::database::Database;
@@ -26,6 +27,8 @@ pub struct Tree {
     /// Flags every page of the tree carries: kind, uniqueness, record format.
     pub kind: PageFlags,
     pub(crate) structure: Mutex<()>,
+    /// How full a page is made by records that come in order, in percent. ESE: density.
+    density: AtomicU8,
 }
 
 /// Name of a node: its key, with the data appended in non-unique trees. ESE: bookmark.
@@ -59,7 +62,22 @@ impl Bookmark {
 
 impl Tree {
     pub(crate) fn new(db: Arc<Database>, root: PageNumber, id: TreeId, kind: PageFlags) -> Tree {
-        Tree { db, root, id, kind, structure: Mutex::new(()) }
+        Tree { db, root, id, kind, structure: Mutex::new(()), density: AtomicU8::new(100) }
+    }
+
+    /// Says how full pages are made by records that come in order; ESE allows 20 to 100 percent.
+    #[doc(alias = "ulDensity")]
+    pub(crate) fn set_density(&self, percent: u32) {
+        self.density.store(percent.clamp(20, 100) as u8, Ordering::Relaxed);
+    }
+
+    /// Whether a node of `need` bytes at `line` may go to this leaf: there is room for it, and if records come in
+    /// order, the share of the page that is meant for later ones stays free.
+    pub(crate) fn fits(&self, page: &Page<'_>, line: usize, need: usize) -> bool {
+        let appends = line == page.node_count() && page.next().is_none();
+        let spared = 100 - usize::from(self.density.load(Ordering::Relaxed));
+        let kept = if appends && line > 0 { self.db.page_size.bytes() * spared / 100 } else { 0 };
+        page.free_bytes() >= need + kept && self.has_room(page, need)
     }
 
     /// Keys occur once. Otherwise nodes are ordered and told apart by key and data.

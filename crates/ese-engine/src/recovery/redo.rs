@@ -336,7 +336,10 @@ impl Redo {
         self.format(at, change.database.0, new_page, change.after, |bytes, size| {
             apply::split_new(bytes, size, &before, split)
         })?;
-        self.change(at, &change, |page| apply::split_source(page, &before, split))?;
+        self.bytes(at, change.database.0, change.page, change.before, change.after, |bytes| {
+            let own = bytes.to_vec();
+            apply::split_source(&mut PageMut::new(bytes, size), &Page::new(&own, size), split)
+        })?;
         if let Some(right) = split.right {
             self.page(at, change.database.0, right, split.right_before, change.after, |page| {
                 apply::split_right(page, split);

@@ -22,6 +22,10 @@ pub struct TableDefinition {
     /// ESE: `cbSeparateLV`.
     #[doc(alias = "cbSeparateLV")]
     pub separate_from: Option<u32>,
+    /// How full records that come in order make a page, in percent, 20 to 100; what is left takes later ones without
+    /// a split. 80 if not given. ESE: `ulDensity`.
+    #[doc(alias = "ulDensity")]
+    pub density: Option<u32>,
 }
 
 /// A column to create.
@@ -93,6 +97,8 @@ impl IndexDefinition {
 const LONGEST_SHORT_VALUE: u32 = 255;
 /// Most columns in an index.
 const MAX_SEGMENTS: usize = 16;
+/// How full pages may be asked to be, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
+const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 /// Longest name of anything.
 const LONGEST_NAME: usize = 64;
 
@@ -103,6 +109,17 @@ impl TableDefinition {
         let mut schema = TableSchema::new(&self.name, TreeId(0), PageNumber::fixed(1));
         schema.initial_pages = self.pages.max(3);
         schema.separate_from = self.separate_from;
+        if let Some(density) = self.density {
+            if !DENSITIES.contains(&density) {
+                return Err(Error::Usage(format!(
+                    "table {:?}: density {density} % is not in {} to {} %",
+                    self.name,
+                    DENSITIES.start(),
+                    DENSITIES.end()
+                )));
+            }
+            schema.density = density;
+        }
         let mut next = [1, ColumnId::FIRST_VARIABLE.0, ColumnId::FIRST_TAGGED.0];
         for column in &self.columns {
             check_name(&column.name, schema.columns.iter().map(|other| &*other.name))?;

@@ -39,25 +39,26 @@ pub(crate) struct IndexState {
 
 impl TableState {
     pub fn new(db: &Arc<Database>, schema: TableSchema) -> Result<TableState> {
-        let open = |id: TreeId, root: PageNumber| {
+        let open = |id: TreeId, root: PageNumber, density: u32| {
             let tree = db.tree_at(root)?;
             if tree.id != id {
                 let what = format!("catalog says tree {}, page says {}", id.0, tree.id.0);
                 return Err(tree.damaged(root, &what));
             }
+            tree.set_density(density);
             Ok(tree)
         };
-        let indexes = schema
-            .secondary_indexes()
-            .map(|index| Ok(IndexState { index: index.clone(), tree: open(index.tree, index.root)? }));
+        let indexes = schema.secondary_indexes().map(|index| {
+            Ok(IndexState { index: index.clone(), tree: open(index.tree, index.root, index.density)? })
+        });
         let indexes = indexes.collect::<Result<_>>()?;
         let long_values = OnceLock::new();
         if let Some((id, root)) = schema.long_values {
-            let tree = open(id, root)?;
+            let tree = open(id, root, 100)?;
             long_values.get_or_init(|| tree);
         }
         Ok(TableState {
-            tree: open(schema.tree, schema.root)?,
+            tree: open(schema.tree, schema.root, schema.density)?,
             indexes,
             long_values,
             schema,

@@ -481,6 +481,28 @@ fn tables_say_from_which_length_values_are_separated() {
 }
 
 #[test]
+fn tables_keep_the_density_they_were_given() {
+    let world = World::new(PageSize::KIB_8);
+    let mut s = world.instance.session();
+    let with = |name: &str, density| TableDefinition {
+        name: name.into(),
+        columns: vec![ColumnDefinition::new("Id", ColumnType::Long)],
+        density,
+        ..TableDefinition::default()
+    };
+    for (name, density, kept) in [("Usual", None, 80), ("Full", Some(100), 100), ("Sparse", Some(20), 20)] {
+        in_transaction(&mut s, |s| s.create_table(&world.db, &with(name, density)).unwrap());
+        assert_eq!(s.open_table(&world.db, name).unwrap().schema().density, kept, "{name}");
+    }
+    for density in [0, 19, 101] {
+        let refused = in_transaction(&mut s, |s| s.create_table(&world.db, &with("Wrong", Some(density))));
+        assert!(matches!(refused, Err(Error::Usage(_))), "{density} %");
+    }
+    drop(s);
+    world.end();
+}
+
+#[test]
 fn definitions_are_transactional() {
     let world = World::new(PageSize::KIB_4);
     let (mut s, mut other) = (world.instance.session(), world.instance.session());
