@@ -139,7 +139,9 @@ impl<'a> Rounds<'a> {
             }
         }
         if any(&[3]) && self.has("jetcell") {
+            // Right behind each other, on the same store: what it has been through changes the work.
             self.step("one-core/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &["@one-core"]));
+            self.step("all-cores/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &[]));
         }
         for engine in if any(&[11]) { &["jetcell", "wiredtiger"][..] } else { &[] } {
             if self.has(engine) {

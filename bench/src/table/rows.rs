@@ -355,9 +355,10 @@ pub fn report(rounds: &Rounds, rows: &[u8], machine: &str) -> String {
         );
     }
     side_by_side(rounds, &mut text);
-    let scaling = ratio(rounds, ("mix8/jetcell", ops), ("one-core/jetcell", ops));
+    let scaling = ratio(rounds, ("all-cores/jetcell", ops), ("one-core/jetcell", ops));
     if let Some(scaling) = scaling {
-        let quiet = if is_quiet(rounds, &["mix8/jetcell", "one-core/jetcell"]) { "" } else { ", not quiet" };
+        let quiet =
+            if is_quiet(rounds, &["all-cores/jetcell", "one-core/jetcell"]) { "" } else { ", not quiet" };
         let _ = writeln!(
             text,
             "\nFrom one processor to all: {scaling:.2} × the operations/s (8 threads, 1 update){quiet}."
