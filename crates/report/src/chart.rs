@@ -141,6 +141,8 @@ impl Chart {
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(4)
+            // Half of a label at the end of an axis.
+            .margin_top(9)
             .margin_right(14)
             .x_label_area_size(36)
             .y_label_area_size(46)

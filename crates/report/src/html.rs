@@ -17,6 +17,9 @@ const STYLE: &str = include_str!("report.css");
 /// Tables with more columns than this are set smaller.
 const MANY_COLUMNS: usize = 8;
 
+/// On paper, tables with more rows than this may be broken between pages.
+const MANY_ROWS: usize = 20;
+
 /// The whole page.
 pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     let verdict = tables::verdict_word(result.verdict);
@@ -72,7 +75,7 @@ const fn class_of(tone: Tone) -> Option<&'static str> {
 /// A table with its heading and its notes.
 pub(crate) fn table(table: &Table) -> Markup {
     html! {
-        section {
+        section class=[(table.rows.len() > MANY_ROWS).then_some("long")] {
             h2 { (table.title) }
             @if !table.rows.is_empty() {
                 div class="scroll" tabindex="0" { table class=[(table.columns.len() > MANY_COLUMNS).then_some("wide")] {
@@ -113,7 +116,7 @@ fn class(cell: &Cell, column: &Column) -> Option<String> {
 
 fn configuration(profile: &Profile) -> Markup {
     html! {
-        section {
+        section class="long" {
             h2 { "Configuration" }
             p { "This file, given with " code { "--config" } ", describes the same run again." }
             pre { (profile.to_toml()) }
@@ -202,6 +205,16 @@ mod tests {
         result.log = vec!["1 -- <b>&".into()];
         let page = html(&result, &[]);
         assert_eq!(page.matches("&lt;b&gt;&amp;").count(), 2);
+    }
+
+    #[test]
+    fn on_paper_only_what_is_long_is_broken_between_pages() {
+        let mut result = result();
+        let long = |result: &RunResult| html(result, &samples(3)).matches("<section class=\"long\">").count();
+        assert_eq!(long(&result), 1, "the configuration");
+        result.log = vec!["1 -- a".into(); MANY_ROWS + 1];
+        assert_eq!(long(&result), 2);
+        assert!(STYLE.contains("section:not(.long) { break-inside: avoid; }"));
     }
 
     #[test]

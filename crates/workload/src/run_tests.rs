@@ -193,7 +193,9 @@ fn damaged_records_fail_the_run() {
 fn a_bad_page_fails_the_run() {
     let dir = scratch();
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
-    let (finished, _) = complete(&profile(dir.path(), 1), &engine);
+    // The error ends the load, however slow this machine is to come to it.
+    let patient = Profile { duration: TimeSpan(Duration::from_secs(20)), ..profile(dir.path(), 1) };
+    let (finished, _) = complete(&patient, &engine);
     assert_eq!(finished.result.verdict, Verdict::Fail);
 }
 
@@ -232,7 +234,9 @@ fn existing_databases_with_a_bad_page_are_refused_and_left_alone() {
 fn a_broken_disk_fails_the_run_and_still_reports() {
     let dir = scratch();
     let engine = ModelEngine { fail_after: Some(16_000), ..ModelEngine::default() };
-    let (finished, _) = complete(&profile(dir.path(), 1), &engine);
+    // The error ends the load, however slow this machine is to come to it.
+    let patient = Profile { duration: TimeSpan(Duration::from_secs(20)), ..profile(dir.path(), 1) };
+    let (finished, _) = complete(&patient, &engine);
     assert_eq!(finished.result.verdict, Verdict::Fail);
     assert!(finished.result.reason.contains("write failed"), "{}", finished.result.reason);
     assert!(finished.result.verification.is_none());
