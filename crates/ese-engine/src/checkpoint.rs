@@ -12,6 +12,15 @@ use ese_format::checkpoint::Checkpoint;
 use crate::core::Core;
 use crate::{Error, Result};
 
+/// Each move of the checkpoint costs a few syncs, so it must be worth this share of the depth: an eighth.
+const WORTH_MOVING: u64 = 8;
+
+/// Generations that are begun while the checkpoint stays, at most.
+pub(crate) fn generations_between(depth: u64, log_file_size: u32) -> usize {
+    // Two more for a checkpoint that takes its time.
+    (depth / WORTH_MOVING / u64::from(log_file_size.max(1))).clamp(6, 1 << 16) as usize + 2
+}
+
 /// Writes checkpoints of one instance.
 pub(crate) struct Checkpointer {
     /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
@@ -36,9 +45,8 @@ impl Checkpointer {
             started += core.cache.write_below(database.file_id, target, max_pages)?;
         }
         let current = *core.checkpoint.lock();
-        // Each move costs a few syncs, so it must be worth an eighth of the depth.
         let behind = self.bytes(core.log().durable()).saturating_sub(self.bytes(current));
-        if behind > self.depth + self.depth / 8 {
+        if behind > self.depth + self.depth / WORTH_MOVING {
             self.advance(core)?;
         }
         Ok(started >= max_pages)
@@ -62,6 +70,8 @@ impl Checkpointer {
         if position <= *last {
             return Ok(*last);
         }
+        // Headers must name the generation that they are to begin with.
+        core.settle()?;
         for database in core.databases() {
             database.advance_checkpoint(position)?;
         }

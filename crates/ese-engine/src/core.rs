@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
+use ese_format::{Generation, LogPosition, LogTime};
 use parking_lot::{Mutex, RwLock};
 use vfs::Vfs;
 
@@ -99,6 +99,22 @@ impl Core {
 
     pub(crate) fn flush(&self, upto: LogPosition) -> Result<()> {
         self.log.get().map_or(Ok(()), |log| log.flush(upto))
+    }
+
+    /// The newest generation that database headers may name, and when it was created.
+    pub(crate) fn log_named(&self) -> Option<(Generation, LogTime)> {
+        self.log.get().map(|log| log.named())
+    }
+
+    /// Makes database headers name what the log durably holds.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.log.get().map_or(Ok(()), |log| log.settle())
+    }
+
+    pub(crate) fn request_settle(&self) {
+        if let Some(log) = self.log.get() {
+            log.request_settle();
+        }
     }
 
     pub(crate) fn request(&self, upto: LogPosition) {

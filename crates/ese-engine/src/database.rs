@@ -1,8 +1,8 @@
 //! One attached database: its file, header, counters, and the trees that are open in it.
 //!
-//! Invariants: the header on disk is never ahead of the log nor behind what recovery needs: its generation
-//! marks are raised before a generation is used and lowered only after the pages below the new minimum are
-//! durable. Both copies are written one after the other with a sync between, so one is always whole.
+//! Invariants: the header on disk is never ahead of the log nor behind what recovery needs: no page is written with
+//! changes of a generation that the header does not name yet, and its lower marks are raised only after the pages
+//! below are durable. Both copies are written one after the other with a sync between, so one is always whole.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
 use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path};
+use ese_format::log::segment::RECORDS_AT;
 use ese_format::page::{Page, PageFlags};
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
 use parking_lot::Mutex;
@@ -45,7 +46,11 @@ pub struct Database {
     /// Pages by which the file grows.
     pub extension_pages: u32,
     pub(crate) file: Arc<dyn File>,
-    pub(crate) header: Mutex<DatabaseHeader>,
+    /// The header as it is to be; on disk it is behind only while `header_write` is taken.
+    header: Mutex<DatabaseHeader>,
+    /// One write of the header at a time. Taken before `header`, which is never held across I/O.
+    header_write: Mutex<()>,
+    mark: Arc<HeaderMark>,
     /// Serialises changes of space trees. Taken after `Tree::structure`.
     pub(crate) space: Mutex<()>,
     /// Definitions of tables in use.
@@ -68,23 +73,50 @@ pub(crate) struct OpenedFile {
     pub side: Option<Arc<DoubleWrite>>,
 }
 
+/// The newest generation that the header on disk says may be needed; all of them while it is not in use.
+struct HeaderMark(AtomicU32);
+
+impl HeaderMark {
+    fn of(header: &DatabaseHeader) -> u32 {
+        match header.state {
+            DatabaseState::DirtyShutdown => header.gen_max_required.0,
+            _ => u32::MAX,
+        }
+    }
+
+    /// Where the records of that generation end.
+    fn end(&self) -> LogPosition {
+        let next = self.0.load(Ordering::Acquire).saturating_add(1);
+        LogPosition { generation: Generation(next), segment: 1, offset: RECORDS_AT as u16 }
+    }
+}
+
 /// What the cache asks before it writes pages of a database.
 struct WriteGuard {
     core: Arc<Core>,
+    mark: Arc<HeaderMark>,
     side: Option<Arc<DoubleWrite>>,
 }
 
 impl WriteAhead for WriteGuard {
     fn durable(&self) -> LogPosition {
-        self.core.durable()
+        self.core.durable().min(self.mark.end())
     }
 
     fn flush(&self, upto: LogPosition) -> Result<()> {
-        self.core.flush(upto)
+        self.core.flush(upto)?;
+        match upto > self.mark.end() {
+            true => self.core.settle(),
+            false => Ok(()),
+        }
     }
 
     fn request(&self, upto: LogPosition) {
-        self.core.request(upto);
+        if upto > self.core.durable() {
+            self.core.request(upto);
+        } else {
+            self.core.request_settle();
+        }
     }
 
     fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<Option<Box<dyn Send + Sync>>> {
@@ -102,8 +134,14 @@ impl WriteAhead for WriteGuard {
 impl Database {
     /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
     pub(crate) fn open(core: &Arc<Core>, opened: OpenedFile, log_id: u8) -> Arc<Database> {
-        let OpenedFile { path, file, lock, header, extension_pages, side } = opened;
-        let guard = WriteGuard { core: core.clone(), side: side.clone() };
+        let OpenedFile { path, file, lock, mut header, extension_pages, side } = opened;
+        // Of an interrupted run it may name less than the log has.
+        if let (DatabaseState::DirtyShutdown, Some((generation, created))) = (header.state, core.log_named())
+        {
+            name_generation(&mut header, generation, created);
+        }
+        let mark = Arc::new(HeaderMark(AtomicU32::new(HeaderMark::of(&header))));
+        let guard = WriteGuard { core: core.clone(), mark: mark.clone(), side: side.clone() };
         let file_id = core.cache.attach(file.clone(), Arc::new(guard));
         let database = Arc::new(Database {
             core: core.clone(),
@@ -116,6 +154,8 @@ impl Database {
             db_time: AtomicU64::new(header.db_time.0),
             last_tree: AtomicU32::new(header.last_tree.0),
             header: Mutex::new(header),
+            header_write: Mutex::new(()),
+            mark,
             space: Mutex::new(()),
             catalog: Catalog::default(),
             trees: Mutex::default(),
@@ -227,12 +267,18 @@ impl Database {
 
     /// Changes the header and makes it durable.
     pub(crate) fn update_header(&self, change: impl FnOnce(&mut DatabaseHeader)) -> Result<()> {
-        let mut header = self.header.lock();
-        change(&mut header);
-        header.db_time = header.db_time.max(self.db_time());
-        header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
+        let _one = self.header_write.lock();
+        let header = {
+            let mut header = self.header.lock();
+            change(&mut header);
+            header.db_time = header.db_time.max(self.db_time());
+            header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
+            header.clone()
+        };
         // Pages and header depend on each other: after a failure nothing of this database may change.
-        write_header(&*self.file, &header).inspect_err(|error| self.core.cache.fail(error.to_string()))
+        write_header(&*self.file, &header).inspect_err(|error| self.core.cache.fail(error.to_string()))?;
+        self.mark.0.store(HeaderMark::of(&header), Ordering::Release);
+        Ok(())
     }
 
     /// The database as log headers and checkpoints list it.
@@ -253,13 +299,14 @@ impl Database {
         attachment
     }
 
-    /// Before a generation is used: what it will hold must be replayed for the file to be consistent.
+    /// Before pages with changes of a generation are written: it must be replayed for the file to be consistent.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
+        if self.mark.0.load(Ordering::Acquire) >= generation.0 {
+            return Ok(());
+        }
         self.update_header(|header| {
             if header.state == DatabaseState::DirtyShutdown {
-                header.gen_max_required = generation;
-                header.gen_max_committed = generation;
-                header.gen_max_committed_time = created;
+                name_generation(header, generation, created);
             }
         })
     }
@@ -318,18 +365,29 @@ impl Database {
 
     /// After all pages with changes below `checkpoint` are durable.
     pub(crate) fn advance_checkpoint(&self, checkpoint: LogPosition) -> Result<()> {
-        let needed = {
+        let (dirty, oldest) = {
             let header = self.header.lock();
-            header.state == DatabaseState::DirtyShutdown && header.gen_min_required < checkpoint.generation
+            // The position may stand before the first record of a generation that is not in use yet.
+            let oldest = checkpoint.generation.min(header.gen_max_required);
+            (header.state == DatabaseState::DirtyShutdown && header.gen_min_required < oldest, oldest)
         };
-        if !needed {
+        if !dirty {
             return Ok(());
         }
         self.update_header(|header| {
-            header.gen_min_required = checkpoint.generation;
-            header.gen_min_consistent = checkpoint.generation;
+            header.gen_min_required = oldest;
+            header.gen_min_consistent = oldest;
         })
     }
+}
+
+/// Raises the upper marks to a generation that exists.
+fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime) {
+    if header.gen_max_committed < generation {
+        header.gen_max_committed_time = created;
+    }
+    header.gen_max_required = header.gen_max_required.max(generation);
+    header.gen_max_committed = header.gen_max_committed.max(generation);
 }
 
 /// Writes both header copies, syncing after each, so that a crash leaves at least one whole.

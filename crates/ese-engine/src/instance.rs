@@ -247,6 +247,7 @@ impl Instance {
         let attached = (|| {
             let position = self.core.append(&[record])?;
             self.core.log().flush(position.1)?;
+            self.core.log().settle()?;
             header.state = DatabaseState::DirtyShutdown;
             header.log_signature = self.signature;
             header.attach_time = now;
@@ -254,19 +255,12 @@ impl Instance {
             header.database_id = u32::from(log_id);
             header.gen_min_required = position.0.generation;
             header.gen_min_consistent = position.0.generation;
-            let generation = self.core.log().tip().generation;
-            header.gen_max_required = generation;
-            header.gen_max_committed = generation;
-            header.gen_max_committed_time = self.core.log().created();
+            header.gen_max_required = position.0.generation;
+            header.gen_max_committed = position.0.generation;
             let path = path.to_path_buf();
             let opened = OpenedFile { path, file, lock, header, extension_pages, side };
             let database = Database::open(&self.core, opened, log_id);
-            database.update_header(|header| {
-                // A generation may have begun since; the listener updates only databases it knows.
-                let generation = self.core.log().tip().generation;
-                header.gen_max_required = header.gen_max_required.max(generation);
-                header.gen_max_committed = header.gen_max_committed.max(generation);
-            })?;
+            database.update_header(|_| {})?;
             Ok(database)
         })();
         self.core.transactions.release_checkpoint(hold);

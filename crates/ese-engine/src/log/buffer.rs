@@ -55,6 +55,11 @@ impl SegmentBuffer {
         LogPosition { offset: self.used as u16, ..self.open.position }
     }
 
+    /// Where the open segment begins.
+    pub fn open_at(&self) -> LogPosition {
+        self.open.position
+    }
+
     /// Where the records start that the writer has not taken.
     pub fn untaken(&self) -> LogPosition {
         let segment = self.full.front().unwrap_or(&self.open);

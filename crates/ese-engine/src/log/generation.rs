@@ -1,9 +1,13 @@
 //! Files of the stream: the first one, the next one prepared in advance, entering it, recycling, reserves.
 //!
-//! Entering a generation, in an order that a crash may cut anywhere: header into the prepared file; current file
-//! renamed to its archive name; prepared file renamed to the current name; database headers. Until the last step
-//! no record of the new generation is written.
+//! Entering a generation costs the commit that does it nothing: its header goes into the prepared file with the first
+//! records, in one synced write. The rest follows in the background, in an order that a crash may cut anywhere:
+//! current file renamed to its archive name; prepared file renamed to the current name; both durable; database
+//! headers, which no page with changes of the generation may precede. Until the names are right, recovery finds the
+//! file by its header. The next file is prepared only behind all renames, so that at most one is outstanding.
 
+use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ese_format::attachment::ATTACHMENT_LIST_LEN;
@@ -12,8 +16,8 @@ use ese_format::log::parameters::EngineParameters;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode};
 
+use super::LogTail;
 use super::stream::{LogOptions, LogStream};
-use super::{LogNames, LogTail};
 use crate::{Error, Result};
 
 /// A file ready to become the next generation.
@@ -23,6 +27,36 @@ pub(super) struct Prepared {
     from_reserve: bool,
 }
 
+/// Under which name the file being written is found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// That of a prepared file: its generation has just been entered.
+    Next,
+    Current,
+    /// A crash fell between two renames, and nothing was entered since.
+    Archived,
+}
+
+/// What the files are called.
+pub(super) struct Files {
+    /// The newest generation with its right name, and when it was created.
+    named: (Generation, LogTime),
+    /// The names are durable.
+    durable: bool,
+    /// Archived generations, oldest first, once they were looked up.
+    archived: Option<VecDeque<(Generation, PathBuf)>>,
+}
+
+impl Files {
+    pub(super) fn new(generation: Generation, created: LogTime) -> Files {
+        Files { named: (generation, created), durable: true, archived: None }
+    }
+
+    pub(super) fn named(&self) -> (Generation, LogTime) {
+        self.named
+    }
+}
+
 /// Reserve logs kept for a full disk: two, or as many small ones as make a megabyte.
 fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
     1..=((1 << 20) / options.file_size).clamp(2, 16)
@@ -30,8 +64,6 @@ fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
 
 /// No generation follows this one. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
-/// Retired generations kept to be written over: as many as are begun between two checkpoints.
-const KEPT_RETIRED: usize = 8;
 const FORMAT_WRITE: usize = 256 << 10;
 
 /// Creates a zero-filled file of the size of a log, durably. On failure nothing is left.
@@ -94,34 +126,25 @@ fn header(options: &LogOptions, signature: Signature, generation: Generation, cr
     }
 }
 
-fn write_header(file: &dyn File, header: &LogHeader) -> Result<()> {
-    let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", file.path().display()));
-    let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
-    segment.copy_from_slice(&header.encode());
-    file.write_at(0, &segment, IoReason::LogFormat).map_err(failed)?;
-    file.sync(IoReason::LogFormat).map_err(failed)
-}
-
 /// Makes generation 1 and gives it the current name.
 pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result<(Arc<dyn File>, LogTime)> {
     let next = options.names.next();
     let file = create_filled(options, &next)?;
     let created = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
-    write_header(&*file, &header(options, signature, Generation(1), created))?;
     let failed = |e: std::io::Error| Error::io(options.names.current(), &e);
+    let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
+    segment.copy_from_slice(&header(options, signature, Generation(1), created).encode());
+    file.write_durable(0, &segment, IoReason::LogFormat).map_err(failed)?;
     options.vfs.rename(&next, &options.names.current()).map_err(failed)?;
     options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
     Ok((file, created))
 }
 
-/// Opens the newest log to go on behind its tail, and makes durable exactly what was read.
-pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<Arc<dyn File>> {
-    let path = match tail.archived {
-        true => options.names.archived(tail.header.generation),
-        false => options.names.current(),
-    };
-    let failed = |e: std::io::Error| Error::io(&path, &e);
-    let file = options.vfs.open(&path, OpenMode::Write).map_err(failed)?;
+/// Opens the newest log to go on behind its tail, and makes durable exactly what was read, names included.
+pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn File>, Named)> {
+    let (vfs, names) = (&options.vfs, &options.names);
+    let failed = |e: std::io::Error| Error::io(&tail.path, &e);
+    let file = vfs.open(&tail.path, OpenMode::Write).map_err(failed)?;
     // Before its shadow is wiped.
     for (index, segment) in &tail.repaired {
         let mut buffer = IoBuffer::zeroed(SEGMENT_BYTES);
@@ -139,14 +162,35 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<Arc<dyn Fil
     }
     // What a killed process had written may still be in the kernel only, names included.
     file.sync(IoReason::LogFormat).map_err(failed)?;
-    options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
-    Ok(file)
+    let next = names.next();
+    if tail.path == next {
+        give_name(options, tail.header.generation).map_err(failed)?;
+    } else if vfs.exists(&next) {
+        // Prepared by an earlier run; whether it is complete cannot be told.
+        vfs.remove(&next).map_err(failed)?;
+    }
+    vfs.sync_directory(names.directory()).map_err(failed)?;
+    let archived = names.generation_of(&tail.path).is_some();
+    Ok((file, if archived { Named::Archived } else { Named::Current }))
+}
+
+/// Gives the prepared file, which holds `generation`, the current name, and the one before it its archive name, unless
+/// it has that already. Can be repeated.
+fn give_name(options: &LogOptions, generation: Generation) -> std::io::Result<Option<PathBuf>> {
+    let (vfs, names) = (&options.vfs, &options.names);
+    let current = names.current();
+    let archived = vfs.exists(&current).then(|| names.archived(Generation(generation.0 - 1)));
+    if let Some(archived) = &archived {
+        vfs.rename(&current, archived)?;
+    }
+    vfs.rename(&names.next(), &current)?;
+    Ok(archived)
 }
 
 impl LogStream {
     /// Makes the next file ready. `privileged`: a reserve log may become it when the disk is full.
     pub(super) fn prepare_next(&self, privileged: bool) -> Result<()> {
-        let _one = self.preparing.lock();
+        let mut files = self.files.lock();
         let entered = {
             let state = self.state.lock();
             if state.prepared.is_some() {
@@ -159,7 +203,9 @@ impl LogStream {
                 "log generation numbers are used up; start a new log stream".to_string(),
             ));
         }
-        let made = match self.take_retired()? {
+        self.give_names(&mut files)?;
+        // What follows syncs the directory, and with it the names just given.
+        let made = match self.take_retired(&mut files)? {
             Some(file) => Ok(file),
             None => create_filled(&self.options, &self.options.names.next()),
         };
@@ -172,39 +218,100 @@ impl LogStream {
             }
             Err(error) => return Err(error),
         };
+        files.durable = true;
         self.state.lock().prepared = Some(prepared);
         Ok(())
     }
 
+    /// Gives the files the names that they should have, if a generation was entered since.
+    fn give_names(&self, files: &mut Files) -> Result<()> {
+        let (generation, created) = {
+            let state = self.state.lock();
+            if state.named != Named::Next {
+                return Ok(());
+            }
+            (state.generation, state.created)
+        };
+        let archived = give_name(&self.options, generation)
+            .map_err(|e| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display())))?;
+        if let (Some(path), Some(list)) = (archived, &mut files.archived) {
+            list.push_back((Generation(generation.0 - 1), path));
+        }
+        files.named = (generation, created);
+        files.durable = false;
+        // Nothing is entered meanwhile, because no file is prepared.
+        self.state.lock().named = Named::Current;
+        Ok(())
+    }
+
+    /// What is left to do after a generation was entered: names, then the headers of attached databases.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let (generation, created) = {
+            let mut files = self.files.lock();
+            self.give_names(&mut files)?;
+            if !files.durable {
+                self.sync_names()?;
+                files.durable = true;
+            }
+            files.named
+        };
+        self.listener.get().map_or(Ok(()), |listener| listener.entered(generation, created))
+    }
+
+    /// A sync that failed is not tried again.
+    fn sync_names(&self) -> Result<()> {
+        let directory = self.options.names.directory();
+        self.options.vfs.sync_directory(directory).map_err(|e| {
+            let error = Error::ReadOnly(format!("{}: {e}", directory.display()));
+            let _ = self.down.set(error.to_string());
+            error
+        })
+    }
+
     /// The oldest retired generation becomes the next file: its blocks are written already, so that syncing new
     /// records changes no metadata.
-    fn take_retired(&self) -> Result<Option<Arc<dyn File>>> {
+    fn take_retired(&self, files: &mut Files) -> Result<Option<Arc<dyn File>>> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
-        let Some((_, path)) = self.retired()?.into_iter().next() else { return Ok(None) };
+        let retired = self.retired(files)?;
+        let Some((_, path)) = (retired > 0).then(|| files.archived.as_mut()?.pop_front()).flatten() else {
+            return Ok(None);
+        };
         let failed = |e: std::io::Error| Error::io(&path, &e);
-        vfs.rename(&path, &names.next()).map_err(failed)?;
-        vfs.sync_directory(names.directory()).map_err(failed)?;
+        match vfs.rename(&path, &names.next()) {
+            // Somebody tidied up.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            renamed => renamed.map_err(failed)?,
+        }
+        self.sync_names()?;
         let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
         let complete = file.len().map_err(failed)? == u64::from(self.options.file_size);
         Ok(complete.then_some(file))
     }
 
-    /// Archived generations that nothing needs any more, oldest first.
-    fn retired(&self) -> Result<Vec<(Generation, std::path::PathBuf)>> {
-        let (names, vfs) = (&self.options.names, &self.options.vfs);
+    /// How many of the oldest archived generations nothing needs any more.
+    fn retired(&self, files: &mut Files) -> Result<usize> {
         let below = {
             let state = self.state.lock();
             state.retired.min(state.generation)
         };
         if below == Generation(0) {
-            return Ok(Vec::new());
+            return Ok(0);
         }
+        let archived = match &files.archived {
+            Some(archived) => archived,
+            None => files.archived.insert(self.look_up()?),
+        };
+        Ok(archived.iter().take_while(|(generation, _)| *generation < below).count())
+    }
+
+    fn look_up(&self) -> Result<VecDeque<(Generation, PathBuf)>> {
+        let (names, vfs) = (&self.options.names, &self.options.vfs);
         let directory = names.directory();
         let found = vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
-        let generations = found.into_iter().filter_map(|path| Some((names.generation_of(&path)?, path)));
-        let mut retired: Vec<_> = generations.filter(|(generation, _)| *generation < below).collect();
-        retired.sort_unstable();
-        Ok(retired)
+        let mut archived: Vec<_> =
+            found.into_iter().filter_map(|path| Some((names.generation_of(&path)?, path))).collect();
+        archived.sort_unstable();
+        Ok(archived.into())
     }
 
     fn take_reserve(&self) -> Result<Prepared> {
@@ -222,7 +329,7 @@ impl LogStream {
 
     /// Creates missing reserve logs. A full disk is no error: they are for later.
     pub(super) fn restore_reserves(&self) {
-        let _one = self.preparing.lock();
+        let _one = self.files.lock();
         for reserve in reserves(&self.options).map(|number| self.options.names.reserve(number)) {
             if !self.options.vfs.exists(&reserve) && create_filled(&self.options, &reserve).is_err() {
                 return;
@@ -246,75 +353,45 @@ impl LogStream {
         }
     }
 
-    /// Makes `generation` the current one. Only the writer calls this.
-    pub(super) fn enter_generation(&self, generation: Generation) -> Result<()> {
-        let (prepared, old, old_created, accumulated, archived) = {
-            let state = self.state.lock();
-            (state.prepared.clone(), state.generation, state.created, state.accumulated, state.archived)
-        };
-        let Some(prepared) = prepared else {
-            return Err(Error::ReadOnly("no log file is prepared".to_string()));
-        };
-        let (names, vfs) = (&self.options.names, &self.options.vfs);
-        let created = LogTime::from_unix_ms(vfs.clock().unix_ms());
+    /// The prepared file, and the header that makes it `generation`, to be written before or with its first records.
+    pub(super) fn header_of(&self, generation: Generation) -> Result<(Arc<dyn File>, LogHeader)> {
+        let created = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         let mut header = header(&self.options, self.signature, generation, created);
-        header.previous_created = old_created;
-        header.previous_checksum = accumulated;
-        header.flags |= u8::from(prepared.from_reserve);
         if let Some(listener) = self.listener.get() {
             header.checkpoint = listener.checkpoint();
             if let Ok(list) = listener.attachments().try_into() {
                 header.attachment_list = list;
             }
         }
-        write_header(&*prepared.file, &header)?;
-        let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", names.current().display()));
-        if !archived {
-            vfs.rename(&names.current(), &names.archived(old)).map_err(failed)?;
-            vfs.sync_directory(names.directory()).map_err(failed)?;
-        }
-        vfs.rename(&names.next(), &names.current()).map_err(failed)?;
-        vfs.sync_directory(names.directory()).map_err(failed)?;
-        if let Some(listener) = self.listener.get() {
-            listener.before_generation(generation, created)?;
-        }
-        let mut state = self.state.lock();
-        state.prepared = None;
-        state.file = prepared.file;
-        state.generation = generation;
-        state.created = created;
-        state.accumulated = 0;
-        state.archived = false;
-        state.counters.generations += 1;
-        Ok(())
+        let state = self.state.lock();
+        let Some(prepared) = state.prepared.clone() else {
+            return Err(Error::ReadOnly("no log file is prepared".to_string()));
+        };
+        header.previous_created = state.created;
+        header.previous_checksum = state.accumulated;
+        header.flags |= u8::from(prepared.from_reserve);
+        Ok((prepared.file, header))
     }
 
     /// Nothing below `generation` is needed any more: the newest of those files are kept to be written over, the
     /// others removed.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
-        let (names, vfs) = (&self.options.names, &self.options.vfs);
-        let directory = names.directory();
-        let failed = |e: std::io::Error| Error::io(directory, &e);
-        let _one = self.preparing.lock();
+        let mut files = self.files.lock();
+        self.give_names(&mut files)?;
         self.state.lock().retired = generation;
-        let retired = self.retired()?;
-        let surplus = retired.len().saturating_sub(KEPT_RETIRED);
+        let surplus = self.retired(&mut files)?.saturating_sub(self.options.kept);
         if surplus == 0 {
             return Ok(());
         }
         // Ascending, so that what is left is always a run without gaps.
-        for (_, path) in &retired[..surplus] {
-            vfs.remove(path).map_err(failed)?;
+        for (_, path) in files.archived.iter_mut().flat_map(|archived| archived.drain(..surplus)) {
+            match self.options.vfs.remove(&path) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|e| Error::io(&path, &e))?,
+            }
         }
-        vfs.sync_directory(directory).map_err(failed)
+        self.sync_names()?;
+        files.durable = true;
+        Ok(())
     }
-}
-
-/// Removes a prepared file of an earlier run; its content cannot be trusted to be complete.
-pub(crate) fn remove_leftovers(vfs: &dyn vfs::Vfs, names: &LogNames) -> Result<()> {
-    let next = names.next();
-    if vfs.exists(&next) {
-        vfs.remove(&next).map_err(|e| Error::io(&next, &e))?;
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The write-ahead log: ESE's v8 container, written and read.
 //!
-//! Lock order: `preparing`, then `state`; neither is held across a write of records.
+//! Lock order: `files`, then `state`; neither is held across a write of records.
 
 mod batch;
 mod buffer;
@@ -15,7 +15,6 @@ mod writer;
 
 pub use batch::RecordBatch;
 pub use checkpoint_file::CheckpointFile;
-pub(crate) use generation::remove_leftovers;
 pub use name::LogNames;
 pub use reader::{LogReader, LogTail, StoredRecord};
 pub use stream::{Appended, LogCounters, LogListener, LogOptions, LogStream};

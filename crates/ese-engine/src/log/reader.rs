@@ -41,8 +41,8 @@ pub struct LogTail {
     pub next_segment: u16,
     /// XOR of the checksums of its segments.
     pub accumulated: u64,
-    /// The newest generation carries its archive name already (a crash fell between two renames).
-    pub archived: bool,
+    /// Its file. A crash may have fallen before it got the current name, or between the two renames for that.
+    pub path: PathBuf,
     /// Segments of it whose bytes on disk are not what was read.
     pub repaired: Vec<(u16, Vec<u8>)>,
     /// An engine that marks where its writes begin wrote it, so that it can be written on.
@@ -90,7 +90,27 @@ impl LogReader {
             files.insert(header.generation, current);
         }
         reader.files = files;
+        if let Some(generation) = reader.begun()? {
+            let next = reader.names.next();
+            reader.files.insert(generation, next);
+        }
         Ok((!reader.files.is_empty()).then_some(reader))
+    }
+
+    /// The generation in the prepared file, if that was entered before a crash: it continues the newest log. Any other
+    /// content is that of an earlier use, or a header that a crash cut off, behind which nothing was acknowledged.
+    fn begun(&self) -> Result<Option<Generation>> {
+        let next = self.names.next();
+        if self.files.is_empty() || !self.vfs.exists(&next) {
+            return Ok(None);
+        }
+        let Ok(header) = self.header(&next) else { return Ok(None) };
+        let (_, newest) = self.range();
+        let last = self.header_of(newest)?;
+        let continues = header.generation == newest.next()
+            && header.signature == last.signature
+            && header.previous_created == last.created;
+        Ok(continues.then_some(header.generation))
     }
 
     /// Oldest and newest generation.
@@ -103,8 +123,7 @@ impl LogReader {
 
     /// Header of a generation.
     pub fn header_of(&self, generation: Generation) -> Result<LogHeader> {
-        let path = self.files.get(&generation).ok_or_else(|| self.missing(generation))?;
-        self.header(path)
+        self.header(&self.path_of(generation)?)
     }
 
     /// Calls `visit` for every record from `from` on, and returns where the stream ends.
@@ -134,7 +153,7 @@ impl LogReader {
         Ok(LogTail {
             next_segment: log.scan.last + 1,
             accumulated: log.scan.accumulated,
-            archived: self.files.get(&newest) != Some(&self.names.current()),
+            path: self.files.get(&newest).cloned().unwrap_or_else(|| self.names.current()),
             repaired,
             marked: log.scan.marked,
             header: log.header,
@@ -180,11 +199,25 @@ impl LogReader {
         })
     }
 
-    fn load(&self, generation: Generation, newest: bool) -> Result<LoadedLog> {
-        let path = self.files.get(&generation).ok_or_else(|| self.missing(generation))?;
-        // The newest one gets its archive name when the stream goes on while it is read.
+    /// Where a generation is now: the newest ones get other names when the stream goes on while it is read.
+    fn path_of(&self, generation: Generation) -> Result<PathBuf> {
+        let found = self.files.get(&generation).ok_or_else(|| self.missing(generation))?;
+        if self.names.generation_of(found).is_some() {
+            return Ok(found.clone());
+        }
         let archived = self.names.archived(generation);
-        let path = if self.vfs.exists(&archived) { &archived } else { path };
+        if self.vfs.exists(&archived) {
+            return Ok(archived);
+        }
+        let current = self.names.current();
+        match self.header(&current) {
+            Ok(header) if header.generation == generation => Ok(current),
+            _ => Ok(found.clone()),
+        }
+    }
+
+    fn load(&self, generation: Generation, newest: bool) -> Result<LoadedLog> {
+        let path = &self.path_of(generation)?;
         let failed = |e: std::io::Error| Error::io(path, &e);
         let header = self.header(path)?;
         if header.generation != generation {

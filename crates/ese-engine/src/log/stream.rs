@@ -3,8 +3,8 @@
 //! Records are copied into 4 KiB segments in memory ([`SegmentBuffer`]); the writer takes them from there.
 //!
 //! Invariants: positions only grow; `durable` is a segment boundary below which everything survives a crash; no
-//! record is accepted whose generation has no file ready; a generation is entered only after its file is complete
-//! and before any of its records is written; after a failed write or sync nothing is written any more.
+//! record is accepted whose generation has no file ready; a generation is entered with the write of its header and
+//! first records; after a failed write or sync nothing is written any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,8 +17,8 @@ use parking_lot::{Condvar, Mutex};
 use vfs::{File, IoBuffer, Vfs};
 
 use super::buffer::SegmentBuffer;
-use super::generation::Prepared;
-use super::writer::LONGEST_WRITE;
+use super::generation::{Files, Named, Prepared};
+use super::writer::{LONGEST_WRITE, Waiter};
 use super::{LogNames, LogTail, RecordBatch};
 use crate::{Error, Result};
 
@@ -38,15 +38,18 @@ pub struct LogOptions {
     pub page_size: u32,
     /// Recycle files below the checkpoint.
     pub circular: bool,
+    /// Most files that nothing needs any more, kept to be written over: as many as are begun between two checkpoints.
+    pub kept: usize,
 }
 
-/// What the log asks of its owner. Called by the writer, without locks of the log that appending needs.
+/// What the log asks of its owner, without locks of the log that appending needs.
 pub trait LogListener: Send + Sync {
-    /// The list of attached databases for a new log header.
+    /// The list of attached databases for a new log header. Asked by the writer: must not wait for I/O.
     fn attachments(&self) -> Vec<u8>;
-    /// A generation is about to be used: headers of attached databases must say so, durably, before this returns.
-    fn before_generation(&self, generation: Generation, created: LogTime) -> Result<()>;
-    /// Where redo would start now.
+    /// The newest generation whose file has its name: headers of attached databases must say so, durably, before this
+    /// returns. Called by whoever settles, again and again with the same generation.
+    fn entered(&self, generation: Generation, created: LogTime) -> Result<()>;
+    /// Where redo would start now. Asked by the writer as well.
     fn checkpoint(&self) -> LogPosition;
 }
 
@@ -82,7 +85,9 @@ pub struct LogCounters {
 
 pub(super) struct State {
     pub(super) buffer: SegmentBuffer,
+    /// Somebody has the turn to write.
     pub(super) writing: bool,
+    pub(super) waiters: Vec<Arc<Waiter>>,
     /// The next file, until its generation is entered.
     pub(super) prepared: Option<Prepared>,
     /// The file being written, and its generation; the open segment may be a generation ahead.
@@ -90,11 +95,12 @@ pub(super) struct State {
     pub(super) generation: Generation,
     pub(super) created: LogTime,
     pub(super) accumulated: u64,
-    /// The file carries its archive name already.
-    pub(super) archived: bool,
+    pub(super) named: Named,
     /// The disk was full and a reserve log was used; ordinary appends wait until all reserves are back.
     pub(super) on_reserves: bool,
     pub(super) requested: LogPosition,
+    /// Somebody waits for headers to name the generation entered last.
+    pub(super) settle_requested: bool,
     /// Archived generations below this may be written over.
     pub(super) retired: Generation,
     pub(super) counters: LogCounters,
@@ -107,24 +113,23 @@ pub struct LogStream {
     pub(super) signature: Signature,
     pub(super) listener: OnceLock<Arc<dyn LogListener>>,
     pub(super) state: Mutex<State>,
-    pub(super) written: Condvar,
-    /// Rung when much has gathered that nobody waits for.
-    work: Condvar,
+    /// Rung when much has gathered that nobody waits for, and when a file is to be prepared.
+    pub(super) work: Condvar,
     tip: AtomicU64,
     pub(super) durable: AtomicU64,
+    pub(super) flushes: AtomicU64,
     pub(super) down: OnceLock<String>,
     /// Used by the writer alone.
     pub(super) transfer: Mutex<IoBuffer>,
-    /// One preparation of a next file at a time.
-    pub(super) preparing: Mutex<()>,
+    /// One change of names at a time.
+    pub(super) files: Mutex<Files>,
 }
 
 impl LogStream {
     /// Starts a new stream at generation 1.
     pub fn create(options: LogOptions, signature: Signature) -> Result<LogStream> {
         let (file, created) = super::generation::create_first(&options, signature)?;
-        let log = LogStream::at(options, signature, file, LogPosition::new(1, 1, 0));
-        log.state.lock().created = created;
+        let log = LogStream::at(options, signature, file, LogPosition::new(1, 1, 0), created);
         log.restore_reserves();
         Ok(log)
     }
@@ -132,7 +137,7 @@ impl LogStream {
     /// Goes on behind the tail of an existing stream. What a crash left behind the tail is wiped out first, and
     /// what reading repaired is written; then everything that was read is durable.
     pub fn resume(options: LogOptions, tail: LogTail) -> Result<LogStream> {
-        let file = super::generation::reopen(&options, &tail)?;
+        let (file, named) = super::generation::reopen(&options, &tail)?;
         let header = &tail.header;
         let options =
             LogOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
@@ -142,14 +147,12 @@ impl LogStream {
         if !tail.marked || tail.next_segment + 1 >= header.file_segments {
             position = LogPosition { generation: header.generation.next(), segment: 1, offset: 0 };
         }
-        let log = LogStream::at(options, header.signature, file, position);
-        {
-            let mut state = log.state.lock();
-            state.generation = header.generation;
-            state.created = header.created;
-            state.accumulated = tail.accumulated;
-            state.archived = tail.archived;
-        }
+        let mut log = LogStream::at(options, header.signature, file, position, header.created);
+        let state = log.state.get_mut();
+        state.generation = header.generation;
+        state.accumulated = tail.accumulated;
+        state.named = named;
+        *log.files.get_mut() = Files::new(header.generation, header.created);
         log.restore_reserves();
         Ok(log)
     }
@@ -159,19 +162,22 @@ impl LogStream {
         signature: Signature,
         file: Arc<dyn File>,
         position: LogPosition,
+        created: LogTime,
     ) -> LogStream {
         let start = LogPosition { offset: RECORDS_AT as u16, ..position };
         let state = State {
             buffer: SegmentBuffer::new(position, options.file_size as usize / SEGMENT_BYTES),
             writing: false,
+            waiters: Vec::new(),
             prepared: None,
             file,
             generation: position.generation,
-            created: LogTime::NONE,
+            created,
             accumulated: 0,
-            archived: false,
+            named: Named::Current,
             on_reserves: false,
             requested: LogPosition::MIN,
+            settle_requested: false,
             retired: Generation(0),
             counters: LogCounters::default(),
         };
@@ -180,13 +186,13 @@ impl LogStream {
             signature,
             listener: OnceLock::new(),
             state: Mutex::new(state),
-            written: Condvar::new(),
             work: Condvar::new(),
             tip: AtomicU64::new(start.to_u64()),
             durable: AtomicU64::new(start.to_u64()),
+            flushes: AtomicU64::new(0),
             down: OnceLock::new(),
             transfer: Mutex::new(IoBuffer::zeroed(0)),
-            preparing: Mutex::new(()),
+            files: Mutex::new(Files::new(position.generation, created)),
         }
     }
 
@@ -200,9 +206,9 @@ impl LogStream {
         self.signature
     }
 
-    /// When the generation being written was created.
-    pub fn created(&self) -> LogTime {
-        self.state.lock().created
+    /// The newest generation whose file has its name, and when it was created. Records may be in the next already.
+    pub fn named(&self) -> (Generation, LogTime) {
+        self.files.lock().named()
     }
 
     /// Where the next record will stand.
@@ -217,7 +223,7 @@ impl LogStream {
 
     /// Counters since the log was opened.
     pub fn counters(&self) -> LogCounters {
-        self.state.lock().counters
+        LogCounters { flushes: self.flushes.load(Ordering::Relaxed), ..self.state.lock().counters }
     }
 
     /// Appends records in one piece. `DiskFull`: nothing was appended; free space and try again.
@@ -308,7 +314,7 @@ impl LogStream {
         while self.state.lock().generation < goal.generation {
             self.write(None)?;
         }
-        Ok(())
+        self.settle()
     }
 
     /// Asks for the same without waiting; the next flush or step does it.
@@ -317,43 +323,58 @@ impl LogStream {
         state.requested = state.requested.max(upto);
     }
 
+    /// Asks for [`LogStream::settle`] without waiting; the next step does it.
+    pub(crate) fn request_settle(&self) {
+        self.state.lock().settle_requested = true;
+        self.work.notify_one();
+    }
+
     /// Background work: writes what was appended, prepares the next file, restores reserves. A full disk is no
     /// error here; the append that needs the space reports it.
     pub fn step(&self) -> Result<()> {
         self.check()?;
         self.flush(self.tip())?;
-        if self.step_full()? {
+        let prepared = self.step_full()?;
+        self.settle()?;
+        if prepared {
             self.restore_reserves();
         }
         Ok(())
     }
 
-    /// The urgent part of it: writes full segments and prepares the next file. `false`: the disk is full.
+    /// The urgent part of it: prepares the next file, writes full segments, and settles if that was asked for. `false`:
+    /// the disk is full.
     pub fn step_full(&self) -> Result<bool> {
         self.check()?;
+        let prepared = match self.prepare_next(false) {
+            Err(Error::DiskFull { .. }) => false,
+            other => other.map(|()| true)?,
+        };
         self.write(None)?;
-        if self.state.lock().prepared.is_none() {
-            match self.prepare_next(false) {
-                Err(Error::DiskFull { .. }) => return Ok(false),
-                other => other?,
-            }
+        if std::mem::take(&mut self.state.lock().settle_requested) {
+            self.settle()?;
         }
-        Ok(true)
+        Ok(prepared)
     }
 
-    /// Waits until it is worth writing full segments before whoever appends has to; `false`: the time is over.
+    /// Waits until there is something to do before whoever appends has to: full segments worth a write, or a file to
+    /// prepare. `false`: the time is over.
     pub fn wait_for_work(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         let enough = self.most_waiting() / WORTH_WRITING;
-        if state.buffer.waiting() < enough {
+        let idle = |state: &State| {
+            state.buffer.waiting() < enough && state.prepared.is_some() && !state.settle_requested
+        };
+        if idle(&state) {
             self.work.wait_for(&mut state, timeout);
         }
-        state.buffer.waiting() >= enough
+        !idle(&state)
     }
 
     /// Makes everything durable. The stream must not be used afterwards.
     pub fn close(&self) -> Result<()> {
         self.flush(self.tip())?;
+        self.settle()?;
         self.discard_prepared();
         Ok(())
     }

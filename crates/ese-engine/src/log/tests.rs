@@ -24,7 +24,7 @@ fn options(vfs: impl Vfs + 'static) -> LogOptions {
 }
 
 fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
-    LogOptions { vfs, names: names(), file_size: FILE_SIZE, page_size: 32768, circular: false }
+    LogOptions { vfs, names: names(), file_size: FILE_SIZE, page_size: 32768, circular: false, kept: 8 }
 }
 
 fn create(vfs: impl Vfs + 'static) -> LogStream {
@@ -132,6 +132,84 @@ fn after_any_power_cut_a_prefix_with_everything_durable_is_there_and_the_stream_
             log = LogStream::resume(options(disk.clone()), tail).unwrap();
         }
     }
+}
+
+/// Every operation of entering a generation and settling it, cut off with every outcome of the name changes: what was
+/// durable is there, and the stream goes on from what is found, under the right names.
+#[test]
+fn a_generation_may_be_entered_with_any_names_and_cut_off_anywhere() {
+    let (mut begun, mut half_named) = (0, 0);
+    // Without retired files a new one is made, with some an old one is written over.
+    for retired in [Generation(0), Generation(3)] {
+        let run = |cut: Option<u64>| {
+            let disk = SimVfs::new();
+            let log = create(disk.clone());
+            let mut durable = 0;
+            let mut append = |number: u64| -> Result<()> {
+                let end = log.append(&batch(&[record(number, 3000)]))?.end;
+                log.flush(end)?;
+                durable = number + 1;
+                Ok(())
+            };
+            (0..40).for_each(|number| append(number).unwrap());
+            log.settle().unwrap();
+            log.truncate_below(retired).unwrap();
+            let before = (log.tip().generation, disk.operations());
+            disk.stop_after(cut.map_or(u64::MAX, |cut| before.1 + cut));
+            let done = (40..60).try_for_each(|number| match number % 5 {
+                0 => append(number).and_then(|()| log.step()),
+                _ => append(number),
+            });
+            assert!(cut.is_some() || (done.is_ok() && log.tip().generation.0 >= before.0.0 + 2));
+            (disk.clone(), durable, disk.operations() - before.1)
+        };
+        for cut in 0..run(None).2 {
+            let (disk, durable, _) = run(Some(cut));
+            for seed in 0..12 {
+                let name = [0.0, 0.5, 1.0][seed as usize % 3];
+                let options_of_crash = CrashOptions { lose_name: name, ..CrashOptions::default() };
+                let disk = disk.crash(seed, options_of_crash);
+                let context = format!("retired {retired:?}, cut {cut}, seed {seed}");
+                let (found, tail) = read(&disk).unwrap_or_else(|e| panic!("{context}: {e}"));
+                // From where generations that were written over leave it.
+                let number_of = |found: &LogRecord| (0..60).find(|&number| *found == record(number, 3000));
+                let found = contents(&found);
+                let first = number_of(&found[0]).unwrap();
+                let end = first + found.len() as u64;
+                assert!(
+                    (first..end).zip(&found).all(|(number, found)| *found == record(number, 3000)),
+                    "{context}"
+                );
+                assert!(end >= durable, "{context}: {end} of {durable}");
+                begun += u32::from(tail.path == names().next());
+                half_named += u32::from(tail.path == names().next() && !disk.exists(&names().current()));
+                let log = LogStream::resume(options(disk.clone()), tail).unwrap();
+                let kept = disk.crash(seed, CrashOptions { lose_name: 1.0, ..CrashOptions::default() });
+                assert!(kept.exists(&names().current()) || log.tip().generation.0 == 1, "{context}");
+                let end = log.append(&batch(&[record(1000, 3000)])).unwrap().end;
+                log.flush(end).unwrap();
+                let after = contents(&read(&disk.crash(seed, CrashOptions::default())).unwrap().0);
+                assert_eq!(after.len(), found.len() + 1, "{context}");
+            }
+        }
+    }
+    assert!(begun > 100 && half_named > 10, "{begun} logs found by their header, {half_named} alone");
+}
+
+#[test]
+fn a_commit_that_begins_a_generation_costs_one_write_and_sync_more() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let mut most = 0;
+    for number in 0..100 {
+        log.step().unwrap();
+        let end = log.append(&batch(&[record(number, 9000)])).unwrap().end;
+        let before = disk.operations();
+        log.flush(end).unwrap();
+        most = most.max(disk.operations() - before);
+    }
+    assert!(log.counters().generations > 5);
+    assert_eq!(most, 4, "the end of one generation and the begin of the next");
 }
 
 #[test]

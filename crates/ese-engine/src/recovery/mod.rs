@@ -22,9 +22,7 @@ pub(crate) use self::attach::{check_format, read_header};
 use self::lookahead::{Lookahead, Waiting};
 use self::redo::{Redo, UndoInfos};
 use crate::core::Core;
-use crate::log::{
-    CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, StoredRecord, remove_leftovers,
-};
+use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, StoredRecord};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
@@ -61,7 +59,7 @@ impl LogListener for Listener {
         ese_format::attachment::Attachment::encode_list(&attachments).unwrap_or_default()
     }
 
-    fn before_generation(&self, generation: ese_format::Generation, created: LogTime) -> Result<()> {
+    fn entered(&self, generation: ese_format::Generation, created: LogTime) -> Result<()> {
         let Some(core) = self.0.upgrade() else { return Ok(()) };
         core.databases().iter().try_for_each(|database| database.enter_generation(generation, created))
     }
@@ -84,13 +82,13 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         file_size: options.log_file_size,
         page_size: options.page_size.get(),
         circular: options.circular,
+        kept: crate::checkpoint::generations_between(options.checkpoint_depth, options.log_file_size),
     };
     let checkpoint_file =
         CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name);
     let reader = LogReader::open(options.vfs.clone(), names.clone())?;
     let mut summary = RecoverySummary::default();
     let Some(reader) = reader else {
-        remove_leftovers(&*options.vfs, &names)?;
         let log = Arc::new(LogStream::create(log_options, fresh)?);
         let checkpoint = log.tip();
         start_log(core, log);
@@ -116,7 +114,6 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         }
         Ok(())
     })?;
-    remove_leftovers(&*options.vfs, &names)?;
     let log = Arc::new(LogStream::resume(log_options, tail)?);
     start_log(core, log.clone());
     let mut redo = Redo::new(core.clone(), infos);
@@ -171,10 +168,6 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
 
     summary.ran = true;
     let now = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
-    for database in core.databases() {
-        let generation = log.tip().generation;
-        database.enter_generation(generation, log.created())?;
-    }
     let (undo_from, _) = core.append(&[LogRecord::RecoveryUndo2(RecoveryUndo { time: now })])?;
     summary.rolled_back = leftovers.unfinished.len();
     for mut session in leftovers.unfinished {

@@ -4,8 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::{CreateOptions, Instance, InstanceOptions, Result};
-use ese_format::PageSize;
+use ese_engine::log::{LogNames, LogReader};
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Result,
+    TableDefinition,
+};
+use ese_format::header::DatabaseHeader;
+use ese_format::log::header::LogHeader;
+use ese_format::log::record::LogRecord;
+use ese_format::page::Page;
+use ese_format::record::{ColumnId, ColumnType, Value};
+use ese_format::{DbTime, LogPosition, PageSize};
 use vfs::{CrashOptions, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -48,4 +57,73 @@ fn a_damaged_shadow_is_mended_before_the_first_copy_is_written() {
             assert!(attached.is_ok(), "cut {cut}, seed {seed}: {:?}", attached.err());
         }
     }
+}
+
+/// A generation is entered without a word to the databases; but no page with changes of it goes before the header that
+/// names it, and that not before the file has its name.
+#[test]
+fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
+    let disk = SimVfs::new();
+    disk.create_directory(Path::new("/db")).unwrap();
+    disk.create_directory(Path::new("/log")).unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, vfs.clock()));
+    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    (options.threads, options.log_file_size, options.page_protection) = (false, 64 << 10, false);
+    let instance = Instance::open(options).unwrap();
+    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let db = instance.create_database(Path::new(DATABASE), &create).unwrap();
+    let mut session = instance.session();
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: vec![
+            ColumnDefinition::new("key", ColumnType::Long),
+            ColumnDefinition::new("value", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
+        ..TableDefinition::default()
+    };
+    session.begin().unwrap();
+    session.create_table(&db, &definition).unwrap();
+    session.commit(CommitMode::Durable).unwrap();
+    let mut table = session.open_table(&db, "t").unwrap();
+    let (mut behind, mut pages_behind) = (0, 0);
+    for number in 0..900u32 {
+        session.begin().unwrap();
+        let value = Value::Binary(vec![number as u8; 700]);
+        let key = Value::Long(number.wrapping_mul(0x9E37_79B1) as i32);
+        table.insert(&mut session, &[(ColumnId(1), key), (ColumnId(256), value)]).unwrap();
+        session.commit(if number % 3 == 0 { CommitMode::Durable } else { CommitMode::Lazy }).unwrap();
+        if number % 40 == 39 {
+            instance.step().unwrap();
+        }
+        let nothing_more = CrashOptions { lose_write: 1.0, lose_name: 1.0, ..CrashOptions::default() };
+        let durable = disk.crash(0, CrashOptions { all_or_nothing: 0.0, ..nothing_more });
+        let bytes = durable.contents(Path::new(DATABASE)).unwrap();
+        let named = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0.gen_max_required;
+        let names = LogNames::new(Path::new("/log"), "E00");
+        let current = LogHeader::decode(&durable.contents(&names.current()).unwrap()).unwrap().generation;
+        assert!(named == current || durable.exists(&names.archived(named)), "{named:?}, current {current:?}");
+        let reader = LogReader::open(Arc::new(durable), names).unwrap().unwrap();
+        let newest = reader.range().1;
+        assert!(named <= newest && newest.0 <= named.0 + 40);
+        behind += u32::from(named < newest);
+        let mut oldest_change = DbTime(u64::MAX);
+        if named < newest {
+            let read = reader.read_from(LogPosition::new(named.0 + 1, 1, 0), |stored| {
+                if let Some(change) = LogRecord::decode(&stored.bytes).unwrap().0.page_change() {
+                    oldest_change = DbTime(oldest_change.0.min(change.after.0));
+                }
+                Ok(())
+            });
+            read.unwrap();
+        }
+        // The file as the kernel has it: a page may become durable any time once it is written.
+        for page in disk.contents(Path::new(DATABASE)).unwrap().chunks(SIZE.bytes()).skip(2) {
+            let time = Page::new(page, SIZE).db_time();
+            assert!(time < oldest_change, "{time:?} is of a generation behind {named:?}");
+            pages_behind += u32::from(named < newest && time > DbTime(0));
+        }
+    }
+    assert!(behind > 20 && pages_behind > 1000, "{behind} {pages_behind}");
 }
