@@ -168,14 +168,17 @@ impl Session for JetcellSession {
         Ok(())
     }
 
+    /// In a transaction, so that the record that was found is the one that is read, at one go.
     fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
-        if !self.seek(key)? {
-            return Ok(false);
+        self.session.begin()?;
+        let found = self.seek(key)?;
+        if found {
+            match self.table.get(&mut self.session, self.value)? {
+                Value::Binary(bytes) => *value = bytes,
+                other => bail!("a value is {other:?}"),
+            }
         }
-        match self.table.get(&mut self.session, self.value)? {
-            Value::Binary(bytes) => *value = bytes,
-            other => bail!("a value is {other:?}"),
-        }
-        Ok(true)
+        self.session.commit(CommitMode::Lazy)?;
+        Ok(found)
     }
 }

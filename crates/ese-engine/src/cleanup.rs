@@ -10,6 +10,7 @@ use ese_format::LogPosition;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::Result;
+use crate::btree::Tree;
 use crate::core::Core;
 use crate::database::Database;
 use crate::session::Done;
@@ -95,11 +96,12 @@ impl CleanupQueue {
         let Some(_one) = self.cleaning.try_lock() else { return Ok(0) };
         // Entries that wait for the log come back to the end of the queue: one round, not a circle.
         let limit = limit.min(self.len());
+        let mut owner = Owner::default();
         for cleaned in 0..limit {
             let oldest = core.transactions.oldest_snapshot();
             let Some(mut settled) = self.take_front(oldest) else { return Ok(cleaned) };
             while let Some(done) = settled.done.pop() {
-                if let Err(error) = clean(core, &done, oldest) {
+                if let Err(error) = clean(core, &done, oldest, &mut owner) {
                     settled.done.push(done);
                     self.waiting.lock().push_front(settled);
                     return Err(error);
@@ -144,13 +146,34 @@ impl CleanupQueue {
     }
 }
 
-fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber) -> Result<()> {
+/// Whose nodes are being cleaned. Trees are given up only while cleaning is paused, so one look at each is enough.
+#[derive(Default)]
+struct Owner {
+    tree: Option<Arc<Tree>>,
+    attached: bool,
+    open: bool,
+}
+
+impl Owner {
+    fn look_at(&mut self, core: &Core, tree: &Arc<Tree>) {
+        if self.tree.as_ref().is_some_and(|known| Arc::ptr_eq(known, tree)) {
+            return;
+        }
+        let database = core.database(tree.db.file_id);
+        self.attached = database.is_some_and(|database| Arc::ptr_eq(&database, &tree.db));
+        self.open = tree.db.open_tree(tree.root).is_some_and(|open| Arc::ptr_eq(&open, tree));
+        self.tree = Some(tree.clone());
+    }
+}
+
+fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber, owner: &mut Owner) -> Result<()> {
     let Done::Node(tree, version) = done else { return Ok(()) };
-    if !core.database(tree.db.file_id).is_some_and(|database| Arc::ptr_eq(&database, &tree.db)) {
+    owner.look_at(core, tree);
+    if !owner.attached {
         // Recovery met its detach record: the database was clean then.
         return Ok(());
     }
-    if !tree.db.open_tree(tree.root).is_some_and(|open| Arc::ptr_eq(&open, tree)) {
+    if !owner.open {
         // Its creation was rolled back, and its pages belong to others.
         core.versions.remove(version);
         return Ok(());

@@ -175,7 +175,7 @@ fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &
             .iter()
             .zip(values)
             .map(|(column, value)| match value.encode(column).unwrap() {
-                Some(bytes) => ExpectedCell::Value(bytes),
+                Some(bytes) => ExpectedCell::Value(bytes.into_owned()),
                 None => ExpectedCell::Null,
             })
             .collect()

@@ -4,14 +4,14 @@
 //! the version store change, all under the leaf's write latch. So a failed call changed nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ese_format::DbTime;
 use ese_format::log::record::{
     DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, LogRecord, NodeChange,
     PageChange, PageChangeFlags, Replace, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
+use ese_format::{DbTime, PageNumber};
 use parking_lot::Mutex;
 
 use super::apply;
@@ -45,7 +45,10 @@ impl Tree {
         self.check_version_room()?;
         let bytes = self.bookmark_bytes(key, data);
         loop {
-            let leaf = self.leaf_for_write(Target::Key(&bytes))?;
+            let leaf = match self.leaf_to_append(&bytes) {
+                Some(leaf) => leaf,
+                None => self.leaf_for_write(Target::Key(&bytes))?,
+            };
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, &bytes);
             if exact {
@@ -63,17 +66,19 @@ impl Tree {
                 continue;
             }
             if self.fits(&page, line, insert_size(&page, key, data)) {
-                let (mut records, writer, level) = session.prologue()?;
+                let (prologue, writer, level) = session.prologue()?;
                 let version = self.version(&bytes, key.len(), &writer, level, Change::Insert);
                 let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
                 let (prefix, suffix) = cut_key(&page, key);
-                let record = Insert { node, prefix, suffix, data: data.to_vec() };
-                records.push(LogRecord::Insert(record));
+                let records = session.records(prologue);
+                records.push(&LogRecord::Insert(Insert { node, prefix, suffix, data: data.to_vec() }));
+                if line == page.node_count() && page.next().is_none() {
+                    self.append_leaf.store(leaf.key().page.get(), Ordering::Relaxed);
+                }
                 self.perform(
                     leaf,
                     records,
                     node.page.after,
-                    session.core.clone(),
                     false,
                     |page| apply::insert(page, line, key, data, NodeFlags::VERSIONED),
                     &[&version],
@@ -88,21 +93,39 @@ impl Tree {
         }
     }
 
+    /// The right-most leaf, if the last insert went to its end and this one does, too: records that come in the order
+    /// of their keys need no descent.
+    fn leaf_to_append(&self, bytes: &[u8]) -> Option<WriteLatch> {
+        let last = PageNumber::new(self.append_leaf.load(Ordering::Relaxed))?;
+        let appends = |leaf: &WriteLatch| {
+            let page = self.view(leaf);
+            let last = page.node_count().checked_sub(1).and_then(|line| page.node(line));
+            self.is_live_leaf(&page)
+                && page.next().is_none()
+                && last.is_some_and(|last| self.order(&last, bytes).is_lt())
+        };
+        let leaf = self.db.resident(last).map(|page| page.write()).filter(appends);
+        if leaf.is_none() {
+            self.append_leaf.store(0, Ordering::Relaxed);
+        }
+        leaf
+    }
+
     /// Flags a record deleted.
     pub fn flag_delete(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark) -> Result<()> {
         self.check_version_room()?;
         let bytes = bookmark.bytes();
         let (leaf, line) = self.node_to_change(session, bytes)?;
         let page = self.view(&leaf);
-        let (mut records, writer, level) = session.prologue()?;
+        let (prologue, writer, level) = session.prologue()?;
         let version = self.version(bytes, bookmark.key_len(), &writer, level, Change::FlagDelete);
         let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
-        records.push(LogRecord::FlagDelete(FlagDelete { node }));
+        let records = session.records(prologue);
+        records.push(&LogRecord::FlagDelete(FlagDelete { node }));
         self.perform(
             leaf,
             records,
             node.page.after,
-            session.core.clone(),
             false,
             |page| {
                 page.set_node_flags(line, NodeFlags::VERSIONED | NodeFlags::DELETED);
@@ -134,7 +157,7 @@ impl Tree {
                 self.make_room(bytes, growth)?;
                 continue;
             }
-            let (mut records, writer, level) = session.prologue()?;
+            let (prologue, writer, level) = session.prologue()?;
             let old_len = old.len() as u16;
             let version = self.version(
                 bytes,
@@ -146,12 +169,12 @@ impl Tree {
             let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
             let record =
                 Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
-            records.push(LogRecord::Replace(record));
+            let records = session.records(prologue);
+            records.push(&LogRecord::Replace(record));
             self.perform(
                 leaf,
                 records,
                 node.page.after,
-                session.core.clone(),
                 false,
                 |page| apply::replace(page, line, data, NodeFlags::VERSIONED),
                 &[&version],
@@ -173,14 +196,15 @@ impl Tree {
     ) -> Result<()> {
         let page = self.view(&leaf);
         let old: Vec<u8> = page.node(line).map_or(Vec::new(), |node| node.data.to_vec());
-        let (mut records, writer, level) = session.prologue()?;
+        let (prologue, writer, level) = session.prologue()?;
         let replaced = (old != data).then(|| {
             self.version(bytes, key.len(), &writer, level, Change::Replace { before: old.into_boxed_slice() })
         });
         let version = self.version(bytes, key.len(), &writer, level, Change::Insert);
         let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
         let (key, data) = (key.to_vec(), data.to_vec());
-        records.push(match &replaced {
+        let records = session.records(prologue);
+        records.push(&match &replaced {
             Some(replaced) => LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData {
                 node,
                 replace_rceid: replaced.id,
@@ -194,7 +218,6 @@ impl Tree {
             leaf,
             records,
             node.page.after,
-            session.core.clone(),
             false,
             |page| apply::replace(page, line, &data, NodeFlags::VERSIONED),
             &versions,
@@ -241,14 +264,14 @@ impl Tree {
             node.page.level = level;
             // An Undo record has no data. The old data go before it as a plain replace: redo of the Undo alone would
             // need a before-image from a part of the log that the checkpoint may have left behind.
-            let mut records = Vec::new();
+            let mut records = RecordBatch::new();
             if let Change::Replace { before } = &version.change {
                 let mut restored = node;
                 restored.page.flags -= PageChangeFlags::VERSIONED;
                 restored.rceid = 0;
                 let (old_len, new_len) = (stored.data.len() as u16, before.len() as u16);
                 let data = before.to_vec();
-                records.push(LogRecord::Replace(Replace {
+                records.push(&LogRecord::Replace(Replace {
                     node: restored,
                     wide_diff: false,
                     old_len,
@@ -265,13 +288,11 @@ impl Tree {
                 operation: number,
                 level,
             };
-            let core = self.db.core.clone();
-            records.push(LogRecord::Undo(record));
+            records.push(&LogRecord::Undo(record));
             self.perform(
                 leaf,
-                records,
+                &records,
                 node.page.after,
-                core,
                 true,
                 |page| {
                     self.db.core.versions.remove(version);
@@ -385,22 +406,19 @@ impl Tree {
     }
 
     /// Logs a change of one leaf and makes it.
-    #[allow(clippy::too_many_arguments, reason = "one place keeps the write-ahead order for all changes")]
     fn perform(
         self: &Arc<Self>,
         mut leaf: WriteLatch,
-        records: Vec<LogRecord>,
+        records: &RecordBatch,
         after: DbTime,
-        core: Arc<crate::core::Core>,
         privileged: bool,
         change: impl FnOnce(&mut PageMut<'_>) -> apply::Applied,
         versions: &[&Arc<Version>],
     ) -> Result<()> {
-        let mut batch = RecordBatch::new();
-        records.iter().for_each(|record| batch.push(record));
+        let core = &self.db.core;
         let log = core.log();
         leaf.mark_dirty(log.tip());
-        let appended = if privileged { log.append_privileged(&batch)? } else { log.append(&batch)? };
+        let appended = if privileged { log.append_privileged(records)? } else { log.append(records)? };
         let mut page = PageMut::new(&mut leaf, self.db.page_size);
         let applied = change(&mut page);
         assert!(applied.is_ok(), "a logged change must fit the page it was checked against: {applied:?}");

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{PageNumber, TreeId};
@@ -29,6 +29,8 @@ pub struct Tree {
     pub(crate) structure: Mutex<()>,
     /// How full a page is made by records that come in order, in percent. ESE: density.
     density: AtomicU8,
+    /// The right-most leaf while records come in the order of their keys, as far as is known; 0 otherwise.
+    pub(crate) append_leaf: AtomicU32,
 }
 
 /// Name of a node: its key, with the data appended in non-unique trees. ESE: bookmark.
@@ -62,7 +64,15 @@ impl Bookmark {
 
 impl Tree {
     pub(crate) fn new(db: Arc<Database>, root: PageNumber, id: TreeId, kind: PageFlags) -> Tree {
-        Tree { db, root, id, kind, structure: Mutex::new(()), density: AtomicU8::new(100) }
+        Tree {
+            db,
+            root,
+            id,
+            kind,
+            structure: Mutex::new(()),
+            density: AtomicU8::new(100),
+            append_leaf: AtomicU32::new(0),
+        }
     }
 
     /// Says how full pages are made by records that come in order; ESE allows 20 to 100 percent.
@@ -95,6 +105,11 @@ impl Tree {
         if self.is_unique() { page.lower_bound(bytes) } else { page.lower_bound_key_data(bytes) }
     }
 
+    /// Order of a node and the one with this bookmark.
+    pub(crate) fn order(&self, node: &Node<'_>, bytes: &[u8]) -> std::cmp::Ordering {
+        if self.is_unique() { node.cmp_key(bytes) } else { node.cmp_key_data(bytes) }
+    }
+
     /// The bytes that order and name a node with this key and data.
     pub(crate) fn bookmark_bytes<'a>(&self, key: &'a [u8], data: &[u8]) -> Cow<'a, [u8]> {
         if self.is_unique() { Cow::Borrowed(key) } else { Cow::Owned([key, data].concat()) }
@@ -103,6 +118,12 @@ impl Tree {
     /// The bookmark of a node with this key and data; in unique trees the data does not matter.
     pub(crate) fn bookmark(&self, key: &[u8], data: &[u8]) -> Bookmark {
         Bookmark { bytes: self.bookmark_bytes(key, data).into_owned(), key_len: key.len() }
+    }
+
+    /// The bookmark of a node of a unique tree.
+    pub(crate) fn bookmark_of_key(&self, key: Vec<u8>) -> Bookmark {
+        debug_assert!(self.is_unique());
+        Bookmark { key_len: key.len(), bytes: key }
     }
 
     /// The bookmark of a node.
@@ -128,5 +149,7 @@ impl Tree {
         page.flags().contains(PageFlags::LEAF)
             && !page.flags().contains(PageFlags::EMPTY)
             && page.tree() == self.id
+            // The space trees carry the id, too.
+            && !(page.flags() ^ self.kind).contains(PageFlags::SPACE)
     }
 }

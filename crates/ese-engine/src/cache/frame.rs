@@ -221,7 +221,9 @@ impl Frame {
 
     /// The caller holds the write latch.
     pub fn mark_dirty(&self, first: LogPosition) {
-        self.turn(State::Fresh, State::Ready);
+        if self.state() == State::Fresh {
+            self.turn(State::Fresh, State::Ready);
+        }
         let page = self.key().page;
         let mut change = self.change.lock();
         change.generation += 1;

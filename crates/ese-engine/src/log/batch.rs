@@ -15,6 +15,12 @@ impl RecordBatch {
         RecordBatch::default()
     }
 
+    /// Takes the records out and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
     /// Adds one record.
     pub fn push(&mut self, record: &LogRecord) {
         record.encode(&mut self.bytes);

@@ -32,7 +32,7 @@ pub(super) struct SegmentBuffer {
     /// Bytes of the open segment in use, its header included.
     used: usize,
     full: VecDeque<Segment>,
-    /// Zeroed blocks for new segments.
+    /// Blocks for new segments.
     spare: Vec<Box<[u8; SEGMENT_BYTES]>>,
     file_segments: usize,
 }
@@ -160,13 +160,8 @@ impl SegmentBuffer {
             true => LogPosition { segment: at.segment + 1, ..at },
             false => LogPosition { generation: at.generation.next(), segment: 1, offset: 0 },
         };
-        let bytes = match self.spare.pop() {
-            Some(mut bytes) => {
-                bytes.fill(0);
-                bytes
-            }
-            None => Box::new([0; SEGMENT_BYTES]),
-        };
+        self.open.bytes[self.used..].fill(0);
+        let bytes = self.spare.pop().unwrap_or_else(|| Box::new([0; SEGMENT_BYTES]));
         let full = std::mem::replace(&mut self.open, Segment { position, bytes });
         self.full.push_back(full);
         self.used = RECORDS_AT;

@@ -14,6 +14,7 @@ use crate::btree::Tree;
 use crate::cleanup::Settled;
 use crate::core::Core;
 use crate::database::Database;
+use crate::log::RecordBatch;
 use crate::space::SpaceLock;
 use crate::versions::{Change, Transaction, Version, View};
 use crate::{Error, Result};
@@ -44,11 +45,13 @@ pub struct ActiveTransaction {
     pub(crate) core: Arc<Core>,
     procid: u16,
     running: Option<Running>,
+    /// Memory for the records of one change.
+    records: RecordBatch,
 }
 
 impl ActiveTransaction {
     pub(crate) fn new(core: Arc<Core>, procid: u16) -> ActiveTransaction {
-        ActiveTransaction { core, procid, running: None }
+        ActiveTransaction { core, procid, running: None, records: RecordBatch::new() }
     }
 
     /// Continues a transaction that a crash cut off, so that recovery can roll it back.
@@ -63,7 +66,7 @@ impl ActiveTransaction {
         let level = level.max(1);
         let savepoints = vec![0; usize::from(level)];
         let running = Running { transaction, level, logged_level: level, hold: Some(hold), done, savepoints };
-        ActiveTransaction { core, procid, running: Some(running) }
+        ActiveTransaction { core, procid, running: Some(running), records: RecordBatch::new() }
     }
 
     /// Session number in log records.
@@ -206,13 +209,13 @@ impl ActiveTransaction {
         Ok(db.tree(root, id, kind))
     }
 
-    /// The records that must come before the transaction's next change, and the identity the change carries.
-    pub(crate) fn prologue(&mut self) -> Result<(Vec<LogRecord>, Arc<Transaction>, u8)> {
+    /// The record that must come before the transaction's next change, if any, and the identity the change carries.
+    pub(crate) fn prologue(&mut self) -> Result<(Option<LogRecord>, Arc<Transaction>, u8)> {
         let procid = self.procid;
-        let core = self.core.clone();
+        let core = &self.core;
         core.cache.check_writable()?;
         let running = self.running.as_mut().ok_or_else(no_transaction)?;
-        let mut records = Vec::new();
+        let mut record = None;
         if running.logged_level == 0 {
             if running.hold.is_none() {
                 let hold = core.log().tip();
@@ -220,16 +223,20 @@ impl ActiveTransaction {
                 running.hold = Some(hold);
             }
             let begin0 = running.transaction.snapshot as u32;
-            records.push(LogRecord::Begin0(Begin0 {
-                procid,
-                levels: BeginLevels::new(0, running.level),
-                begin0,
-            }));
+            let levels = BeginLevels::new(0, running.level);
+            record = Some(LogRecord::Begin0(Begin0 { procid, levels, begin0 }));
         } else if running.logged_level < running.level {
             let levels = BeginLevels::new(running.logged_level, running.level - running.logged_level);
-            records.push(LogRecord::Begin(Begin { procid, levels }));
+            record = Some(LogRecord::Begin(Begin { procid, levels }));
         }
-        Ok((records, running.transaction.clone(), running.level))
+        Ok((record, running.transaction.clone(), running.level))
+    }
+
+    /// A batch for the records of the next change, with its prologue.
+    pub(crate) fn records(&mut self, prologue: Option<LogRecord>) -> &mut RecordBatch {
+        self.records.clear();
+        prologue.iter().for_each(|record| self.records.push(record));
+        &mut self.records
     }
 
     /// The change, and the prologue before it, are in the log.

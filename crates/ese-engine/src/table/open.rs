@@ -8,7 +8,7 @@ use ese_format::record::{ColumnId, Record, Value};
 
 use super::{TableState, rows};
 use crate::btree::{Bookmark, Seek, TreeCursor};
-use crate::session::Session;
+use crate::session::{ActiveTransaction, Session};
 use crate::versions::View;
 use crate::{Error, Result};
 
@@ -145,18 +145,16 @@ impl Table {
 
     /// Changes columns of the current record; the primary key must stay as it is.
     pub fn replace(&mut self, s: &mut Session, changes: &[(ColumnId, Value)]) -> Result<()> {
-        self.state.check()?;
-        let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
-        let replaced = rows::replace(&mut s.active, &self.state, bookmark, changes);
+        let replaced = self
+            .change(s, |state, active, bookmark, row| rows::replace(active, state, bookmark, row, changes));
         s.touched();
         replaced
     }
 
     /// Deletes the current record. Moves go on from where it was.
     pub fn delete(&mut self, s: &mut Session) -> Result<()> {
-        self.state.check()?;
-        let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
-        let deleted = rows::delete(&mut s.active, &self.state, bookmark);
+        let deleted =
+            self.change(s, |state, active, bookmark, row| rows::delete(active, state, bookmark, row));
         s.touched();
         deleted
     }
@@ -180,14 +178,26 @@ impl Table {
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.db.page_size), column)
     }
 
+    /// Changes the current record, given its place and what the session sees of it.
+    fn change(
+        &mut self,
+        s: &mut Session,
+        work: impl FnOnce(&TableState, &mut ActiveTransaction, &Bookmark, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        rows::check_begun(&s.active)?;
+        self.read(s, |_, _| Ok(()))?;
+        let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
+        work(&self.state, &mut s.active, bookmark, &self.row)
+    }
+
     /// Reads the current record under one view.
     fn read<T>(&mut self, s: &mut Session, work: impl FnOnce(&Table, &View) -> Result<T>) -> Result<T> {
         self.state.check()?;
-        let bookmark = self.current.clone().ok_or(Error::RecordNotFound)?;
         s.reading(|view, as_of| {
+            let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
             if self.row_as_of.is_none() || self.row_as_of != as_of {
                 self.row_as_of = None;
-                self.row = rows::fetch(&self.state, view, &bookmark)?;
+                self.row = rows::fetch(&self.state, view, bookmark)?;
                 self.row_as_of = as_of;
             }
             work(self, view)

@@ -1,5 +1,6 @@
 //! Statements: records inserted, replaced and deleted, with everything that hangs on them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ese_format::catalog::Index;
@@ -29,9 +30,7 @@ pub(crate) fn statement<T>(
     nested: bool,
     work: impl FnOnce(&mut ActiveTransaction) -> Result<T>,
 ) -> Result<T> {
-    if session.level() == 0 {
-        return Err(Error::Usage("changes need a transaction; begin one".to_string()));
-    }
+    check_begun(session)?;
     if !nested {
         return work(session);
     }
@@ -41,6 +40,14 @@ pub(crate) fn statement<T>(
         session.rollback()?;
     }
     done
+}
+
+/// Changes happen in transactions.
+pub(super) fn check_begun(session: &ActiveTransaction) -> Result<()> {
+    match session.level() {
+        0 => Err(Error::Usage("changes need a transaction; begin one".to_string())),
+        _ => Ok(()),
+    }
 }
 
 /// Inserts a record; returns its place.
@@ -54,14 +61,17 @@ pub(super) fn insert(
         match values.iter().find(|(other, _)| other.id == column.id) {
             Some((_, Some(raw))) => state.increment_used(column, raw)?,
             Some((_, None)) => return Err(usage(&RecordError::NullNotAllowed(column.id))),
-            None => values.push((column, Some(state.next_increment(column)?))),
+            None => values.push((column, Some(state.next_increment(column)?.into()))),
         }
     }
-    let long = values.iter().any(|(column, value)| column.kind.is_long() && value.is_some());
-    statement(session, !state.indexes.is_empty() || long, |session| {
-        let size = state.tree.db.page_size;
-        let builder = RecordBuilder::new(&state.schema.columns, size);
-        let bytes = build(session, state, builder, &values, None)?;
+    let size = state.tree.db.page_size;
+    let builder = builder(state, RecordBuilder::new(&state.schema.columns, size));
+    let whole = build_whole(state, &builder, &values)?;
+    statement(session, !state.indexes.is_empty() || whole.is_none(), |session| {
+        let bytes = match whole {
+            Some(bytes) => bytes,
+            None => build(session, state, builder, &values, None)?,
+        };
         let (record, view) = (Record::new(&bytes, size), session.view());
         let key = match state.schema.primary_index() {
             Some(index) => {
@@ -76,15 +86,16 @@ pub(super) fn insert(
                 entry.tree.insert(session, &found.bytes, &key)?;
             }
         }
-        Ok(state.tree.bookmark(&key, &[]))
+        Ok(state.tree.bookmark_of_key(key))
     })
 }
 
-/// Changes columns of a record.
+/// Changes columns of a record; `before` is what the session sees of it.
 pub(super) fn replace(
     session: &mut ActiveTransaction,
     state: &TableState,
     bookmark: &Bookmark,
+    before: &[u8],
     changes: &[(ColumnId, Value)],
 ) -> Result<()> {
     let values = encode(state, changes)?;
@@ -94,13 +105,20 @@ pub(super) fn replace(
         columns.chain(conditions).any(|id| values.iter().any(|(column, _)| column.id == id))
     };
     let touched: Vec<_> = state.indexes.iter().filter(|entry| changed(&entry.index)).collect();
-    statement(session, !touched.is_empty() || has_long_columns(state), |session| {
-        let size = state.tree.db.page_size;
-        let before = fetch(state, &session.view(), bookmark)?;
-        let before = Record::new(&before, size);
-        let builder = RecordBuilder::from_record(&state.schema.columns, size, &before);
-        let builder = builder.map_err(|e| damaged(state, &e))?;
-        let bytes = build(session, state, builder, &values, Some(&before))?;
+    let size = state.tree.db.page_size;
+    let before = Record::new(before, size);
+    let mut dropped = Vec::new();
+    for (column, _) in values.iter().filter(|(column, _)| column.kind.is_long()) {
+        dropped.extend(separated(&before.get(column).map_err(|e| damaged(state, &e))?));
+    }
+    let filled = RecordBuilder::from_record(&state.schema.columns, size, &before);
+    let builder = builder(state, filled.map_err(|e| damaged(state, &e))?);
+    let whole = build_whole(state, &builder, &values)?;
+    statement(session, !touched.is_empty() || whole.is_none() || !dropped.is_empty(), |session| {
+        let bytes = match whole {
+            Some(bytes) => bytes,
+            None => build(session, state, builder, &values, Some(&before))?,
+        };
         let (after, view) = (Record::new(&bytes, size), session.view());
         if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
             let key = key::primary_key(&state.schema, index, &after, &mut source(state, &view, index));
@@ -123,34 +141,31 @@ pub(super) fn replace(
                 entry.tree.insert(session, &key.bytes, bookmark.key())?;
             }
         }
-        for (column, _) in values.iter().filter(|(column, _)| column.kind.is_long()) {
-            let value = before.get(column).map_err(|e| damaged(state, &e))?;
-            for id in separated(&value) {
-                long_values::remove(session, state, id)?;
-            }
-        }
-        Ok(())
+        dropped.into_iter().try_for_each(|id| long_values::remove(session, state, id))
     })
 }
 
-/// Deletes a record.
-pub(super) fn delete(session: &mut ActiveTransaction, state: &TableState, bookmark: &Bookmark) -> Result<()> {
-    statement(session, !state.indexes.is_empty() || has_long_columns(state), |session| {
+/// Deletes a record; `before` is what the session sees of it.
+pub(super) fn delete(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    bookmark: &Bookmark,
+    before: &[u8],
+) -> Result<()> {
+    let record = Record::new(before, state.tree.db.page_size);
+    let mut dropped = Vec::new();
+    for (_, _, value) in record.tagged().map_err(|e| damaged(state, &e))? {
+        dropped.extend(separated(&value));
+    }
+    statement(session, !state.indexes.is_empty() || !dropped.is_empty(), |session| {
         let view = session.view();
-        let before = fetch(state, &view, bookmark)?;
-        let record = Record::new(&before, state.tree.db.page_size);
         state.tree.flag_delete(session, bookmark)?;
         for entry in &state.indexes {
             for key in keys(state, &entry.index, &record, &view)? {
                 delete_entry(session, &entry.tree, &key.bytes, bookmark.key())?;
             }
         }
-        for (_, _, value) in record.tagged().map_err(|e| damaged(state, &e))? {
-            for id in separated(&value) {
-                long_values::remove(session, state, id)?;
-            }
-        }
-        Ok(())
+        dropped.into_iter().try_for_each(|id| long_values::remove(session, state, id))
     })
 }
 
@@ -229,9 +244,9 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
     }
 }
 
-type RawValue<'t> = (&'t Column, Option<Vec<u8>>);
+type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
 
-fn encode<'t>(state: &'t TableState, row: &[(ColumnId, Value)]) -> Result<Vec<RawValue<'t>>> {
+fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec<RawValue<'t>>> {
     row.iter()
         .map(|(id, value)| {
             let column = state.schema.column(*id).ok_or_else(|| usage(&RecordError::UnknownColumn(*id)))?;
@@ -251,17 +266,46 @@ fn encode<'t>(state: &'t TableState, row: &[(ColumnId, Value)]) -> Result<Vec<Ra
         .collect()
 }
 
+/// A builder with the limit of the table's records.
+fn builder<'t>(state: &TableState, builder: RecordBuilder<'t>) -> RecordBuilder<'t> {
+    builder.with_limit(record_limit(state.tree.db.page_size, state.schema.key_most()))
+}
+
+/// Values from this length on leave the record, short as it may be.
+fn intrinsic_most(state: &TableState) -> usize {
+    state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
+}
+
+/// The record with these values, if all of them stay in it.
+fn build_whole(
+    state: &TableState,
+    builder: &RecordBuilder<'_>,
+    values: &[RawValue<'_>],
+) -> Result<Option<Vec<u8>>> {
+    let leaves = |column: &Column, value: &[u8]| column.kind.is_long() && value.len() > intrinsic_most(state);
+    if values.iter().any(|(column, value)| value.as_deref().is_some_and(|value| leaves(column, value))) {
+        return Ok(None);
+    }
+    let mut builder = builder.clone();
+    for (column, value) in values {
+        builder.set_value(column.id, value.as_deref().map(Cow::Borrowed)).map_err(|e| usage(&e))?;
+    }
+    match builder.build() {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(RecordError::TooBig { .. }) => Ok(None),
+        Err(error) => Err(usage(&error)),
+    }
+}
+
 /// The record with these values; what is long, or too long for the record, goes into the long-value tree.
 fn build(
     session: &mut ActiveTransaction,
     state: &TableState,
-    builder: RecordBuilder<'_>,
+    mut builder: RecordBuilder<'_>,
     values: &[RawValue<'_>],
     before: Option<&Record<'_>>,
 ) -> Result<Vec<u8>> {
-    let limit = record_limit(state.tree.db.page_size, state.schema.key_most());
-    let mut builder = builder.with_limit(limit);
-    let intrinsic = state.schema.separate_from.map_or(INTRINSIC, |from| from as usize);
+    let intrinsic = intrinsic_most(state);
     for (column, value) in values {
         match value {
             Some(value) if column.kind.is_long() && value.len() > intrinsic => {
@@ -283,7 +327,7 @@ fn build(
         let given = values.iter().find(|(other, _)| other.id == column).and_then(|(_, value)| value.clone());
         let value = match given {
             Some(value) => value,
-            None => intrinsic_value(state, before, column)?.ok_or_else(|| usage(&too_big))?,
+            None => intrinsic_value(state, before, column)?.ok_or_else(|| usage(&too_big))?.into(),
         };
         let id = long_values::store(session, state, &value)?;
         builder.set_separated(column, id).map_err(|e| usage(&e))?;
@@ -328,10 +372,6 @@ fn separated(value: &ColumnValue<'_>) -> Vec<LongValueId> {
             .collect(),
         _ => Vec::new(),
     }
-}
-
-fn has_long_columns(state: &TableState) -> bool {
-    state.schema.columns.iter().any(|column| column.kind.is_long())
 }
 
 fn usage(error: &dyn std::error::Error) -> Error {

@@ -4,6 +4,7 @@
 //! latch sees node and chain agree; bytes never exceed the limit; versions leave the chain when their
 //! transaction is undone or when no snapshot needs the state before them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -100,7 +101,19 @@ impl Resolved {
 }
 
 const SHARDS: usize = 64;
-type Chains = HashMap<u64, Vec<Arc<Version>>, BuildMixHasher>;
+type Chains = HashMap<u64, Chain, BuildMixHasher>;
+
+/// The changes of nodes with the same hash, which is nearly always one node, and nearly always one change.
+struct Chain {
+    oldest: Arc<Version>,
+    newer: Vec<Arc<Version>>,
+}
+
+impl Chain {
+    fn newest_first(&self) -> impl Iterator<Item = &Arc<Version>> {
+        self.newer.iter().rev().chain([&self.oldest])
+    }
+}
 
 /// All versions of an instance.
 pub struct VersionStore {
@@ -157,7 +170,10 @@ impl VersionStore {
             self.replaces.lock().insert((version.node(), version.id), version.clone());
         }
         let hash = hash_of(version.tree, &version.bookmark);
-        self.shard(hash).lock().entry(hash).or_default().push(version);
+        match self.shard(hash).lock().entry(hash) {
+            Entry::Occupied(mut chain) => chain.get_mut().newer.push(version),
+            Entry::Vacant(place) => drop(place.insert(Chain { oldest: version, newer: Vec::new() })),
+        }
     }
 
     /// Removes a change that was undone or is history. The caller holds the page's write latch when it was undone.
@@ -165,17 +181,22 @@ impl VersionStore {
         version.settled.store(true, Ordering::Release);
         let hash = hash_of(version.tree, &version.bookmark);
         let mut shard = self.shard(hash).lock();
-        let Some(chain) = shard.get_mut(&hash) else { return };
-        if let Some(at) = chain.iter().position(|other| Arc::ptr_eq(other, version)) {
-            chain.remove(at);
-            self.bytes.fetch_sub(version.bytes(), Ordering::Relaxed);
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            if let Change::Replace { .. } = &version.change {
-                self.replaces.lock().remove(&(version.node(), version.id));
-            }
+        let Entry::Occupied(mut entry) = shard.entry(hash) else { return };
+        let chain = entry.get_mut();
+        if let Some(at) = chain.newer.iter().position(|other| Arc::ptr_eq(other, version)) {
+            chain.newer.remove(at);
+        } else if !Arc::ptr_eq(&chain.oldest, version) {
+            return;
+        } else if chain.newer.is_empty() {
+            entry.remove();
+        } else {
+            chain.oldest = chain.newer.remove(0);
         }
-        if chain.is_empty() {
-            shard.remove(&hash);
+        drop(shard);
+        self.bytes.fetch_sub(version.bytes(), Ordering::Relaxed);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        if let Change::Replace { .. } = &version.change {
+            self.replaces.lock().remove(&(version.node(), version.id));
         }
     }
 
@@ -186,7 +207,7 @@ impl VersionStore {
         }
         let hash = hash_of(tree, bookmark);
         let shard = self.shard(hash).lock();
-        shard.get(&hash)?.iter().rev().find(|version| version.is_for(tree, bookmark)).cloned()
+        shard.get(&hash)?.newest_first().find(|version| version.is_for(tree, bookmark)).cloned()
     }
 
     /// The node's state for `view`, starting from what stands in the page.
@@ -204,7 +225,7 @@ impl VersionStore {
         let hash = hash_of(tree, bookmark);
         let shard = self.shard(hash).lock();
         let Some(chain) = shard.get(&hash) else { return state };
-        for version in chain.iter().rev().filter(|version| version.is_for(tree, bookmark)) {
+        for version in chain.newest_first().filter(|version| version.is_for(tree, bookmark)) {
             if view.sees(&version.transaction) {
                 break;
             }

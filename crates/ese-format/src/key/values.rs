@@ -1,5 +1,7 @@
 //! Keys of whole records: which entries a record has in an index.
 
+use std::borrow::Cow;
+
 use super::{Key, KeyError, KeyPart, NullRule, normalise, null_rule};
 use crate::catalog::{Index, IndexFlags, TableSchema};
 use crate::compression;
@@ -50,7 +52,7 @@ pub fn index_keys(
             .zip(&choice)
             .map(|(segment, pick)| KeyPart {
                 column: segment.column,
-                value: segment.values.get(*pick).map(Vec::as_slice),
+                value: segment.values.get(*pick).map(|value| &**value),
                 descending: segment.descending,
             })
             .collect();
@@ -70,7 +72,7 @@ struct SegmentValues<'t> {
     column: &'t Column,
     descending: bool,
     /// Empty for null.
-    values: Vec<Vec<u8>>,
+    values: Vec<Cow<'t, [u8]>>,
 }
 
 /// Most entries one record may have in an index; beyond it a cross product is cut.
@@ -83,6 +85,9 @@ const MAX_ENTRIES: usize = 1 << 16;
 fn choices(segments: &[SegmentValues<'_>], flags: IndexFlags) -> Vec<Vec<usize>> {
     let multi = |segment: &SegmentValues<'_>| segment.column.flags.contains(ColumnFlags::MULTI_VALUED);
     let mut choices = vec![vec![0; segments.len()]];
+    if !segments.iter().any(multi) {
+        return choices;
+    }
     if flags.contains(IndexFlags::NESTED_TABLE) {
         let longest =
             segments.iter().filter(|segment| multi(segment)).map(|segment| segment.values.len()).max();
@@ -109,24 +114,26 @@ fn column(table: &TableSchema, id: ColumnId) -> Result<&Column, KeyError> {
     table.column(id).ok_or(KeyError::UnknownColumn(id))
 }
 
-fn values(
-    column: &Column,
-    record: &Record<'_>,
+fn values<'v>(
+    column: &'v Column,
+    record: &Record<'v>,
     long_values: &mut LongValueSource<'_>,
-) -> Result<Vec<Vec<u8>>, KeyError> {
+) -> Result<Vec<Cow<'v, [u8]>>, KeyError> {
     let missing = KeyError::LongValue(column.id);
-    let inflate = |stored| compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|_| missing);
-    let mut long = |id| long_values(id).ok_or(missing);
+    let inflate = |stored| {
+        compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|_| missing).map(Cow::from)
+    };
+    let mut long = |id| long_values(id).ok_or(missing).map(Cow::from);
     Ok(match record.get_or_default(column)? {
         ColumnValue::Absent | ColumnValue::Null => Vec::new(),
-        ColumnValue::Bytes(bytes) => vec![bytes.to_vec()],
+        ColumnValue::Bytes(bytes) => vec![bytes.into()],
         ColumnValue::Compressed(stored) => vec![inflate(stored)?],
         ColumnValue::Separated(id) => vec![long(id)?],
         ColumnValue::Encrypted(_) => return Err(missing),
         ColumnValue::Multi(values) => values
             .into_iter()
             .map(|value| match value {
-                MultiValue::Bytes(bytes) => Ok(bytes.to_vec()),
+                MultiValue::Bytes(bytes) => Ok(bytes.into()),
                 MultiValue::Compressed(stored) => inflate(stored),
                 MultiValue::Separated(id) => long(id),
             })

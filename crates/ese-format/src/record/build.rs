@@ -1,8 +1,8 @@
 //! Building a record, from nothing or from an existing one.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
-use super::tagged::{self, OwnedEntry, header};
+use super::tagged::{self, NewEntry, header};
 use super::{
     CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, MultiValue, NO_VARIABLE,
     Record, RecordError, SKELETON_LEN,
@@ -40,9 +40,9 @@ pub struct RecordBuilder<'t> {
     fixed: Vec<u8>,
     null_bits: Vec<u8>,
     /// Values from column 128 on.
-    variable: Vec<Option<Vec<u8>>>,
+    variable: Vec<Option<Cow<'t, [u8]>>>,
     /// By (own rather than inherited, number), the order of storage.
-    tagged: BTreeMap<(bool, ColumnId), OwnedEntry>,
+    tagged: Vec<((bool, ColumnId), NewEntry<'t>)>,
 }
 
 impl<'t> RecordBuilder<'t> {
@@ -56,7 +56,7 @@ impl<'t> RecordBuilder<'t> {
             fixed: Vec::new(),
             null_bits: Vec::new(),
             variable: Vec::new(),
-            tagged: BTreeMap::new(),
+            tagged: Vec::new(),
         }
     }
 
@@ -64,7 +64,7 @@ impl<'t> RecordBuilder<'t> {
     pub fn from_record(
         columns: &'t [Column],
         size: PageSize,
-        record: &Record<'_>,
+        record: &Record<'t>,
     ) -> Result<RecordBuilder<'t>, RecordError> {
         let mut builder = RecordBuilder::new(columns, size);
         let (bits, end) = record.null_bits()?;
@@ -74,13 +74,12 @@ impl<'t> RecordBuilder<'t> {
         for index in 0..record.variable_count() {
             let id = ColumnId(ColumnId::FIRST_VARIABLE.0 + index as u16);
             builder.variable.push(match record.variable(id)? {
-                ColumnValue::Bytes(bytes) => Some(bytes.to_vec()),
+                ColumnValue::Bytes(bytes) => Some(bytes.into()),
                 _ => None,
             });
         }
         for entry in record.tagged_entries()? {
-            let owned = OwnedEntry { header: entry.header, payload: entry.payload.to_vec() };
-            builder.tagged.insert((!entry.derived, entry.id), owned);
+            builder.put((!entry.derived, entry.id), NewEntry::new(entry.header, entry.payload));
         }
         Ok(builder)
     }
@@ -93,8 +92,13 @@ impl<'t> RecordBuilder<'t> {
 
     /// Sets a column to a raw value or to null. Fixed text and binary are padded.
     pub fn set(&mut self, id: ColumnId, value: Option<&[u8]>) -> Result<(), RecordError> {
+        self.set_value(id, value.map(|value| Cow::Owned(value.to_vec())))
+    }
+
+    /// The same with a value that need not be copied before the record is built.
+    pub fn set_value(&mut self, id: ColumnId, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
         let column = self.column(id)?;
-        match value {
+        match &value {
             None if column.flags.contains(ColumnFlags::NOT_NULL) => {
                 return Err(RecordError::NullNotAllowed(id));
             }
@@ -102,22 +106,22 @@ impl<'t> RecordBuilder<'t> {
             None => {}
         }
         match column.class() {
-            ColumnClass::Fixed => self.set_fixed(column, value)?,
+            ColumnClass::Fixed => self.set_fixed(column, value.as_deref())?,
             ColumnClass::Variable => {
                 self.grow_variable(id);
                 if let Some(slot) = self.variable.get_mut(variable_index(id)) {
-                    *slot = value.map(<[u8]>::to_vec);
+                    *slot = value;
                 }
             }
             ColumnClass::Tagged => {
                 let long = long_bit(column);
                 match value {
-                    Some(value) => self.put(id, OwnedEntry { header: long, payload: value.to_vec() }),
+                    Some(value) => self.put((true, id), NewEntry::new(long, value)),
                     // Null must be said only where absence would mean the default.
                     None if column.default.is_some() => {
-                        self.put(id, OwnedEntry { header: header::NULL, payload: Vec::new() });
+                        self.put((true, id), NewEntry::new(header::NULL, &[][..]));
                     }
-                    None => drop(self.tagged.remove(&(true, id))),
+                    None => self.tagged.retain(|(place, _)| *place != (true, id)),
                 }
             }
         }
@@ -129,7 +133,7 @@ impl<'t> RecordBuilder<'t> {
         let column = self.long_column(id)?;
         let mut payload = Vec::new();
         value.append_to_record(&mut payload);
-        self.put(id, OwnedEntry { header: long_bit(column) | header::SEPARATED, payload });
+        self.put((true, id), NewEntry::new(long_bit(column) | header::SEPARATED, payload));
         Ok(())
     }
 
@@ -137,7 +141,7 @@ impl<'t> RecordBuilder<'t> {
     pub fn set_compressed(&mut self, id: ColumnId, compressed: &[u8]) -> Result<(), RecordError> {
         let column = self.long_column(id)?;
         let header = long_bit(column) | header::COMPRESSED;
-        self.put(id, OwnedEntry { header, payload: compressed.to_vec() });
+        self.put((true, id), NewEntry::new(header, compressed.to_vec()));
         Ok(())
     }
 
@@ -162,15 +166,16 @@ impl<'t> RecordBuilder<'t> {
                 _ => {}
             }
         }
-        let entry = OwnedEntry::multi(values, long).ok_or(RecordError::WrongForm(id))?;
-        self.put(id, entry);
+        let entry = NewEntry::multi(values, long).ok_or(RecordError::WrongForm(id))?;
+        self.put((true, id), entry);
         Ok(())
     }
 
     /// Long values stored in the record, with their lengths: what may be separated if the record is too big.
     pub fn intrinsic_long_values(&self) -> Vec<(ColumnId, usize)> {
         let others = header::SEPARATED | header::MULTI | header::NULL | header::ENCRYPTED;
-        let plain = |entry: &OwnedEntry| entry.header & header::LONG_VALUE != 0 && entry.header & others == 0;
+        let plain =
+            |entry: &NewEntry<'_>| entry.header & header::LONG_VALUE != 0 && entry.header & others == 0;
         let own = self.tagged.iter().filter(|((own, _), entry)| *own && plain(entry));
         own.map(|((_, id), entry)| (*id, entry.payload.len())).collect()
     }
@@ -187,7 +192,11 @@ impl<'t> RecordBuilder<'t> {
         let too_big = |len| RecordError::TooBig { len, limit: self.limit };
         let end_of_fixed = SKELETON_LEN + self.fixed.len() + self.null_bits.len();
         let last_variable = usize::from(NO_VARIABLE) + self.variable.len();
-        let mut record = vec![self.last_fixed, last_variable as u8];
+        let variable_len: usize =
+            self.variable.iter().map(|value| 2 + value.as_ref().map_or(0, |v| v.len())).sum();
+        let tagged_len: usize = self.tagged.iter().map(|(_, entry)| 5 + entry.payload.len()).sum();
+        let mut record = Vec::with_capacity(end_of_fixed + variable_len + tagged_len);
+        record.extend_from_slice(&[self.last_fixed, last_variable as u8]);
         record.extend_from_slice(
             &u16::try_from(end_of_fixed).map_err(|_| too_big(end_of_fixed))?.to_le_bytes(),
         );
@@ -195,15 +204,14 @@ impl<'t> RecordBuilder<'t> {
         record.extend_from_slice(&self.null_bits);
         let mut end = 0;
         for value in &self.variable {
-            end += value.as_ref().map_or(0, Vec::len);
+            end += value.as_ref().map_or(0, |value| value.len());
             let raw = u16::try_from(end).ok().filter(|end| *end <= 0x7fff).ok_or(too_big(end))?;
             let null = if value.is_none() { 0x8000 } else { 0 };
             record.extend_from_slice(&(raw | null).to_le_bytes());
         }
-        record.extend(self.variable.iter().flatten().flatten());
+        self.variable.iter().flatten().for_each(|value| record.extend_from_slice(value));
         let entries = self.tagged.iter().map(|((own, id), entry)| (*id, !own, entry));
         let start = record.len();
-        let tagged_len: usize = self.tagged.values().map(|entry| 4 + entry.payload.len()).sum();
         tagged::encode(entries, self.large, &mut record).ok_or(too_big(start + tagged_len))?;
         if record.len() > self.limit {
             return Err(too_big(record.len()));
@@ -226,8 +234,11 @@ impl<'t> RecordBuilder<'t> {
         })
     }
 
-    fn put(&mut self, id: ColumnId, entry: OwnedEntry) {
-        self.tagged.insert((true, id), entry);
+    fn put(&mut self, place: (bool, ColumnId), entry: NewEntry<'t>) {
+        match self.tagged.binary_search_by_key(&place, |(place, _)| *place) {
+            Ok(at) => self.tagged[at].1 = entry,
+            Err(at) => self.tagged.insert(at, (place, entry)),
+        }
     }
 
     /// Is there a value other than null?
@@ -240,7 +251,8 @@ impl<'t> RecordBuilder<'t> {
             }
             ColumnClass::Variable => self.variable.get(variable_index(id)).is_some_and(Option::is_some),
             ColumnClass::Tagged => {
-                self.tagged.get(&(true, id)).is_some_and(|entry| entry.header & header::NULL == 0)
+                let found = self.tagged.iter().find(|(place, _)| *place == (true, id));
+                found.is_some_and(|(_, entry)| entry.header & header::NULL == 0)
             }
         }
     }
@@ -297,7 +309,7 @@ impl<'t> RecordBuilder<'t> {
     fn grow_variable(&mut self, id: ColumnId) {
         for index in self.variable.len()..=variable_index(id) {
             let column = self.column(ColumnId(ColumnId::FIRST_VARIABLE.0 + index as u16));
-            self.variable.push(column.ok().and_then(|column| column.default.clone()));
+            self.variable.push(column.ok().and_then(|column| column.default.as_deref()).map(Cow::Borrowed));
         }
     }
 }

@@ -16,6 +16,8 @@
 //! Offsets count from the start of the area; the first one, divided by four, is the number of entries. The null
 //! and encrypted bits are known from Microsoft's source alone, the rest from real records.
 
+use std::borrow::Cow;
+
 use super::{ColumnId, ColumnValue, RecordError};
 use crate::long_value::LongValueId;
 
@@ -197,17 +199,22 @@ fn separated(bytes: &[u8], column: ColumnId) -> Result<LongValueId, RecordError>
 
 /// A tagged column about to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OwnedEntry {
+pub(super) struct NewEntry<'v> {
     pub header: u8,
-    pub payload: Vec<u8>,
+    pub payload: Cow<'v, [u8]>,
 }
 
-impl OwnedEntry {
+impl<'v> NewEntry<'v> {
+    /// An entry with this header byte.
+    pub fn new(header: u8, payload: impl Into<Cow<'v, [u8]>>) -> NewEntry<'v> {
+        NewEntry { header, payload: payload.into() }
+    }
+
     /// Several values in the shortest form ESE would choose.
-    pub fn multi(values: &[MultiValue<'_>], long: bool) -> Option<OwnedEntry> {
+    pub fn multi(values: &[MultiValue<'_>], long: bool) -> Option<NewEntry<'v>> {
         if let (&[MultiValue::Bytes(first), MultiValue::Bytes(second)], false) = (values, long) {
             let payload = [&[u8::try_from(first.len()).ok()?][..], first, second].concat();
-            return Some(OwnedEntry { header: header::MULTI | header::TWO, payload });
+            return Some(NewEntry::new(header::MULTI | header::TWO, payload));
         }
         let (mut offsets, mut data) = (Vec::new(), Vec::new());
         let mut header = header::MULTI | if long { header::LONG_VALUE } else { 0 };
@@ -232,35 +239,38 @@ impl OwnedEntry {
             offsets.extend_from_slice(&(start | separated).to_le_bytes());
         }
         offsets.extend_from_slice(&data);
-        Some(OwnedEntry { header, payload: offsets })
+        Some(NewEntry::new(header, offsets))
     }
 }
 
 /// Appends the tagged area for `entries`, which are in order; `None` if an offset outgrows its bits.
 pub(super) fn encode<'a>(
-    entries: impl ExactSizeIterator<Item = (ColumnId, bool, &'a OwnedEntry)>,
+    entries: impl ExactSizeIterator<Item = (ColumnId, bool, &'a NewEntry<'a>)> + Clone,
     large: bool,
     record: &mut Vec<u8>,
 ) -> Option<()> {
+    let is_small_null = |entry: &NewEntry<'_>| !large && entry.header & header::NULL != 0;
+    let has_header = |entry: &NewEntry<'_>| !is_small_null(entry) && (large || entry.header != 0);
     let mut offset = entries.len() * ENTRY_LEN;
-    let mut data = Vec::new();
-    for (id, derived, entry) in entries {
+    for (id, derived, entry) in entries.clone() {
         let mut raw = u16::try_from(offset).ok().filter(|raw| *raw <= if large { 0x7fff } else { 0x1fff })?;
-        let before = data.len();
-        if !large && entry.header & header::NULL != 0 {
+        if is_small_null(entry) {
             raw |= SMALL_NULL;
-        } else if large || entry.header != 0 {
-            raw |= if large { 0 } else { SMALL_HAS_HEADER };
-            data.push(entry.header);
+        } else if has_header(entry) && !large {
+            raw |= SMALL_HAS_HEADER;
         }
         if derived {
             raw |= DERIVED;
         }
-        data.extend_from_slice(&entry.payload);
-        offset += data.len() - before;
+        offset += usize::from(has_header(entry)) + entry.payload.len();
         record.extend_from_slice(&id.0.to_le_bytes());
         record.extend_from_slice(&raw.to_le_bytes());
     }
-    record.extend_from_slice(&data);
+    for (.., entry) in entries {
+        if has_header(entry) {
+            record.push(entry.header);
+        }
+        record.extend_from_slice(&entry.payload);
+    }
     Some(())
 }

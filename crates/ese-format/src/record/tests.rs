@@ -198,7 +198,7 @@ fn values_survive_their_column() {
     let unicode = Column { code_page: CodePage::UNICODE, ..western.clone() };
     let ascii = Column { code_page: CodePage::ASCII, ..western.clone() };
     let text = Value::Text("déjà – 5 €".to_owned());
-    assert_eq!(text.encode(&western).unwrap().unwrap(), b"d\xe9j\xe0 \x96 5 \x80");
+    assert_eq!(*text.encode(&western).unwrap().unwrap(), *b"d\xe9j\xe0 \x96 5 \x80");
     assert_eq!(text.encode(&ascii), Err(ValueError::Character('é')));
     for column in [&western, &unicode] {
         let bytes = text.encode(column).unwrap().unwrap();
@@ -209,7 +209,7 @@ fn values_survive_their_column() {
     assert_eq!(decoded.encode(&western).unwrap().unwrap(), all, "1252 is reversible");
 
     let date = Column::new(1, "d", ColumnType::DateTime, 8);
-    assert_eq!(Value::DateTime(2.5).encode(&date).unwrap().unwrap(), 2.5f64.to_le_bytes());
+    assert_eq!(*Value::DateTime(2.5).encode(&date).unwrap().unwrap(), 2.5f64.to_le_bytes());
     assert_eq!(Value::Long(1).encode(&date), Err(ValueError::WrongType(ColumnType::DateTime)));
     let wrong = ValueError::WrongLength { kind: ColumnType::DateTime, len: 3 };
     assert_eq!(Value::decode(&date, &[0; 3]), Err(wrong));

@@ -1,5 +1,7 @@
 //! Typed values and their raw bytes.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use super::{CodePage, Column, ColumnClass, ColumnType};
@@ -102,9 +104,9 @@ impl Value {
     }
 
     /// The raw bytes to store in `column`; `None` for null.
-    pub fn encode(&self, column: &Column) -> Result<Option<Vec<u8>>, ValueError> {
+    pub fn encode(&self, column: &Column) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
         let kind = column.kind;
-        Ok(Some(match (self, kind) {
+        let raw = match (self, kind) {
             (Value::Null, _) => return Ok(None),
             (Value::Bit(value), ColumnType::Bit) => vec![if *value { 0xff } else { 0 }],
             (Value::UnsignedByte(value), ColumnType::UnsignedByte) => vec![*value],
@@ -119,10 +121,13 @@ impl Value {
             (Value::Double(value), ColumnType::Double) => value.to_le_bytes().to_vec(),
             (Value::DateTime(value), ColumnType::DateTime) => value.to_le_bytes().to_vec(),
             (Value::Guid(value), ColumnType::Guid) => value.to_vec(),
-            (Value::Binary(value), ColumnType::Binary | ColumnType::LongBinary) => value.clone(),
+            (Value::Binary(value), ColumnType::Binary | ColumnType::LongBinary) => {
+                return Ok(Some(value.into()));
+            }
             (Value::Text(text), ColumnType::Text | ColumnType::LongText) => column.code_page.encode(text)?,
             _ => return Err(ValueError::WrongType(kind)),
-        }))
+        };
+        Ok(Some(raw.into()))
     }
 
     /// Does storing this value in `column` lose nothing but padding?
