@@ -82,7 +82,9 @@ impl Store for Jetcell {
         let mut session = self.instance.session();
         let table = session.open_table(&self.database, TABLE)?;
         let column = |name| table.column(name).ok_or_else(|| anyhow!("no column {name}"));
-        Ok(Box::new(JetcellSession { id: column("Id")?, value: column("Value")?, session, table }))
+        let (id, value) = (column("Id")?, column("Value")?);
+        let row = [(id, Value::Null), (value, Value::Binary(Vec::new()))];
+        Ok(Box::new(JetcellSession { value, row, session, table }))
     }
 
     fn transfers(&self) -> Option<Transfers> {
@@ -119,8 +121,9 @@ impl Store for Jetcell {
 struct JetcellSession {
     session: ese_engine::Session,
     table: Table,
-    id: ColumnId,
     value: ColumnId,
+    /// The row of an update; its memory is used again.
+    row: [(ColumnId, Value); 2],
 }
 
 /// The column compares as a signed number.
@@ -134,17 +137,20 @@ impl JetcellSession {
     }
 
     fn run(&mut self, operation: &Operation) -> Result<()> {
-        if let Operation::Insert(key, value) = operation {
-            let row = [(self.id, id_of(key)), (self.value, Value::Binary(value.clone()))];
-            return Ok(self.table.insert(&mut self.session, &row)?);
+        if let Operation::Insert(key, value) | Operation::Replace(key, value) = operation {
+            self.row[0].1 = id_of(key);
+            if let Value::Binary(bytes) = &mut self.row[1].1 {
+                bytes.clear();
+                bytes.extend_from_slice(value);
+            }
+        }
+        if let Operation::Insert(..) = operation {
+            return Ok(self.table.insert(&mut self.session, &self.row)?);
         }
         ensure!(self.seek(operation.key())?, "record {:02x?} is not there", operation.key());
         match operation {
             Operation::Delete(_) => self.table.delete(&mut self.session)?,
-            Operation::Replace(_, value) => {
-                let row = [(self.value, Value::Binary(value.clone()))];
-                self.table.replace(&mut self.session, &row)?;
-            }
+            Operation::Replace(..) => self.table.replace(&mut self.session, &self.row[1..])?,
             Operation::Insert(..) | Operation::Read(_) => {
                 self.table.get(&mut self.session, self.value)?;
             }

@@ -256,16 +256,28 @@ macro_rules! layout {
             $( $( $(#[$payload_meta])* pub $payload: Vec<u8>, )* )?
         }
 
+        impl $name {
+            /// Appends the structure that has these parts.
+            #[allow(clippy::too_many_arguments)]
+            pub(crate) fn put_parts(
+                out: &mut Vec<u8>,
+                $( $( $field: &$ty, )? )*
+                $( $( $payload: &[u8], )* )?
+            ) {
+                $(
+                    $( $crate::layout::Layout::put($field, out); )?
+                    $( <$width as $crate::layout::LengthField>::put_len($counted.len(), out); )?
+                )*
+                $( $( out.extend_from_slice($payload); )* )?
+            }
+        }
+
         impl $crate::layout::Layout for $name {
             const FIXED: usize = 0
                 $( $( + <$ty as $crate::layout::Layout>::FIXED )? $( + <$width as $crate::layout::Layout>::FIXED )? )*;
 
             fn put(&self, out: &mut Vec<u8>) {
-                $(
-                    $( $crate::layout::Layout::put(&self.$field, out); )?
-                    $( <$width as $crate::layout::LengthField>::put_len(self.$counted.len(), out); )?
-                )*
-                $( $( out.extend_from_slice(&self.$payload); )* )?
+                $name::put_parts(out, $( $( &self.$field, )? )* $( $( &self.$payload, )* )?);
             }
 
             fn take(input: &mut $crate::layout::Input<'_>) -> Result<Self, $crate::layout::LayoutError> {

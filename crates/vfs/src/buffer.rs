@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub struct IoBuffer {
     start: NonNull<u8>,
     len: usize,
+    /// Bytes that there are; those behind `len` are not used at present.
+    capacity: usize,
     /// The allocation this is a part of, if it is not one itself.
     slab: Option<Arc<IoBuffer>>,
 }
@@ -26,13 +28,13 @@ impl IoBuffer {
     /// A zeroed buffer. Large allocations come from the kernel untouched, so memory is used only when written.
     pub fn zeroed(len: usize) -> IoBuffer {
         if len == 0 {
-            return IoBuffer { start: NonNull::dangling(), len, slab: None };
+            return IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None };
         }
         let layout = Self::layout(len);
         // SAFETY: the layout has a non-zero size.
         let start = unsafe { alloc_zeroed(layout) };
         match NonNull::new(start) {
-            Some(start) => IoBuffer { start, len, slab: None },
+            Some(start) => IoBuffer { start, len, capacity: len, slab: None },
             None => handle_alloc_error(layout),
         }
     }
@@ -45,9 +47,20 @@ impl IoBuffer {
         let part = |index: usize| {
             // SAFETY: `index < count`, so the part lies within the slab's allocation.
             let start = unsafe { slab.start.add(index * len) };
-            IoBuffer { start, len, slab: Some(slab.clone()) }
+            IoBuffer { start, len, capacity: len, slab: Some(slab.clone()) }
         };
         (0..count).map(part).collect()
+    }
+
+    /// Bytes that the buffer was made with.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Uses only the first `len` bytes, at most all that the buffer was made with, until it is told otherwise.
+    pub fn resize(&mut self, len: usize) {
+        assert!(len <= self.capacity, "a buffer does not grow");
+        self.len = len;
     }
 
     fn layout(len: usize) -> Layout {
@@ -58,7 +71,7 @@ impl IoBuffer {
 impl Deref for IoBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` points to `len` initialised bytes owned by self (dangling only for len 0).
+        // SAFETY: `start` points to `capacity >= len` initialised bytes owned by self (dangling only for 0).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -72,9 +85,9 @@ impl DerefMut for IoBuffer {
 
 impl Drop for IoBuffer {
     fn drop(&mut self) {
-        if self.len != 0 && self.slab.is_none() {
+        if self.capacity != 0 && self.slab.is_none() {
             // SAFETY: allocated in `zeroed` with this very layout.
-            unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+            unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ese_format::log::record::{
-    DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, LogRecord, NodeChange,
-    PageChange, PageChangeFlags, Replace, Undo, operation,
+    DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChange,
+    PageChangeFlags, Replace, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
 use ese_format::{DbTime, PageNumber};
@@ -69,9 +69,8 @@ impl Tree {
                 let (prologue, writer, level) = session.prologue()?;
                 let version = self.version(&bytes, key.len(), &writer, level, Change::Insert);
                 let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
-                let (prefix, suffix) = cut_key(&page, key);
                 let records = session.records(prologue);
-                records.push(&LogRecord::Insert(Insert { node, prefix, suffix, data: data.to_vec() }));
+                records.push_insert(&node, cut_key(&page, key), data);
                 if line == page.node_count() && page.next().is_none() {
                     self.append_leaf.store(leaf.key().page.get(), Ordering::Relaxed);
                 }
@@ -344,6 +343,9 @@ impl Tree {
     }
 
     fn reserved_for_undo(&self, page: &Page<'_>) -> usize {
+        if !self.db.core.versions.has_replaces() {
+            return 0;
+        }
         let (Some(first), Some(last)) = (page.node(0), page.node(page.node_count().saturating_sub(1))) else {
             return 0;
         };

@@ -15,7 +15,7 @@ use ese_format::log::record::{
     Replace, SetExternalHeader,
 };
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut};
-use ese_format::{DbTime, LogPosition, PageNumber};
+use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 
 use super::{Tree, apply};
 use crate::cache::{PinnedPage, WriteLatch};
@@ -43,14 +43,33 @@ pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
 struct Latched {
     page: PageNumber,
     latch: WriteLatch,
-    /// Bytes before the first change, if there was one.
-    found: Option<Box<[u8]>>,
+    /// What it was before the first change, if there was one.
+    found: Option<Found>,
+}
+
+/// A page but for the free bytes between its lines and its tags, which mean nothing.
+struct Found {
+    head: Box<[u8]>,
+    tail: Box<[u8]>,
+}
+
+impl Found {
+    fn of(bytes: &[u8], size: PageSize) -> Found {
+        let free = Page::new(bytes, size).free_range();
+        Found { head: bytes[..free.start].into(), tail: bytes[free.end..].into() }
+    }
+
+    fn put_back(&self, bytes: &mut [u8]) {
+        let tail = bytes.len() - self.tail.len();
+        bytes[..self.head.len()].copy_from_slice(&self.head);
+        bytes[tail..].copy_from_slice(&self.tail);
+    }
 }
 
 impl Latched {
-    fn bytes_mut(&mut self) -> &mut [u8] {
+    fn bytes_mut(&mut self, size: PageSize) -> &mut [u8] {
         if self.found.is_none() {
-            self.found = Some(self.latch.to_vec().into_boxed_slice());
+            self.found = Some(Found::of(&self.latch, size));
         }
         &mut self.latch
     }
@@ -121,13 +140,13 @@ impl AtomicGroup {
     /// Same, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
-        Ok(PageMut::new(self.pages[slot].bytes_mut(), self.db.page_size))
+        Ok(PageMut::new(self.pages[slot].bytes_mut(self.db.page_size), self.db.page_size))
     }
 
     /// The bytes of a page, for changing them.
     pub fn bytes_mut(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
         let slot = self.slot(page)?;
-        Ok(self.pages[slot].bytes_mut())
+        Ok(self.pages[slot].bytes_mut(self.db.page_size))
     }
 
     /// The bytes of a page whose old content does not matter.
@@ -139,7 +158,7 @@ impl AtomicGroup {
                 self.add(page, latch)
             }
         };
-        Ok(self.pages[slot].bytes_mut())
+        Ok(self.pages[slot].bytes_mut(self.db.page_size))
     }
 
     /// A copy of the page's bytes.
@@ -230,7 +249,7 @@ impl AtomicGroup {
     ) -> Attempt<()> {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
-        let (prefix, suffix) = cut_key(&self.page(page)?, key);
+        let [prefix, suffix] = cut_key(&self.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let mut target = self.page_mut(page)?;
         let applied = apply::insert(&mut target, line, &record.key(), &record.data, NodeFlags::empty());
@@ -366,7 +385,7 @@ impl Drop for AtomicGroup {
         }
         for latched in &mut self.pages {
             if let Some(found) = &latched.found {
-                latched.latch.copy_from_slice(found);
+                found.put_back(&mut latched.latch);
             }
         }
     }
@@ -410,8 +429,8 @@ impl Tree {
 }
 
 /// Cuts a key where the page's shared prefix ends, as Insert records want it.
-pub(crate) fn cut_key(page: &Page<'_>, key: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn cut_key<'k>(page: &Page<'_>, key: &'k [u8]) -> [&'k [u8]; 2] {
     let common = page.prefix().iter().zip(key).take_while(|(a, b)| a == b).count();
     let cut = if common >= 3 { common } else { 0 };
-    (key[..cut].to_vec(), key[cut..].to_vec())
+    [&key[..cut], &key[cut..]]
 }

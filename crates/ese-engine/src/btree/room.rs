@@ -223,7 +223,7 @@ impl Tree {
         let view = group.page(page)?;
         let mut node = self.node_change(0, &view, page, line, version);
         node.page.flags |= PageChangeFlags::VERSIONED;
-        let (prefix, suffix) = cut_key(&view, key);
+        let [prefix, suffix] = cut_key(&view, key).map(<[u8]>::to_vec);
         node.page.procid = group.procid();
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let mut target = group.page_mut(page)?;

@@ -1,6 +1,7 @@
 //! Memory for copies of pages on their way to or from the disk: bounded, reused, counted in the cache's limit.
 //!
-//! Invariant: `reserved + idle <= limit`, in pages; every buffer taken is covered by a reservation.
+//! Invariant: `reserved + idle <= limit`, in pages; every buffer taken is covered by a reservation, in its whole length
+//! if it is longer than what was asked for.
 
 use std::collections::BTreeMap;
 
@@ -53,8 +54,13 @@ impl Copies {
     /// A buffer of reserved pages with arbitrary content.
     pub fn take(&self, pages: usize) -> IoBuffer {
         let mut state = self.state.lock();
-        if let Some(buffer) = state.buffers.get_mut(&pages).and_then(Vec::pop) {
-            state.idle -= pages;
+        // A buffer that is somewhat longer does as well, if nobody was promised the rest: runs of all lengths come in turn.
+        let longest = (2 * pages).min(pages + self.limit.saturating_sub(state.reserved));
+        let idle = state.buffers.range_mut(pages..=longest).find(|(_, buffers)| !buffers.is_empty());
+        if let Some((size, mut buffer)) = idle.and_then(|(size, buffers)| Some((*size, buffers.pop()?))) {
+            buffer.resize(pages * self.page_bytes);
+            state.idle -= size;
+            state.reserved += size - pages;
             return buffer;
         }
         let mut surplus = Vec::new();
@@ -73,7 +79,7 @@ impl Copies {
 
     /// Ends the use of a buffer and its reservation.
     pub fn give(&self, buffer: IoBuffer) {
-        let pages = buffer.len() / self.page_bytes;
+        let pages = buffer.capacity() / self.page_bytes;
         let mut state = self.state.lock();
         state.reserved -= pages;
         state.idle += pages;
@@ -114,7 +120,14 @@ mod tests {
         assert_eq!(copies.held(), 4, "three small buffers went");
         copies.give(large);
         assert_eq!(copies.try_reserve(2), 2);
-        copies.cancel(2);
+        let part = copies.take(2);
+        assert_eq!(
+            (part.len(), copies.held(), copies.try_reserve(9)),
+            (2 * 4096, 4, 1),
+            "the buffer of three"
+        );
+        copies.cancel(1);
+        copies.give(part);
         assert_eq!(copies.try_reserve(9), 4);
     }
 }

@@ -70,8 +70,8 @@ impl Cache {
         Some(page)
     }
 
-    /// Pins a page without reading it. A page that was not in memory is zero; otherwise the bytes are what they
-    /// were. The caller formats it under the write latch and marks it dirty. May evict, and therefore wait for
+    /// Pins a page without reading it. A page that was not in memory has a header of zeros, so that it is a page of
+    /// nothing, and any bytes behind it; otherwise the bytes are what they were. The caller formats it under the write latch and marks it dirty. May evict, and therefore wait for
     /// writes of other pages. [`Error::ReadOnly`] after the cache failed.
     pub fn create(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
@@ -104,7 +104,7 @@ impl Cache {
     fn blank(&self, page: PinnedPage) -> PinnedPage {
         let frame = page.frame();
         let mut bytes = frame.take_bytes();
-        bytes.fill(0);
+        bytes[..self.page_size.header_len()].fill(0);
         frame.put_bytes(bytes);
         frame.read_ahead.store(false, Ordering::Relaxed);
         frame.turn(State::Loading, State::Fresh);

@@ -1,6 +1,6 @@
 //! Encoded records that go into the log together.
 
-use ese_format::log::record::LogRecord;
+use ese_format::log::record::{Insert, LogRecord, NodeChange};
 
 /// Records in one buffer, with their ends.
 #[derive(Default, Clone, Debug)]
@@ -24,6 +24,12 @@ impl RecordBatch {
     /// Adds one record.
     pub fn push(&mut self, record: &LogRecord) {
         record.encode(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Adds an Insert record; its key is cut where the page's shared prefix ends.
+    pub fn push_insert(&mut self, node: &NodeChange, key: [&[u8]; 2], data: &[u8]) {
+        Insert::encode_parts(&mut self.bytes, node, key, data);
         self.ends.push(self.bytes.len());
     }
 

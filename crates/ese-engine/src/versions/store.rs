@@ -270,6 +270,11 @@ impl VersionStore {
         lengths
     }
 
+    /// Whether any replace is remembered.
+    pub fn has_replaces(&self) -> bool {
+        !self.replaces.lock().is_empty()
+    }
+
     fn shard(&self, hash: u64) -> &Mutex<Chains> {
         &self.shards[(hash >> 58) as usize % SHARDS]
     }

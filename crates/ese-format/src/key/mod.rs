@@ -113,9 +113,12 @@ pub fn exact_key_limit<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Opt
     columns.into_iter().map(|column| column.kind.fixed_size().map(|size| size + 1)).sum()
 }
 
+/// Room for the keys of numbers and GUIDs.
+const SHORT_KEY: usize = 32;
+
 /// The key of `parts`, which are the segments of the index in order.
 pub fn normalise(parts: &[KeyPart<'_>], limits: KeyLimits, flags: IndexFlags) -> Result<Key, KeyError> {
-    let mut key = Key::default();
+    let mut key = Key { bytes: Vec::with_capacity(limits.key.min(SHORT_KEY)), truncated: false };
     for part in parts {
         let room = limits.key.saturating_sub(key.bytes.len());
         if room == 0 {

@@ -18,6 +18,14 @@ pub fn primary_key(
     record: &Record<'_>,
     long_values: &mut LongValueSource<'_>,
 ) -> Result<Key, KeyError> {
+    // One column with one value: so are nearly all.
+    if let ([segment], [], None) = (&index.segments[..], &index.conditions[..], &index.tuple_limits) {
+        let (column, descending) = (column(table, segment.column)?, segment.descending);
+        if let ColumnValue::Bytes(value) = record.get_or_default(column)? {
+            let part = KeyPart { column, value: Some(value), descending };
+            return normalise(&[part], index.key_limits(), index.flags);
+        }
+    }
     let mut keys = index_keys(table, index, record, long_values)?;
     if keys.is_empty() { Err(KeyError::NullNotAllowed) } else { Ok(keys.swap_remove(0)) }
 }

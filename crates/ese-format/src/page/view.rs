@@ -166,6 +166,14 @@ impl<'a> Page<'a> {
         self.data_len().saturating_sub(self.free_start()).saturating_sub(TAG_LEN * self.tag_count())
     }
 
+    /// Where in the page the bytes between the last line and the tags stand; none if that makes no sense.
+    pub fn free_range(&self) -> Range<usize> {
+        let len = HEADER_LEN + self.body.len();
+        let end = len.saturating_sub(TAG_LEN * self.tag_count());
+        let start = HEADER_LEN + self.data_start() + self.free_start();
+        if start <= end { start..end } else { len..len }
+    }
+
     /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.tag_count().saturating_sub(self.first_node_tag())

@@ -194,6 +194,12 @@ macro_rules! records {
             }
         }
 
+        /// Type bytes.
+        #[allow(non_upper_case_globals, dead_code)]
+        mod kinds {
+            $( pub const $variant: u8 = $kind; )*
+        }
+
         /// Every type that has a name.
         const NAMES: &[(&str, u8)] = &[
             $( (stringify!($bare), $bare_kind), )*

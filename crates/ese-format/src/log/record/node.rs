@@ -33,6 +33,12 @@ layout! {
 }
 
 impl Insert {
+    /// Appends an Insert record that nobody needs but the log: its parts are not copied elsewhere first.
+    pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, [prefix, suffix]: [&[u8]; 2], data: &[u8]) {
+        out.push(super::kinds::Insert);
+        Insert::put_parts(out, node, prefix, suffix, data);
+    }
+
     /// The whole key.
     pub fn key(&self) -> Vec<u8> {
         [self.prefix.as_slice(), &self.suffix].concat()
