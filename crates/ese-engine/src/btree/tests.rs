@@ -238,6 +238,42 @@ fn a_tree_agrees_with_an_ordered_map() {
 }
 
 #[test]
+fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
+    let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let trees = [0, 1].map(|_| create_tree(&instance, &db, PageFlags::empty()));
+    let mut models = [Model::new(), Model::new()];
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    for round in 0..24 {
+        // Pages that one tree gives back go to the other.
+        let (tree, model) = (&trees[round % 2], &mut models[round % 2]);
+        let last = model.keys().last().map_or(0, |key| u32::from_be_bytes(key[..].try_into().unwrap()));
+        session.begin().unwrap();
+        let between = last.saturating_sub(31);
+        for number in (1..60).map(|step| last + 2 * step).chain([between]) {
+            let (key, data) = (number.to_be_bytes().to_vec(), vec![round as u8; 200]);
+            match tree.insert(&mut session, &key, &data) {
+                Err(Error::KeyDuplicate) => assert!(model.contains_key(&key)),
+                inserted => assert!(inserted.is_ok() && model.insert(key, data).is_none()),
+            }
+        }
+        assert!(tree.append_leaf.load(std::sync::atomic::Ordering::Relaxed) == 0, "one went elsewhere");
+        session.commit().unwrap();
+        assert_eq!(contents(tree, &session.view()), *model);
+        session.begin().unwrap();
+        for key in model.keys().rev().take(50).cloned().collect::<Vec<_>>() {
+            tree.flag_delete(&mut session, &tree.bookmark(&key, &[])).unwrap();
+            model.remove(&key);
+        }
+        session.commit().unwrap();
+        (0..3).for_each(|_| instance.step().unwrap());
+        check_structure(tree);
+        assert_eq!(contents(tree, &session.view()), *model);
+    }
+    instance.shutdown().unwrap();
+}
+
+#[test]
 fn power_cuts_lose_nothing_that_was_durable() {
     let first: u64 = std::env::var("JETCELL_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let count: u64 = std::env::var("JETCELL_SIM_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(60);

@@ -235,9 +235,10 @@ impl<'t> RecordBuilder<'t> {
     }
 
     fn put(&mut self, place: (bool, ColumnId), entry: NewEntry<'t>) {
-        match self.tagged.binary_search_by_key(&place, |(place, _)| *place) {
-            Ok(at) => self.tagged[at].1 = entry,
-            Err(at) => self.tagged.insert(at, (place, entry)),
+        let at = self.tagged.partition_point(|(other, _)| *other < place);
+        match self.tagged.get_mut(at).filter(|(other, _)| *other == place) {
+            Some((_, there)) => *there = entry,
+            None => self.tagged.insert(at, (place, entry)),
         }
     }
 
