@@ -97,6 +97,11 @@ impl Core {
         self.log.get().map_or(LogPosition::MAX, |log| log.durable())
     }
 
+    /// Returns once the commit that ends at `upto` is durable.
+    pub(crate) fn commit(&self, upto: LogPosition) -> Result<()> {
+        self.log.get().map_or(Ok(()), |log| log.commit(upto))
+    }
+
     pub(crate) fn flush(&self, upto: LogPosition) -> Result<()> {
         self.log.get().map_or(Ok(()), |log| log.flush(upto))
     }

@@ -18,7 +18,7 @@ use vfs::{File, IoBuffer, Vfs};
 
 use super::buffer::SegmentBuffer;
 use super::generation::{Files, Named, Prepared};
-use super::writer::{LONGEST_WRITE, Waiter};
+use super::writer::{Gathering, LONGEST_WRITE, Waiter};
 use super::{LogNames, LogTail, RecordBatch};
 use crate::{Error, Result};
 
@@ -88,6 +88,7 @@ pub(super) struct State {
     /// Somebody has the turn to write.
     pub(super) writing: bool,
     pub(super) waiters: Vec<Arc<Waiter>>,
+    pub(super) gathering: Gathering,
     /// The next file, until its generation is entered.
     pub(super) prepared: Option<Prepared>,
     /// The file being written, and its generation; the open segment may be a generation ahead.
@@ -169,6 +170,7 @@ impl LogStream {
             buffer: SegmentBuffer::new(position, options.file_size as usize / SEGMENT_BYTES),
             writing: false,
             waiters: Vec::new(),
+            gathering: Gathering::new(),
             prepared: None,
             file,
             generation: position.generation,

@@ -3,6 +3,7 @@
 //! Whoever needs durability first becomes the writer: it takes everything appended so far, closes the open segment
 //! with filler, and writes the segments with one transfer and one sync. Who comes meanwhile waits. Then the turn goes
 //! to the first whose records are not durable yet, at once, and those whose records are go on; nobody else wakes.
+//! Commits that follow each other closely wait a moment for each other ([`Gathering`]).
 //! Segments are never written twice, so a write that a power cut tears cannot harm what was durable
 //! before. A copy of the last segment goes with it: the shadow that ESE's readers expect. The next write
 //! overwrites it, when what it copies is long durable.
@@ -10,10 +11,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::Thread;
+use std::time::Duration;
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
 use ese_format::{Generation, LogPosition, LogTime};
+use parking_lot::MutexGuard;
 use vfs::{File, IoBuffer, IoReason};
 
 use super::buffer::Segment;
@@ -27,13 +30,22 @@ pub(super) const LONGEST_WRITE: usize = 256;
 impl LogStream {
     /// Returns once everything appended before `upto` is durable.
     pub fn flush(&self, upto: LogPosition) -> Result<()> {
+        self.flush_for(upto, Purpose::Flush)
+    }
+
+    /// The same for a commit; it may wait a moment for others, to share one write with them.
+    pub fn commit(&self, upto: LogPosition) -> Result<()> {
+        self.flush_for(upto, Purpose::Commit)
+    }
+
+    fn flush_for(&self, upto: LogPosition, purpose: Purpose) -> Result<()> {
         let upto = upto.min(self.tip());
         if self.durable() >= upto {
             return Ok(());
         }
         self.flushes.fetch_add(1, Ordering::Relaxed);
         while self.durable() < upto {
-            self.write(Some(upto))?;
+            self.write_for(Some(upto), purpose)?;
         }
         Ok(())
     }
@@ -41,20 +53,59 @@ impl LogStream {
     /// One turn of the writer, or waiting for that of another, who may have done it. Without `upto` only full segments
     /// are written; if there are none, a generation that begins next is entered.
     pub(super) fn write(&self, upto: Option<LogPosition>) -> Result<()> {
+        self.write_for(upto, Purpose::Flush)
+    }
+
+    /// The turn to write, or `None` when another turn has done what was wanted.
+    fn acquire(&self, upto: Option<LogPosition>, purpose: Purpose) -> Result<Option<MutexGuard<'_, State>>> {
         let mut state = self.state.lock();
         self.check()?;
+        let waiter = Waiter::new(upto.unwrap_or(LogPosition::MIN), purpose);
+        let mut first = state.waiters.is_empty();
         if state.writing {
-            let waiter = Waiter::new(upto.unwrap_or(LogPosition::MIN));
             state.waiters.push(waiter.clone());
             drop(state);
-            match waiter.wait() {
-                Verdict::Done => return self.check(),
-                Verdict::YourTurn => state = self.state.lock(),
+            if waiter.wait(None) == Some(Verdict::Done) {
+                return self.check().map(|()| None);
             }
+            state = self.state.lock();
+            first = true;
         } else if upto.is_some_and(|upto| self.durable() >= upto) {
-            return Ok(());
+            return Ok(None);
         }
         state.writing = true;
+        let present = state.waiters.len() + 1;
+        if purpose == Purpose::Flush || !state.gathering.is_worth(present) {
+            return Ok(Some(state));
+        }
+        // Whoever completes the group writes; if nobody does, the first one does when its patience is at an end.
+        state.writing = false;
+        waiter.forget();
+        state.waiters.push(waiter.clone());
+        let mut patience = first.then_some(state.gathering.patience);
+        drop(state);
+        loop {
+            match waiter.wait(patience) {
+                Some(Verdict::Done) => return self.check().map(|()| None),
+                Some(Verdict::YourTurn) => return Ok(Some(self.state.lock())),
+                None => {
+                    let mut state = self.state.lock();
+                    let place = state.waiters.iter().position(|other| Arc::ptr_eq(other, &waiter));
+                    if let (false, Some(place)) = (state.writing, place) {
+                        state.waiters.remove(place);
+                        state.writing = true;
+                        state.gathering.failed();
+                        return Ok(Some(state));
+                    }
+                    // Another turn goes on, or has ended and tells how in a moment.
+                    patience = None;
+                }
+            }
+        }
+    }
+
+    fn write_for(&self, upto: Option<LogPosition>, purpose: Purpose) -> Result<()> {
+        let Some(mut state) = self.acquire(upto, purpose)? else { return Ok(()) };
         if upto.is_some_and(|upto| upto.max(state.requested) > state.buffer.open_at()) {
             let filler = state.buffer.fill();
             state.counters.wasted += filler as u64;
@@ -67,8 +118,12 @@ impl LogStream {
         if result.is_ok() && (enter || !segments.is_empty()) {
             let file = state.file.clone();
             drop(state);
+            let clock = self.options.vfs.clock();
+            let began = clock.monotonic();
             result = self.write_out(&segments, file, enter.then_some(generation));
+            let took = clock.monotonic().saturating_sub(began);
             state = self.state.lock();
+            state.gathering.patience = took.clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE);
         }
         match &mut result {
             Ok(written) => {
@@ -88,6 +143,13 @@ impl LogStream {
         state.buffer.recycle(segments);
         let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
         let (next, done) = state.pass_on(reached);
+        if purpose == Purpose::Commit {
+            let commits = |waiters: &[Arc<Waiter>]| {
+                waiters.iter().filter(|waiter| waiter.purpose == Purpose::Commit).count()
+            };
+            state.gathering.expected =
+                1 + commits(&done) + commits(&state.waiters) + commits(next.as_slice());
+        }
         drop(state);
         next.iter().for_each(|waiter| waiter.wake(Verdict::YourTurn));
         done.iter().for_each(|waiter| waiter.wake(Verdict::Done));
@@ -178,17 +240,70 @@ enum Verdict {
     YourTurn = 2,
 }
 
+/// Why somebody waits for durability.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Commit,
+    Flush,
+}
+
+/// Whether commits wait for each other. Sessions that commit one transaction after the other fall into two groups that
+/// take turns, each write carrying one; while the threads of one group work, the disk waits for the other anyway. When
+/// all of them are waited for, one write carries all. That pays only if they come soon: each time they do not, it is
+/// left for longer.
+pub(super) struct Gathering {
+    /// Commits that took part in the write before, or waited for the next one.
+    expected: usize,
+    /// Waiting longer is worth no write: how long the last one took.
+    patience: Duration,
+    /// Writes without gathering that are to come, and how many there will be after the next failure.
+    pause: u32,
+    next_pause: u32,
+}
+
+const SHORTEST_PATIENCE: Duration = Duration::from_micros(20);
+const LONGEST_PATIENCE: Duration = Duration::from_millis(1);
+const SHORTEST_PAUSE: u32 = 8;
+const LONGEST_PAUSE: u32 = 1024;
+
+impl Gathering {
+    pub(super) fn new() -> Gathering {
+        Gathering { expected: 1, patience: SHORTEST_PATIENCE, pause: 0, next_pause: SHORTEST_PAUSE }
+    }
+
+    /// Whether to wait for more than `present`. Asked once by each commit that could write.
+    fn is_worth(&mut self, present: usize) -> bool {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return false;
+        }
+        if present >= self.expected {
+            if self.expected > 1 {
+                self.next_pause = SHORTEST_PAUSE;
+            }
+            return false;
+        }
+        true
+    }
+
+    fn failed(&mut self) {
+        self.pause = self.next_pause;
+        self.next_pause = (self.next_pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
 /// A thread that waits for the writer.
 pub(super) struct Waiter {
     upto: LogPosition,
+    purpose: Purpose,
     thread: Thread,
     /// Of a [`Verdict`], or zero.
     verdict: AtomicU8,
 }
 
 impl Waiter {
-    fn new(upto: LogPosition) -> Arc<Waiter> {
-        Arc::new(Waiter { upto, thread: std::thread::current(), verdict: AtomicU8::new(0) })
+    fn new(upto: LogPosition, purpose: Purpose) -> Arc<Waiter> {
+        Arc::new(Waiter { upto, purpose, thread: std::thread::current(), verdict: AtomicU8::new(0) })
     }
 
     fn wake(&self, verdict: Verdict) {
@@ -196,13 +311,43 @@ impl Waiter {
         self.thread.unpark();
     }
 
-    fn wait(&self) -> Verdict {
-        loop {
-            match self.verdict.load(Ordering::Acquire) {
-                1 => return Verdict::Done,
-                2 => return Verdict::YourTurn,
-                _ => std::thread::park(),
+    /// To wait once more.
+    fn forget(&self) {
+        self.verdict.store(0, Ordering::Relaxed);
+    }
+
+    /// `None`: the time is over. Waits twice half of it, because a wake-up that came late for an earlier wait may end
+    /// the first.
+    fn wait(&self, patience: Option<Duration>) -> Option<Verdict> {
+        for waits in 0.. {
+            match (self.verdict.load(Ordering::Acquire), patience) {
+                (1, _) => return Some(Verdict::Done),
+                (2, _) => return Some(Verdict::YourTurn),
+                (_, None) => std::thread::park(),
+                (_, Some(patience)) if waits < 2 => std::thread::park_timeout(patience / 2),
+                (_, Some(_)) => break,
             }
         }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_wait_for_each_other_while_that_works() {
+        let mut gathering = Gathering::new();
+        assert!(!gathering.is_worth(1), "nobody else is known");
+        gathering.expected = 3;
+        assert!(gathering.is_worth(1) && gathering.is_worth(2) && !gathering.is_worth(3));
+        for pause in [SHORTEST_PAUSE, 2 * SHORTEST_PAUSE] {
+            gathering.failed();
+            assert!((0..pause).all(|_| !gathering.is_worth(1)) && gathering.is_worth(1));
+        }
+        assert!(!gathering.is_worth(3), "all are there");
+        gathering.failed();
+        assert!((0..SHORTEST_PAUSE).all(|_| !gathering.is_worth(1)) && gathering.is_worth(1));
     }
 }

@@ -58,7 +58,7 @@ impl Session {
         self.definitions.iter_mut().for_each(|(at, ..)| *at = level.min(*at));
         let Some(end) = end else { return Ok(CommitId(LogPosition::MIN)) };
         if mode == CommitMode::Durable {
-            self.active.core.flush(end)?;
+            self.active.core.commit(end)?;
         }
         Ok(CommitId(end))
     }
