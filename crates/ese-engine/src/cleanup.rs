@@ -16,6 +16,9 @@ use crate::database::Database;
 use crate::session::Done;
 use crate::versions::{Change, CommitNumber};
 
+/// Nodes whose pages are asked for at once.
+const AHEAD: usize = 128;
+
 /// Work of one transaction that ended.
 pub(crate) struct Settled {
     /// Its history is invisible once the oldest snapshot is above this.
@@ -110,6 +113,40 @@ impl CleanupQueue {
             self.finish(core, settled);
         }
         Ok(limit)
+    }
+
+    /// Cleans what recovery found, in the order of trees and keys: each page comes once, and a batch ahead. After an
+    /// error it is forgotten.
+    pub(crate) fn clean_in_order(&self, core: &Arc<Core>) -> Result<()> {
+        let _one = self.cleaning.lock();
+        let oldest = core.transactions.oldest_snapshot();
+        let mut nodes = Vec::new();
+        // Of a rollback, which holds the checkpoint, the rest of the cleanup takes care.
+        for settled in self.waiting.lock().iter_mut().filter(|settled| settled.hold.is_none()) {
+            nodes.append(&mut settled.done);
+        }
+        let place = |done: &Done| match done {
+            Done::Node(_, version) => (version.tree, version.bookmark.clone()),
+            Done::Tree(database, root) => ((database.file_id, *root), Box::default()),
+        };
+        nodes.sort_by_cached_key(place);
+        let (mut owner, mut ahead) = (Owner::default(), Owner::default());
+        let mut read = |nodes: &[Done]| {
+            let leaf = |done: &Done| {
+                let Done::Node(tree, version) = done else { return None };
+                ahead.look_at(core, tree);
+                let leaf = (ahead.attached && ahead.open).then(|| tree.leaf_of(&version.bookmark));
+                Some(tree.db.page_key(leaf?.ok()?))
+            };
+            core.cache.preread(&nodes.iter().filter_map(leaf).collect::<Vec<_>>());
+        };
+        let mut batches = nodes.chunks(AHEAD).peekable();
+        batches.peek().into_iter().for_each(|first| read(first));
+        while let Some(batch) = batches.next() {
+            batches.peek().into_iter().for_each(|next| read(next));
+            batch.iter().try_for_each(|done| clean(core, done, oldest, &mut owner))?;
+        }
+        Ok(())
     }
 
     fn take_front(&self, oldest: CommitNumber) -> Option<Settled> {

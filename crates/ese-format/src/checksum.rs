@@ -13,7 +13,7 @@
 //!
 //! Invariant: a repair is reported only after every block of the page verifies; otherwise the bytes are as found.
 
-use crate::{PageNumber, PageSize};
+use crate::{DbTime, PageNumber, PageSize};
 
 /// Start value of the 32-bit XOR; also the magic number of a database header.
 const XOR_SEED: u32 = 0x89AB_CDEF;
@@ -27,6 +27,8 @@ const LARGE_PAGE_BLOCKS: usize = 4;
 const LARGE_PAGE_WORDS: usize = 40;
 /// Offset of the page number of a large page.
 const LARGE_PAGE_NUMBER: usize = 64;
+/// Offset of the time of the last change.
+const DB_TIME: usize = 8;
 /// The byte of the page flags, and the bit in it, that say which algorithm applies.
 const FORMAT_FLAG: (usize, u8) = (37, 0x20);
 
@@ -153,6 +155,20 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageV
         _ if bits.is_empty() => PageVerdict::Good,
         _ => PageVerdict::Repaired { bits },
     }
+}
+
+/// Bytes of the first block of a page, where that is less than the page: it has a checksum of its own.
+pub fn first_block_len(size: PageSize) -> Option<usize> {
+    size.is_large().then(|| block_len(size))
+}
+
+/// The time of the last change of a large page, from its first block alone. `None` unless that is sound and of this
+/// page; of the other blocks it says nothing.
+pub fn time_of_first_block(block: &[u8], size: PageSize, number: PageNumber) -> Option<DbTime> {
+    let sound = first_block_len(size) == Some(block.len())
+        && check_block(block, size, 0, number) == BlockVerdict::Good
+        && stored_number(block, size) == Some(number.get());
+    sound.then(|| u64_at(block, DB_TIME).map(DbTime)).flatten()
 }
 
 /// Prepares a page for writing: format flag, page number (large pages), checksums.

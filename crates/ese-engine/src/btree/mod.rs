@@ -13,7 +13,7 @@ mod merge;
 mod room;
 pub(crate) mod split;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 
 pub use cursor::{Seek, TreeCursor};

@@ -18,7 +18,7 @@ use crate::versions::View;
 use crate::{CreateOptions, Error, Instance, InstanceOptions};
 
 const DB: &str = "/db/test.edb";
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<Arc<Instance>> {
     open_with(vfs, size, pages, true)
@@ -39,7 +39,7 @@ fn open_with(vfs: &SimVfs, size: PageSize, pages: usize, protect: bool) -> crate
     Instance::open(options)
 }
 
-fn create_tree(instance: &Instance, db: &Arc<Database>, kind: PageFlags) -> Arc<Tree> {
+pub(crate) fn create_tree(instance: &Instance, db: &Arc<Database>, kind: PageFlags) -> Arc<Tree> {
     let mut session = ActiveTransaction::new(instance.core().clone(), 900);
     session.begin().unwrap();
     let tree = session.create_tree(db, PageNumber::fixed(1), kind, 3).unwrap();
@@ -84,7 +84,7 @@ fn random_data(rng: &mut ChaCha8Rng, largest: usize) -> Vec<u8> {
 }
 
 /// One random transaction; the model follows. Returns whether it committed.
-fn transaction(
+pub(crate) fn transaction(
     tree: &Arc<Tree>,
     session: &mut ActiveTransaction,
     model: &mut Model,

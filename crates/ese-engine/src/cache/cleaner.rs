@@ -96,6 +96,14 @@ impl Cache {
         Ok(started)
     }
 
+    /// Starts writing those of `pages` that are dirty, adjacent ones together. For who comes to the pages of a file one
+    /// by one in their order. Must not be called with a latch held.
+    pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
+        self.books.background.wait_below(WRITES_IN_FLIGHT);
+        let pages = pages.iter().filter_map(|key| self.table.pin(*key)).collect();
+        self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())
+    }
+
     /// Waits until no transfer of the file is under way. Must not be called with a latch held.
     pub fn wait_for_writes(&self, file: FileId) -> Result<()> {
         self.books.file(file)?.in_flight.wait();

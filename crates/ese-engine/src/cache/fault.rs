@@ -50,6 +50,11 @@ impl Cache {
         self.get(key, Want::Redo)
     }
 
+    /// Whether the page has a frame, and may be newer than on the disk.
+    pub fn holds(&self, key: PageKey) -> bool {
+        self.table.pin(key).is_some()
+    }
+
     /// Pins a page if that needs no I/O and no waiting; may be called with latches held.
     pub fn resident(&self, key: PageKey) -> Option<PinnedPage> {
         let page = self.table.pin(key)?;

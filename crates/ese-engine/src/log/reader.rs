@@ -2,17 +2,21 @@
 //!
 //! Where a file ends, and whether a crash or damage made that end, is told by [`ese_format::log::scan`]. Nothing is
 //! changed on disk; what was repaired in memory goes to disk when the stream is resumed.
+//!
+//! The next file is read while the records of one are visited; not the newest, which may be written to at the time.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::record::record_len;
 use ese_format::log::scan::{LogScan, scan_log};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition};
-use vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
 use super::LogNames;
 use crate::{Error, Result};
@@ -20,6 +24,8 @@ use crate::{Error, Result};
 const NOP: u8 = 0;
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT: u8 = 77;
+/// What is set aside for a record at once, whatever it says about its length.
+const MOST_RESERVED: usize = 1 << 20;
 
 /// One record with its place.
 #[derive(Debug, Clone)]
@@ -62,11 +68,27 @@ struct LoadedLog {
     scan: LogScan,
 }
 
+/// A file on its way into memory.
+struct Coming {
+    header: LogHeader,
+    path: PathBuf,
+    read: Receiver<(io::Result<()>, IoBuffer)>,
+}
+
 impl LoadedLog {
-    fn segment(&self, index: u16) -> &[u8] {
+    fn segment(&self, index: u16) -> Segment<'_> {
         let at = usize::from(index) * SEGMENT_BYTES;
-        self.bytes.get(at..at + SEGMENT_BYTES).unwrap_or_default()
+        let bytes = self.bytes.get(at..at + SEGMENT_BYTES).unwrap_or_default();
+        Segment { generation: self.header.generation, of: self.header.file_segments, index, bytes }
     }
+}
+
+/// One segment of a file of so many.
+struct Segment<'a> {
+    generation: Generation,
+    of: u16,
+    index: u16,
+    bytes: &'a [u8],
 }
 
 /// A record of which some fragments are still missing.
@@ -121,6 +143,11 @@ impl LogReader {
         (bound(self.files.first_key_value()), bound(self.files.last_key_value()))
     }
 
+    /// Where its files are.
+    pub fn directory(&self) -> &std::path::Path {
+        self.names.directory()
+    }
+
     /// Header of a generation.
     pub fn header_of(&self, generation: Generation) -> Result<LogHeader> {
         self.header(&self.path_of(generation)?)
@@ -135,21 +162,29 @@ impl LogReader {
         let (_, newest) = self.range();
         let mut previous: Option<LoadedLog> = None;
         let mut pending: Option<Pending> = None;
+        let mut next: Option<Result<Coming>> = None;
         for number in from.generation.0..=newest.0 {
             let generation = Generation(number);
-            let log = self.load(generation, generation == newest)?;
-            if let Some(previous) = &previous {
-                self.check_chain(previous, &log)?;
+            let coming = next.take().unwrap_or_else(|| self.begin(generation, IoBuffer::zeroed(0)));
+            let log = self.finish(coming?, generation == newest)?;
+            let mut spare = IoBuffer::zeroed(0);
+            if let Some(previous) = previous.take() {
+                self.check_chain(&previous, &log)?;
+                spare = previous.bytes;
+            }
+            if generation.next() < newest {
+                next = Some(self.begin(generation.next(), spare));
             }
             for index in 1..=log.scan.last {
-                self.records(&log, index, &mut pending, &mut |record| {
+                self.records(&log.segment(index), &mut pending, &mut |record| {
                     if record.start >= from { visit(record) } else { Ok(()) }
                 })?;
             }
             previous = Some(log);
         }
         let log = previous.ok_or_else(|| self.missing(from.generation))?;
-        let repaired = log.scan.repaired.iter().map(|&index| (index, log.segment(index).to_vec())).collect();
+        let repaired =
+            log.scan.repaired.iter().map(|&index| (index, log.segment(index).bytes.to_vec())).collect();
         Ok(LogTail {
             next_segment: log.scan.last + 1,
             accumulated: log.scan.accumulated,
@@ -169,6 +204,38 @@ impl LogReader {
     ) -> Result<()> {
         self.read_from(from, |record| if record.start < until { visit(record) } else { Ok(()) })?;
         Ok(())
+    }
+
+    /// Reads a record again that was visited before, once the stream is resumed. Its bytes are not verified.
+    pub fn read_again(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
+        let mut pending = None;
+        let mut found = None;
+        for number in start.generation.0..=end.generation.0.min(self.range().1.0) {
+            let generation = Generation(number);
+            let path = self.path_of(generation)?;
+            let failed = |e: io::Error| Error::io(&path, &e);
+            let file = self.vfs.open(&path, OpenMode::Read).map_err(failed)?;
+            let of = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
+            let first = if generation == start.generation { start.segment } else { 1 };
+            let last = if generation == end.generation { end.segment } else { u16::MAX };
+            // The last segment of a file is only ever a shadow.
+            let last = last.min(of.saturating_sub(2));
+            let count = usize::from(last.saturating_sub(first)) + 1;
+            let mut bytes = IoBuffer::zeroed(count * SEGMENT_BYTES);
+            file.read_at(u64::from(first) * SEGMENT_BYTES as u64, &mut bytes, IoReason::LogRead)
+                .map_err(failed)?;
+            for (index, bytes) in (first..=last).zip(bytes.chunks_exact(SEGMENT_BYTES)) {
+                self.records(&Segment { generation, of, index, bytes }, &mut pending, &mut |record| {
+                    if record.start == start {
+                        found = Some(record.bytes);
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        found.ok_or_else(|| {
+            self.corrupt(start.generation, format!("log record at {start:?} is not there any more"))
+        })
     }
 
     fn check_chain(&self, previous: &LoadedLog, log: &LoadedLog) -> Result<()> {
@@ -216,23 +283,47 @@ impl LogReader {
         }
     }
 
-    fn load(&self, generation: Generation, newest: bool) -> Result<LoadedLog> {
-        let path = &self.path_of(generation)?;
-        let failed = |e: std::io::Error| Error::io(path, &e);
-        let header = self.header(path)?;
+    /// Starts reading a file, into `buffer` if that fits.
+    fn begin(&self, generation: Generation, mut buffer: IoBuffer) -> Result<Coming> {
+        let path = self.path_of(generation)?;
+        let failed = |e: io::Error| Error::io(&path, &e);
+        let header = self.header(&path)?;
         if header.generation != generation {
             let what =
                 format!("file name says generation {:X}, its header {:X}", generation.0, header.generation.0);
             return Err(self.corrupt(generation, what));
         }
-        let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
+        let file = self.vfs.open(&path, OpenMode::Read).map_err(failed)?;
         let len = file.len().map_err(failed)?;
         let wanted = u64::from(header.file_segments) * SEGMENT_BYTES as u64;
         if len != wanted {
             return Err(self.corrupt(generation, format!("file has {len} bytes, its header says {wanted}")));
         }
-        let mut bytes = IoBuffer::zeroed(len as usize);
-        file.read_at(0, &mut bytes, IoReason::LogRead).map_err(failed)?;
+        if buffer.len() as u64 != len {
+            buffer = IoBuffer::zeroed(len as usize);
+        }
+        let (ended, read) = channel();
+        // Nobody waits for it any more if that fails.
+        let done = move |result, buffer| {
+            let _ = ended.send((result, buffer));
+        };
+        let kind = TransferKind::Read;
+        file.submit(vec![Transfer {
+            kind,
+            offset: 0,
+            buffer,
+            reason: IoReason::LogRead,
+            done: Box::new(done),
+        }]);
+        Ok(Coming { header, path, read })
+    }
+
+    fn finish(&self, coming: Coming, newest: bool) -> Result<LoadedLog> {
+        let Coming { header, path, read } = coming;
+        let failed = |e: io::Error| Error::io(&path, &e);
+        let (result, mut bytes) = read.recv().map_err(|e| failed(io::Error::other(e)))?;
+        result.map_err(failed)?;
+        let generation = header.generation;
         let scan =
             scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
         if scan.torn && !newest {
@@ -247,16 +338,14 @@ impl LogReader {
 
     fn records(
         &self,
-        log: &LoadedLog,
-        index: u16,
+        segment: &Segment<'_>,
         pending: &mut Option<Pending>,
         visit: &mut dyn FnMut(StoredRecord) -> Result<()>,
     ) -> Result<()> {
-        let generation = log.header.generation;
-        let segment = log.segment(index);
+        let Segment { generation, of, index, bytes: segment } = *segment;
         let position = |at: usize| match at < SEGMENT_BYTES {
             true => LogPosition { generation, segment: index, offset: at as u16 },
-            false if index + 2 < log.header.file_segments => {
+            false if u32::from(index) + 2 < u32::from(of) => {
                 LogPosition { generation, segment: index + 1, offset: RECORDS_AT as u16 }
             }
             false => LogPosition { generation: generation.next(), segment: 1, offset: RECORDS_AT as u16 },
@@ -276,7 +365,9 @@ impl LogReader {
             match bytes {
                 [FRAGMENT_BEGIN, a, b, c, d, _, _, piece @ ..] => {
                     let total = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-                    *pending = Some(Pending { start, total, bytes: piece.to_vec() });
+                    let mut bytes = Vec::with_capacity(total.min(MOST_RESERVED));
+                    bytes.extend_from_slice(piece);
+                    *pending = Some(Pending { start, total, bytes });
                 }
                 [FRAGMENT, _, _, piece @ ..] => {
                     // Without its beginning: that lies before the part that is read.

@@ -8,8 +8,10 @@
 //! A crash during recovery is recovered like any other.
 
 mod attach;
-mod lookahead;
 mod redo;
+mod stretch;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -19,12 +21,18 @@ use ese_format::{LogPosition, LogTime, Signature};
 
 use self::attach::Attacher;
 pub(crate) use self::attach::{check_format, read_header};
-use self::lookahead::{Lookahead, Waiting};
 use self::redo::{Redo, UndoInfos};
+use self::stretch::{Kept, Stretch};
+use crate::cache::Lent;
 use crate::core::Core;
-use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream, StoredRecord};
+use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
+
+/// Type byte of records with before-images.
+const UNDO_INFO: u8 = 36;
+/// Bytes of log that redo keeps in memory though the cache has none to spare.
+const LEAST_MEMORY: usize = 64 << 10;
 
 /// What recovery did.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +83,19 @@ impl LogListener for Listener {
 
 /// Opens the log of an instance, recovering first if it did not end cleanly.
 pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signature) -> Result<Opened> {
+    let lent = core.cache.lend(core.cache.counters().max_bytes as usize / 2);
+    let memory = lent.bytes().max(LEAST_MEMORY);
+    open_log_with(core, options, fresh, lent, memory)
+}
+
+/// The same, with so many bytes of log in memory for redo. What the cache lent it gets back when redo is over.
+fn open_log_with(
+    core: &Arc<Core>,
+    options: &InstanceOptions,
+    fresh: Signature,
+    lent: Lent,
+    memory: usize,
+) -> Result<Opened> {
     let names = LogNames::new(&options.log_directory, &options.base_name);
     let log_options = LogOptions {
         vfs: options.vfs.clone(),
@@ -95,8 +116,9 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         return Ok(Opened { checkpoint_file, checkpoint, signature: fresh, summary });
     };
 
-    // Twice over the log: where it ends must be known before redo, which may have to add to it, and so must the
-    // before-images it holds.
+    // Where the log ends must be known before redo, which may have to add to it, and so must the before-images it
+    // holds. What there is memory for is kept for redo, the rest is read a second time.
+    let reader = Arc::new(reader);
     let (oldest, newest) = reader.range();
     let signature = reader.header_of(newest)?.signature;
     // A checkpoint of another stream, or beyond the logs, is as good as none.
@@ -108,15 +130,24 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
         checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
     let start = if start.generation > newest { LogPosition::new(newest.0, u16::MAX, 0) } else { start };
     let mut infos = UndoInfos::new();
+    let mut stretch = Stretch::new(memory);
+    let mut rest = None;
     let tail = reader.read_from(start, |stored| {
-        if let LogRecord::UndoInfo(info) = decode(&names, &stored)? {
+        if stored.bytes.first() == Some(&UNDO_INFO)
+            && let LogRecord::UndoInfo(info) = decode(&reader, &Kept::from(stored.clone()))?
+        {
             infos.insert(info.node.rceid, info);
+        }
+        if rest.is_none() {
+            rest = stretch.push(stored).err().map(|stored| stored.start);
         }
         Ok(())
     })?;
     let log = Arc::new(LogStream::resume(log_options, tail)?);
     start_log(core, log.clone());
-    let mut redo = Redo::new(core.clone(), infos);
+    // Redo may log before-images behind it.
+    let until = log.tip();
+    let mut redo = Redo::new(core.clone(), reader.clone(), infos);
     let mut attacher = Attacher::new(core, options);
     match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
         Some(Ok(list)) => attacher.attach_listed(&list, start)?,
@@ -130,25 +161,42 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
     // Where a shutdown or recovery ended cleanly, if nothing happened since.
     let mut clean_end = checkpoint.as_ref().map(|checkpoint| checkpoint.position);
     let redo_from = start;
-    let mut apply = |Waiting { start, end, record, .. }: Waiting| {
-        clean_end = match &record {
-            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => Some(start),
-            LogRecord::Nop2(_) | LogRecord::Nop => clean_end,
-            _ => None,
-        };
-        match &record {
-            LogRecord::AttachDb(attach) => attacher.attach(attach, start),
-            LogRecord::DetachDb(detach) => attacher.detach(detach.database.0, start),
-            _ => redo.record(start, end, record),
+    let mut apply = |stretch: Stretch| {
+        let Stretch { records, payloads, .. } = stretch;
+        for kept in records {
+            let (start, record) = (kept.start, decode(&reader, &kept)?);
+            clean_end = match &record {
+                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => Some(start),
+                LogRecord::Nop2(_) | LogRecord::Nop => clean_end,
+                _ => None,
+            };
+            match &record {
+                LogRecord::AttachDb(attach) => {
+                    redo.run(&payloads)?;
+                    attacher.attach(attach, start)?;
+                }
+                LogRecord::DetachDb(detach) => {
+                    redo.run(&payloads)?;
+                    attacher.detach(detach.database.0, start)?;
+                }
+                _ => redo.record(kept, record, &payloads)?,
+            }
         }
+        redo.run(&payloads)
     };
-    let mut ahead = Lookahead::new(core);
-    reader.read_until(start, log.tip(), |stored| {
-        let record = decode(&names, &stored)?;
-        ahead.push(core, stored.start, stored.end, record);
-        std::iter::from_fn(|| ahead.next()).try_for_each(&mut apply)
-    })?;
-    std::iter::from_fn(|| ahead.take()).try_for_each(&mut apply)?;
+    apply(stretch)?;
+    if let Some(rest) = rest {
+        let mut stretch = Stretch::new(memory);
+        reader.read_until(rest, until, |stored| match stretch.push(stored) {
+            Ok(()) => Ok(()),
+            Err(stored) => {
+                apply(std::mem::replace(&mut stretch, Stretch::new(memory)))?;
+                stretch.push(stored).map_err(|_| Error::Usage("a log record did not fit".to_string()))
+            }
+        })?;
+        apply(stretch)?;
+    }
+    drop(lent);
     summary.records = redo.records;
     summary.applied = redo.applied;
     summary.torn_pages = attacher.torn_pages;
@@ -175,6 +223,7 @@ pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signa
             session.rollback()?;
         }
     }
+    core.cleanup.clean_in_order(core)?;
     while !core.cleanup.is_empty() {
         log.flush(log.tip())?;
         core.cleanup.step(core, usize::MAX)?;
@@ -196,11 +245,11 @@ fn write_clean_checkpoint(file: &CheckpointFile, position: LogPosition, signatur
     file.write(&checkpoint)
 }
 
-fn decode(names: &LogNames, stored: &StoredRecord) -> Result<LogRecord> {
-    LogRecord::decode(&stored.bytes).map(|(record, _)| record).map_err(|e| Error::Corrupt {
-        path: names.directory().to_path_buf(),
+fn decode(log: &LogReader, kept: &Kept) -> Result<LogRecord> {
+    kept.record().map_err(|e| Error::Corrupt {
+        path: log.directory().to_path_buf(),
         page: None,
-        what: format!("log record at {:?}: {e}", stored.start),
+        what: format!("log record at {:?}: {e}", kept.start),
     })
 }
 

@@ -203,6 +203,25 @@ fn memory_stays_within_the_limit_whatever_the_size_of_the_database() {
 }
 
 #[test]
+fn what_the_cache_lends_holds_no_page_until_it_comes_back() {
+    let bench = Bench::new(64, 200, false);
+    let frames = bench.cache.counters().frames;
+    let page_bytes = bench.cache.page_size().bytes();
+    let lent = bench.cache.lend(20 * page_bytes + 1);
+    assert_eq!(lent.bytes(), 20 * page_bytes);
+    for page in 1..=200 {
+        bench.cache.fetch(bench.key(page)).unwrap();
+    }
+    assert!(bench.cache.counters().resident_bytes <= (frames - 20) * page_bytes as u64);
+    drop(lent);
+    assert!(bench.cache.counters().available >= 20);
+    for page in 1..=200 {
+        bench.cache.fetch(bench.key(page)).unwrap();
+    }
+    assert!(bench.cache.counters().resident_bytes > (frames - 20) * page_bytes as u64);
+}
+
+#[test]
 fn when_all_pages_are_pinned_a_session_is_told_and_can_go_on_afterwards() {
     let bench = Bench::new(16, 40, false);
     let frames = bench.cache.counters().frames as u32;

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ese_format::log::record::{NodeChange, PageChangeFlags, UndoInfo};
-use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
 use parking_lot::Mutex;
 
 use super::Redo;
+use super::pass::Found;
+use super::touch::versioned;
 use crate::Result;
-use crate::btree::before_image::DeferredBeforeImage;
-use crate::btree::group::Shape;
-use crate::cache::{FileId, WriteLatch};
+use crate::cache::FileId;
 use crate::cleanup::Settled;
 use crate::session::{ActiveTransaction, Done};
 use crate::versions::{Change, Transaction, Version};
@@ -28,8 +27,12 @@ pub(super) struct Remembered {
     pub level: u8,
     pub change: Change,
     pub undone: bool,
+    /// The place of its record in the window, until its page has been brought forward.
+    pub step: Option<u32>,
     /// The version that hangs on the page until its before-image is logged or it is settled.
     pub version: Option<Arc<Version>>,
+    /// Its node was removed by a later record.
+    pub gone: bool,
 }
 
 impl Remembered {
@@ -46,6 +49,27 @@ impl Remembered {
             undo_logged: Mutex::new(None),
         }
     }
+
+    /// Whether cleanup may have to remove its node, once the transaction is committed.
+    pub fn may_leave_a_node(&self) -> bool {
+        match self.change {
+            Change::FlagDelete => !self.undone,
+            Change::Insert => self.undone,
+            _ => false,
+        }
+    }
+
+    /// Takes over what its page told, if redo made the change. Otherwise the page has moved on, and key and
+    /// before-image are in an UndoInfo record if they can be needed.
+    fn learn(&mut self, found: &mut BTreeMap<u32, Found>) {
+        if let Some(found) = self.step.take().and_then(|step| found.remove(&step)) {
+            (self.key, self.key_len, self.change) = (found.key, found.key_len, found.change);
+            (self.version, self.gone) = (found.version, found.gone);
+        }
+        if let Some(version) = self.version.as_ref().filter(|_| self.undone) {
+            version.settled.store(true, Ordering::Release);
+        }
+    }
 }
 
 pub(super) enum Act {
@@ -60,38 +84,52 @@ pub(super) struct Unfinished {
     pub acts: Vec<Act>,
 }
 
+impl Unfinished {
+    pub fn learn(&mut self, found: &mut BTreeMap<u32, Found>) {
+        for act in &mut self.acts {
+            if let Act::Node(act) = act {
+                act.learn(found);
+            }
+        }
+    }
+}
+
 /// Before-images and keys that the log holds, by version id: collected before redo, because a record that needs
 /// one may stand before it. ESE: `LRUNDOINFO`.
 pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
+
 /// What is left to do after redo.
 pub(crate) struct Leftovers {
     pub unfinished: Vec<ActiveTransaction>,
     pub next_number: u64,
     pub newest_id: u32,
 }
+
 impl Redo {
-    /// Remembers a versioned change of an open transaction. `latch` is there if redo made the change: then its
-    /// before-image hangs on the page, as it did when the change was made first. Otherwise the page has moved on,
-    /// and key and before-image are in an UndoInfo record if they can be needed.
+    /// The transaction of a versioned change. One that was over before the checkpoint may still have changes behind
+    /// it, without its Begin.
+    pub(super) fn transaction_of(&mut self, node: &NodeChange) -> Option<&mut Unfinished> {
+        if !versioned(node) || node.root.is_none() {
+            return None;
+        }
+        Some(self.transactions.entry(node.page.procid).or_insert_with(|| Unfinished {
+            transaction: Transaction::new(u64::from(node.page.begin0)),
+            begun: LogPosition::MIN,
+            level: node.page.level,
+            acts: Vec::new(),
+        }))
+    }
+
+    /// Remembers a versioned change of an open transaction. `bookmark` is what the record itself tells; `step` is its
+    /// place in the window, if the page may tell more.
     pub(super) fn remember(
         &mut self,
         node: &NodeChange,
         bookmark: Option<(Vec<u8>, usize)>,
         change: Change,
-        latch: Option<WriteLatch>,
-    ) -> Result<()> {
-        if !node.page.flags.contains(PageChangeFlags::VERSIONED) {
-            return Ok(());
-        }
-        let database = self.database(node.page.database.0)?;
-        let Some(root) = node.root else { return Ok(()) };
-        // A transaction that was over before the checkpoint may still have changes behind it, without its Begin.
-        let open = self.transactions.entry(node.page.procid).or_insert_with(|| Unfinished {
-            transaction: Transaction::new(u64::from(node.page.begin0)),
-            begun: LogPosition::MIN,
-            level: node.page.level,
-            acts: Vec::new(),
-        });
+        step: Option<u32>,
+    ) {
+        let Some(root) = node.root else { return };
         let info = self.infos.get(&node.rceid);
         let known = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
         let (key, key_len) = bookmark.or(known).unwrap_or_default();
@@ -99,7 +137,7 @@ impl Redo {
             (Change::ReplaceUnknown, Some(info)) => Change::Replace { before: info.before.clone().into() },
             (change, _) => change,
         };
-        let mut remembered = Remembered {
+        let remembered = Remembered {
             database: node.page.database.0,
             root,
             id: node.rceid,
@@ -108,21 +146,13 @@ impl Redo {
             level: node.page.level,
             change,
             undone: false,
+            step,
             version: None,
+            gone: false,
         };
-        if let Some(mut latch) = latch
-            && remembered.change != Change::Insert
-        {
-            let version = Arc::new(remembered.version_of(database.file_id, &open.transaction));
-            remembered.version = Some(version.clone());
-            let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
-            let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
-            let shape = Shape { root, id: node.tree, kind };
-            let page = node.page.page;
-            latch.defer_undo(Arc::new(DeferredBeforeImage::new(database, shape, version, page)));
+        if let Some(open) = self.transaction_of(node) {
+            open.acts.push(Act::Node(remembered));
         }
-        open.acts.push(Act::Node(remembered));
-        Ok(())
     }
 
     /// A transaction ended: its deletions are left for cleanup.
@@ -131,11 +161,7 @@ impl Redo {
         let mut done = Vec::new();
         for act in open.acts {
             let Act::Node(act) = act else { continue };
-            let dead = match act.change {
-                Change::FlagDelete => committed && !act.undone,
-                Change::Insert => act.undone,
-                _ => false,
-            };
+            let dead = act.may_leave_a_node() && !act.gone && (committed || act.undone);
             // Without a key: the page was written after the node had been removed from it.
             if dead && !act.key.is_empty() {
                 done.push(self.done(act, &open.transaction)?);
@@ -184,5 +210,13 @@ impl Redo {
             ));
         }
         Ok(Leftovers { unfinished, next_number: self.newest_number + 1, newest_id: self.newest_id })
+    }
+}
+
+/// Key and, where it is part of the order, data; and the length of the key.
+pub(super) fn bookmark_of(node: &NodeChange, key: &[u8], data: &[u8]) -> (Vec<u8>, usize) {
+    match node.page.flags.contains(PageChangeFlags::UNIQUE) {
+        true => (key.to_vec(), key.len()),
+        false => ([key, data].concat(), key.len()),
     }
 }

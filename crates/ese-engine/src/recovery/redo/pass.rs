@@ -1,0 +1,341 @@
+//! One pass over the pages that a window of the log changes, in their order: each is read once, brought forward by all
+//! its records, and written once.
+//!
+//! Most pages had been written before the crash. Of a large page the first block tells that, which has a checksum of
+//! its own: the page is read only if a change is missing. While the pages of one batch are changed, those of the next
+//! come in, and the first blocks of the one after.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+
+use ese_format::DbTime;
+use ese_format::checksum::{first_block_len, time_of_first_block};
+use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
+use ese_format::page::{Page, PageFlags, PageMut};
+use parking_lot::Mutex;
+use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use super::touch::{Touch, apply, formats, has_needless_image, time_before, versioned};
+use super::{Step, misfit};
+use crate::btree::before_image::DeferredBeforeImage;
+use crate::btree::group::Shape;
+use crate::cache::{PageKey, WriteLatch};
+use crate::core::Core;
+use crate::database::Database;
+use crate::log::LogReader;
+use crate::recovery::stretch::Payloads;
+use crate::versions::{Change, Transaction, Version};
+use crate::{Error, Result};
+
+/// Pages of one batch.
+const BATCH: usize = 256;
+/// First blocks are looked at while at least one of so many saves a page.
+const WORTH_LOOKING: u32 = 4;
+
+/// What a page told about a versioned change when it was made.
+pub(super) struct Found {
+    pub key: Vec<u8>,
+    pub key_len: usize,
+    pub change: Change,
+    /// Hangs on the page until its before-image is logged or it is settled.
+    pub version: Option<Arc<Version>>,
+    /// The node was removed later on.
+    pub gone: bool,
+}
+
+/// The changes of one page in the order of the log.
+type Group<'t> = &'t [Touch];
+
+pub(super) struct Pass<'a> {
+    core: &'a Arc<Core>,
+    steps: &'a [Step],
+    payloads: &'a Payloads,
+    log: &'a LogReader,
+    /// Pages changed and not written yet.
+    behind: Vec<PageKey>,
+    looked: u32,
+    spared: u32,
+    pub found: BTreeMap<u32, Found>,
+    /// Changes that had to be made.
+    pub applied: u64,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(
+        core: &'a Arc<Core>,
+        steps: &'a [Step],
+        payloads: &'a Payloads,
+        log: &'a LogReader,
+    ) -> Pass<'a> {
+        let (behind, found) = (Vec::new(), BTreeMap::new());
+        Pass { core, steps, payloads, log, behind, looked: 0, spared: 0, found, applied: 0 }
+    }
+
+    /// Brings all pages forward. `touches` are in the order of the pages, and of the log for each.
+    pub fn run(&mut self, touches: &[Touch]) -> Result<()> {
+        let frames = self.core.cache.counters().frames as usize;
+        let groups: Vec<Group<'_>> = touches.chunk_by(|a, b| a.key == b.key).collect();
+        let batches: Vec<&[Group<'_>]> = groups.chunks((frames / 16).clamp(1, BATCH)).collect();
+        let mut looks = batches.iter().copied();
+        let mut look = looks.next().map(|batch| self.look(batch));
+        let mut ready: Vec<Group<'_>> = Vec::new();
+        while let Some(looking) = look.take() {
+            look = looks.next().map(|batch| self.look(batch));
+            let coming = self.lacking(looking);
+            self.core.cache.preread(&coming.iter().map(|group| group[0].key).collect::<Vec<_>>());
+            self.change(&std::mem::replace(&mut ready, coming), frames)?;
+        }
+        self.change(&ready, frames)
+    }
+
+    fn change(&mut self, groups: &[Group<'_>], frames: usize) -> Result<()> {
+        for group in groups {
+            self.page(group)?;
+        }
+        if self.behind.len() >= (frames / 8).max(1) {
+            self.core.cache.write_behind(&std::mem::take(&mut self.behind))?;
+        }
+        Ok(())
+    }
+
+    /// Starts reading the first blocks of those pages whose time is not known from memory.
+    fn look<'t>(&mut self, groups: &'t [Group<'t>]) -> Looking<'t> {
+        let (sender, blocks) = channel();
+        let mut asked = 0;
+        // Now and then in any case: it may be different in another part of the file.
+        let worth =
+            self.spared.saturating_mul(WORTH_LOOKING) >= self.looked || self.looked.is_multiple_of(16);
+        self.looked += u32::from(!worth);
+        for of_file in groups.chunk_by(|a, b| a[0].key.file == b[0].key.file).filter(|_| worth) {
+            let Some(database) = of_file.first().and_then(|group| self.core.database(group[0].key.file))
+            else {
+                continue;
+            };
+            let Some(len) = first_block_len(database.page_size) else { continue };
+            let transfers: Vec<Transfer> = of_file
+                .iter()
+                .filter(|group| !self.core.cache.holds(group[0].key))
+                .map(|group| {
+                    let (key, size, sender) = (group[0].key, database.page_size, sender.clone());
+                    let done = move |result: std::io::Result<()>, block: IoBuffer| {
+                        let time = result.ok().and_then(|()| time_of_first_block(&block, size, key.page));
+                        // Nobody waits for it any more if that fails.
+                        let _ = sender.send((key, time));
+                    };
+                    Transfer {
+                        kind: TransferKind::Read,
+                        offset: size.offset_of(key.page),
+                        buffer: IoBuffer::zeroed(len),
+                        reason: IoReason::Preread,
+                        done: Box::new(done),
+                    }
+                })
+                .collect();
+            asked += transfers.len();
+            database.file.submit(transfers);
+        }
+        Looking { groups, blocks, asked }
+    }
+
+    /// Those of the pages that lack a change, or may.
+    fn lacking<'t>(&mut self, looking: Looking<'t>) -> Vec<Group<'t>> {
+        let times: BTreeMap<PageKey, _> = looking.blocks.iter().take(looking.asked).collect();
+        let lacks = |group: &&Group<'t>| {
+            let time = times.get(&group[0].key).copied().flatten();
+            group.iter().any(|touch| time.is_none_or(|time| time < touch.after))
+        };
+        let lacking: Vec<_> = looking.groups.iter().filter(lacks).copied().collect();
+        self.looked += looking.asked as u32;
+        self.spared += (looking.groups.len() - lacking.len()) as u32;
+        lacking
+    }
+
+    fn page(&mut self, touches: Group<'_>) -> Result<()> {
+        let Some(first) = touches.first() else { return Ok(()) };
+        let Some(database) = self.core.database(first.key.file) else { return Ok(()) };
+        let size = database.page_size;
+        let number = first.key.page;
+        let pinned = match database.pin(number) {
+            Ok(pinned) => pinned,
+            // What an older page holds, or whether it can be read, is no matter if the page is built anew.
+            Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.part) => {
+                database.pin_new(number)?
+            }
+            Err(error) => return Err(error),
+        };
+        let time = Page::new(&pinned.read(), size).db_time();
+        // Without the latch: images may have to be read.
+        let missing: Vec<(&Touch, LogRecord)> = touches
+            .iter()
+            .filter(|touch| touch.after > time)
+            .map(|touch| Ok((touch, self.record(touch)?)))
+            .collect::<Result<_>>()?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut hanging = Hanging::default();
+        let mut latch = pinned.write();
+        let made = missing
+            .iter()
+            .try_for_each(|(touch, record)| self.make(touch, record, &database, &mut latch, &mut hanging));
+        self.behind.push(first.key);
+        for (step, found) in hanging.hang(&database, &mut latch) {
+            self.found.insert(step, found);
+        }
+        made
+    }
+
+    /// Makes one change, if the page still needs it.
+    fn make(
+        &mut self,
+        touch: &Touch,
+        record: &LogRecord,
+        database: &Arc<Database>,
+        latch: &mut WriteLatch,
+        hanging: &mut Hanging,
+    ) -> Result<()> {
+        let (size, number) = (database.page_size, touch.key.page);
+        let Some(step) = self.steps.get(touch.step as usize) else { return Ok(()) };
+        let time = Page::new(latch, size).db_time();
+        if time >= touch.after {
+            return Ok(());
+        }
+        if let Some(before) = time_before(record, touch.part).filter(|before| *before != time) {
+            let age = if time < before { "older" } else { "newer" };
+            let what = format!(
+                "dbtime {} is {age} than the log expects ({} before the change at {:?}): a write was lost or the \
+                 file is from another moment than the log",
+                time.0, before.0, step.kept.start
+            );
+            return Err(misfit(database, number, &what));
+        }
+        if let Some(node) = record.node_change() {
+            hanging.note(touch.step, record, node, step.transaction.as_ref(), &Page::new(latch, size));
+        }
+        if let Err(what) = apply(record, touch.part, number, latch, size, step.undoes.as_ref()) {
+            return Err(misfit(database, number, &format!("{what} (log record at {:?})", step.kept.start)));
+        }
+        PageMut::new(latch, size).set_db_time(touch.after);
+        latch.mark_dirty(step.kept.start);
+        latch.set_last(step.kept.end);
+        self.applied += 1;
+        Ok(())
+    }
+
+    fn decode(&self, touch: &Touch) -> Result<LogRecord> {
+        self.steps.get(touch.step as usize).map_or(Ok(LogRecord::Nop), |step| step.decode(self.log))
+    }
+
+    /// The record, with its payload unless that is an image that the change does not need.
+    fn record(&self, touch: &Touch) -> Result<LogRecord> {
+        let mut record = self.decode(touch)?;
+        if !has_needless_image(&record, touch.part)
+            && let Some(step) = self.steps.get(touch.step as usize)
+        {
+            self.payloads.restore(&step.kept, &mut record, self.log)?;
+        }
+        Ok(record)
+    }
+}
+
+/// First blocks on their way.
+struct Looking<'t> {
+    groups: &'t [Group<'t>],
+    blocks: Receiver<(PageKey, Option<DbTime>)>,
+    asked: usize,
+}
+
+/// Before-images of the changes made to one page.
+#[derive(Default)]
+struct Hanging {
+    images: Vec<BeforeImage>,
+}
+
+struct BeforeImage {
+    step: u32,
+    node: NodeChange,
+    transaction: Arc<Transaction>,
+    key: Vec<u8>,
+    key_len: usize,
+    change: Change,
+    gone: bool,
+}
+
+impl Hanging {
+    /// Notes what a change is about to hide, while the page still has it.
+    fn note(
+        &mut self,
+        step: u32,
+        record: &LogRecord,
+        node: &NodeChange,
+        transaction: Option<&Arc<Transaction>>,
+        page: &Page<'_>,
+    ) {
+        let Some(stored) = page.node(usize::from(node.page.line)) else { return };
+        let bookmark = || {
+            let (mut key, data) = (stored.key_to_vec(), stored.data);
+            let key_len = key.len();
+            if !node.page.flags.contains(PageChangeFlags::UNIQUE) {
+                key.extend_from_slice(data);
+            }
+            (key, key_len)
+        };
+        if let LogRecord::Delete(_) = record {
+            if !self.images.is_empty() {
+                let (key, _) = bookmark();
+                let of_node =
+                    self.images.iter_mut().filter(|image| image.key == key && image.node.root == node.root);
+                of_node.for_each(|image| image.gone = image.transaction.committed().is_some());
+            }
+            return;
+        }
+        let Some(transaction) = transaction.filter(|_| versioned(node) && node.root.is_some()) else {
+            return;
+        };
+        let (node, change) = match record {
+            LogRecord::FlagDelete(_) => (*node, Change::FlagDelete),
+            // Nothing takes back what is known to be committed.
+            _ if transaction.committed().is_some() => return,
+            LogRecord::Replace(_) => (*node, Change::Replace { before: stored.data.into() }),
+            LogRecord::FlagInsertAndReplaceData(revive) => {
+                let replaced = NodeChange { rceid: revive.replace_rceid, ..*node };
+                (replaced, Change::Replace { before: stored.data.into() })
+            }
+            _ => return,
+        };
+        let (key, key_len) = bookmark();
+        let transaction = transaction.clone();
+        self.images.push(BeforeImage { step, node, transaction, key, key_len, change, gone: false });
+    }
+
+    /// Hangs them on the page, as they did when the changes were made first.
+    fn hang(self, database: &Arc<Database>, latch: &mut WriteLatch) -> Vec<(u32, Found)> {
+        let page = latch.key().page;
+        let hang = |image: BeforeImage| {
+            let BeforeImage { step, node, transaction, key, key_len, change, gone } = image;
+            let version = node.root.filter(|_| !gone).map(|root| {
+                let version = Arc::new(Version {
+                    tree: (database.file_id, root),
+                    bookmark: key.clone().into(),
+                    key_len,
+                    transaction,
+                    id: node.rceid,
+                    level: node.page.level,
+                    change: change.clone(),
+                    settled: AtomicBool::new(false),
+                    undo_logged: Mutex::new(None),
+                });
+                let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
+                let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
+                let shape = Shape { root, id: node.tree, kind };
+                let undo = DeferredBeforeImage::new(database.clone(), shape, version.clone(), page);
+                latch.defer_undo(Arc::new(undo));
+                version
+            });
+            (step, Found { key, key_len, change, version, gone })
+        };
+        self.images.into_iter().map(hang).collect()
+    }
+}

@@ -1,0 +1,245 @@
+//! Which pages a record changes, and how it changes each.
+
+use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
+use ese_format::page::{NodeFlags, Page, PageMut};
+use ese_format::space::SpaceHeader;
+use ese_format::{DbTime, PageNumber, PageSize};
+
+use crate::btree::apply::{self, Applied, merge_type};
+use crate::btree::change::undo_on_page;
+use crate::cache::PageKey;
+use crate::space::{convert_root_pages, create_root_pages};
+use crate::versions::Change;
+
+/// What a page is to a record that changes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// The page it names first.
+    Main,
+    /// The page a split adds.
+    New,
+    Right,
+    Left,
+    Parent,
+    /// Root of the owned extents of a new space.
+    Owned,
+    /// Root of its available extents.
+    Available,
+    /// A page of a list, by its place there.
+    Listed(u32),
+}
+
+/// One record's change of one page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    pub key: PageKey,
+    pub after: DbTime,
+    /// The record, by its place in the window.
+    pub step: u32,
+    pub part: Part,
+}
+
+/// The pages a record changes, with what each is to it, and the time that all of them get.
+pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, Part)>, DbTime) {
+    let some = |page: Option<PageNumber>, part| page.map(|page| (page, part));
+    let (pages, change) = match record {
+        LogRecord::Split2(split) => {
+            let pages = [
+                some(split.new_page, Part::New),
+                some(Some(split.change.page), Part::Main),
+                some(split.right, Part::Right),
+                some(split.parent, Part::Parent),
+            ];
+            (pages.into_iter().flatten().collect(), split.change)
+        }
+        LogRecord::Merge2(merge) => {
+            let pages = [
+                some(merge.right, Part::Right),
+                some(merge.left, Part::Left),
+                some(merge.parent, Part::Parent),
+                some(Some(merge.change.page), Part::Main),
+            ];
+            (pages.into_iter().flatten().collect(), merge.change)
+        }
+        LogRecord::EmptyTree(empty) => {
+            let listed = (0..).zip(empty.entries());
+            let mut pages: Vec<_> = listed
+                .filter_map(|(at, entry)| some(PageNumber::new(entry.page), Part::Listed(at)))
+                .collect();
+            pages.push((empty.node.page.page, Part::Main));
+            (pages, empty.node.page)
+        }
+        LogRecord::CreateMultiExtentFdp(create) => {
+            let change = create.change;
+            let pages = vec![
+                (change.page, Part::Main),
+                (create.owned_root, Part::Owned),
+                (create.available_root, Part::Available),
+            ];
+            (pages, change)
+        }
+        LogRecord::ConvertFdp2(convert) => {
+            let change = convert.change;
+            let pages = vec![
+                (convert.owned_root, Part::Owned),
+                (convert.available_root, Part::Available),
+                (change.page, Part::Main),
+            ];
+            (pages, change)
+        }
+        LogRecord::Insert(_)
+        | LogRecord::FlagInsert(_)
+        | LogRecord::FlagInsertAndReplaceData(_)
+        | LogRecord::FlagDelete(_)
+        | LogRecord::Replace(_)
+        | LogRecord::Delete(_)
+        | LogRecord::Undo(_)
+        | LogRecord::SetExternalHeader(_) => match record.node_change() {
+            Some(node) => (vec![(node.page.page, Part::Main)], node.page),
+            None => return (Vec::new(), DbTime(0)),
+        },
+        _ => return (Vec::new(), DbTime(0)),
+    };
+    (pages, change.after)
+}
+
+/// Whether the page is built from nothing, whatever it holds.
+pub(super) fn formats(record: &LogRecord, part: Part) -> bool {
+    match record {
+        LogRecord::Split2(_) => part == Part::New,
+        LogRecord::CreateMultiExtentFdp(_) => true,
+        LogRecord::ConvertFdp2(_) => part != Part::Main,
+        _ => false,
+    }
+}
+
+/// The time of the page before, where the change depends on it.
+pub(super) fn time_before(record: &LogRecord, part: Part) -> Option<DbTime> {
+    match (record, part) {
+        _ if formats(record, part) => None,
+        (LogRecord::Split2(split), Part::Right) => Some(split.right_before),
+        (LogRecord::Split2(split), Part::Parent) => Some(split.parent_before),
+        (LogRecord::Merge2(merge), Part::Right) => Some(merge.right_before),
+        (LogRecord::Merge2(merge), Part::Left) => Some(merge.left_before),
+        (LogRecord::Merge2(merge), Part::Parent) => Some(merge.parent_before),
+        (LogRecord::EmptyTree(empty), Part::Listed(at)) => {
+            empty.entries().nth(at as usize).map(|entry| entry.before)
+        }
+        _ => record.page_change().map(|change| change.before),
+    }
+}
+
+/// Whether the change takes nodes from the image that the record carries.
+fn needs_image(record: &LogRecord, part: Part) -> bool {
+    match record {
+        LogRecord::Split2(_) => part == Part::New,
+        LogRecord::Merge2(merge) => part == Part::Right && merge.merge_type == merge_type::FULL_RIGHT,
+        _ => false,
+    }
+}
+
+/// Whether the record carries an image that the change does not need.
+pub(super) fn has_needless_image(record: &LogRecord, part: Part) -> bool {
+    matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, part)
+}
+
+/// Makes the change. `undoes` is what an Undo record takes back, if anything is left to do.
+pub(super) fn apply(
+    record: &LogRecord,
+    part: Part,
+    page: PageNumber,
+    bytes: &mut [u8],
+    size: PageSize,
+    undoes: Option<&Change>,
+) -> std::result::Result<(), String> {
+    let image = |image: std::result::Result<Option<Vec<u8>>, _>| match image {
+        Ok(image) => Ok(image.unwrap_or_else(|| vec![0; size.bytes()])),
+        Err(error) => Err(format!("image in the log record: {error}")),
+    };
+    match (record, part) {
+        (LogRecord::Split2(split), Part::New) => {
+            let before = image(split.before_page(size, |_| None))?;
+            apply::split_new(bytes, size, &Page::new(&before, size), split)?;
+        }
+        (LogRecord::Split2(split), Part::Main) => {
+            // The page itself is what it was before the split: its time says so.
+            let before = bytes.to_vec();
+            apply::split_source(&mut PageMut::new(bytes, size), &Page::new(&before, size), split)?;
+        }
+        (LogRecord::Split2(split), Part::Right) => {
+            apply::split_right(&mut PageMut::new(bytes, size), split);
+        }
+        (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
+        (LogRecord::Merge2(merge), Part::Right) => {
+            let source =
+                image(if needs_image(record, part) { merge.before_page(size, |_| None) } else { Ok(None) })?;
+            apply::merge_right(bytes, size, &Page::new(&source, size), merge)?;
+        }
+        (LogRecord::Merge2(merge), Part::Left) => apply::merge_left(&mut PageMut::new(bytes, size), merge),
+        (LogRecord::Merge2(merge), Part::Parent) => {
+            apply::merge_parent(&mut PageMut::new(bytes, size), merge)?;
+        }
+        (LogRecord::Merge2(_), _) | (LogRecord::EmptyTree(_), Part::Listed(_)) => {
+            apply::merge_source(&mut PageMut::new(bytes, size));
+        }
+        (LogRecord::EmptyTree(_), _) => apply::empty_root(&mut PageMut::new(bytes, size)),
+        (LogRecord::CreateMultiExtentFdp(create), _) => {
+            create_root_pages(bytes, size, page, create);
+        }
+        (LogRecord::ConvertFdp2(convert), Part::Owned | Part::Available) => {
+            convert_root_pages(bytes, size, page, convert);
+        }
+        (LogRecord::ConvertFdp2(convert), _) => {
+            let mut page = PageMut::new(bytes, size);
+            let mut external = page.as_page().external_header().to_vec();
+            let header = SpaceHeader::decode(&external).map_err(|_| "root has no space header")?;
+            let owned_root_or_bitmap = convert.owned_root.get();
+            let header = SpaceHeader { multiple: true, owned_root_or_bitmap, ..header };
+            header.update(&mut external);
+            page.set_external_header(&external).map_err(|_| "external header does not fit")?;
+        }
+        (record, _) => change_node(record, &mut PageMut::new(bytes, size), undoes)?,
+    }
+    Ok(())
+}
+
+fn change_node(record: &LogRecord, page: &mut PageMut<'_>, undoes: Option<&Change>) -> Applied {
+    let Some(node) = record.node_change() else { return Ok(()) };
+    let line = usize::from(node.page.line);
+    match record {
+        LogRecord::Insert(insert) => {
+            let flags = if versioned(node) { NodeFlags::VERSIONED } else { NodeFlags::empty() };
+            apply::insert(page, line, &insert.key(), &insert.data, flags)
+        }
+        LogRecord::FlagInsert(revive) => apply::replace(page, line, &revive.data, kept(page, line, node)),
+        LogRecord::FlagInsertAndReplaceData(revive) => {
+            apply::replace(page, line, &revive.data, kept(page, line, node))
+        }
+        LogRecord::Replace(replace) => apply::replace(page, line, &replace.data, kept(page, line, node)),
+        LogRecord::FlagDelete(_) => {
+            page.set_node_flags(line, kept(page, line, node) | NodeFlags::DELETED);
+            Ok(())
+        }
+        LogRecord::Delete(_) => {
+            page.delete_node(line);
+            Ok(())
+        }
+        LogRecord::Undo(_) => match undoes {
+            Some(change) => undo_on_page(page, line, apply::flags_of(page, line), change),
+            None => Ok(()),
+        },
+        LogRecord::SetExternalHeader(set) => {
+            page.set_external_header(&set.data).map_err(|_| "external header does not fit")
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn versioned(node: &NodeChange) -> bool {
+    node.page.flags.contains(PageChangeFlags::VERSIONED)
+}
+
+/// Flags for a node that stays, after a versioned or unversioned change.
+fn kept(page: &PageMut<'_>, line: usize, node: &NodeChange) -> NodeFlags {
+    if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(page, line) }
+}

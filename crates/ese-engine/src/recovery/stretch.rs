@@ -1,0 +1,143 @@
+//! A stretch of the log in memory, from the first reading of the log to redo.
+//!
+//! Images of pages and data of records are most of a log, and few of them are needed: most pages had been written
+//! before the crash. They are kept apart, and as memory runs out the oldest go; redo reads a record again when its
+//! page turns out to need it. Not more pages can need that than the cache had room for when the crash came.
+
+use std::collections::BTreeMap;
+
+use ese_format::LogPosition;
+use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, RecordError};
+use twox_hash::XxHash3_64;
+
+use crate::log::{LogReader, StoredRecord};
+use crate::{Error, Result};
+
+/// Shorter data stay in their records.
+const WORTH_PARTING: usize = 128;
+/// What redo notes about a record that changes pages while it has it, beside the record.
+const NOTES: usize = 160;
+
+/// A record.
+#[derive(Clone)]
+pub(super) struct Kept {
+    pub start: LogPosition,
+    pub end: LogPosition,
+    /// Encoded, without its payload if that is kept apart.
+    bytes: Vec<u8>,
+    /// Hash of the payload.
+    parted: Option<u64>,
+}
+
+impl From<StoredRecord> for Kept {
+    fn from(stored: StoredRecord) -> Kept {
+        let StoredRecord { start, end, bytes } = stored;
+        Kept { start, end, bytes, parted: None }
+    }
+}
+
+impl Kept {
+    /// The record, without what is kept apart.
+    pub fn record(&self) -> std::result::Result<LogRecord, RecordError> {
+        LogRecord::decode(&self.bytes).map(|(record, _)| record)
+    }
+}
+
+/// What is kept apart, by where the record starts.
+#[derive(Default)]
+pub(super) struct Payloads {
+    kept: BTreeMap<LogPosition, Vec<u8>>,
+    bytes: usize,
+}
+
+impl Payloads {
+    fn insert(&mut self, start: LogPosition, payload: Vec<u8>) {
+        self.bytes += Self::cost(&payload);
+        self.kept.insert(start, payload);
+    }
+
+    fn drop_oldest(&mut self) -> bool {
+        let Some((_, payload)) = self.kept.pop_first() else { return false };
+        self.bytes -= Self::cost(&payload);
+        true
+    }
+
+    fn cost(payload: &[u8]) -> usize {
+        payload.len() + 2 * size_of::<Vec<u8>>()
+    }
+
+    /// Puts the payload back into the record.
+    pub fn restore(&self, kept: &Kept, record: &mut LogRecord, log: &LogReader) -> Result<()> {
+        let (Some(sum), Some(place)) = (kept.parted, payload_of(record)) else { return Ok(()) };
+        if let Some(payload) = self.kept.get(&kept.start) {
+            place.clone_from(payload);
+            return Ok(());
+        }
+        let bytes = log.read_again(kept.start, kept.end)?;
+        if let Ok((mut again, _)) = LogRecord::decode(&bytes)
+            && let Some(payload) = payload_of(&mut again)
+            && XxHash3_64::oneshot(payload) == sum
+        {
+            *place = std::mem::take(payload);
+            return Ok(());
+        }
+        Err(Error::Corrupt {
+            path: log.directory().to_path_buf(),
+            page: None,
+            what: format!("log record at {:?} is not what it was when it was read first", kept.start),
+        })
+    }
+}
+
+/// The part of a record that only the page needs. Where data belong to the order of a tree, redo needs them, too.
+fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
+    let unique = |node: &NodeChange| node.page.flags.contains(PageChangeFlags::UNIQUE);
+    match record {
+        LogRecord::Split2(split) => Some(&mut split.before_image),
+        LogRecord::Merge2(merge) => Some(&mut merge.before_image),
+        LogRecord::Insert(insert) if unique(&insert.node) => Some(&mut insert.data),
+        LogRecord::Replace(replace) if unique(&replace.node) => Some(&mut replace.data),
+        _ => None,
+    }
+}
+
+/// Records one behind the other.
+#[derive(Default)]
+pub(super) struct Stretch {
+    pub records: Vec<Kept>,
+    pub payloads: Payloads,
+    /// Without payloads.
+    bytes: usize,
+    limit: usize,
+}
+
+impl Stretch {
+    /// For about `limit` bytes, and one record at least.
+    pub fn new(limit: usize) -> Stretch {
+        Stretch { limit, ..Stretch::default() }
+    }
+
+    /// Takes a record, or gives it back because the stretch is full.
+    pub fn push(&mut self, stored: StoredRecord) -> std::result::Result<(), StoredRecord> {
+        if self.bytes >= self.limit && !self.records.is_empty() {
+            return Err(stored);
+        }
+        let mut kept = Kept::from(stored);
+        // What cannot be decoded is reported by redo, in its turn.
+        if kept.bytes.len() > WORTH_PARTING
+            && let Ok(mut record) = kept.record()
+            && let Some(payload) = payload_of(&mut record).filter(|payload| payload.len() > WORTH_PARTING)
+        {
+            let payload = std::mem::take(payload);
+            kept.parted = Some(XxHash3_64::oneshot(&payload));
+            self.payloads.insert(kept.start, payload);
+            kept.bytes = Vec::new();
+            record.encode(&mut kept.bytes);
+            kept.bytes.shrink_to_fit();
+        }
+        self.bytes += size_of::<Kept>() + kept.bytes.len() + NOTES;
+        self.records.push(kept);
+        while self.bytes + self.payloads.bytes > self.limit && self.payloads.drop_oldest() {}
+        Ok(())
+    }
+}

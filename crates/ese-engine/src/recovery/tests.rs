@@ -1,0 +1,111 @@
+//! Redo in the order of pages against redo in the order of the log.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_format::page::PageFlags;
+use ese_format::{LogTime, PageSize, Signature};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use vfs::{CrashOptions, SimVfs, Vfs};
+
+use super::{RecoverySummary, open_log_with};
+use crate::btree::tests::{Model, create_tree, open, transaction};
+use crate::cache::{Cache, CacheOptions};
+use crate::core::Core;
+use crate::session::ActiveTransaction;
+use crate::{CreateOptions, InstanceOptions};
+
+const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
+
+/// A disk on which a crash ended random work in two databases.
+fn crashed(seed: u64, size: PageSize) -> SimVfs {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let disk = SimVfs::new();
+    let instance = open(&disk, size, 64).unwrap();
+    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let mut trees: Vec<_> = DATABASES
+        .iter()
+        .map(|path| {
+            let db = instance.create_database(Path::new(path), &create).unwrap();
+            (create_tree(&instance, &db, PageFlags::empty()), Model::new())
+        })
+        .collect();
+    instance.checkpoint().unwrap();
+    let core = instance.core().clone();
+    let mut sessions: Vec<_> = (1..3).map(|procid| ActiveTransaction::new(core.clone(), procid)).collect();
+    for round in 0..120 {
+        let which = rng.random_range(0..2);
+        let (tree, model) = &mut trees[which];
+        let space = if round < 80 { 1500 } else { 100 };
+        let session = &mut sessions[rng.random_range(0..2)];
+        transaction(tree, session, model, &mut rng, space, size.bytes() / 3).unwrap();
+        if round % 5 == 0 {
+            core.cleanup.step(&core, 3).unwrap();
+        }
+    }
+    // Two that do not end.
+    for (session, (tree, model)) in sessions.iter_mut().zip(&trees) {
+        session.begin().unwrap();
+        for (key, _) in model.iter().step_by(7) {
+            let mut cursor = crate::btree::TreeCursor::new(tree.clone());
+            assert!(cursor.seek(&session.view(), key, crate::btree::Seek::Equal).unwrap());
+            let bookmark = cursor.bookmark().unwrap().clone();
+            match rng.random_bool(0.5) {
+                true => tree.flag_delete(session, &bookmark).unwrap(),
+                false => tree.replace(session, &bookmark, b"uncommitted").unwrap(),
+            }
+        }
+    }
+    instance.flush().unwrap();
+    match seed.is_multiple_of(3) {
+        true => disk.process_kill(),
+        false => disk.crash(seed, CrashOptions::default()),
+    }
+}
+
+/// Recovers a copy of the disk with so much memory for the log; the pages then, without what depends on how often
+/// they were written.
+fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, Vec<Vec<u8>>) {
+    let disk = disk.clone_disk();
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, vfs.clock()));
+    let mut options = InstanceOptions::new(vfs.clone(), "/log".into(), cache.clone());
+    options.threads = false;
+    let core = Core::new(vfs, cache.clone(), options.version_store_bytes);
+    let fresh = Signature::new(1, LogTime::NONE);
+    let opened = open_log_with(&core, &options, fresh, cache.lend(0), memory).unwrap();
+    let pages = DATABASES.iter().flat_map(|path| {
+        let mut bytes = disk.contents(Path::new(path)).unwrap();
+        bytes.drain(..2 * size.bytes());
+        bytes.chunks(size.bytes()).map(<[u8]>::to_vec).collect::<Vec<_>>()
+    });
+    let masked = pages.map(|mut page| {
+        page[..8].fill(0);
+        if size.is_large() {
+            page[40..64].fill(0);
+        }
+        let flags = u32::from_le_bytes(page[36..40].try_into().unwrap()) & !PageFlags::FLUSH_TYPE.bits();
+        page[36..40].copy_from_slice(&flags.to_le_bytes());
+        page
+    });
+    (opened.summary, masked.collect())
+}
+
+#[test]
+fn any_window_brings_the_pages_to_the_same_bytes_as_one_record_at_a_time() {
+    for seed in 0..9 {
+        let size = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_32][seed as usize % 3];
+        let disk = crashed(seed, size);
+        let (summary, expected) = recovered(&disk, size, 0);
+        assert!(summary.applied > 100, "{summary:?}");
+        for memory in [10_000, 100_000, usize::MAX] {
+            let (other, pages) = recovered(&disk, size, memory);
+            assert_eq!((other.records, other.rolled_back), (summary.records, summary.rolled_back));
+            assert_eq!(pages.len(), expected.len());
+            for (at, (page, expected)) in pages.iter().zip(&expected).enumerate() {
+                assert!(page == expected, "seed {seed}, {memory} bytes, page {at} differs");
+            }
+        }
+    }
+}
