@@ -44,12 +44,23 @@ struct Place {
 /// Leaves asked for at once when a cursor goes through a tree leaf by leaf. ESE: `cpagePrereadMax` of a range.
 const READ_AHEAD: usize = 16;
 
+/// Times in a row that the way to a sibling is found again: other sessions do not change it that often.
+const MOST_DETOURS: u32 = 1000;
+
 /// How far a cursor has gone in one direction.
 #[derive(Clone, Copy)]
 struct Run {
     way: Way,
     /// Leaves left behind.
     leaves: usize,
+}
+
+/// A way to a sibling.
+enum Step {
+    /// Taken.
+    There(ReadLatch),
+    /// To be found again, with the sibling in the cache.
+    Again(Option<PinnedPage>),
 }
 
 /// A position in one tree.
@@ -168,6 +179,9 @@ impl TreeCursor {
 
     /// Walks from node `from` (backward: from the one before it) to the first record the view sees.
     fn scan(&mut self, view: &View, mut leaf: ReadLatch, mut from: usize, way: Way) -> Result<bool> {
+        // A sibling that was read stays at hand until the way to it has been found again.
+        let mut kept: Vec<PinnedPage> = Vec::new();
+        let mut detours = 0;
         loop {
             let page = self.tree.view(&leaf);
             let mut index = from;
@@ -203,15 +217,24 @@ impl TreeCursor {
             let goes_on = self.run.way == way && self.run.leaves > 0;
             self.run = Run { way, leaves: if self.run.way == way { self.run.leaves + 1 } else { 1 } };
             let ahead = edge.as_deref().filter(|_| goes_on);
-            match self.neighbour(leaf, current, neighbour, way, ahead)? {
-                Some(next) => {
+            match self.neighbour(leaf, current, neighbour, way, edge.as_deref(), ahead)? {
+                Step::There(next) => {
+                    detours = 0;
                     from = if way == Way::Forward { 0 } else { self.tree.view(&next).node_count() };
                     leaf = next;
                 }
-                None => {
+                Step::Again(at_hand) => {
                     let Some(edge) = edge else {
                         return Err(self.tree.damaged(current, "leaf without nodes in the middle of a tree"));
                     };
+                    detours += 1;
+                    if detours > MOST_DETOURS {
+                        return Err(self
+                            .tree
+                            .damaged(current, "its links and those of its neighbour disagree"));
+                    }
+                    kept.clear();
+                    kept.extend(at_hand);
                     leaf = self.tree.leaf_for_read(Target::Key(&edge))?;
                     let (bound, exact) = self.tree.find(&self.tree.view(&leaf), &edge);
                     from = if way == Way::Forward && exact { bound + 1 } else { bound };
@@ -220,35 +243,61 @@ impl TreeCursor {
         }
     }
 
-    /// The sibling, latched; `None` when the way to it must be found again. If it has to be read, the leaves behind
-    /// it are read with it when `ahead` is there, the key at the edge of the current one.
+    /// Goes from a leaf to its sibling. Between two latches anything may happen: pages are split, merged, freed and
+    /// used again elsewhere, so that a link alone proves nothing. Either both leaves are latched at a time and their
+    /// keys tell that nothing lies between, or the way is found again from `edge`, the key at the edge of the first.
+    ///
+    /// If the sibling has to be read, the leaves behind it are read with it when `ahead` is there, the same key.
     fn neighbour(
         &self,
         leaf: ReadLatch,
         current: PageNumber,
         neighbour: PageNumber,
         way: Way,
+        edge: Option<&[u8]>,
         ahead: Option<&[u8]>,
-    ) -> Result<Option<ReadLatch>> {
-        if way == Way::Forward {
-            // Left to right is the latch order, so the current leaf can stay latched meanwhile.
-            if let Some(pinned) = self.tree.db.resident(neighbour) {
-                let next = pinned.read();
-                return Ok(self.is_leaf(&next).then_some(next));
-            }
-            drop(leaf);
-            self.read_ahead(ahead, way)?;
-            let next = self.tree.pin(neighbour)?.read();
-            let page = self.tree.view(&next);
-            return Ok((self.is_leaf(&next) && page.prev() == Some(current)).then_some(next));
+    ) -> Result<Step> {
+        if neighbour == current {
+            return Err(self.tree.damaged(current, "leaf is its own neighbour"));
+        }
+        let resident = self.tree.db.resident(neighbour);
+        // Left to right is the latch order, so going right the first leaf can stay latched.
+        if way == Way::Forward
+            && let Some(pinned) = &resident
+        {
+            let next = pinned.read();
+            return Ok(if self.is_leaf(&next) { Step::There(next) } else { Step::Again(None) });
         }
         drop(leaf);
-        if self.tree.db.resident(neighbour).is_none() {
-            self.read_ahead(ahead, way)?;
+        let pinned = match resident {
+            Some(pinned) => pinned,
+            None => {
+                self.read_ahead(ahead, way)?;
+                self.tree.pin(neighbour)?
+            }
+        };
+        if way == Way::Backward
+            && let Some(edge) = edge
+            && let Some(here) = self.tree.db.resident(current)
+        {
+            let previous = pinned.read();
+            let here = here.read();
+            if self.nothing_between(&previous, &here, edge) {
+                return Ok(Step::There(previous));
+            }
         }
-        let previous = self.tree.pin(neighbour)?.read();
-        let page = self.tree.view(&previous);
-        Ok((self.is_leaf(&previous) && page.next() == Some(current)).then_some(previous))
+        Ok(Step::Again(Some(pinned)))
+    }
+
+    /// Whether the keys before `edge` end with the left one of these leaves.
+    fn nothing_between(&self, left: &ReadLatch, right: &ReadLatch, edge: &[u8]) -> bool {
+        let [before, behind] = [left, right].map(|leaf| self.tree.view(leaf));
+        let last = before.node_count().checked_sub(1).and_then(|line| before.node(line));
+        self.is_leaf(left)
+            && self.is_leaf(right)
+            && before.next() == Some(right.key().page)
+            && last.is_some_and(|last| self.tree.order(&last, edge).is_lt())
+            && self.tree.find(&behind, edge).0 == 0
     }
 
     fn read_ahead(&self, edge: Option<&[u8]>, way: Way) -> Result<()> {
