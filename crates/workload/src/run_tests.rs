@@ -73,8 +73,11 @@ fn profile(dir: &Path, databases: usize) -> Profile {
     options.resolve().unwrap()
 }
 
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
+/// On the disk of the build directory: the system's temporary directory may be a tmpfs, and what a killed test leaves
+/// must not lie among the sources.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    tempfile::tempdir_in(build).unwrap()
 }
 
 fn complete(profile: &Profile, engine: &ModelEngine) -> (Finished, Vec<Phase>) {

@@ -10,8 +10,7 @@ struct World(tempfile::TempDir);
 
 impl World {
     fn new() -> World {
-        // Beside the sources: the system's temporary directory may be a tmpfs.
-        World(tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap())
+        World(crate::run_tests::scratch())
     }
     fn dir(&self) -> &Path {
         self.0.path()
