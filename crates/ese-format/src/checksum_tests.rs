@@ -354,20 +354,3 @@ fn header_checksum_of_a_real_header() {
     ];
     assert_eq!(header_checksum(&page(KIB_4, &pieces)), 0x98a8_10d4);
 }
-
-/// Run with `cargo test --release -p ese-format -- --ignored --nocapture throughput`.
-#[test]
-#[ignore = "a measurement"]
-fn throughput() {
-    for len in [4096, 8192] {
-        let block: Vec<u8> = (0..len).map(|i| (i * 31) as u8).collect();
-        let rounds = 1 << 18;
-        let start = std::time::Instant::now();
-        let mut sum = 0;
-        for number in 0..rounds {
-            sum ^= block_checksum(std::hint::black_box(&block), number, true);
-        }
-        let rate = f64::from(rounds) * len as f64 / start.elapsed().as_secs_f64() / 1e9;
-        println!("{len} byte blocks: {rate:.1} GB/s ({sum:x})");
-    }
-}
