@@ -18,4 +18,5 @@ mod tree;
 
 pub use cursor::{Seek, TreeCursor};
 pub use descend::Target;
+pub(crate) use tree::DENSITIES;
 pub use tree::{Bookmark, Tree};

@@ -11,6 +11,9 @@ use parking_lot::Mutex;
 use crate::cache::FileId;
 use crate::database::Database;
 
+/// How full pages may be asked to be, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
+pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
+
 /// A B+-tree of one database. ESE: `FCB` with its `pgnoFDP`.
 ///
 /// Invariant: pages are added to and removed from the tree, and sibling links and internal pages change, only
@@ -75,10 +78,10 @@ impl Tree {
         }
     }
 
-    /// Says how full pages are made by records that come in order; ESE allows 20 to 100 percent.
+    /// Says how full pages are made by records that come in order. What a damaged catalog says is brought into range.
     #[doc(alias = "ulDensity")]
     pub(crate) fn set_density(&self, percent: u32) {
-        self.density.store(percent.clamp(20, 100) as u8, Ordering::Relaxed);
+        self.density.store(percent.clamp(*DENSITIES.start(), *DENSITIES.end()) as u8, Ordering::Relaxed);
     }
 
     /// Whether a node of `need` bytes at `line` may go to this leaf: there is room for it, and if records come in

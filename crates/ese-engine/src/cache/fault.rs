@@ -76,8 +76,9 @@ impl Cache {
     }
 
     /// Pins a page without reading it. A page that was not in memory has a header of zeros, so that it is a page of
-    /// nothing, and any bytes behind it; otherwise the bytes are what they were. The caller formats it under the write latch and marks it dirty. May evict, and therefore wait for
-    /// writes of other pages. [`Error::ReadOnly`] after the cache failed.
+    /// nothing, and any bytes behind it; otherwise the bytes are what they were. The caller formats it under the write
+    /// latch and marks it dirty. May evict, and therefore wait for writes of other pages. [`Error::ReadOnly`] after the
+    /// cache failed.
     pub fn create(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             self.books.check()?;

@@ -16,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 
 use ese_format::checkpoint::Checkpoint;
-use ese_format::log::record::{LogRecord, RecoveryUndo, Termination};
+use ese_format::log::record::{LogRecord, RecoveryUndo, Termination, kinds};
 use ese_format::{LogPosition, LogTime, Signature};
 
 use self::attach::Attacher;
@@ -29,8 +29,6 @@ use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, L
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
-/// Type byte of records with before-images.
-const UNDO_INFO: u8 = 36;
 /// Bytes of log that redo keeps in memory though the cache has none to spare.
 const LEAST_MEMORY: usize = 64 << 10;
 
@@ -133,7 +131,7 @@ fn open_log_with(
     let mut stretch = Stretch::new(memory);
     let mut rest = None;
     let tail = reader.read_from(start, |stored| {
-        if stored.bytes.first() == Some(&UNDO_INFO)
+        if stored.bytes.first() == Some(&kinds::UndoInfo)
             && let LogRecord::UndoInfo(info) = decode(&reader, &Kept::from(stored.clone()))?
         {
             infos.insert(info.node.rceid, info);

@@ -5,6 +5,7 @@ use ese_format::key::{DEFAULT_KEY_MOST, exact_key_limit, max_key_limit};
 use ese_format::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
 use ese_format::{PageNumber, PageSize, TreeId};
 
+use crate::btree::DENSITIES;
 use crate::{Error, Result};
 
 /// A table to create.
@@ -97,8 +98,6 @@ impl IndexDefinition {
 const LONGEST_SHORT_VALUE: u32 = 255;
 /// Most columns in an index.
 const MAX_SEGMENTS: usize = 16;
-/// How full pages may be asked to be, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
-const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 /// Longest name of anything.
 const LONGEST_NAME: usize = 64;
 

@@ -194,9 +194,9 @@ macro_rules! records {
             }
         }
 
-        /// Type bytes.
-        #[allow(non_upper_case_globals, dead_code)]
-        mod kinds {
+        /// Type bytes, by the names of the records.
+        #[allow(non_upper_case_globals, missing_docs)]
+        pub mod kinds {
             $( pub const $variant: u8 = $kind; )*
         }
 
