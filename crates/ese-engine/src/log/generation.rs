@@ -5,8 +5,12 @@
 //! current file renamed to its archive name; prepared file renamed to the current name; both durable; database
 //! headers, which no page with changes of the generation may precede. Until the names are right, recovery finds the
 //! file by its header. The next file is prepared only behind all renames, so that at most one is outstanding.
+//!
+//! A new file is ready when it has its blocks. Zeros are written into them when nothing else is to be written: they
+//! make small synced writes cheaper, and a log that fills faster than that writes large ones.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +29,8 @@ use crate::{Error, Result};
 pub(super) struct Prepared {
     file: Arc<dyn File>,
     from_reserve: bool,
+    /// Blocks behind this were never written.
+    written: u64,
 }
 
 /// Under which name the file being written is found.
@@ -65,25 +71,18 @@ fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
 /// No generation follows this one. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
 const FORMAT_WRITE: usize = 256 << 10;
+/// Zeros written while nobody can have the file.
+const FORMAT_PIECE: u64 = 1 << 20;
 
-/// Creates a zero-filled file of the size of a log, durably. On failure nothing is left.
-fn create_filled(options: &LogOptions, path: &std::path::Path) -> Result<Arc<dyn File>> {
+/// Creates a file of the size of a log, durably, whose blocks read as zeros. On failure nothing is left.
+fn create(options: &LogOptions, path: &std::path::Path) -> Result<Arc<dyn File>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let made = (|| {
         if options.vfs.exists(path) {
             options.vfs.remove(path).map_err(failed)?;
         }
         let file = options.vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
-        let size = u64::from(options.file_size);
-        file.grow(size).map_err(failed)?;
-        // Written, not only allocated: a first write into unwritten extents would change metadata as well.
-        let zeros = IoBuffer::zeroed(FORMAT_WRITE.min(options.file_size as usize));
-        let mut at = 0;
-        while at < size {
-            let len = zeros.len().min((size - at) as usize);
-            file.write_at(at, &zeros[..len], IoReason::LogFormat).map_err(failed)?;
-            at += len as u64;
-        }
+        file.grow(u64::from(options.file_size)).map_err(failed)?;
         file.sync(IoReason::LogFormat).map_err(failed)?;
         options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
         Ok(file)
@@ -92,6 +91,30 @@ fn create_filled(options: &LogOptions, path: &std::path::Path) -> Result<Arc<dyn
         let _ = options.vfs.remove(path);
     }
     made
+}
+
+/// The same, and with zeros written.
+fn create_filled(options: &LogOptions, path: &std::path::Path) -> Result<Arc<dyn File>> {
+    let file = create(options, path)?;
+    match fill(&*file, 0..u64::from(options.file_size)).and_then(|()| file.sync(IoReason::LogFormat)) {
+        Ok(()) => Ok(file),
+        Err(e) => {
+            let _ = options.vfs.remove(path);
+            Err(Error::io(path, &e))
+        }
+    }
+}
+
+/// Writes zeros, not only allocated blocks: a first write into an unwritten one would change metadata as well.
+fn fill(file: &dyn File, range: Range<u64>) -> std::io::Result<()> {
+    let zeros = IoBuffer::zeroed(FORMAT_WRITE.min((range.end - range.start) as usize));
+    let mut at = range.start;
+    while at < range.end {
+        let len = zeros.len().min((range.end - at) as usize);
+        file.write_at(at, &zeros[..len], IoReason::LogFormat)?;
+        at += len as u64;
+    }
+    Ok(())
 }
 
 fn header(options: &LogOptions, signature: Signature, generation: Generation, created: LogTime) -> LogHeader {
@@ -206,11 +229,11 @@ impl LogStream {
         self.give_names(&mut files)?;
         // What follows syncs the directory, and with it the names just given.
         let made = match self.take_retired(&mut files)? {
-            Some(file) => Ok(file),
-            None => create_filled(&self.options, &self.options.names.next()),
+            Some(file) => Ok((file, u64::from(self.options.file_size))),
+            None => create(&self.options, &self.options.names.next()).map(|file| (file, 0)),
         };
         let prepared = match made {
-            Ok(file) => Prepared { file, from_reserve: false },
+            Ok((file, written)) => Prepared { file, from_reserve: false, written },
             Err(Error::DiskFull { .. }) if privileged => {
                 let prepared = self.take_reserve()?;
                 self.state.lock().on_reserves = true;
@@ -219,6 +242,34 @@ impl LogStream {
             Err(error) => return Err(error),
         };
         files.durable = true;
+        self.state.lock().prepared = Some(prepared);
+        Ok(())
+    }
+
+    /// Writes some zeros into the prepared file, if there are blocks without, and no record was accepted for it yet.
+    pub(super) fn format_next(&self) -> Result<()> {
+        let size = u64::from(self.options.file_size);
+        // Who needs the file meanwhile finds none, and waits for this lock to prepare one.
+        let _files = self.files.lock();
+        let mut prepared = {
+            let mut state = self.state.lock();
+            let begun = state.buffer.tip().generation > state.generation;
+            match state.prepared.take_if(|prepared| !begun && prepared.written < size) {
+                Some(prepared) => prepared,
+                None => return Ok(()),
+            }
+        };
+        let end = size.min(prepared.written + FORMAT_PIECE);
+        let mut formatted = fill(&*prepared.file, prepared.written..end);
+        if end == size {
+            formatted = formatted.and_then(|()| prepared.file.sync(IoReason::LogFormat));
+        }
+        if let Err(error) = formatted {
+            let path = self.options.names.next();
+            let _ = self.options.vfs.remove(&path);
+            return Err(Error::io(path, &error));
+        }
+        prepared.written = end;
         self.state.lock().prepared = Some(prepared);
         Ok(())
     }
@@ -324,7 +375,7 @@ impl LogStream {
         vfs.rename(&reserve, &names.next()).map_err(failed)?;
         vfs.sync_directory(names.directory()).map_err(failed)?;
         let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
-        Ok(Prepared { file, from_reserve: true })
+        Ok(Prepared { file, from_reserve: true, written: u64::from(self.options.file_size) })
     }
 
     /// Creates missing reserve logs. A full disk is no error: they are for later.

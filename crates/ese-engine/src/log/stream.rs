@@ -24,6 +24,8 @@ use crate::{Error, Result};
 
 /// The share of the buffer that is worth a write: an eighth.
 const WORTH_WRITING: usize = 8;
+/// Pieces of the next file that one step formats.
+const FORMAT_PIECES: usize = 4;
 
 /// Settings of a log stream.
 #[derive(Clone)]
@@ -331,14 +333,17 @@ impl LogStream {
         self.work.notify_one();
     }
 
-    /// Background work: writes what was appended, prepares the next file, restores reserves. A full disk is no
-    /// error here; the append that needs the space reports it.
+    /// Background work: writes what was appended, prepares the next file and formats some of it, restores reserves. A
+    /// full disk is no error here; the append that needs the space reports it.
     pub fn step(&self) -> Result<()> {
         self.check()?;
         self.flush(self.tip())?;
         let prepared = self.step_full()?;
         self.settle()?;
         if prepared {
+            for _ in 0..FORMAT_PIECES {
+                self.format_next()?;
+            }
             self.restore_reserves();
         }
         Ok(())

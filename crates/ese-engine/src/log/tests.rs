@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ese_format::log::header::LogHeader;
 use ese_format::log::record::{LogRecord, Trace};
@@ -375,6 +376,32 @@ fn commits_of_many_threads_share_writes() {
         );
         next[thread] += 1;
     }
+}
+
+#[test]
+fn files_are_formatted_while_records_come() {
+    let disk = SimVfs::new();
+    let log = &create(disk.clone());
+    let done = &AtomicBool::new(false);
+    let expected: Vec<LogRecord> = (0..3000).map(|number| record(number, 2000)).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                log.step().unwrap();
+            }
+        });
+        for (number, record) in expected.iter().enumerate() {
+            let appended = log.append(&batch(std::slice::from_ref(record))).unwrap();
+            if number % 100 == 0 {
+                log.flush(appended.end).unwrap();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    log.close().unwrap();
+    let (found, tail) = read(&disk).unwrap();
+    assert!(tail.header.generation > Generation(80), "many files");
+    assert_eq!(contents(&found), expected);
 }
 
 #[test]
