@@ -2,7 +2,7 @@
 //! and the arithmetic of checksums alone.
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
@@ -72,110 +72,162 @@ fn number_at(offset: u64) -> PageNumber {
     PageNumber::fixed((offset / PAGE) as u32 + 1)
 }
 
-/// What ended: the buffer, its offset, and how it went.
-struct Ended {
+/// A transfer that is to be made or was made. A page to be written is sealed.
+struct Step {
     kind: TransferKind,
     offset: u64,
     buffer: IoBuffer,
-    result: std::io::Result<()>,
+}
+
+/// Transfers that follow each other, so many at a time.
+struct Flow {
+    file: Arc<dyn File>,
+    size: PageSize,
+    pages: u64,
+    read_percent: u64,
+    end: Instant,
+    state: Mutex<FlowState>,
+    /// Rung when no transfer is followed by another any more.
+    over: Condvar,
+}
+
+struct FlowState {
+    random: Random,
+    /// Made ready while others were under way.
+    ready: Vec<Step>,
+    /// Transfers under way, and those that ended and will have a successor.
+    chains: u32,
+    count: u64,
+    failure: Option<String>,
+}
+
+impl Flow {
+    fn state(&self) -> MutexGuard<'_, FlowState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Draws what to do next with a buffer, and seals the page if it is to be written.
+    fn prepare(&self, mut buffer: IoBuffer) -> Step {
+        let (offset, read) = {
+            let random = &mut self.state().random;
+            (random.below(self.pages) * PAGE, random.below(100) < self.read_percent)
+        };
+        let kind = if read { TransferKind::Read } else { TransferKind::Write };
+        if kind == TransferKind::Write {
+            seal_page(&mut buffer, self.size, number_at(offset));
+        }
+        Step { kind, offset, buffer }
+    }
+
+    /// Counts a transfer, and verifies the page if it was read.
+    fn check(&self, step: &mut Step, result: std::io::Result<()>) {
+        let failure = match result {
+            Err(error) => Some(format!("page at {}: {error}", step.offset)),
+            Ok(()) if step.kind == TransferKind::Write => None,
+            Ok(()) => {
+                let verdict = verify_page(&mut step.buffer, self.size, number_at(step.offset));
+                (verdict != PageVerdict::Good).then(|| format!("page at {} does not verify", step.offset))
+            }
+        };
+        let mut state = self.state();
+        state.count += 1;
+        state.failure = state.failure.take().or(failure);
+    }
+
+    /// Starts a transfer that is ready, if there is one and the time is not over.
+    fn start(self: &Arc<Self>) -> bool {
+        if Instant::now() >= self.end {
+            return false;
+        }
+        let mut state = self.state();
+        let ready = if state.failure.is_none() { state.ready.pop() } else { None };
+        drop(state);
+        let Some(Step { kind, offset, buffer }) = ready else { return false };
+        let flow = self.clone();
+        let done = move |result, buffer| flow.ended(Step { kind, offset, buffer }, result);
+        let (reason, done) = (IoReason::DatabaseRead, Box::new(done));
+        self.file.submit(vec![Transfer { kind, offset, buffer, reason, done }]);
+        true
+    }
+
+    /// Another transfer takes the place of one that has ended, at once if one is ready. Only then is the page looked
+    /// at, and used for one that will be ready.
+    fn ended(self: &Arc<Self>, mut step: Step, result: std::io::Result<()>) {
+        let followed = self.start();
+        self.check(&mut step, result);
+        let next = self.prepare(step.buffer);
+        self.state().ready.push(next);
+        if !followed && !self.start() {
+            self.state().chains -= 1;
+            self.over.notify_all();
+        }
+    }
 }
 
 /// Runs the path at a queue depth for some time.
 pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result<PageIoResult> {
-    let size = size()?;
     let file = RealVfs::new(RealOptions::default())?.open(path, OpenMode::Write)?;
     let pages = file.len()? / PAGE;
     if pages == 0 || depth == 0 {
         bail!("no pages, or no depth");
     }
     let directory = path.parent().unwrap_or(Path::new("."));
-    let mut random = Random::new(u64::from(depth));
-    let mut next = |buffer: &mut IoBuffer| {
-        let offset = random.below(pages) * PAGE;
-        let kind = if random.below(100) < read_percent { TransferKind::Read } else { TransferKind::Write };
-        if kind == TransferKind::Write {
-            seal_page(buffer, size, number_at(offset));
-        }
-        (kind, offset)
-    };
-    let check = |ended: &mut Ended| -> Result<()> {
-        std::mem::replace(&mut ended.result, Ok(()))?;
-        if ended.kind == TransferKind::Read
-            && verify_page(&mut ended.buffer, size, number_at(ended.offset)) != PageVerdict::Good
-        {
-            bail!("page at {} does not verify", ended.offset);
-        }
-        Ok(())
-    };
     let mut filler = Random::new(1);
-    let mut buffers: Vec<IoBuffer> = (0..depth).map(|_| IoBuffer::zeroed(PAGE as usize)).collect();
-    for buffer in &mut buffers {
+    let mut buffer = || {
+        let mut buffer = IoBuffer::zeroed(PAGE as usize);
         buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&filler.word().to_le_bytes()));
-    }
+        buffer
+    };
+    let state = FlowState {
+        random: Random::new(u64::from(depth)),
+        ready: Vec::new(),
+        chains: depth,
+        count: 0,
+        failure: None,
+    };
+    let flow = Arc::new(Flow {
+        file,
+        size: size()?,
+        pages,
+        read_percent,
+        end: Instant::now() + time,
+        state: Mutex::new(state),
+        over: Condvar::new(),
+    });
     let before = Usage::now(directory)?;
-    let start = Instant::now();
-    let mut count = 0u64;
-    if let [buffer] = buffers.as_mut_slice() {
+    if depth == 1 {
         // One at a time is what a session that misses a page does: it calls, and waits in the call.
-        while start.elapsed() < time {
-            let (kind, offset) = next(buffer);
-            let result = match kind {
-                TransferKind::Read => file.read_at(offset, buffer, IoReason::DatabaseRead),
-                TransferKind::Write => file.write_at(offset, buffer, IoReason::EvictionWrite),
+        let mut buffer = buffer();
+        while Instant::now() < flow.end && flow.state().failure.is_none() {
+            let mut step = flow.prepare(buffer);
+            let result = match step.kind {
+                TransferKind::Read => {
+                    flow.file.read_at(step.offset, &mut step.buffer, IoReason::DatabaseRead)
+                }
+                TransferKind::Write => flow.file.write_at(step.offset, &step.buffer, IoReason::EvictionWrite),
             };
-            let taken = std::mem::replace(buffer, IoBuffer::zeroed(0));
-            let mut ended = Ended { kind, offset, buffer: taken, result };
-            check(&mut ended)?;
-            *buffer = ended.buffer;
-            count += 1;
+            flow.check(&mut step, result);
+            buffer = step.buffer;
         }
     } else {
-        let ended: Arc<(Mutex<Vec<Ended>>, Condvar)> = Arc::default();
-        let mut under_way = 0;
-        let mut submit = |file: &Arc<dyn File>, buffers: Vec<IoBuffer>| {
-            let mut batch = Vec::with_capacity(buffers.len());
-            for mut buffer in buffers {
-                let (kind, offset) = next(&mut buffer);
-                let ended = ended.clone();
-                let done = move |result, buffer| {
-                    if let Ok(mut list) = ended.0.lock() {
-                        list.push(Ended { kind, offset, buffer, result });
-                    }
-                    ended.1.notify_one();
-                };
-                batch.push(Transfer {
-                    kind,
-                    offset,
-                    buffer,
-                    reason: IoReason::DatabaseRead,
-                    done: Box::new(done),
-                });
-            }
-            file.submit(batch);
-        };
-        under_way += buffers.len();
-        submit(&file, buffers);
-        while under_way > 0 {
-            let list = ended.0.lock().map_err(|_| anyhow!("a completion panicked"))?;
-            let mut list = ended
-                .1
-                .wait_while(list, |list| list.is_empty())
-                .map_err(|_| anyhow!("a completion panicked"))?;
-            let mut some = std::mem::take(&mut *list);
-            drop(list);
-            some.iter_mut().try_for_each(check)?;
-            count += some.len() as u64;
-            if start.elapsed() < time {
-                submit(&file, some.into_iter().map(|one| one.buffer).collect());
-            } else {
-                under_way -= some.len();
-            }
+        // One more than are under way, which is made ready meanwhile.
+        let ready: Vec<Step> = (0..=depth).map(|_| flow.prepare(buffer())).collect();
+        flow.state().ready = ready;
+        let started = (0..depth).filter(|_| flow.start()).count() as u32;
+        let mut state = flow.state();
+        state.chains -= depth - started;
+        while state.chains > 0 {
+            state = flow.over.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
     let used = before.until_now(directory)?;
+    let state = flow.state();
+    if let Some(failure) = &state.failure {
+        bail!("{failure}");
+    }
     Ok(PageIoResult {
-        iops: count as f64 / used.seconds,
-        cpu_per_10k: used.cpu_seconds / count as f64 * 1e4,
+        iops: state.count as f64 / used.seconds,
+        cpu_per_10k: used.cpu_seconds / state.count as f64 * 1e4,
         other_cores: used.other_cores,
     })
 }

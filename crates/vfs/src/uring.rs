@@ -3,14 +3,17 @@
 //! One thread owns the ring. Callers append to a queue and wake the thread, through an eventfd that the ring
 //! itself reads, only if it sleeps. The thread starts whatever has gathered and waits for completions in a single
 //! system call, so the busier it is the fewer calls each transfer costs. A request issued by a thread dies with
-//! that thread; that is why callers do not enter the ring themselves.
+//! that thread; that is why callers do not enter the ring themselves. Completions run on the ring's thread, and what
+//! they submit goes to the kernel at once: the device is busy again while they look at what has arrived.
 //!
-//! Invariant: a flight owns its buffer and its open file until the kernel has reported its completion; the thread
-//! ends only when no flight is left.
+//! Invariants: a flight owns its buffer and its open file until the kernel has reported its completion; the thread
+//! ends only when no flight is left; completions run while nothing of the ring is borrowed.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -66,7 +69,9 @@ impl Uring {
                 let pilot = Pilot::new(shared);
                 // The receiver waits for exactly this message.
                 let _ = created.send(pilot.as_ref().map(|_| ()).map_err(|error| error.raw_os_error()));
-                if let Ok(mut pilot) = pilot {
+                if let Ok(pilot) = pilot {
+                    let pilot = Rc::new(pilot);
+                    PILOT.set(Some(pilot.clone()));
                     pilot.run();
                 }
             }
@@ -99,6 +104,10 @@ impl Engine for Uring {
     }
 
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
+        let pilot = PILOT.with_borrow(|pilot| pilot.clone());
+        if let Some(pilot) = pilot.filter(|pilot| Arc::ptr_eq(&pilot.shared, &self.shared)) {
+            return pilot.submit(file, batch);
+        }
         let mut queue = self.shared.queue.lock();
         while queue.jobs.len() >= BACKLOG && may_wait() {
             self.shared.room.wait(&mut queue);
@@ -128,101 +137,158 @@ struct Flight {
     transferred: usize,
 }
 
+thread_local! {
+    /// Of a ring's own thread.
+    static PILOT: RefCell<Option<Rc<Pilot>>> = const { RefCell::new(None) };
+}
+
 /// The ring's thread.
 struct Pilot {
-    ring: IoUring,
     shared: Arc<Shared>,
-    flights: Vec<Option<Flight>>,
-    free: Vec<usize>,
-    /// What the wake-up request reads into; boxed, because the kernel keeps its address.
-    bell: Box<[u8; 8]>,
-    listening: bool,
+    deck: RefCell<Deck>,
 }
 
 impl Pilot {
     fn new(shared: Arc<Shared>) -> io::Result<Pilot> {
-        let tuned = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(ENTRIES);
-        let ring = tuned.or_else(|_| IoUring::new(ENTRIES))?;
-        let flights = (0..DEPTH).map(|_| None).collect();
-        Ok(Pilot {
-            ring,
-            shared,
-            flights,
-            free: (0..DEPTH).collect(),
-            bell: Box::default(),
-            listening: false,
-        })
+        let deck = RefCell::new(Deck::new(shared.wake.as_raw_fd())?);
+        Ok(Pilot { shared, deck })
     }
 
-    fn run(&mut self) {
+    /// For completions: starts the transfers at once, unless others wait for their turn.
+    fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
+        let mut jobs = batch.into_iter().map(|transfer| Job { file: file.clone(), transfer });
+        let mut queue = self.shared.queue.lock();
+        if !queue.jobs.is_empty() {
+            return queue.jobs.extend(jobs);
+        }
+        drop(queue);
+        let mut deck = self.deck.borrow_mut();
+        while !deck.free.is_empty()
+            && let Some(job) = jobs.next()
+        {
+            deck.start(Flight { job, transferred: 0 });
+        }
+        deck.submit();
+        drop(deck);
+        // The loop looks into the queue before it waits.
+        if jobs.len() > 0 {
+            self.shared.queue.lock().jobs.extend(jobs);
+        }
+    }
+
+    fn run(&self) {
         this_thread_completes();
         let mut finished = Vec::with_capacity(ENTRIES as usize);
         loop {
             let closed = self.board();
-            if closed && self.free.len() == DEPTH {
-                break;
+            let idle = {
+                let deck = self.deck.borrow();
+                if closed && deck.free.len() == DEPTH && deck.failed.is_empty() {
+                    break;
+                }
+                // With no free flight only a completion helps, and no bell. Jobs that could not start left room after
+                // all, and whoever queues more does not know that it takes a bell.
+                let asleep = self.shared.asleep.load(Ordering::SeqCst);
+                deck.failed.is_empty() && (closed || deck.free.is_empty() || asleep)
+            };
+            if idle {
+                let mut deck = self.deck.borrow_mut();
+                deck.listen();
+                deck.wait();
             }
-            // Jobs that could not start left room after all, and whoever queues more does not know that it takes a
-            // bell.
-            if !closed && !self.free.is_empty() && !self.shared.asleep.load(Ordering::SeqCst) {
-                continue;
-            }
-            self.listen();
-            self.wait();
             self.shared.asleep.store(false, Ordering::SeqCst);
-            self.reap(&mut finished);
+            self.land(&mut finished);
         }
         // The kernel must not write to the bell once it is freed.
-        if self.listening {
+        if self.deck.borrow().listening {
             self.shared.ring_the_bell();
-            while self.listening {
-                self.wait();
-                self.reap(&mut finished);
+            while self.deck.borrow().listening {
+                self.deck.borrow_mut().wait();
+                self.land(&mut finished);
             }
         }
+        PILOT.set(None);
     }
 
     /// Starts queued jobs while there is room; true when no more will come.
-    fn board(&mut self) -> bool {
-        let shared = self.shared.clone();
-        let mut queue = shared.queue.lock();
-        let count = queue.jobs.len().min(self.free.len());
+    fn board(&self) -> bool {
+        let mut deck = self.deck.borrow_mut();
+        let mut queue = self.shared.queue.lock();
+        let count = queue.jobs.len().min(deck.free.len());
         let crowded = queue.jobs.len() >= BACKLOG;
         let jobs: Vec<Job> = queue.jobs.drain(..count).collect();
         if crowded && queue.jobs.len() < BACKLOG {
-            shared.room.notify_all();
+            self.shared.room.notify_all();
         }
         let closed = queue.closed && queue.jobs.is_empty();
-        // Under the lock: whoever appends from now on sees it. With no free flight only a completion helps.
-        shared.asleep.store(self.free.len() > count && !closed, Ordering::SeqCst);
+        // Under the lock: whoever appends from now on sees it.
+        self.shared.asleep.store(deck.free.len() > count && !closed, Ordering::SeqCst);
         drop(queue);
         for job in jobs {
-            if let Some(slot) = self.free.pop() {
-                self.start(slot, Flight { job, transferred: 0 });
-            }
+            deck.start(Flight { job, transferred: 0 });
         }
         closed
     }
 
-    fn start(&mut self, slot: usize, mut flight: Flight) {
+    /// Runs the completions of what has ended.
+    fn land(&self, finished: &mut Vec<(u64, i32)>) {
+        let failed = {
+            let mut deck = self.deck.borrow_mut();
+            finished.extend(deck.ring.completion().map(|entry| (entry.user_data(), entry.result())));
+            std::mem::take(&mut deck.failed)
+        };
+        for (slot, result) in finished.drain(..) {
+            let ended = self.deck.borrow_mut().ended(slot, result);
+            if let Some((job, outcome)) = ended {
+                job.finish(outcome);
+            }
+        }
+        for (job, error) in failed {
+            job.finish(Err(error));
+        }
+    }
+}
+
+/// The ring and what is under way in it.
+struct Deck {
+    ring: IoUring,
+    flights: Vec<Option<Flight>>,
+    free: Vec<usize>,
+    /// Could not be started.
+    failed: Vec<(Job, io::Error)>,
+    /// What the wake-up request reads into; boxed, because the kernel keeps its address.
+    bell: Box<[u8; 8]>,
+    wake: RawFd,
+    listening: bool,
+}
+
+impl Deck {
+    fn new(wake: RawFd) -> io::Result<Deck> {
+        let tuned = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(ENTRIES);
+        let ring = tuned.or_else(|_| IoUring::new(ENTRIES))?;
+        let flights = (0..DEPTH).map(|_| None).collect();
+        let free = (0..DEPTH).collect();
+        Ok(Deck { ring, flights, free, failed: Vec::new(), bell: Box::default(), wake, listening: false })
+    }
+
+    /// Hands a transfer to the ring; there is a free place.
+    fn start(&mut self, mut flight: Flight) {
         let transfer = &mut flight.job.transfer;
         let offset = transfer.offset + flight.transferred as u64;
         let rest = &mut transfer.buffer[flight.transferred..];
         let file = match flight.job.file.for_range(offset, rest.len()) {
             Ok(file) => types::Fd(file.as_raw_fd()),
-            Err(error) => {
-                self.free.push(slot);
-                return flight.job.finish(Err(error));
-            }
+            Err(error) => return self.failed.push((flight.job, error)),
         };
         let len = rest.len().min(REQUEST) as u32;
         let entry = match transfer.kind {
             TransferKind::Read => opcode::Read::new(file, rest.as_mut_ptr(), len).offset(offset).build(),
             TransferKind::Write => opcode::Write::new(file, rest.as_ptr(), len).offset(offset).build(),
         };
+        let slot = self.free.pop().expect("there is a free place");
         self.flights[slot] = Some(flight);
         // SAFETY: the flight owns the buffer and the open file, does not touch the buffer, and stays in its slot
-        // until the completion of this entry is reaped; `run` does not return before.
+        // until the completion of this entry is reaped; `Pilot::run` does not return before.
         unsafe { self.push(entry.user_data(slot as u64)) }
     }
 
@@ -230,9 +296,10 @@ impl Pilot {
     fn listen(&mut self) {
         if !self.listening {
             self.listening = true;
-            let file = types::Fd(self.shared.wake.as_raw_fd());
-            let entry = opcode::Read::new(file, self.bell.as_mut_ptr(), self.bell.len() as u32).build();
-            // SAFETY: bell and eventfd live until `run` has seen this request complete.
+            let entry =
+                opcode::Read::new(types::Fd(self.wake), self.bell.as_mut_ptr(), self.bell.len() as u32)
+                    .build();
+            // SAFETY: bell and eventfd live until `Pilot::run` has seen this request complete.
             unsafe { self.push(entry.user_data(WAKE)) }
         }
     }
@@ -243,6 +310,12 @@ impl Pilot {
         // SAFETY: passed on to the caller.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the ring has room for every flight");
+    }
+
+    /// Has the kernel begin with what was started. Whatever it does not accept is still in the ring and goes with the
+    /// next call.
+    fn submit(&mut self) {
+        let _ = self.ring.submit();
     }
 
     fn wait(&mut self) {
@@ -256,34 +329,34 @@ impl Pilot {
         }
     }
 
-    fn reap(&mut self, finished: &mut Vec<(u64, i32)>) {
-        finished.extend(self.ring.completion().map(|entry| (entry.user_data(), entry.result())));
-        for (slot, result) in finished.drain(..) {
-            if slot == WAKE {
-                self.listening = false;
-            } else if let Some(flight) = self.flights[slot as usize].take() {
-                self.land(slot as usize, flight, result);
-            }
+    /// What became of a flight, unless there is more of it to transfer.
+    fn ended(&mut self, slot: u64, result: i32) -> Option<(Job, io::Result<()>)> {
+        if slot == WAKE {
+            self.listening = false;
+            return None;
         }
-    }
-
-    fn land(&mut self, slot: usize, mut flight: Flight, result: i32) {
+        let mut flight = self.flights[slot as usize].take()?;
+        self.free.push(slot as usize);
+        let buffer = &flight.job.transfer.buffer;
         let outcome = match usize::try_from(result) {
-            Ok(0) if !flight.job.transfer.buffer.is_empty() => Err(match flight.job.transfer.kind {
+            Ok(0) if !buffer.is_empty() => Err(match flight.job.transfer.kind {
                 TransferKind::Read => io::ErrorKind::UnexpectedEof.into(),
                 TransferKind::Write => io::ErrorKind::WriteZero.into(),
             }),
             Ok(count) => {
                 flight.transferred += count;
-                if flight.transferred < flight.job.transfer.buffer.len() {
-                    return self.start(slot, flight);
+                if flight.transferred < buffer.len() {
+                    self.start(flight);
+                    return None;
                 }
                 Ok(())
             }
-            Err(_) if is_transient(Errno::from_raw_os_error(-result)) => return self.start(slot, flight),
+            Err(_) if is_transient(Errno::from_raw_os_error(-result)) => {
+                self.start(flight);
+                return None;
+            }
             Err(_) => Err(io::Error::from_raw_os_error(-result)),
         };
-        self.free.push(slot);
-        flight.job.finish(outcome);
+        Some((flight.job, outcome))
     }
 }

@@ -161,6 +161,35 @@ fn completions_may_submit_and_may_drop_the_last_handle() {
 }
 
 #[test]
+fn completions_may_submit_more_than_fits_in_flight_and_what_cannot_start() {
+    for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, false)) {
+        let directory = on_disk();
+        let path = directory.path().join("a");
+        let descriptor = Descriptor::open(&path, OpenMode::CreateNew, false).unwrap().without_buffered();
+        let file = RealFile { descriptor: Arc::new(descriptor), engine: vfs.engine.clone() };
+        let file: Arc<dyn File> = Arc::new(file);
+        let (sender, receiver) = mpsc::channel();
+        // 1 + 3 + 9 + ... transfers, 1093 altogether; every seventh cannot start.
+        fn spread(file: &Arc<dyn File>, level: u32, number: usize, sender: &mpsc::Sender<bool>) {
+            let len = if number % 7 == 6 { 512 } else { 4096 };
+            let (again, results) = (file.clone(), sender.clone());
+            let done = Box::new(move |result: io::Result<()>, _| {
+                results.send(result.is_ok() == (len == 4096)).unwrap();
+                (0..3)
+                    .filter(|_| level < 6)
+                    .for_each(|one| spread(&again, level + 1, number * 3 + one, &results));
+            });
+            let buffer = IoBuffer::zeroed(len);
+            file.submit(vec![Transfer { kind: TransferKind::Write, offset: 0, buffer, reason: WHY, done }]);
+        }
+        spread(&file, 0, 0, &sender);
+        for _ in 0..1093 {
+            assert!(receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("a completion"));
+        }
+    }
+}
+
+#[test]
 fn more_transfers_than_fit_in_flight_may_all_fail_to_start() {
     for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, false)) {
         let directory = on_disk();
