@@ -3,6 +3,8 @@
 //! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ
 //! from normal operation. They touch one page each, take everything else from the record, and set no dbtime.
 
+use std::ops::Range;
+
 use ese_format::log::record::{Merge, Split};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
@@ -23,6 +25,10 @@ pub(crate) mod merge_type {
     pub const EMPTY_PAGE: u8 = 1;
     /// All its nodes move to the right neighbour.
     pub const FULL_RIGHT: u8 = 2;
+    /// Its nodes from the line of the record on move to the right neighbour.
+    pub const PARTIAL_RIGHT: u8 = 3;
+    /// Its nodes up to the line of the record move to the left neighbour.
+    pub const PARTIAL_LEFT: u8 = 6;
 }
 
 /// Why a record does not fit the page it names; the page is damaged or the record is not for it.
@@ -120,15 +126,46 @@ pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
 }
 
-/// The page that is merged away keeps its bytes and says that they mean nothing.
-pub(crate) fn merge_source(page: &mut PageMut<'_>) {
+/// The page that is merged: loses the nodes that move (partial merge), or leaves the tree.
+pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
+    let count = page.as_page().node_count();
+    match partial(record, count) {
+        Some(moving) if moving.is_empty() || moving.len() == count => {
+            Err("partial merge of a whole page, or of nothing")
+        }
+        Some(moving) => {
+            page.delete_nodes(moving);
+            Ok(())
+        }
+        None => {
+            empty_page(page);
+            Ok(())
+        }
+    }
+}
+
+/// A page that leaves its tree keeps its bytes and says that they mean nothing.
+pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     let flags = page.as_page().flags();
     page.set_flags(flags | PageFlags::EMPTY);
 }
 
-/// The right neighbour of a merged page: takes its nodes (full merge) and its left link.
+/// The nodes that a partial merge moves, of a page with so many.
+pub(crate) fn partial(record: &Merge, count: usize) -> Option<Range<usize>> {
+    let line = usize::from(record.merge_line);
+    match record.merge_type {
+        merge_type::PARTIAL_RIGHT => Some(line.min(count)..count),
+        merge_type::PARTIAL_LEFT => Some(0..count.min(line + 1)),
+        _ => None,
+    }
+}
+
+/// The right neighbour of a merged page: takes its nodes (full merge) and its left link, or its upper nodes alone.
 pub(crate) fn merge_right(bytes: &mut [u8], size: PageSize, source: &Page<'_>, record: &Merge) -> Applied {
     let mut page = PageMut::new(bytes, size);
+    if let Some(moving) = partial(record, source.node_count()) {
+        return page.insert_nodes_from(0, source, moving).map_err(|_| NO_ROOM);
+    }
     page.set_prev(record.left);
     if record.merge_type != merge_type::FULL_RIGHT {
         return Ok(());
@@ -141,25 +178,45 @@ pub(crate) fn merge_right(bytes: &mut [u8], size: PageSize, source: &Page<'_>, r
     page.copy_nodes_from(&old, 0..old.node_count()).map_err(|_| NO_ROOM)
 }
 
-/// The left neighbour of a merged leaf.
-pub(crate) fn merge_left(page: &mut PageMut<'_>, record: &Merge) {
-    page.set_next(record.right);
+/// The left neighbour of a merged leaf: takes its right link, or its lower nodes (partial merge).
+pub(crate) fn merge_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> Applied {
+    match partial(record, source.node_count()) {
+        Some(moving) => page.copy_nodes_from(source, moving).map_err(|_| NO_ROOM),
+        None => {
+            page.set_next(record.right);
+            Ok(())
+        }
+    }
 }
 
-/// The parent of a merged page: its entry goes; a last entry bequeaths its key to the one before.
+/// The parent of a merged page: its entry goes; a last entry bequeaths its key to the one before. With a partial merge
+/// the left one of the two pages gets the new separator.
 pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
     let line =
         entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the merged page")?;
+    match record.merge_type {
+        merge_type::PARTIAL_RIGHT => return set_separator(page, line, &record.separator),
+        merge_type::PARTIAL_LEFT => {
+            let left = line.checked_sub(1).ok_or("parent has no entry before that of the merged page")?;
+            return set_separator(page, left, &record.separator);
+        }
+        _ => {}
+    }
     let last = line + 1 == page.as_page().node_count();
     page.delete_node(line);
     if !last || line == 0 {
         return Ok(());
     }
+    set_separator(page, line - 1, &record.separator)
+}
+
+/// Gives entry `line` of an internal page another key.
+fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Applied {
     let view = page.as_page();
-    let heir = view.node(line - 1).ok_or("parent entry is unreadable")?;
-    let (child, flags) = (heir.data.to_vec(), heir.flags - NodeFlags::COMPRESSED);
-    page.delete_node(line - 1);
-    page.insert_node(line - 1, flags, &record.separator, &child).map_err(|_| NO_ROOM)
+    let entry = view.node(line).ok_or("parent entry is unreadable")?;
+    let (child, flags) = (entry.data.to_vec(), entry.flags - NodeFlags::COMPRESSED);
+    page.delete_node(line);
+    page.insert_node(line, flags, separator, &child).map_err(|_| NO_ROOM)
 }
 
 fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {

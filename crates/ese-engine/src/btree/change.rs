@@ -336,14 +336,13 @@ impl Tree {
     /// Whether `need` bytes may be used: what undoing uncommitted changes could need stays free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
         let Some(left) = page.free_bytes().checked_sub(need) else { return false };
-        if self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE) || left > self.db.page_size.bytes() / 2 {
-            return true;
-        }
-        left >= self.reserved_for_undo(page)
+        left > self.db.page_size.bytes() / 2 || left >= self.reserved_for_undo(page)
     }
 
-    fn reserved_for_undo(&self, page: &Page<'_>) -> usize {
-        if !self.db.core.versions.has_replaces() {
+    /// Bytes that undoing uncommitted changes of this page could need.
+    pub(super) fn reserved_for_undo(&self, page: &Page<'_>) -> usize {
+        let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);
+        if !replaced || !self.db.core.versions.has_replaces() {
             return 0;
         }
         let (Some(first), Some(last)) = (page.node(0), page.node(page.node_count().saturating_sub(1))) else {

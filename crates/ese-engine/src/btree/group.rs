@@ -137,7 +137,13 @@ impl AtomicGroup {
         Ok(Page::new(&self.pages[slot].latch, self.db.page_size))
     }
 
-    /// Same, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
+    /// Two pages as they are now, latched in this order.
+    pub fn two_pages(&mut self, first: PageNumber, second: PageNumber) -> Attempt<[Page<'_>; 2]> {
+        let slots = [self.slot(first)?, self.slot(second)?];
+        Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.db.page_size)))
+    }
+
+    /// A page as it is now, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].bytes_mut(self.db.page_size), self.db.page_size))

@@ -262,7 +262,7 @@ impl Tree {
         }
         for entry in &entries {
             let mut page = group.page_mut(PageNumber::fixed(entry.page))?;
-            apply::merge_source(&mut page);
+            apply::empty_page(&mut page);
             page.set_db_time(time);
         }
         let mut root = group.page_mut(self.root)?;
@@ -381,12 +381,12 @@ impl Tree {
             apply::merge_right(group.bytes_mut(right)?, size, &page, &record).map_err(failed)?;
         }
         if let Some(left) = left {
-            apply::merge_left(&mut group.page_mut(left)?, &record);
+            apply::merge_left(&mut group.page_mut(left)?, &page, &record).map_err(failed)?;
         }
         if let Some(parent) = parent {
             apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
         }
-        apply::merge_source(&mut group.page_mut(source)?);
+        apply::merge_source(&mut group.page_mut(source)?, &record).map_err(failed)?;
         group.stamp(time, &[Some(source), right, left, parent])?;
         group.record(LogRecord::Merge2(record));
         Ok(())

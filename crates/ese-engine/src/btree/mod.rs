@@ -11,6 +11,7 @@ mod descend;
 pub(crate) mod group;
 mod merge;
 mod room;
+mod share;
 pub(crate) mod split;
 #[cfg(test)]
 pub(crate) mod tests;

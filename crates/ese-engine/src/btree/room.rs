@@ -29,7 +29,8 @@ enum Step {
 }
 
 impl Tree {
-    /// Splits the leaf of `bytes` and inserts the node in the same atomic group. False: try the plain insert again.
+    /// Gives nodes of the leaf of `bytes` to its neighbour, or splits it, and inserts the node in the same atomic group.
+    /// False: try the plain insert again.
     pub(crate) fn split_and_insert(
         self: &Arc<Self>,
         session: &mut ActiveTransaction,
@@ -58,6 +59,14 @@ impl Tree {
                     return Ok(Step::Ready);
                 }
                 let incoming = Incoming { line, key, data };
+                if let Some(plan) = self.plan_with_neighbour(group, parent, leaf, incoming)? {
+                    let place = self.share(group, (&space, &trees), [parent, leaf], line, &plan)?;
+                    let Some((page, line)) = place else { return Ok(Step::Split(path.len() - 2)) };
+                    prologue.iter().for_each(|record| group.record(record.clone()));
+                    self.insert_versioned(group, page, line, key, data, &version)?;
+                    return Ok(Step::Inserted);
+                }
+                let page = group.page(leaf)?;
                 let shape = self.shape();
                 let with = split::choose_cut(&shape, &page, self.db.page_size, Some(incoming));
                 // A large node between others may fit on neither side: then the page is cut where the node belongs,

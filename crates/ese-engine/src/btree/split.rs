@@ -40,7 +40,7 @@ pub(crate) fn capacity(size: PageSize) -> usize {
 }
 
 /// Line whose key is worth being the shared prefix of these nodes.
-fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
+pub(super) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
     let middle = nodes.start + nodes.len() / 2;
     if nodes.len() < 3 {
         return None;
@@ -52,7 +52,7 @@ fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
 }
 
 /// Bytes these nodes and a prefix occupy on a fresh page.
-fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
+pub(super) fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
     let node_size = |node: Node<'_>| {
         let key = node.key_to_vec();
         let shared = shared_prefix_len(prefix, &key);
@@ -61,7 +61,7 @@ fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
     prefix.len() + nodes.filter_map(|line| page.node(line)).map(node_size).sum::<usize>()
 }
 
-fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
+pub(super) fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
     line.and_then(|line| page.node(line)).map_or(Vec::new(), |node| node.key_to_vec())
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut>
 }
 
 /// The parent's key between the nodes before `line` and those from it on, the incoming node included.
-fn separator_at(
+pub(super) fn separator_at(
     shape: &Shape,
     page: &Page<'_>,
     line: usize,
@@ -195,17 +195,22 @@ pub(crate) fn split_page(
     finish(group, shape, &before, kind, cut, &target, [page.flags(), flags], prefixes)
 }
 
-/// The page with nothing in the nodes that stay: what moves is all that redo of the new page needs, and the page
-/// that is split has the rest itself.
-fn moving(page: &Page<'_>, number: PageNumber, size: PageSize, line: usize) -> Result<Vec<u8>, &'static str> {
+/// The page with nothing in the nodes before those that move, and none behind them: what moves is all that redo of
+/// the other page needs, and this page has the rest itself.
+pub(super) fn moving(
+    page: &Page<'_>,
+    number: PageNumber,
+    size: PageSize,
+    nodes: Range<usize>,
+) -> Result<Vec<u8>, &'static str> {
     const NO_ROOM: &str = "the image of what moves does not fit a page";
     let mut bytes = vec![0; size.bytes()];
     let mut image = PageMut::format(&mut bytes, size, number, page.tree(), page.flags());
     image.set_external_header(page.external_header()).map_err(|_| NO_ROOM)?;
-    for stays in 0..line {
+    for stays in 0..nodes.start {
         image.insert_node(stays, NodeFlags::empty(), &[], &[]).map_err(|_| NO_ROOM)?;
     }
-    image.copy_nodes_from(page, line..page.node_count()).map_err(|_| NO_ROOM)?;
+    image.copy_nodes_from(page, nodes).map_err(|_| NO_ROOM)?;
     Ok(bytes)
 }
 
@@ -270,7 +275,8 @@ fn finish(
     };
     // An append leaves the split page as it is, so no image is needed to fill the new one.
     if kind != split_type::APPEND {
-        record.set_before_page(&moving(&page, target.page, size, cut.line).map_err(misfit)?, size);
+        let nodes = cut.line..page.node_count();
+        record.set_before_page(&moving(&page, target.page, size, nodes).map_err(misfit)?, size);
     }
     let new = group.new_page(target.new)?;
     let mut new = apply::split_new(new, size, &page, &record).map_err(misfit)?;

@@ -241,16 +241,25 @@ impl<'a> PageMut<'a> {
 
     /// Appends nodes of another page, compressing them against this page's prefix. All or none.
     pub fn copy_nodes_from(&mut self, from: &Page<'_>, range: Range<usize>) -> Result<(), PageFull> {
-        let before = self.as_page().node_count();
+        self.insert_nodes_from(self.as_page().node_count(), from, range)
+    }
+
+    /// Inserts nodes of another page before node `at`, as [`PageMut::copy_nodes_from`] appends them.
+    pub fn insert_nodes_from(
+        &mut self,
+        at: usize,
+        from: &Page<'_>,
+        range: Range<usize>,
+    ) -> Result<(), PageFull> {
         let mut key = Vec::new();
         for (offset, index) in range.enumerate() {
             let copied = from.node(index).ok_or(PageFull).and_then(|node| {
                 key.clear();
                 node.append_key(&mut key);
-                self.insert_node(before + offset, node.flags, &key, node.data)
+                self.insert_node(at + offset, node.flags, &key, node.data)
             });
             if copied.is_err() {
-                self.delete_nodes(before..before + offset);
+                self.delete_nodes(at..at + offset);
                 return copied;
             }
         }

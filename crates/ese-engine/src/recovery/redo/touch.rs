@@ -133,7 +133,11 @@ pub(super) fn time_before(record: &LogRecord, part: Part) -> Option<DbTime> {
 fn needs_image(record: &LogRecord, part: Part) -> bool {
     match record {
         LogRecord::Split2(_) => part == Part::New,
-        LogRecord::Merge2(merge) => part == Part::Right && merge.merge_type == merge_type::FULL_RIGHT,
+        LogRecord::Merge2(merge) => match merge.merge_type {
+            merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => part == Part::Right,
+            merge_type::PARTIAL_LEFT => part == Part::Left,
+            _ => false,
+        },
         _ => false,
     }
 }
@@ -170,18 +174,20 @@ pub(super) fn apply(
             apply::split_right(&mut PageMut::new(bytes, size), split);
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
-        (LogRecord::Merge2(merge), Part::Right) => {
+        (LogRecord::Merge2(merge), Part::Right | Part::Left) => {
             let source =
                 image(if needs_image(record, part) { merge.before_page(size, |_| None) } else { Ok(None) })?;
-            apply::merge_right(bytes, size, &Page::new(&source, size), merge)?;
+            let source = Page::new(&source, size);
+            match part {
+                Part::Right => apply::merge_right(bytes, size, &source, merge)?,
+                _ => apply::merge_left(&mut PageMut::new(bytes, size), &source, merge)?,
+            }
         }
-        (LogRecord::Merge2(merge), Part::Left) => apply::merge_left(&mut PageMut::new(bytes, size), merge),
         (LogRecord::Merge2(merge), Part::Parent) => {
             apply::merge_parent(&mut PageMut::new(bytes, size), merge)?;
         }
-        (LogRecord::Merge2(_), _) | (LogRecord::EmptyTree(_), Part::Listed(_)) => {
-            apply::merge_source(&mut PageMut::new(bytes, size));
-        }
+        (LogRecord::Merge2(merge), _) => apply::merge_source(&mut PageMut::new(bytes, size), merge)?,
+        (LogRecord::EmptyTree(_), Part::Listed(_)) => apply::empty_page(&mut PageMut::new(bytes, size)),
         (LogRecord::EmptyTree(_), _) => apply::empty_root(&mut PageMut::new(bytes, size)),
         (LogRecord::CreateMultiExtentFdp(create), _) => {
             create_root_pages(bytes, size, page, create);

@@ -1,0 +1,222 @@
+//! A full leaf and its right neighbour share their nodes anew, so that fewer pages are added and pages stay fuller.
+//!
+//! If both together have room for the new node and some to spare, the upper nodes of the leaf move to the neighbour.
+//! Otherwise two full leaves become three: the leaf is split after a third of both, and the lower nodes of the
+//! neighbour go to the new page as well. A split would have to read and write the neighbour in any case, for its
+//! link; so either way no page more is touched. ESE: partial merge, which its online defragmentation does.
+//!
+//! Invariants: both leaves have the same parent, so that one separator changes with each move; no page gives all its
+//! nodes away; what undoing uncommitted changes could need stays free on every page.
+
+use std::ops::Range;
+
+use ese_format::log::record::{BeforeImageFlags, LogRecord, Merge, MergeFlags};
+use ese_format::page::{Page, node_space};
+use ese_format::{DbTime, PageNumber};
+
+use super::Tree;
+use super::apply::{self, merge_type};
+use super::group::{AtomicGroup, Attempt, Shape, Stop};
+use super::split::{self, Cut, Incoming, capacity, packed_size, prefix_line, prefix_of, separator_at};
+use crate::space::{SpaceLock, SpaceTrees};
+
+/// Two leaves are worth balancing if a page has one part in so many of them free afterwards. With less, they are
+/// full again soon and written for little; with more, the file grows.
+const SPARE: usize = 16;
+
+/// What is to be done with a full leaf and its neighbour.
+pub(super) enum Plan {
+    /// The nodes of the leaf from the cut on move to the neighbour.
+    Balance(Cut),
+    /// The leaf is split, and these first nodes of the neighbour move to the new page.
+    Third { cut: Cut, lent: usize, separator: Vec<u8> },
+}
+
+/// One partial merge.
+struct Move<'a> {
+    source: PageNumber,
+    target: PageNumber,
+    parent: PageNumber,
+    kind: u8,
+    /// The nodes that move.
+    nodes: Range<usize>,
+    /// New separator of the two pages.
+    separator: &'a [u8],
+}
+
+/// The item before which `goal` bytes lie, as nearly as whole items allow.
+fn item_at(sizes: &[usize], goal: usize) -> usize {
+    let mut before = 0;
+    let reaches = |size: &usize| {
+        let reached = before + size / 2 >= goal;
+        before += size;
+        reached
+    };
+    sizes.iter().position(reaches).unwrap_or(sizes.len())
+}
+
+/// Where the leaf is cut so that `item` of its nodes, the incoming one included, is the first that goes. Nodes of its
+/// own must go and stay.
+fn cut_before(shape: &Shape, leaf: &Page<'_>, incoming: Incoming<'_>, item: usize) -> Option<Cut> {
+    let incoming_right = incoming.line >= item;
+    let line = if incoming_right { item } else { item - 1 };
+    if !(1..leaf.node_count()).contains(&line) {
+        return None;
+    }
+    let separator = separator_at(shape, leaf, line, Some(incoming), incoming_right)?;
+    Some(Cut { line, incoming_right, separator, append: false })
+}
+
+/// What to do with a leaf that has no room for the incoming node, and its right neighbour. `reserved` bytes stay free on
+/// each page. `None`: nothing, a plain split is better.
+fn plan(
+    shape: &Shape,
+    room: usize,
+    leaf: &Page<'_>,
+    right: &Page<'_>,
+    incoming: Incoming<'_>,
+    reserved: usize,
+) -> Option<Plan> {
+    let count = leaf.node_count();
+    let new_size = node_space(incoming.key.len(), false, incoming.data.len());
+    let mut sizes: Vec<usize> = (0..count).map(|line| leaf.node_size(line)).collect();
+    sizes.insert(incoming.line, new_size);
+    sizes.extend((0..right.node_count()).map(|line| right.node_size(line)));
+    let total: usize = sizes.iter().sum();
+    let on = |side: bool| if side { new_size + reserved } else { reserved };
+    if leaf.free_bytes() + right.free_bytes() >= on(true) + room / SPARE
+        && let Some(cut) = cut_before(shape, leaf, incoming, item_at(&sizes, total / 2))
+    {
+        let going = cut.line..count;
+        let lost: usize = going.clone().map(|line| leaf.node_size(line)).sum();
+        let gained = packed_size(leaf, going, right.prefix()) - right.prefix().len();
+        if leaf.free_bytes() + lost >= on(!cut.incoming_right)
+            && right.free_bytes() >= gained + on(cut.incoming_right)
+        {
+            return Some(Plan::Balance(cut));
+        }
+    }
+    let cut = cut_before(shape, leaf, incoming, item_at(&sizes, total / 3))?;
+    let lent = item_at(&sizes, total * 2 / 3).checked_sub(count + 1)?;
+    if !(1..right.node_count()).contains(&lent) {
+        return None;
+    }
+    let [stay, go] = [0..cut.line, cut.line..count];
+    let [stay_prefix, new_prefix] = [&stay, &go].map(|half| prefix_of(leaf, prefix_line(leaf, half.clone())));
+    let stays = packed_size(leaf, stay, &stay_prefix);
+    let new =
+        packed_size(leaf, go, &new_prefix) + packed_size(right, 0..lent, &new_prefix) - new_prefix.len();
+    if stays + on(!cut.incoming_right) > room || new + on(cut.incoming_right) > room {
+        return None;
+    }
+    let separator = separator_at(shape, right, lent, None, false)?;
+    Some(Plan::Third { cut, lent, separator })
+}
+
+impl Tree {
+    /// What to do with a leaf that has no room for the incoming node, but to split it. The parent is latched.
+    pub(super) fn plan_with_neighbour(
+        &self,
+        group: &mut AtomicGroup,
+        parent: PageNumber,
+        leaf: PageNumber,
+        incoming: Incoming<'_>,
+    ) -> Attempt<Option<Plan>> {
+        let entries = group.page(parent)?;
+        let right = apply::entry_of(&entries, leaf)
+            .and_then(|line| entries.node(line + 1))
+            .and_then(|node| node.child());
+        let Some(right) = right else { return Ok(None) };
+        let [page, neighbour] = group.two_pages(leaf, right)?;
+        if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
+            return Err(Stop::Failed(self.damaged(leaf, "its right link and its parent disagree")));
+        }
+        let reserved = self.reserved_for_undo(&page) + self.reserved_for_undo(&neighbour);
+        let room = capacity(self.db.page_size);
+        Ok(plan(&self.shape(), room, &page, &neighbour, incoming, reserved))
+    }
+
+    /// Carries out a plan. Returns where the incoming node belongs now. `None`: the parent has no room.
+    pub(super) fn share(
+        &self,
+        group: &mut AtomicGroup,
+        (space, trees): (&SpaceLock<'_>, &SpaceTrees),
+        [parent, leaf]: [PageNumber; 2],
+        line: usize,
+        plan: &Plan,
+    ) -> Attempt<Option<(PageNumber, usize)>> {
+        let Some(right) = group.page(leaf)?.next() else { return Ok(None) };
+        let free = group.page(parent)?.free_bytes();
+        let entry = |separator: &[u8]| node_space(separator.len(), false, 4);
+        let (cut, target) = match plan {
+            Plan::Balance(cut) => {
+                if free < entry(&cut.separator) {
+                    return Ok(None);
+                }
+                let nodes = cut.line..group.page(leaf)?.node_count();
+                let kind = merge_type::PARTIAL_RIGHT;
+                let separator = &cut.separator;
+                self.move_nodes(group, Move { source: leaf, target: right, parent, kind, nodes, separator })?;
+                (cut, right)
+            }
+            Plan::Third { cut, lent, separator } => {
+                if free < entry(&cut.separator) + entry(separator) {
+                    return Ok(None);
+                }
+                let new = space.take_page(group, trees)?;
+                split::split_page(group, &self.shape(), parent, leaf, new, cut)?;
+                let (nodes, kind) = (0..*lent, merge_type::PARTIAL_LEFT);
+                self.move_nodes(group, Move { source: right, target: new, parent, kind, nodes, separator })?;
+                (cut, new)
+            }
+        };
+        Ok(Some(if cut.incoming_right { (target, line - cut.line) } else { (leaf, line) }))
+    }
+
+    /// Moves nodes between neighbours.
+    fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
+        let Move { source, target, parent, kind, nodes, separator } = what;
+        let (time, size) = (self.db.next_time(), self.db.page_size);
+        let before = group.copy_of(source)?;
+        let page = self.view(&before);
+        let rightwards = kind == merge_type::PARTIAL_RIGHT;
+        let target_before = group.time_of(target)?;
+        let of = |there: bool| if there { (Some(target), target_before) } else { (None, DbTime(0)) };
+        let ((right, right_before), (left, left_before)) = (of(rightwards), of(!rightwards));
+        let failed = |what| Stop::Failed(self.damaged(source, what));
+        let image = split::moving(&page, source, size, nodes.clone()).map_err(failed)?;
+        let mut record = Merge {
+            change: group.change(source, time, 0, self.shape().record_flags())?,
+            right,
+            right_before,
+            left,
+            left_before,
+            parent: Some(parent),
+            parent_before: group.time_of(parent)?,
+            root: self.root,
+            tree: self.id,
+            moved: page.used_space(nodes.clone()) as u16,
+            moved_max: 0,
+            destination_uncommitted: 0,
+            // ESE: `ilineMerge` is the innermost node that moves.
+            merge_line: if rightwards { nodes.start } else { nodes.end - 1 } as u16,
+            flags: MergeFlags::KEY_CHANGE,
+            merge_type: kind,
+            separator: separator.to_vec(),
+            image_flags: BeforeImageFlags::empty(),
+            before_image: Vec::new(),
+        };
+        record.set_before_page(&image, size);
+        group.log_deferred_undo(source)?;
+        match rightwards {
+            true => apply::merge_right(group.bytes_mut(target)?, size, &page, &record),
+            false => apply::merge_left(&mut group.page_mut(target)?, &page, &record),
+        }
+        .map_err(failed)?;
+        apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
+        apply::merge_source(&mut group.page_mut(source)?, &record).map_err(failed)?;
+        group.stamp(time, &[Some(source), Some(target), Some(parent)])?;
+        group.record(LogRecord::Merge2(record));
+        Ok(())
+    }
+}
