@@ -12,6 +12,8 @@ pub(crate) mod group;
 mod merge;
 mod room;
 mod share;
+#[cfg(test)]
+mod share_tests;
 pub(crate) mod split;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -17,14 +17,19 @@ use crate::session::ActiveTransaction;
 use crate::versions::View;
 use crate::{CreateOptions, Error, Instance, InstanceOptions};
 
-const DB: &str = "/db/test.edb";
+pub(super) const DB: &str = "/db/test.edb";
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<Arc<Instance>> {
     open_with(vfs, size, pages, true)
 }
 
-fn open_with(vfs: &SimVfs, size: PageSize, pages: usize, protect: bool) -> crate::Result<Arc<Instance>> {
+pub(super) fn open_with(
+    vfs: &SimVfs,
+    size: PageSize,
+    pages: usize,
+    protect: bool,
+) -> crate::Result<Arc<Instance>> {
     let disk: Arc<dyn Vfs> = Arc::new(vfs.clone());
     for directory in ["/db", "/log"] {
         disk.create_directory(Path::new(directory)).unwrap();
@@ -47,7 +52,7 @@ pub(crate) fn create_tree(instance: &Instance, db: &Arc<Database>, kind: PageFla
     tree
 }
 
-fn contents(tree: &Arc<Tree>, view: &View) -> Model {
+pub(super) fn contents(tree: &Arc<Tree>, view: &View) -> Model {
     let mut cursor = TreeCursor::new(tree.clone());
     let mut all = Model::new();
     let mut found = cursor.first(view).unwrap();
@@ -150,7 +155,7 @@ pub(crate) fn transaction(
     Ok(true)
 }
 
-fn check_structure(tree: &Arc<Tree>) {
+pub(super) fn check_structure(tree: &Arc<Tree>) {
     fn walk(tree: &Tree, page: PageNumber, low: &[u8], high: Option<&[u8]>, leaves: &mut Vec<PageNumber>) {
         let latch = tree.pin(page).unwrap().read();
         let view: Page<'_> = tree.view(&latch);
@@ -277,15 +282,20 @@ fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
 fn power_cuts_lose_nothing_that_was_durable() {
     let first: u64 = std::env::var("JETCELL_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let count: u64 = std::env::var("JETCELL_SIM_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(60);
+    let mut shared = [0, 0];
     for seed in first..first + count {
         if std::env::var_os("JETCELL_TRACE").is_some() {
             eprintln!("seed {seed}");
         }
-        crash_run(seed);
+        let [right, left] = crash_run(seed);
+        shared = [shared[0] + right, shared[1] + left];
     }
+    println!("nodes moved to the right {} times, to the left {} times", shared[0], shared[1]);
+    assert!(count < 60 || shared.into_iter().all(|times| times > 100), "{shared:?}: leaves hardly share");
 }
 
-fn crash_run(seed: u64) {
+/// Returns how often leaves gave nodes to the right and to the left.
+fn crash_run(seed: u64) -> [usize; 2] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut disk = SimVfs::new();
     let size = [PageSize::KIB_4, PageSize::KIB_8][seed as usize % 2];
@@ -361,6 +371,7 @@ fn crash_run(seed: u64) {
         drop((tree, db));
         instance.shutdown().unwrap();
     }
+    super::share_tests::partial_merges(&disk)
 }
 
 #[test]

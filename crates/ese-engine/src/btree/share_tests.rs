@@ -1,0 +1,232 @@
+//! Leaves that share their nodes: what becomes of the tree, of the log, and of pages that a crash left behind.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_format::log::record::LogRecord;
+use ese_format::page::{NodeFlags, PageFlags};
+use ese_format::{LogPosition, PageNumber, PageSize};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use vfs::SimVfs;
+
+use super::Tree;
+use super::apply::merge_type;
+use super::descend::Target;
+use super::tests::{DB, Model, check_structure, contents, create_tree, open, open_with};
+use crate::CreateOptions;
+use crate::log::{LogNames, LogReader};
+use crate::session::ActiveTransaction;
+use crate::versions::View;
+
+/// What the logs on a disk say, in order.
+fn records(disk: &SimVfs) -> Vec<LogRecord> {
+    let names = LogNames::new(Path::new("/log"), "E00");
+    let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
+    let mut records = Vec::new();
+    let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
+    let visit = |stored: crate::log::StoredRecord| {
+        records.push(LogRecord::decode(&stored.bytes).unwrap().0);
+        Ok(())
+    };
+    reader.read_from(from, visit).unwrap();
+    records
+}
+
+/// How often leaves gave nodes to the right and to the left.
+pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
+    let kinds: Vec<u8> = records(disk)
+        .iter()
+        .filter_map(|record| match record {
+            LogRecord::Merge2(merge) => Some(merge.merge_type),
+            _ => None,
+        })
+        .collect();
+    [merge_type::PARTIAL_RIGHT, merge_type::PARTIAL_LEFT]
+        .map(|wanted| kinds.iter().filter(|kind| **kind == wanted).count())
+}
+
+type Leaf = (PageNumber, Vec<(Vec<u8>, Vec<u8>, NodeFlags)>);
+
+fn leaves(tree: &Arc<Tree>) -> Vec<Leaf> {
+    let mut at = tree.leaf_for_read(Target::First).unwrap();
+    let mut leaves = Vec::new();
+    loop {
+        let page = tree.view(&at);
+        let nodes = page
+            .nodes()
+            .map(|node| (node.key_to_vec(), node.data.to_vec(), node.flags - NodeFlags::COMPRESSED));
+        leaves.push((at.key().page, nodes.collect()));
+        let Some(next) = page.next() else { return leaves };
+        drop(at);
+        at = tree.pin(next).unwrap().read();
+    }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    [b"key".as_slice(), &number.to_be_bytes()].concat()
+}
+
+#[test]
+fn full_leaves_share_before_they_split() {
+    for (seed, size, kind) in [
+        (1, PageSize::KIB_4, PageFlags::empty()),
+        (2, PageSize::KIB_8, PageFlags::INDEX | PageFlags::NON_UNIQUE),
+        (3, PageSize::KIB_32, PageFlags::empty()),
+    ] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let disk = SimVfs::new();
+        let instance = open(&disk, size, 400).unwrap();
+        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let tree = create_tree(&instance, &db, kind);
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        let mut model = Model::new();
+        let largest = if tree.is_unique() { size.bytes() / 16 } else { 24 };
+        let mut insert = |session: &mut ActiveTransaction, number: u32, rng: &mut ChaCha8Rng| {
+            let key = key(number);
+            let data: Vec<u8> = (0..rng.random_range(1..largest)).map(|_| rng.random()).collect();
+            let name = tree.bookmark(&key, &data);
+            if tree.insert(session, &key, &data).is_ok() {
+                model.insert(name.into_bytes(), data);
+            }
+            if rng.random_bool(0.3) {
+                let (name, _) = model.iter().nth(rng.random_range(0..model.len())).unwrap();
+                let name = name.clone();
+                let key_len = if tree.is_unique() { name.len() } else { 7 };
+                let bookmark = tree.bookmark(&name[..key_len], &name[key_len..]);
+                tree.flag_delete(session, &bookmark).unwrap();
+                model.remove(&name);
+            }
+            model.len()
+        };
+        session.begin().unwrap();
+        let count = 60 * size.bytes() / largest / 2;
+        (0..count as u32).for_each(|number| {
+            insert(&mut session, number << 16, &mut rng);
+        });
+        session.commit().unwrap();
+        instance.flush().unwrap();
+        assert_eq!(partial_merges(&disk), [0, 0], "records in order only append");
+        for _ in 0..count / 50 {
+            session.begin().unwrap();
+            for _ in 0..100 {
+                let number = rng.random_range(0..(count as u32) << 16);
+                insert(&mut session, number, &mut rng);
+            }
+            session.commit().unwrap();
+            instance.step().unwrap();
+            check_structure(&tree);
+        }
+        assert_eq!(contents(&tree, &session.view()), model);
+        instance.flush().unwrap();
+        let [right, left] = partial_merges(&disk);
+        let leaves = leaves(&tree);
+        let full =
+            |(_, nodes): &Leaf| nodes.iter().map(|node| node.0.len() + node.1.len() + 8).sum::<usize>();
+        let fill = leaves.iter().map(full).sum::<usize>() * 100 / (leaves.len() * size.bytes());
+        println!(
+            "{size:?}: {right} to the right, {left} to the left, {} leaves, {fill} % full",
+            leaves.len()
+        );
+        assert!(right > 10 && left > 10, "{right} moves to the right, {left} to the left");
+        assert!(fill > 68, "{fill} % full");
+        drop((session, tree, db));
+        instance.shutdown().unwrap();
+    }
+}
+
+/// Two leaves share in the middle of uncommitted changes; then the power fails, with any of the changed pages on disk.
+fn written_pages(third: bool) {
+    let size = PageSize::KIB_4;
+    let disk = SimVfs::new();
+    let instance = open_with(&disk, size, 64, false).unwrap();
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let tree = create_tree(&instance, &db, PageFlags::empty());
+    let root = tree.root;
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    let mut model = Model::new();
+    session.begin().unwrap();
+    for number in 0..80 {
+        tree.insert(&mut session, &key(number * 100), &[7; 200]).unwrap();
+        model.insert(key(number * 100), vec![7; 200]);
+    }
+    session.commit().unwrap();
+    let before = leaves(&tree);
+    let [first, second] = [&before[1].1, &before[2].1];
+    if !third {
+        session.begin().unwrap();
+        for (key, ..) in &second[..second.len() / 2] {
+            tree.flag_delete(&mut session, &tree.bookmark(key, &[])).unwrap();
+            model.remove(key);
+        }
+        session.commit().unwrap();
+    }
+    (0..4).for_each(|_| instance.step().unwrap());
+    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.checkpoint().unwrap();
+    let older = disk.contents(Path::new(DB)).unwrap();
+
+    // Uncommitted: of nodes that move to the right, and to the left where a third page takes them.
+    let mut open_one = ActiveTransaction::new(instance.core().clone(), 2);
+    open_one.begin().unwrap();
+    let bookmark = |key: &[u8]| tree.bookmark(key, &[]);
+    tree.replace(&mut open_one, &bookmark(&first[first.len() - 1].0), &[1; 190]).unwrap();
+    tree.flag_delete(&mut open_one, &bookmark(&first[first.len() - 2].0)).unwrap();
+    if third {
+        tree.replace(&mut open_one, &bookmark(&second[0].0), &[2; 150]).unwrap();
+    }
+    instance.flush().unwrap();
+    let undo_before = records(&disk).iter().filter(|record| matches!(record, LogRecord::UndoInfo(_))).count();
+    session.begin().unwrap();
+    let between = [first[1].0.as_slice(), b"!"].concat();
+    tree.insert(&mut session, &between, &[9; 200]).unwrap();
+    model.insert(between, vec![9; 200]);
+    session.commit().unwrap();
+    instance.flush().unwrap();
+    assert_eq!(partial_merges(&disk), if third { [0, 1] } else { [1, 0] });
+    let logged = records(&disk);
+    let undo = logged.iter().filter(|record| matches!(record, LogRecord::UndoInfo(_))).count() - undo_before;
+    assert_eq!(undo, if third { 3 } else { 2 }, "what moves has its undo in the log");
+    check_structure(&tree);
+
+    let cut = disk.clone_disk();
+    assert!(cut.contents(Path::new(DB)).unwrap()[2 * size.bytes()..] == older[2 * size.bytes()..]);
+    let expected = leaves(&tree);
+    instance.core().cache.flush_file(db.file_id).unwrap();
+    let newer = disk.contents(Path::new(DB)).unwrap();
+    let page = |at: usize| at * size.bytes()..(at + 1) * size.bytes();
+    let pages = newer.len() / size.bytes();
+    let changed: Vec<usize> = (2..pages).filter(|&at| older.get(page(at)) != newer.get(page(at))).collect();
+    println!("changed: {changed:?}");
+    assert!((3..10).contains(&changed.len()));
+    let mut results = BTreeSet::new();
+    for written in 0..1u32 << changed.len() {
+        let disk = cut.clone_disk();
+        for (_, &at) in changed.iter().enumerate().filter(|(bit, _)| written >> bit & 1 == 1) {
+            disk.corrupt(Path::new(DB), (at * size.bytes()) as u64, &newer[page(at)]).unwrap();
+        }
+        let instance = open_with(&disk, size, 64, false).unwrap_or_else(|e| panic!("{written:b}: {e}"));
+        let db = instance.attach(Path::new(DB), 256).unwrap();
+        let tree = db.tree_at(root).unwrap();
+        check_structure(&tree);
+        assert_eq!(contents(&tree, &View::latest()), model, "{written:b}");
+        let found = leaves(&tree);
+        let numbers = |leaves: &[Leaf]| leaves.iter().map(|leaf| (leaf.0, leaf.1.len())).collect::<Vec<_>>();
+        assert_eq!(numbers(&found), numbers(&expected), "{written:b}");
+        results.insert(format!("{found:?}"));
+        drop((tree, db));
+        instance.shutdown().unwrap();
+    }
+    assert_eq!(results.len(), 1, "recovery depends on what had been written");
+}
+
+#[test]
+fn a_balanced_pair_is_redone_whichever_pages_were_written() {
+    written_pages(false);
+}
+
+#[test]
+fn two_leaves_made_three_are_redone_whichever_pages_were_written() {
+    written_pages(true);
+}
