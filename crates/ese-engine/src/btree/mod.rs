@@ -1,6 +1,8 @@
-//! B+-trees on pages: descent, ordered reading, changes of one leaf, splits and merges.
+//! B+-trees on pages: descent, ordered reading, changes of one leaf, splits, merges, and moves between neighbours.
 //!
 //! Latch order: a page before its children, a leaf before its right sibling, tree pages before space-tree pages.
+//! A descent holds the latch of a page until it has that of the child, and nodes move between leaves only while their
+//! parent and both are latched for writing: so it arrives where its key is, whichever way nodes move.
 //! Lock order: `Tree::structure`, then `Database::space`, then latches; no latch is held across I/O.
 
 pub(crate) mod apply;

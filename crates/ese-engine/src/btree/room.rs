@@ -1,4 +1,5 @@
-//! Splitting this tree until a node fits: the loop around [`split`], with space allocation and structure lock.
+//! Making room in this tree until a node fits: the loop around [`split`] and [`share`](super::share), with space
+//! allocation and structure lock.
 
 use std::sync::Arc;
 

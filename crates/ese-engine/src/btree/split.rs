@@ -2,7 +2,7 @@
 //!
 //! A split is one atomic group, together with the insert it makes room for, because no page but a root may be
 //! left without nodes. Parents are split first, each in a group of its own: a tree with a split internal page
-//! is as good as before.
+//! is as good as before. A leaf is split alone only if it cannot share with its right neighbour ([`share`](super::share)).
 
 use std::ops::Range;
 
