@@ -23,7 +23,7 @@ fn power_cuts_lose_nothing_that_was_durable() {
         return;
     }
     let wanted = number("JETCELL_SIM_CUTS").unwrap_or(CUTS);
-    let (next, cuts, recovery) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let [next, cuts, recovery, shared] = [0; 4].map(AtomicU64::new);
     let running: Mutex<BTreeMap<u64, Instant>> = Mutex::default();
     let failed: Mutex<Vec<u64>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -38,6 +38,7 @@ fn power_cuts_lose_nothing_that_was_durable() {
                         Ok(tally) => {
                             cuts.fetch_add(tally.cuts, Ordering::Relaxed);
                             recovery.fetch_add(tally.in_recovery, Ordering::Relaxed);
+                            shared.fetch_add(tally.shared, Ordering::Relaxed);
                         }
                         Err(_) => {
                             eprintln!(
@@ -67,12 +68,14 @@ fn power_cuts_lose_nothing_that_was_durable() {
             }
         });
     });
+    let shared = shared.into_inner();
     println!(
-        "{} cuts, {} of them during recovery, in {} seeds",
+        "{} cuts, {} of them during recovery, in {} seeds; leaves shared nodes {shared} times",
         cuts.into_inner(),
         recovery.into_inner(),
         next.into_inner()
     );
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
+    assert!(wanted < CUTS || shared > 500, "leaves hardly share nodes: {shared}");
 }

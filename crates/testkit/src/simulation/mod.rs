@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use ese_check::{Cancel, CheckOptions, check_database, check_logs};
 use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::log::{LogNames, LogReader, StoredRecord};
 use ese_engine::{Error, Instance, InstanceOptions};
-use ese_format::PageSize;
+use ese_format::log::record::LogRecord;
+use ese_format::{LogPosition, PageSize};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use vfs::{CrashOptions, SimVfs, Vfs};
@@ -33,6 +35,8 @@ pub struct Tally {
     pub shutdowns: u64,
     /// Transactions committed.
     pub commits: u64,
+    /// Times a full leaf shared nodes with its neighbour, where all logs are kept.
+    pub shared: u64,
 }
 
 impl Tally {
@@ -42,6 +46,7 @@ impl Tally {
         self.in_recovery += other.in_recovery;
         self.shutdowns += other.shutdowns;
         self.commits += other.commits;
+        self.shared += other.shared;
     }
 }
 
@@ -105,7 +110,24 @@ pub fn run(seed: u64) -> Tally {
             world.cut();
         }
     }
+    world.tally.shared = if world.plan.circular { 0 } else { partial_merges(&world.disk) };
     world.tally
+}
+
+/// Partial merges in the logs of a disk; none where the last of them is not sound, which recovery would have to judge.
+fn partial_merges(disk: &SimVfs) -> u64 {
+    let names = LogNames::new(Path::new("/log"), "E00");
+    let Ok(Some(reader)) = LogReader::open(Arc::new(disk.clone()), names) else { return 0 };
+    let mut count = 0;
+    let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
+    let visit = |stored: StoredRecord| {
+        if let Ok((LogRecord::Merge2(merge), _)) = LogRecord::decode(&stored.bytes) {
+            count += u64::from(matches!(merge.merge_type, 3 | 6));
+        }
+        Ok(())
+    };
+    let _ = reader.read_from(from, visit);
+    count
 }
 
 fn db_path(number: usize) -> PathBuf {
