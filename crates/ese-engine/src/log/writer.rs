@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
@@ -123,7 +123,7 @@ impl LogStream {
             result = self.write_out(&segments, file, enter.then_some(generation));
             let took = clock.monotonic().saturating_sub(began);
             state = self.state.lock();
-            state.gathering.patience = took.clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE);
+            state.gathering.patience = (took * PATIENCE).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE);
         }
         match &mut result {
             Ok(written) => {
@@ -254,16 +254,19 @@ enum Purpose {
 pub(super) struct Gathering {
     /// Commits that took part in the write before, or waited for the next one.
     expected: usize,
-    /// Waiting longer is worth no write: how long the last one took.
+    /// Waiting longer is not worth it.
     patience: Duration,
     /// Writes without gathering that are to come, and how many there will be after the next failure.
     pause: u32,
     next_pause: u32,
 }
 
+/// Patience in units of what the last write took. A group that forms has formed within one, and its write takes another;
+/// if the time were over before that, the one who counts it would wake in the middle of the write for nothing.
+const PATIENCE: u32 = 2;
 const SHORTEST_PATIENCE: Duration = Duration::from_micros(20);
 const LONGEST_PATIENCE: Duration = Duration::from_millis(1);
-const SHORTEST_PAUSE: u32 = 8;
+const SHORTEST_PAUSE: u32 = 16;
 const LONGEST_PAUSE: u32 = 1024;
 
 impl Gathering {
@@ -316,19 +319,21 @@ impl Waiter {
         self.verdict.store(0, Ordering::Relaxed);
     }
 
-    /// `None`: the time is over. Waits twice half of it, because a wake-up that came late for an earlier wait may end
-    /// the first.
+    /// `None`: the time is over. A wake-up that came late for an earlier wait does not end this one.
     fn wait(&self, patience: Option<Duration>) -> Option<Verdict> {
-        for waits in 0.. {
-            match (self.verdict.load(Ordering::Acquire), patience) {
-                (1, _) => return Some(Verdict::Done),
-                (2, _) => return Some(Verdict::YourTurn),
-                (_, None) => std::thread::park(),
-                (_, Some(patience)) if waits < 2 => std::thread::park_timeout(patience / 2),
-                (_, Some(_)) => break,
+        let end = patience.map(|patience| Instant::now() + patience);
+        loop {
+            match self.verdict.load(Ordering::Acquire) {
+                1 => return Some(Verdict::Done),
+                2 => return Some(Verdict::YourTurn),
+                _ => {}
+            }
+            match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => std::thread::park(),
+                Some(Duration::ZERO) => return None,
+                Some(left) => std::thread::park_timeout(left),
             }
         }
-        None
     }
 }
 
