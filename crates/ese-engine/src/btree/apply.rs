@@ -69,7 +69,7 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &S
             page.insert_node(0, NodeFlags::empty(), &[], &child).map_err(|_| NO_ROOM)
         }
         split_type::APPEND => {
-            page.set_next(record.new_page);
+            append_source(page, record);
             Ok(())
         }
         split_type::RIGHT => {
@@ -83,6 +83,11 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &S
         }
         _ => Err("unknown split type"),
     }
+}
+
+/// The page that is split, in an append: only its right link changes.
+pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
+    page.set_next(record.new_page);
 }
 
 /// The page that a split adds. `bytes` may hold anything.

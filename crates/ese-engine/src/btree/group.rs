@@ -47,16 +47,22 @@ struct Latched {
     found: Option<Found>,
 }
 
-/// A page but for the free bytes between its lines and its tags, which mean nothing.
+/// A page but for the free bytes between its lines and its tags, which mean nothing; or, while nothing else has
+/// changed, only its header.
 struct Found {
     head: Box<[u8]>,
     tail: Box<[u8]>,
+    whole: bool,
 }
 
 impl Found {
     fn of(bytes: &[u8], size: PageSize) -> Found {
         let free = Page::new(bytes, size).free_range();
-        Found { head: bytes[..free.start].into(), tail: bytes[free.end..].into() }
+        Found { head: bytes[..free.start].into(), tail: bytes[free.end..].into(), whole: true }
+    }
+
+    fn header_of(bytes: &[u8], size: PageSize) -> Found {
+        Found { head: bytes[..size.header_len()].into(), tail: Box::default(), whole: false }
     }
 
     fn put_back(&self, bytes: &mut [u8]) {
@@ -68,9 +74,18 @@ impl Found {
 
 impl Latched {
     fn bytes_mut(&mut self, size: PageSize) -> &mut [u8] {
-        if self.found.is_none() {
-            self.found = Some(Found::of(&self.latch, size));
+        if self.found.as_ref().is_none_or(|found| !found.whole) {
+            let mut whole = Found::of(&self.latch, size);
+            if let Some(header) = self.found.take() {
+                header.put_back(&mut whole.head);
+            }
+            self.found = Some(whole);
         }
+        &mut self.latch
+    }
+
+    fn header_mut(&mut self, size: PageSize) -> &mut [u8] {
+        self.found.get_or_insert_with(|| Found::header_of(&self.latch, size));
         &mut self.latch
     }
 }
@@ -149,6 +164,12 @@ impl AtomicGroup {
         Ok(PageMut::new(self.pages[slot].bytes_mut(self.db.page_size), self.db.page_size))
     }
 
+    /// Same, for changing nothing but its links and its time.
+    pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
+        let slot = self.slot(page)?;
+        Ok(PageMut::new(self.pages[slot].header_mut(self.db.page_size), self.db.page_size))
+    }
+
     /// The bytes of a page, for changing them.
     pub fn bytes_mut(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
         let slot = self.slot(page)?;
@@ -167,6 +188,18 @@ impl AtomicGroup {
         Ok(self.pages[slot].bytes_mut(self.db.page_size))
     }
 
+    /// The same, beside another page as it is now.
+    pub fn new_page_beside(&mut self, page: PageNumber, new: PageNumber) -> Attempt<(Page<'_>, &mut [u8])> {
+        let size = self.db.page_size;
+        self.new_page(new)?;
+        let page = self.slot(page)?;
+        let new = self.slot(new)?;
+        match self.pages.get_disjoint_mut([page, new]) {
+            Ok([page, new]) => Ok((Page::new(&page.latch, size), new.bytes_mut(size))),
+            Err(_) => Err(Stop::Failed(Error::Usage("a page cannot be split to itself".to_string()))),
+        }
+    }
+
     /// A copy of the page's bytes.
     pub fn copy_of(&mut self, page: PageNumber) -> Attempt<Vec<u8>> {
         let slot = self.slot(page)?;
@@ -181,7 +214,7 @@ impl AtomicGroup {
     /// Stamps the pages of one record with its time.
     pub fn stamp(&mut self, time: DbTime, pages: &[Option<PageNumber>]) -> Attempt<()> {
         for page in pages.iter().flatten() {
-            self.page_mut(*page)?.set_db_time(time);
+            self.links_mut(*page)?.set_db_time(time);
         }
         Ok(())
     }

@@ -153,9 +153,7 @@ pub(super) fn separator_at(
 
 /// Moves all nodes of a root to a new child, so that the root can take separators.
 pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
-    let before = group.copy_of(shape.root)?;
-    let size = group.db.page_size;
-    let page = Page::new(&before, size);
+    let page = group.page(shape.root)?;
     let child_flags = page.flags() - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
     let mut root_flags = page.flags() - PageFlags::LEAF - PageFlags::PARENT_OF_LEAF;
     root_flags.set(PageFlags::PARENT_OF_LEAF, page.is_leaf());
@@ -163,16 +161,7 @@ pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber
     let cut = Cut { line: 0, incoming_right: false, separator: Vec::new(), append: false };
     let prefix = prefix_line(&page, 0..count);
     let target = Target { page: shape.root, new, parent: None, right: None };
-    finish(
-        group,
-        shape,
-        &before,
-        split_type::VERTICAL,
-        &cut,
-        &target,
-        [root_flags, child_flags],
-        [None, prefix],
-    )
+    finish(group, shape, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix])
 }
 
 /// Splits a page below the root. The parent must have room for the separator.
@@ -184,15 +173,15 @@ pub(crate) fn split_page(
     new: PageNumber,
     cut: &Cut,
 ) -> Attempt<()> {
-    let before = group.copy_of(page_number)?;
-    let page = Page::new(&before, group.db.page_size);
-    let flags = page.flags() - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
+    let page = group.page(page_number)?;
+    let found = page.flags();
+    let flags = found - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
     let right = if page.is_leaf() { page.next() } else { None };
     let count = page.node_count();
     let prefixes = [prefix_line(&page, 0..cut.line), prefix_line(&page, cut.line..count)];
     let kind = if cut.append { split_type::APPEND } else { split_type::RIGHT };
     let target = Target { page: page_number, new, parent: Some(parent), right };
-    finish(group, shape, &before, kind, cut, &target, [page.flags(), flags], prefixes)
+    finish(group, shape, kind, cut, &target, [found, flags], prefixes)
 }
 
 /// The page with nothing in the nodes before those that move, and none behind them: what moves is all that redo of
@@ -225,7 +214,6 @@ struct Target {
 fn finish(
     group: &mut AtomicGroup,
     shape: &Shape,
-    before: &[u8],
     kind: u8,
     cut: &Cut,
     target: &Target,
@@ -233,11 +221,13 @@ fn finish(
     [split_prefix, new_prefix]: [Option<usize>; 2],
 ) -> Attempt<()> {
     let size = group.db.page_size;
-    let page = Page::new(before, size);
     let time = group.db.next_time();
     let time_before = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<_> {
         page.map_or(Ok(ese_format::DbTime(0)), |page| group.time_of(page))
     };
+    let page = group.page(target.page)?;
+    let line_count = page.node_count() as u16;
+    let (old_prefix, new_prefix_bytes) = (page.prefix().to_vec(), prefix_of(&page, split_prefix));
     let line_prefix = |line: Option<usize>| line.map_or(-1, |line| line as i32);
     let mut record = Split {
         change: group.change(target.page, time, cut.line, shape.record_flags())?,
@@ -252,7 +242,7 @@ fn finish(
         operation: 0,
         operation_line: 0,
         split_line: cut.line as u16,
-        line_count: page.node_count() as u16,
+        line_count,
         new_flags: new_flags.bits(),
         split_flags: split_flags.bits(),
         split_uncommitted: 0,
@@ -260,8 +250,8 @@ fn finish(
         split_prefix_line: line_prefix(split_prefix),
         new_prefix_line: line_prefix(new_prefix),
         parent_key: cut.separator.clone(),
-        old_prefix: page.prefix().to_vec(),
-        new_prefix: prefix_of(&page, split_prefix),
+        old_prefix,
+        new_prefix: new_prefix_bytes,
         image_flags: BeforeImageFlags::empty(),
         before_image: Vec::new(),
     };
@@ -275,15 +265,23 @@ fn finish(
     };
     // An append leaves the split page as it is, so no image is needed to fill the new one.
     if kind != split_type::APPEND {
+        let page = group.page(target.page)?;
         let nodes = cut.line..page.node_count();
-        record.set_before_page(&moving(&page, target.page, size, nodes).map_err(misfit)?, size);
+        let image = moving(&page, target.page, size, nodes).map_err(misfit)?;
+        record.set_before_page(&image, size);
     }
-    let new = group.new_page(target.new)?;
+    let (page, new) = group.new_page_beside(target.page, target.new)?;
     let mut new = apply::split_new(new, size, &page, &record).map_err(misfit)?;
     new.set_db_time(time);
-    apply::split_source(&mut group.page_mut(target.page)?, &page, &record).map_err(misfit)?;
+    if kind == split_type::APPEND {
+        apply::append_source(&mut group.links_mut(target.page)?, &record);
+    } else {
+        let before = group.copy_of(target.page)?;
+        let before = Page::new(&before, size);
+        apply::split_source(&mut group.page_mut(target.page)?, &before, &record).map_err(misfit)?;
+    }
     if let Some(right) = target.right {
-        apply::split_right(&mut group.page_mut(right)?, &record);
+        apply::split_right(&mut group.links_mut(right)?, &record);
     }
     if let Some(parent) = target.parent {
         apply::split_parent(&mut group.page_mut(parent)?, &record).map_err(misfit)?;
