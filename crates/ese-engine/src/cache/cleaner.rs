@@ -66,7 +66,8 @@ impl Cache {
         // The completion of a write wakes the cleaner.
         let idle = self.books.background.count() < in_flight;
         if idle && (missing > 0 || wanted >= WORTH_WRITING) {
-            let victims = self.dirty_victims(missing.max(wanted).min(batch));
+            let count = missing.max(wanted).min(batch);
+            let victims = self.with_neighbours(self.dirty_victims(count), count.max(self.limits.run));
             // Waiting for the log, which may be changing files, would let the pool run dry meanwhile.
             let mut started =
                 self.write_pages(victims.clone(), Why::Eviction, Ahead::Skip, &Arc::default())?;

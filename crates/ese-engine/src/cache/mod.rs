@@ -31,6 +31,7 @@ mod latch;
 mod ledger;
 mod lent;
 mod memory;
+mod neighbours;
 mod options;
 mod page_cache;
 mod page_key;

@@ -26,10 +26,17 @@ const MAX_WANTED: usize = 256;
 
 /// Orders victims, least valuable first: uses in the current operation count more than all history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Worth {
+pub(super) struct Worth {
     in_use: bool,
     second_last: u64,
     last: u64,
+}
+
+impl Worth {
+    /// Of pages that are next in turn after those worth this.
+    pub fn and_a_little(self, interval: u64) -> Worth {
+        Worth { second_last: self.second_last.saturating_add(interval), ..self }
+    }
 }
 
 impl Cache {
@@ -39,7 +46,7 @@ impl Cache {
         self.limits.frames as u64 / 16
     }
 
-    fn worth(&self, frame: &Frame, now: u64) -> Worth {
+    pub(super) fn worth(&self, frame: &Frame, now: u64) -> Worth {
         let (last, previous) = (frame.references.last(), frame.references.previous());
         let assumed = ASSUMED_TURNOVERS * self.limits.frames as u64;
         // Times are shifted so that assumed ones are not cut off at zero; real ones start at 1.

@@ -388,7 +388,7 @@ impl LogStream {
 
     /// Full segments in memory, at most.
     fn most_waiting(&self) -> usize {
-        (self.file_segments() / 2).min(LONGEST_WRITE * 4)
+        (self.file_segments() / 2).min(LONGEST_WRITE * 2)
     }
 
     fn file_segments(&self) -> usize {

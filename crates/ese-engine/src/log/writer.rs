@@ -24,8 +24,9 @@ use super::generation::Named;
 use super::stream::{LogStream, State};
 use crate::{Error, Result};
 
-/// Segments in one write, at most.
-pub(super) const LONGEST_WRITE: usize = 256;
+/// Segments in one write, at most: 4 MiB. What gathers while a write is under way goes with the next one, because a sync
+/// takes as long as a megabyte.
+pub(super) const LONGEST_WRITE: usize = 1024;
 
 impl LogStream {
     /// Returns once everything appended before `upto` is durable.
@@ -165,8 +166,9 @@ impl LogStream {
     ) -> Result<Written> {
         let entered = enter.map(|generation| self.header_of(generation)).transpose()?;
         let mut transfer = self.transfer.lock();
-        if transfer.is_empty() {
-            *transfer = IoBuffer::zeroed((LONGEST_WRITE + 2) * SEGMENT_BYTES);
+        let needed = (segments.len() + 2) * SEGMENT_BYTES;
+        if transfer.len() < needed {
+            *transfer = IoBuffer::zeroed(needed.next_power_of_two().min((LONGEST_WRITE + 2) * SEGMENT_BYTES));
         }
         let mut end = 0;
         if let Some((_, header)) = &entered {

@@ -74,6 +74,25 @@ fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
 }
 
 #[test]
+fn pages_filled_one_after_the_other_are_written_together_and_others_are_not() {
+    let written = |page_of: fn(u32, &mut u64) -> u32| {
+        let bench = Bench::new(256, 4000, false);
+        let mut seed = 1;
+        for number in 1..=3000 {
+            bench.set(page_of(number, &mut seed), 1);
+            while bench.cache.clean_step().unwrap() > 0 {}
+        }
+        let counters = bench.cache.counters();
+        assert!(counters.written_eviction > 1000, "{counters:?}");
+        counters.coalesced_written * 100 / counters.written_eviction
+    };
+    let (in_order, at_random) =
+        (written(|number, _| number), written(|_, seed| random(seed) as u32 % 4000 + 1));
+    assert!(in_order > 70, "{in_order} % in the transfer of another page");
+    assert!(at_random < 5, "{at_random} %");
+}
+
+#[test]
 fn one_thread_repeats_itself_exactly() {
     let run = || {
         let bench = Bench::new(100, 1000, false);
