@@ -4,5 +4,6 @@ pub mod corpus;
 pub mod damage;
 pub mod fuzz;
 pub mod killed;
+pub mod logged;
 pub mod readers;
 pub mod simulation;

@@ -18,6 +18,7 @@ use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use testkit::logged::partial_merges;
 use vfs::{RealOptions, RealVfs, Vfs};
 
 const SESSIONS: u64 = 8;
@@ -65,7 +66,8 @@ impl World {
         World { vfs, path, instance, db, _directory: directory }
     }
 
-    fn end(self) {
+    /// Returns how often full leaves shared nodes with their neighbours of late.
+    fn end(self) -> u64 {
         let scan = self.db.scan_progress();
         println!("{} passes, {} pages of {} examined again", scan.passes, scan.examined_again, scan.pages);
         assert!(scan.passes > 10 && scan.bad == 0, "{scan:?}");
@@ -74,6 +76,7 @@ impl World {
         let report = check_database(&*self.vfs, Path::new(&self.path), &CheckOptions::default()).unwrap();
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(report.clean && findings.is_empty(), "{findings:#?}");
+        partial_merges(self.vfs, self.path.parent().unwrap())
     }
 }
 
@@ -277,5 +280,7 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
     });
     println!("{changes:?} ranges, {walks:?} walks");
     assert!(changes.into_inner() > 50 && walks.into_inner() > 50);
-    world.end();
+    let shared = world.end();
+    println!("leaves shared nodes {shared} times of late");
+    assert!(shared > 10, "leaves hardly shared nodes: {shared}");
 }

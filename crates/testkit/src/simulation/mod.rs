@@ -14,15 +14,14 @@ use std::sync::Arc;
 
 use ese_check::{Cancel, CheckOptions, check_database, check_logs};
 use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::log::{LogNames, LogReader, StoredRecord};
 use ese_engine::{Error, Instance, InstanceOptions};
-use ese_format::log::record::LogRecord;
-use ese_format::{LogPosition, PageSize};
+use ese_format::PageSize;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use vfs::{CrashOptions, SimVfs, Vfs};
 
 use self::model::State;
+use crate::logged::partial_merges;
 
 /// What a seed went through.
 #[derive(Clone, Copy, Default, Debug)]
@@ -110,24 +109,9 @@ pub fn run(seed: u64) -> Tally {
             world.cut();
         }
     }
-    world.tally.shared = if world.plan.circular { 0 } else { partial_merges(&world.disk) };
+    world.tally.shared =
+        if world.plan.circular { 0 } else { partial_merges(Arc::new(world.disk.clone()), Path::new("/log")) };
     world.tally
-}
-
-/// Partial merges in the logs of a disk; none where the last of them is not sound, which recovery would have to judge.
-fn partial_merges(disk: &SimVfs) -> u64 {
-    let names = LogNames::new(Path::new("/log"), "E00");
-    let Ok(Some(reader)) = LogReader::open(Arc::new(disk.clone()), names) else { return 0 };
-    let mut count = 0;
-    let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
-    let visit = |stored: StoredRecord| {
-        if let Ok((LogRecord::Merge2(merge), _)) = LogRecord::decode(&stored.bytes) {
-            count += u64::from(matches!(merge.merge_type, 3 | 6));
-        }
-        Ok(())
-    };
-    let _ = reader.read_from(from, visit);
-    count
 }
 
 fn db_path(number: usize) -> PathBuf {
