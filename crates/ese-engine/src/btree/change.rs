@@ -19,7 +19,7 @@ use super::before_image::DeferredBeforeImage;
 use super::descend::Target;
 use super::group::cut_key;
 use super::{Bookmark, Tree};
-use crate::cache::WriteLatch;
+use crate::cache::{PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
 use crate::session::{ActiveTransaction, Done};
 use crate::versions::{Change, Transaction, Version, View};
@@ -45,12 +45,12 @@ impl Tree {
         self.check_version_room()?;
         let bytes = self.bookmark_bytes(key, data);
         loop {
-            let leaf = match self.leaf_to_append(&bytes) {
-                Some(leaf) => leaf,
-                None => self.leaf_for_write(Target::Key(&bytes))?,
+            let (leaf, behind) = match self.leaf_to_append(&bytes) {
+                Some(leaf) => (leaf, true),
+                None => (self.leaf_for_write(Target::Key(&bytes))?, false),
             };
             let page = self.view(&leaf);
-            let (line, exact) = self.find(&page, &bytes);
+            let (line, exact) = if behind { (page.node_count(), false) } else { self.find(&page, &bytes) };
             if exact {
                 let node = page.node(line).ok_or_else(|| self.damaged(leaf.key().page, "unreadable node"))?;
                 self.check_conflict(&bytes, session)?;
@@ -71,7 +71,7 @@ impl Tree {
                 let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
                 let records = session.records(prologue);
                 records.push_insert(&node, cut_key(&page, key), data);
-                if line == page.node_count() && page.next().is_none() {
+                if !behind && line == page.node_count() && page.next().is_none() {
                     self.append_leaf.store(leaf.key().page.get(), Ordering::Relaxed);
                 }
                 self.perform(
@@ -85,15 +85,16 @@ impl Tree {
                 session.did(Done::Node(self.clone(), version));
                 return Ok(());
             }
+            let next = page.next();
             drop(leaf);
-            if self.split_and_insert(session, key, data, &bytes)? {
+            if self.split_and_insert(session, key, data, &bytes, next)? {
                 return Ok(());
             }
         }
     }
 
-    /// The right-most leaf, if the last insert went to its end and this one does, too: records that come in the order
-    /// of their keys need no descent.
+    /// The right-most leaf, if the last insert went to its end and this one goes behind it, too: records that come in the
+    /// order of their keys need no descent.
     fn leaf_to_append(&self, bytes: &[u8]) -> Option<WriteLatch> {
         let last = PageNumber::new(self.append_leaf.load(Ordering::Relaxed))?;
         let appends = |leaf: &WriteLatch| {
@@ -103,7 +104,7 @@ impl Tree {
                 && page.next().is_none()
                 && last.is_some_and(|last| self.order(&last, bytes).is_lt())
         };
-        let leaf = self.db.resident(last).map(|page| page.write()).filter(appends);
+        let leaf = self.db.resident(last).map(PinnedPage::into_write).filter(appends);
         if leaf.is_none() {
             self.append_leaf.store(0, Ordering::Relaxed);
         }

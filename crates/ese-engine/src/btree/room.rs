@@ -31,15 +31,16 @@ enum Step {
 
 impl Tree {
     /// Gives nodes of the leaf of `bytes` to its neighbour, or splits it, and inserts the node in the same atomic group.
-    /// False: try the plain insert again.
+    /// `next` is the leaf behind it. False: try the plain insert again.
     pub(crate) fn split_and_insert(
         self: &Arc<Self>,
         session: &mut ActiveTransaction,
         key: &[u8],
         data: &[u8],
         bytes: &[u8],
+        next: Option<PageNumber>,
     ) -> Result<bool> {
-        let _neighbour = self.pin_right_neighbour(bytes)?;
+        let _neighbour = self.pin_ahead(next);
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.db);
         loop {
@@ -110,7 +111,11 @@ impl Tree {
         let leaf = self.leaf_for_read(Target::Key(bytes))?;
         let next = self.view(&leaf).next();
         drop(leaf);
-        Ok(next.and_then(|next| self.pin(next).ok()))
+        Ok(self.pin_ahead(next))
+    }
+
+    fn pin_ahead(&self, neighbour: Option<PageNumber>) -> Option<PinnedPage> {
+        neighbour.and_then(|page| self.pin(page).ok())
     }
 
     /// Splits until the leaf of `bytes` has `need` more bytes free.

@@ -47,6 +47,11 @@ impl PinnedPage {
         WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self.clone() }
     }
 
+    /// The same, when nothing else is to be done with the pin.
+    pub fn into_write(self) -> WriteLatch {
+        WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self }
+    }
+
     /// The shared latch, if it is free.
     pub fn try_read(&self) -> Option<ReadLatch> {
         Some(ReadLatch { body: RwLock::try_read_arc(&self.frame.body)?, page: self.clone() })

@@ -115,43 +115,47 @@ impl Chain {
     }
 }
 
+/// What threads write independently of each other stays on different cache lines.
+#[repr(align(128))]
+#[derive(Default)]
+struct Apart<T>(T);
+
 /// All versions of an instance.
 pub struct VersionStore {
-    shards: Vec<Mutex<Chains>>,
+    shards: Vec<Apart<Mutex<Chains>>>,
     /// Replaces that are remembered, in the order of their nodes.
     replaces: Mutex<BTreeMap<(Node, u32), Arc<Version>>>,
-    bytes: AtomicUsize,
-    count: AtomicUsize,
+    /// Zero when there are none.
+    bytes: Apart<AtomicUsize>,
     limit: usize,
-    next_id: AtomicU32,
+    next_id: Apart<AtomicU32>,
 }
 
 impl VersionStore {
     /// A store that holds at most `limit` bytes.
     pub fn new(limit: usize) -> VersionStore {
         VersionStore {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARDS).map(|_| Apart::default()).collect(),
             replaces: Mutex::default(),
-            bytes: AtomicUsize::new(0),
-            count: AtomicUsize::new(0),
+            bytes: Apart(AtomicUsize::new(0)),
             limit,
-            next_id: AtomicU32::new(1),
+            next_id: Apart(AtomicU32::new(1)),
         }
     }
 
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.bytes.0.load(Ordering::Relaxed)
     }
 
     /// A number for the next change.
     pub fn next_id(&self) -> u32 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+        self.next_id.0.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Numbers up to `id` were used before a crash.
     pub fn ids_used(&self, id: u32) {
-        self.next_id.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+        self.next_id.0.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Fails when another change would exceed the limit. Undo needs no room, so rollback always works.
@@ -164,8 +168,7 @@ impl VersionStore {
 
     /// Adds a change as the newest of its node. The caller holds the page's write latch.
     pub fn add(&self, version: Arc<Version>) {
-        self.bytes.fetch_add(version.bytes(), Ordering::Relaxed);
-        self.count.fetch_add(1, Ordering::Relaxed);
+        self.bytes.0.fetch_add(version.bytes(), Ordering::Relaxed);
         if let Change::Replace { .. } = &version.change {
             self.replaces.lock().insert((version.node(), version.id), version.clone());
         }
@@ -193,8 +196,7 @@ impl VersionStore {
             chain.oldest = chain.newer.remove(0);
         }
         drop(shard);
-        self.bytes.fetch_sub(version.bytes(), Ordering::Relaxed);
-        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.0.fetch_sub(version.bytes(), Ordering::Relaxed);
         if let Change::Replace { .. } = &version.change {
             self.replaces.lock().remove(&(version.node(), version.id));
         }
@@ -202,7 +204,7 @@ impl VersionStore {
 
     /// The newest change of a node that is still remembered.
     pub fn newest(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> Option<Arc<Version>> {
-        if self.count.load(Ordering::Relaxed) == 0 {
+        if self.bytes() == 0 {
             return None;
         }
         let hash = hash_of(tree, bookmark);
@@ -219,7 +221,7 @@ impl VersionStore {
         view: &View,
     ) -> Resolved {
         let mut state = Resolved { exists: !deleted, before: None };
-        if self.count.load(Ordering::Relaxed) == 0 {
+        if self.bytes() == 0 {
             return state;
         }
         let hash = hash_of(tree, bookmark);
@@ -276,7 +278,7 @@ impl VersionStore {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Chains> {
-        &self.shards[(hash >> 58) as usize % SHARDS]
+        &self.shards[(hash >> 58) as usize % SHARDS].0
     }
 }
 
