@@ -3,15 +3,16 @@
 //! Pages behind the owned space mean nothing and are not judged; zeros among them are counted. An all-zero page is legal unless a tree refers to
 //! it, which only the structure check can tell.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
 use ese_format::checksum::{PageVerdict, verify_page};
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use serde::Serialize;
-use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+use vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::finding::{FindingKind, Findings, Severity};
@@ -23,6 +24,8 @@ use crate::{Phase, Progress, ProgressFn};
 const CHUNK_LEN: u32 = 256 * 1024;
 /// Reads in flight.
 const IN_FLIGHT: usize = 16;
+/// Reads made ready, that follow those in flight.
+const READY: usize = 8;
 /// Threads computing checksums at most; beyond that memory bandwidth is the limit.
 const MAX_WORKERS: usize = 8;
 
@@ -81,6 +84,60 @@ struct Chunk {
     buffer: IoBuffer,
 }
 
+/// Reads that follow each other: the next one starts when one has ended, before anybody has looked at what it brought.
+struct Line {
+    file: Arc<dyn File>,
+    most: usize,
+    state: Mutex<LineState>,
+}
+
+#[derive(Default)]
+struct LineState {
+    in_flight: usize,
+    /// With the first page of each.
+    ready: VecDeque<(PageNumber, Transfer)>,
+}
+
+impl Line {
+    fn new(file: Arc<dyn File>, most: usize) -> Arc<Line> {
+        Arc::new(Line { file, most, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, LineState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds reads at the end.
+    fn extend(&self, reads: Vec<(PageNumber, Transfer)>) {
+        let mut state = self.state();
+        state.ready.extend(reads);
+        let count = (self.most - state.in_flight).min(state.ready.len());
+        state.in_flight += count;
+        let batch: Vec<Transfer> = state.ready.drain(..count).map(|(_, read)| read).collect();
+        drop(state);
+        if !batch.is_empty() {
+            self.file.submit(batch);
+        }
+    }
+
+    /// One has ended.
+    fn advance(&self) {
+        let mut state = self.state();
+        let Some((_, next)) = state.ready.pop_front() else {
+            state.in_flight -= 1;
+            return;
+        };
+        drop(state);
+        self.file.submit(vec![next]);
+    }
+
+    /// Takes back what has not started: how many reads, and the first page of the first one.
+    fn take_back(&self) -> (usize, Option<PageNumber>) {
+        let ready = std::mem::take(&mut self.state().ready);
+        (ready.len(), ready.front().map(|(first, _)| *first))
+    }
+}
+
 /// What a worker thinks of the pages of one chunk.
 struct Judged {
     verdicts: Vec<(PageNumber, Verdict)>,
@@ -136,14 +193,15 @@ pub(crate) fn verify_pages(
         drop(judged_sender);
         let pace = &database.pace;
         let per_chunk = (CHUNK_LEN / database.page_size.get()).max(1);
-        let most = if pace.is_throttled() { 1 } else { IN_FLIGHT };
+        let (most, ready) = if pace.is_throttled() { (1, 0) } else { (IN_FLIGHT, READY) };
+        let line = Line::new(database.file.clone(), most);
         let mut next = from;
-        let mut in_flight = 0;
+        let mut outstanding = 0;
         let mut spare = Vec::new();
         let mut done = u64::from(from) - 1;
         loop {
-            let mut batch = Vec::new();
-            while in_flight + batch.len() < most && next <= file_last && !pace.is_cancelled() {
+            let mut reads = Vec::new();
+            while outstanding < most + ready && next <= file_last && !pace.is_cancelled() {
                 let count = per_chunk.min(file_last - next + 1);
                 if judged_before.is_some_and(|judged| {
                     (next..next + count).all(|page| judged.contains(PageNumber::fixed(page)))
@@ -153,19 +211,23 @@ pub(crate) fn verify_pages(
                     continue;
                 }
                 pace.before_read(u64::from(count) * database.page_size.bytes() as u64);
-                batch.push(request(database, PageNumber::fixed(next), count, spare.pop(), &completed));
+                let first = PageNumber::fixed(next);
+                reads.push((first, request(database, first, count, spare.pop(), &line, &completed)));
+                outstanding += 1;
                 next += count;
             }
-            in_flight += batch.len();
-            if !batch.is_empty() {
-                database.file.submit(batch);
+            line.extend(reads);
+            if pace.is_cancelled() {
+                let (count, first) = line.take_back();
+                outstanding -= count;
+                next = first.map_or(next, PageNumber::get);
             }
-            if in_flight == 0 {
+            if outstanding == 0 {
                 break;
             }
             // Workers live until `completed` is dropped, and each chunk comes back once.
             let Ok(chunk) = judged.recv() else { break };
-            in_flight -= 1;
+            outstanding -= 1;
             done += u64::from(chunk.pages);
             counts.good += chunk.good;
             counts.zero += chunk.zero + chunk.beyond_zero;
@@ -191,18 +253,22 @@ fn request(
     first: PageNumber,
     count: u32,
     spare: Option<IoBuffer>,
+    line: &Arc<Line>,
     completed: &Sender<Chunk>,
 ) -> Transfer {
     let (offset, len, _) = database.aligned_range(first, count);
     let buffer = spare.filter(|buffer| buffer.len() == len).unwrap_or_else(|| IoBuffer::zeroed(len));
-    let completed = completed.clone();
+    let (line, completed) = (line.clone(), completed.clone());
     Transfer {
         kind: TransferKind::Read,
         offset,
         buffer,
         reason: IoReason::Verify,
-        // Nobody listens any more only when the check has ended.
-        done: Box::new(move |result, buffer| drop(completed.send(Chunk { first, count, result, buffer }))),
+        done: Box::new(move |result, buffer| {
+            line.advance();
+            // Nobody listens any more only when the check has ended.
+            drop(completed.send(Chunk { first, count, result, buffer }));
+        }),
     }
 }
 
