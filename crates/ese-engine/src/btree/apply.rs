@@ -124,8 +124,8 @@ pub(crate) fn split_right(page: &mut PageMut<'_>, record: &Split) {
 
 /// The parent of a split page: the separator leads to the split page, the old entry to the new one.
 pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
-    let line =
-        entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the split page")?;
+    let line = entry_near(&page.as_page(), record.change.page, &record.parent_key)
+        .ok_or("parent has no entry for the split page")?;
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)?;
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
@@ -156,7 +156,7 @@ pub(crate) fn empty_page(page: &mut PageMut<'_>) {
 }
 
 /// The nodes that a partial merge moves, of a page with so many.
-pub(crate) fn partial(record: &Merge, count: usize) -> Option<Range<usize>> {
+fn partial(record: &Merge, count: usize) -> Option<Range<usize>> {
     let line = usize::from(record.merge_line);
     match record.merge_type {
         merge_type::PARTIAL_RIGHT => Some(line.min(count)..count),
@@ -197,8 +197,8 @@ pub(crate) fn merge_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Mer
 /// The parent of a merged page: its entry goes; a last entry bequeaths its key to the one before. With a partial merge
 /// the left one of the two pages gets the new separator.
 pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
-    let line =
-        entry_of(&page.as_page(), record.change.page).ok_or("parent has no entry for the merged page")?;
+    let line = entry_near(&page.as_page(), record.change.page, &record.separator)
+        .ok_or("parent has no entry for the merged page")?;
     match record.merge_type {
         merge_type::PARTIAL_RIGHT => return set_separator(page, line, &record.separator),
         merge_type::PARTIAL_LEFT => {
@@ -226,6 +226,12 @@ fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Appli
 
 fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {
     record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record without a new page")
+}
+
+/// The entry of an internal page that leads to `child`, where `key` should be, too.
+pub(crate) fn entry_near(page: &Page<'_>, child: PageNumber, key: &[u8]) -> Option<usize> {
+    let near = page.child_for(key).filter(|(_, found)| *found == child);
+    near.map(|(line, _)| line).or_else(|| entry_of(page, child))
 }
 
 /// The entry of an internal page that leads to `child`. From the end: rows that come in order split the last leaf.

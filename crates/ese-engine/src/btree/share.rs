@@ -124,7 +124,7 @@ impl Tree {
         incoming: Incoming<'_>,
     ) -> Attempt<Option<Plan>> {
         let entries = group.page(parent)?;
-        let right = apply::entry_of(&entries, leaf)
+        let right = apply::entry_near(&entries, leaf, &incoming.order_key(self.is_unique()))
             .and_then(|line| entries.node(line + 1))
             .and_then(|node| node.child());
         let Some(right) = right else { return Ok(None) };

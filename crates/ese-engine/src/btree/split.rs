@@ -22,6 +22,13 @@ pub(crate) struct Incoming<'a> {
     pub data: &'a [u8],
 }
 
+impl Incoming<'_> {
+    /// The bytes that order it.
+    pub fn order_key(&self, unique: bool) -> Vec<u8> {
+        if unique { self.key.to_vec() } else { [self.key, self.data].concat() }
+    }
+}
+
 /// Where a page is cut, and where the incoming node goes.
 pub(crate) struct Cut {
     /// First node that moves to the new page.
@@ -137,8 +144,7 @@ pub(super) fn separator_at(
         return last_left;
     }
     let first_right = page.node(line).map(|node| shape.order_key(&node));
-    let new =
-        incoming.map(|new| if shape.is_unique() { new.key.to_vec() } else { [new.key, new.data].concat() });
+    let new = incoming.map(|new| new.order_key(shape.is_unique()));
     let (left, right) = match new {
         Some(new) if incoming_right => {
             let right = first_right.map_or_else(|| new.clone(), |old| old.min(new.clone()));
