@@ -47,11 +47,13 @@ pub struct ActiveTransaction {
     running: Option<Running>,
     /// Memory for the records of one change.
     records: RecordBatch,
+    /// Memory for one row, while no statement uses it.
+    pub(crate) row: Vec<u8>,
 }
 
 impl ActiveTransaction {
     pub(crate) fn new(core: Arc<Core>, procid: u16) -> ActiveTransaction {
-        ActiveTransaction { core, procid, running: None, records: RecordBatch::new() }
+        ActiveTransaction { core, procid, running: None, records: RecordBatch::new(), row: Vec::new() }
     }
 
     /// Continues a transaction that a crash cut off, so that recovery can roll it back.
@@ -66,7 +68,13 @@ impl ActiveTransaction {
         let level = level.max(1);
         let savepoints = vec![0; usize::from(level)];
         let running = Running { transaction, level, logged_level: level, hold: Some(hold), done, savepoints };
-        ActiveTransaction { core, procid, running: Some(running), records: RecordBatch::new() }
+        ActiveTransaction {
+            core,
+            procid,
+            running: Some(running),
+            records: RecordBatch::new(),
+            row: Vec::new(),
+        }
     }
 
     /// Session number in log records.

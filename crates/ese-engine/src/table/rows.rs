@@ -66,7 +66,7 @@ pub(super) fn insert(
     }
     let size = state.tree.db.page_size;
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, size));
-    let whole = build_whole(state, &builder, &values)?;
+    let whole = build_whole(state, &builder, &values, std::mem::take(&mut session.row))?;
     statement(session, !state.indexes.is_empty() || whole.is_none(), |session| {
         let bytes = match whole {
             Some(bytes) => bytes,
@@ -86,6 +86,7 @@ pub(super) fn insert(
                 entry.tree.insert(session, &found.bytes, &key)?;
             }
         }
+        session.row = bytes;
         Ok(state.tree.bookmark_of_key(key))
     })
 }
@@ -113,7 +114,7 @@ pub(super) fn replace(
     }
     let filled = RecordBuilder::from_record(&state.schema.columns, size, &before);
     let builder = builder(state, filled.map_err(|e| damaged(state, &e))?);
-    let whole = build_whole(state, &builder, &values)?;
+    let whole = build_whole(state, &builder, &values, std::mem::take(&mut session.row))?;
     statement(session, !touched.is_empty() || whole.is_none() || !dropped.is_empty(), |session| {
         let bytes = match whole {
             Some(bytes) => bytes,
@@ -141,6 +142,7 @@ pub(super) fn replace(
                 entry.tree.insert(session, &key.bytes, bookmark.key())?;
             }
         }
+        session.row = bytes;
         dropped.into_iter().try_for_each(|id| long_values::remove(session, state, id))
     })
 }
@@ -276,11 +278,12 @@ fn intrinsic_most(state: &TableState) -> usize {
     state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
 }
 
-/// The record with these values, if all of them stay in it.
+/// The record with these values, if all of them stay in it; in the `memory` of an earlier one.
 fn build_whole(
     state: &TableState,
     builder: &RecordBuilder<'_>,
     values: &[RawValue<'_>],
+    mut memory: Vec<u8>,
 ) -> Result<Option<Vec<u8>>> {
     let leaves = |column: &Column, value: &[u8]| column.kind.is_long() && value.len() > intrinsic_most(state);
     if values.iter().any(|(column, value)| value.as_deref().is_some_and(|value| leaves(column, value))) {
@@ -290,8 +293,8 @@ fn build_whole(
     for (column, value) in values {
         builder.set_value(column.id, value.as_deref().map(Cow::Borrowed)).map_err(|e| usage(&e))?;
     }
-    match builder.build() {
-        Ok(bytes) => Ok(Some(bytes)),
+    match builder.build_into(&mut memory) {
+        Ok(()) => Ok(Some(memory)),
         Err(RecordError::TooBig { .. }) => Ok(None),
         Err(error) => Err(usage(&error)),
     }

@@ -184,6 +184,13 @@ impl<'t> RecordBuilder<'t> {
     ///
     /// Fails if a column that refuses null has no value, or if the record is longer than the limit.
     pub fn build(&self) -> Result<Vec<u8>, RecordError> {
+        let mut record = Vec::new();
+        self.build_into(&mut record)?;
+        Ok(record)
+    }
+
+    /// The same instead of what `record` holds, in its memory.
+    pub fn build_into(&self, record: &mut Vec<u8>) -> Result<(), RecordError> {
         for column in self.columns.iter().filter(|column| column.flags.contains(ColumnFlags::NOT_NULL)) {
             if column.default.is_none() && !self.has(column.id) {
                 return Err(RecordError::NullNotAllowed(column.id));
@@ -195,7 +202,8 @@ impl<'t> RecordBuilder<'t> {
         let variable_len: usize =
             self.variable.iter().map(|value| 2 + value.as_ref().map_or(0, |v| v.len())).sum();
         let tagged_len: usize = self.tagged.iter().map(|(_, entry)| 5 + entry.payload.len()).sum();
-        let mut record = Vec::with_capacity(end_of_fixed + variable_len + tagged_len);
+        record.clear();
+        record.reserve(end_of_fixed + variable_len + tagged_len);
         record.extend_from_slice(&[self.last_fixed, last_variable as u8]);
         record.extend_from_slice(
             &u16::try_from(end_of_fixed).map_err(|_| too_big(end_of_fixed))?.to_le_bytes(),
@@ -212,11 +220,11 @@ impl<'t> RecordBuilder<'t> {
         self.variable.iter().flatten().for_each(|value| record.extend_from_slice(value));
         let entries = self.tagged.iter().map(|((own, id), entry)| (*id, !own, entry));
         let start = record.len();
-        tagged::encode(entries, self.large, &mut record).ok_or(too_big(start + tagged_len))?;
+        tagged::encode(entries, self.large, record).ok_or(too_big(start + tagged_len))?;
         if record.len() > self.limit {
             return Err(too_big(record.len()));
         }
-        Ok(record)
+        Ok(())
     }
 
     fn column(&self, id: ColumnId) -> Result<&'t Column, RecordError> {
