@@ -63,6 +63,21 @@ impl IoBuffer {
         self.len = len;
     }
 
+    /// Gives the memory to the system until it is used again; then it is zeros. Does nothing to parts of pages.
+    pub fn discard(&mut self) {
+        let whole = self.capacity / Self::ALIGNMENT * Self::ALIGNMENT;
+        if whole == 0 {
+            return;
+        }
+        // SAFETY: the range is private anonymous memory of this buffer alone, aligned and `whole <= capacity` bytes long;
+        // `&mut self` means that nobody looks at it, and any bytes are valid afterwards.
+        let advised = unsafe {
+            rustix::mm::madvise(self.start.as_ptr().cast(), whole, rustix::mm::Advice::LinuxDontNeed)
+        };
+        // A kernel that does not take it leaves things as they were.
+        let _ = advised;
+    }
+
     fn layout(len: usize) -> Layout {
         Layout::from_size_align(len, Self::ALIGNMENT).expect("buffer length fits the address space")
     }

@@ -9,6 +9,8 @@ use ese_format::log::record::{Merge, Split};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
 
+use crate::cache::Edit;
+
 /// Values of `Split::split_type`.
 pub(crate) mod split_type {
     /// The root's nodes move to a new child.
@@ -55,12 +57,12 @@ pub(crate) fn replace(page: &mut PageMut<'_>, line: usize, data: &[u8], flags: N
 }
 
 /// Flags of a node that is kept, with and without some.
-pub(crate) fn flags_of(page: &PageMut<'_>, line: usize) -> NodeFlags {
-    page.as_page().node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
+pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
+    page.node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
 }
 
 /// The page that is split: loses its upper nodes, all of them (vertical), or none (append).
-pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &Split) -> Applied {
+pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     match record.split_type {
         split_type::VERTICAL => {
             page.clear_nodes();
@@ -72,15 +74,7 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &S
             append_source(page, record);
             Ok(())
         }
-        split_type::RIGHT => {
-            page.clear_nodes();
-            page.set_external_header(&record.new_prefix).map_err(|_| NO_ROOM)?;
-            page.copy_nodes_from(before, 0..usize::from(record.split_line)).map_err(|_| NO_ROOM)?;
-            if before.flags().contains(PageFlags::LEAF) {
-                page.set_next(record.new_page);
-            }
-            Ok(())
-        }
+        split_type::RIGHT => split_cut(record).apply(page),
         _ => Err("unknown split type"),
     }
 }
@@ -88,6 +82,11 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, before: &Page<'_>, record: &S
 /// The page that is split, in an append: only its right link changes.
 pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
     page.set_next(record.new_page);
+}
+
+/// What a split to the right does to the page that is split.
+pub(crate) fn split_cut(record: &Split) -> Edit<'_> {
+    Edit::Cut { line: record.split_line.into(), prefix: &record.new_prefix, next: record.new_page }
 }
 
 /// The page that a split adds. `bytes` may hold anything.

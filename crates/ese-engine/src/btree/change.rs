@@ -10,16 +10,15 @@ use ese_format::log::record::{
     DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChange,
     PageChangeFlags, Replace, Undo, operation,
 };
-use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
+use ese_format::page::{NodeFlags, Page, PageFlags, node_space, shared_prefix_len};
 use ese_format::{DbTime, PageNumber};
 use parking_lot::Mutex;
 
-use super::apply;
 use super::before_image::DeferredBeforeImage;
 use super::descend::Target;
 use super::group::cut_key;
 use super::{Bookmark, Tree};
-use crate::cache::{PinnedPage, WriteLatch};
+use crate::cache::{Edit, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
 use crate::session::{ActiveTransaction, Done};
 use crate::versions::{Change, Transaction, Version, View};
@@ -79,7 +78,7 @@ impl Tree {
                     records,
                     node.page.after,
                     false,
-                    |page| apply::insert(page, line, key, data, NodeFlags::VERSIONED),
+                    &Edit::Insert { line, flags: NodeFlags::VERSIONED, key, data },
                     &[&version],
                 )?;
                 session.did(Done::Node(self.clone(), version));
@@ -127,10 +126,7 @@ impl Tree {
             records,
             node.page.after,
             false,
-            |page| {
-                page.set_node_flags(line, NodeFlags::VERSIONED | NodeFlags::DELETED);
-                Ok(())
-            },
+            &Edit::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED },
             &[&version],
         )?;
         session.did(Done::Node(self.clone(), version));
@@ -176,7 +172,7 @@ impl Tree {
                 records,
                 node.page.after,
                 false,
-                |page| apply::replace(page, line, data, NodeFlags::VERSIONED),
+                &Edit::Replace { line, flags: NodeFlags::VERSIONED, data },
                 &[&version],
             )?;
             session.did(Done::Node(self.clone(), version));
@@ -219,7 +215,7 @@ impl Tree {
             records,
             node.page.after,
             false,
-            |page| apply::replace(page, line, &data, NodeFlags::VERSIONED),
+            &Edit::Replace { line, flags: NodeFlags::VERSIONED, data: &data },
             &versions,
         )?;
         for version in replaced.into_iter().chain([version]) {
@@ -259,6 +255,8 @@ impl Tree {
                 Change::FlagDelete => operation::FLAG_DELETE,
                 Change::Replace { .. } | Change::ReplaceUnknown => operation::REPLACE,
             };
+            let edit = undo_edit(line, kept, &version.change)
+                .map_err(|what| self.damaged(leaf.key().page, what))?;
             let mut node = self.node_change(procid, &page, leaf.key().page, line, version);
             node.page.begin0 = writer.snapshot as u32;
             node.page.level = level;
@@ -289,17 +287,9 @@ impl Tree {
                 level,
             };
             records.push(&LogRecord::Undo(record));
-            self.perform(
-                leaf,
-                &records,
-                node.page.after,
-                true,
-                |page| {
-                    self.db.core.versions.remove(version);
-                    undo_on_page(page, line, kept, &version.change)
-                },
-                &[],
-            )?;
+            let leaf = self.perform(leaf, &records, node.page.after, true, &edit, &[])?;
+            self.db.core.versions.remove(version);
+            drop(leaf);
             return Ok(());
         }
     }
@@ -407,24 +397,21 @@ impl Tree {
         }
     }
 
-    /// Logs a change of one leaf and makes it.
+    /// Logs a change of one leaf and makes it; returns the leaf, still latched.
     fn perform(
         self: &Arc<Self>,
         mut leaf: WriteLatch,
         records: &RecordBatch,
         after: DbTime,
         privileged: bool,
-        change: impl FnOnce(&mut PageMut<'_>) -> apply::Applied,
+        edit: &Edit<'_>,
         versions: &[&Arc<Version>],
-    ) -> Result<()> {
+    ) -> Result<WriteLatch> {
         let core = &self.db.core;
         let log = core.log();
-        leaf.mark_dirty(log.tip());
+        leaf.mark_edited(log.tip());
         let appended = if privileged { log.append_privileged(records)? } else { log.append(records)? };
-        let mut page = PageMut::new(&mut leaf, self.db.page_size);
-        let applied = change(&mut page);
-        assert!(applied.is_ok(), "a logged change must fit the page it was checked against: {applied:?}");
-        page.set_db_time(after);
+        leaf.edit(edit, after).expect("a logged change must fit the page it was checked against");
         leaf.set_last(appended.end);
         for version in versions {
             core.versions.add((*version).clone());
@@ -434,24 +421,22 @@ impl Tree {
                 leaf.defer_undo(Arc::new(undo));
             }
         }
-        Ok(())
+        Ok(leaf)
     }
 }
 
 /// The effect of taking back `change` on its node; also what redo of an Undo record does.
-pub(crate) fn undo_on_page(
-    page: &mut PageMut<'_>,
+pub(crate) fn undo_edit(
     line: usize,
     kept: NodeFlags,
     change: &Change,
-) -> apply::Applied {
+) -> std::result::Result<Edit<'_>, &'static str> {
     match change {
-        Change::Insert => page.set_node_flags(line, kept | NodeFlags::DELETED),
-        Change::FlagDelete => page.set_node_flags(line, kept - NodeFlags::DELETED),
-        Change::Replace { before } => return apply::replace(page, line, before, kept),
-        Change::ReplaceUnknown => return Err("before-image of a replaced record is missing from the log"),
+        Change::Insert => Ok(Edit::SetFlags { line, flags: kept | NodeFlags::DELETED }),
+        Change::FlagDelete => Ok(Edit::SetFlags { line, flags: kept - NodeFlags::DELETED }),
+        Change::Replace { before } => Ok(Edit::Replace { line, flags: kept, data: before }),
+        Change::ReplaceUnknown => Err("before-image of a replaced record is missing from the log"),
     }
-    Ok(())
 }
 
 /// Bytes an insert needs on this page.

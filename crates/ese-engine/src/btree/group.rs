@@ -18,7 +18,7 @@ use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 
 use super::{Tree, apply};
-use crate::cache::{PinnedPage, WriteLatch};
+use crate::cache::{Edit, PinnedPage, WriteLatch};
 use crate::database::Database;
 use crate::log::RecordBatch;
 use crate::{Error, Result};
@@ -45,6 +45,8 @@ struct Latched {
     latch: WriteLatch,
     /// What it was before the first change, if there was one.
     found: Option<Found>,
+    /// How it was changed since, unless in ways that are no edits.
+    edits: Option<Vec<u8>>,
 }
 
 /// A page but for the free bytes between its lines and its tags, which mean nothing; or, while nothing else has
@@ -74,6 +76,11 @@ impl Found {
 
 impl Latched {
     fn bytes_mut(&mut self, size: PageSize) -> &mut [u8] {
+        self.edits = None;
+        self.about_to_change(size)
+    }
+
+    fn about_to_change(&mut self, size: PageSize) -> &mut [u8] {
         if self.found.as_ref().is_none_or(|found| !found.whole) {
             let mut whole = Found::of(&self.latch, size);
             if let Some(header) = self.found.take() {
@@ -167,7 +174,25 @@ impl AtomicGroup {
     /// Same, for changing nothing but its links and its time.
     pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
+        self.pages[slot].edits = None;
         Ok(PageMut::new(self.pages[slot].header_mut(self.db.page_size), self.db.page_size))
+    }
+
+    /// Makes an edit that a record with this time describes.
+    pub fn edit(&mut self, page: PageNumber, time: DbTime, edit: &Edit<'_>) -> Attempt<apply::Applied> {
+        let (slot, size) = (self.slot(page)?, self.db.page_size);
+        let latched = &mut self.pages[slot];
+        let bytes = match edit {
+            Edit::SetPrev(_) => latched.header_mut(size),
+            _ => latched.about_to_change(size),
+        };
+        let mut target = PageMut::new(bytes, size);
+        let applied = edit.apply(&mut target);
+        target.set_db_time(time);
+        if latched.edits.as_mut().is_some_and(|edits| edit.encode(time, edits).is_none()) {
+            latched.edits = None;
+        }
+        Ok(applied)
     }
 
     /// The bytes of a page, for changing them.
@@ -290,9 +315,8 @@ impl AtomicGroup {
         let node = self.node_change(tree, page, time, line)?;
         let [prefix, suffix] = cut_key(&self.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
-        let mut target = self.page_mut(page)?;
-        let applied = apply::insert(&mut target, line, &record.key(), &record.data, NodeFlags::empty());
-        target.set_db_time(time);
+        let (key, flags) = (record.key(), NodeFlags::empty());
+        let applied = self.edit(page, time, &Edit::Insert { line, flags, key: &key, data })?;
         self.done(page, applied, LogRecord::Insert(record))
     }
 
@@ -300,21 +324,17 @@ impl AtomicGroup {
     pub fn delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
-        let mut target = self.page_mut(page)?;
-        target.delete_node(line);
-        target.set_db_time(time);
-        self.done(page, Ok(()), LogRecord::Delete(Delete { node }))
+        let applied = self.edit(page, time, &Edit::Delete { line })?;
+        self.done(page, applied, LogRecord::Delete(Delete { node }))
     }
 
     /// Flags a node deleted, where removing it would leave a page empty.
     pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
-        let mut target = self.page_mut(page)?;
-        let flags = apply::flags_of(&target, line) | NodeFlags::DELETED;
-        target.set_node_flags(line, flags);
-        target.set_db_time(time);
-        self.done(page, Ok(()), LogRecord::FlagDelete(FlagDelete { node }))
+        let flags = self.flags_of(page, line)? | NodeFlags::DELETED;
+        let applied = self.edit(page, time, &Edit::SetFlags { line, flags })?;
+        self.done(page, applied, LogRecord::FlagDelete(FlagDelete { node }))
     }
 
     /// Replaces the data of an unversioned node.
@@ -324,10 +344,8 @@ impl AtomicGroup {
         let old_len = self.page(page)?.node(line).map_or(0, |node| node.data.len()) as u16;
         let record =
             Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
-        let mut target = self.page_mut(page)?;
-        let flags = apply::flags_of(&target, line);
-        let applied = apply::replace(&mut target, line, data, flags);
-        target.set_db_time(time);
+        let flags = self.flags_of(page, line)?;
+        let applied = self.edit(page, time, &Edit::Replace { line, flags, data })?;
         self.done(page, applied, LogRecord::Replace(record))
     }
 
@@ -344,6 +362,10 @@ impl AtomicGroup {
             applied,
             LogRecord::SetExternalHeader(SetExternalHeader { node, data: header.to_vec() }),
         )
+    }
+
+    fn flags_of(&mut self, page: PageNumber, line: usize) -> Attempt<NodeFlags> {
+        Ok(apply::flags_of(&self.page(page)?, line))
     }
 
     /// Adds the record of an applied change, or fails when it did not fit.
@@ -371,7 +393,7 @@ impl AtomicGroup {
     }
 
     fn add(&mut self, page: PageNumber, latch: WriteLatch) -> usize {
-        self.pages.push(Latched { page, latch, found: None });
+        self.pages.push(Latched { page, latch, found: None, edits: Some(Vec::new()) });
         self.pages.len() - 1
     }
 
@@ -403,7 +425,13 @@ impl AtomicGroup {
         };
         if let Ok(appended) = &appended {
             for latched in self.pages.iter_mut().filter(|latched| latched.found.is_some()) {
-                latched.latch.mark_dirty(lower);
+                match &latched.edits {
+                    Some(edits) => {
+                        latched.latch.mark_edited(lower);
+                        latched.latch.keep_edits(edits);
+                    }
+                    None => latched.latch.mark_dirty(lower),
+                }
                 latched.latch.set_last(appended.end);
             }
         }

@@ -6,7 +6,7 @@ use ese_format::log::record::{
     BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags,
     NodeChange, PageChange,
 };
-use ese_format::page::{NodeFlags, Page, PageMut, node_space};
+use ese_format::page::{NodeFlags, Page, node_space};
 use ese_format::space::Extent;
 use ese_format::{DbTime, PageNumber};
 
@@ -16,6 +16,7 @@ use super::descend::Target;
 use super::group::{self, AtomicGroup, Attempt, Stop};
 use super::split::capacity;
 use crate::Result;
+use crate::cache::Edit;
 use crate::log::RecordBatch;
 use crate::space::SpaceLock;
 use crate::versions::{CommitNumber, Version};
@@ -70,11 +71,9 @@ impl Tree {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::Delete(Delete { node }));
         let log = self.db.core.log();
-        leaf.mark_dirty(log.tip());
+        leaf.mark_edited(log.tip());
         let appended = log.append_privileged(&batch)?;
-        let mut page = PageMut::new(&mut leaf, self.db.page_size);
-        page.delete_node(line);
-        page.set_db_time(after);
+        leaf.edit(&Edit::Delete { line }, after).expect("a node can always be removed");
         leaf.set_last(appended.end);
         if let Some(version) = version {
             versions.remove(version);

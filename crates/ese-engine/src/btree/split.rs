@@ -13,6 +13,7 @@ use ese_format::{PageNumber, PageSize};
 use super::apply::{self, split_type};
 use super::group::{AtomicGroup, Attempt, Shape, Stop};
 use crate::Error;
+use crate::cache::Edit;
 
 /// A node that is to be inserted where the split happens.
 #[derive(Clone, Copy)]
@@ -279,21 +280,28 @@ fn finish(
     let (page, new) = group.new_page_beside(target.page, target.new)?;
     let mut new = apply::split_new(new, size, &page, &record).map_err(misfit)?;
     new.set_db_time(time);
-    if kind == split_type::APPEND {
-        apply::append_source(&mut group.links_mut(target.page)?, &record);
-    } else {
-        let before = group.copy_of(target.page)?;
-        let before = Page::new(&before, size);
-        apply::split_source(&mut group.page_mut(target.page)?, &before, &record).map_err(misfit)?;
+    match kind {
+        split_type::RIGHT => {
+            let edit = apply::split_cut(&record);
+            group.edit(target.page, time, &edit)?.map_err(&misfit)?;
+        }
+        split_type::APPEND => {
+            apply::append_source(&mut group.links_mut(target.page)?, &record);
+            group.stamp(time, &[Some(target.page)])?;
+        }
+        _ => {
+            apply::split_source(&mut group.page_mut(target.page)?, &record).map_err(&misfit)?;
+            group.stamp(time, &[Some(target.page)])?;
+        }
     }
     if let Some(right) = target.right {
-        apply::split_right(&mut group.links_mut(right)?, &record);
+        group.edit(right, time, &Edit::SetPrev(record.new_page))?.map_err(&misfit)?;
     }
     if let Some(parent) = target.parent {
         apply::split_parent(&mut group.page_mut(parent)?, &record).map_err(misfit)?;
     }
     group.log_deferred_undo(target.page)?;
-    group.stamp(time, &[Some(target.page), target.right, target.parent])?;
+    group.stamp(time, &[target.parent])?;
     group.record(LogRecord::Split2(record));
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! When dirty pages are written: to make frames available, to move the checkpoint, to flush a file.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,7 +40,7 @@ impl Cache {
         let low = self.available() < self.limits.start;
         let excess = || {
             let cleaning = self.books.cleaning.load(Ordering::Relaxed);
-            self.books.dirty.load(Ordering::Relaxed).saturating_sub(self.limits.dirty + cleaning)
+            self.books.heavy().saturating_sub(self.limits.dirty + cleaning)
         };
         if !low
             && excess() == 0
@@ -91,7 +92,7 @@ impl Cache {
         let mut started = 0;
         for batch in oldest.chunks(WRITE_BATCH) {
             self.books.background.wait_below(WRITES_IN_FLIGHT);
-            let pages = self.pin_all(&attached, batch);
+            let (pages, _) = self.pin_all(&attached, batch);
             started += self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())?;
         }
         Ok(started)
@@ -120,8 +121,10 @@ impl Cache {
             let end = LogPosition::from_u64(newest.to_u64().saturating_add(1));
             while attached.ledger.lock().oldest_dirty().is_some_and(|first| first < end) {
                 self.books.check()?;
-                let oldest: Vec<_> = attached.ledger.lock().below(end).take(FLUSH_ROUND).collect();
-                let pages = self.pin_all(&attached, &oldest);
+                let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
+                let oldest: Vec<_> = attached.ledger.lock().below(end).take(round).collect();
+                let (pages, unreadable) = self.pin_all(&attached, &oldest);
+                unreadable?;
                 let ended = Arc::default();
                 if self.write_pages(pages, Why::Flush, Ahead::FlushLog, &ended)? > 0 {
                     ended.wait();
@@ -153,9 +156,22 @@ impl Cache {
         }
     }
 
-    fn pin_all(&self, attached: &Attached, pages: &[PageNumber]) -> Vec<PinnedPage> {
-        let pin = |page: &PageNumber| self.table.pin(PageKey { file: attached.id, page: *page });
-        pages.iter().filter_map(pin).collect()
+    /// Pins dirty pages to write them; those that are away are read first. Pages that cannot be read stay away, with
+    /// the first error.
+    fn pin_all(&self, attached: &Attached, pages: &[PageNumber]) -> (Vec<PinnedPage>, Result<()>) {
+        let keys: Vec<_> = pages.iter().map(|page| PageKey { file: attached.id, page: *page }).collect();
+        let away: BTreeSet<_> = keys.iter().filter(|key| self.table.is_away(**key)).copied().collect();
+        self.preread(&away.iter().copied().collect::<Vec<_>>());
+        let mut outcome = Ok(());
+        let mut pin = |key: PageKey| {
+            if !away.contains(&key) {
+                return self.table.pin(key);
+            }
+            self.books.kept.fetched_to_write();
+            self.fetch_cold(key).map_err(|error| outcome = outcome.clone().and(Err(error))).ok()
+        };
+        let pinned = keys.into_iter().filter_map(&mut pin).collect();
+        (pinned, outcome)
     }
 
     /// A frame when none is available: evicts a clean page, or writes dirty ones and waits for them. Pages that the

@@ -21,6 +21,8 @@ pub struct CacheCounters {
     pub fault_stalls: u64,
     /// Pages that left the cache to make room. ESE: "Database Page Evictions".
     pub evictions: u64,
+    /// Of these, dirty ones that nobody had to write.
+    pub let_go: u64,
     /// Pages written to advance the checkpoint. ESE: "Database Pages Flushed Checkpoint".
     pub written_checkpoint: u64,
     /// Pages written to make frames available. ESE: "Database Pages Flushed Scavenging".
@@ -39,11 +41,13 @@ pub struct CacheCounters {
     pub frames: u64,
     /// Now: frames that can be used at once.
     pub available: u64,
-    /// Now: pages that differ from the disk.
+    /// Now: pages in frames that differ from the disk.
     pub dirty: u64,
+    /// Now: pages that differ from the disk and have no frame.
+    pub away: u64,
     /// Now: pages that equal the disk.
     pub clean: u64,
-    /// Now: memory held by frames and copies.
+    /// Now: memory held by frames, copies and kept edits.
     pub resident_bytes: u64,
     /// Now: the configured maximum in bytes.
     pub max_bytes: u64,
@@ -58,6 +62,7 @@ pub(super) struct Tallies {
     pub prereads_unused: Tally,
     pub fault_stalls: Tally,
     pub evictions: Tally,
+    pub let_go: Tally,
     pub written_checkpoint: Tally,
     pub written_eviction: Tally,
     pub written_flush: Tally,

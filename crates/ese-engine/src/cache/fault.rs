@@ -52,7 +52,7 @@ impl Cache {
 
     /// Whether the page has a frame, and may be newer than on the disk.
     pub fn holds(&self, key: PageKey) -> bool {
-        self.table.pin(key).is_some()
+        self.table.pin(key).is_some() || self.table.is_away(key)
     }
 
     /// Pins a page if that needs no I/O and no waiting; may be called with latches held.
@@ -210,7 +210,12 @@ impl Cache {
         let mut bytes = frame.take_bytes();
         let outcome = self.books.file(page.key().file).and_then(|attached| {
             self.books.tallies.faults.add(1);
-            self.read_page(&attached, page.key(), &mut bytes, want)
+            let state = self.read_page(&attached, page.key(), &mut bytes, want)?;
+            match state {
+                State::Ready => self.catch_up(frame, &mut bytes, &attached),
+                _ => Ok(()),
+            }
+            .map(|()| state)
         });
         frame.put_bytes(bytes);
         frame.turn(State::Loading, *outcome.as_ref().unwrap_or(&State::Unread));
@@ -252,10 +257,19 @@ impl Cache {
         }
     }
 
+    fn catch_up(&self, frame: &Frame, bytes: &mut [u8], attached: &Attached) -> Result<()> {
+        frame.catch_up(bytes, self.page_size).map_err(|what| {
+            let page = frame.key().page;
+            let what = format!("page {page}: {what}");
+            Error::Corrupt { path: attached.file.path().to_path_buf(), page: Some(page), what }
+        })
+    }
+
     /// Looks at what a read-ahead brought; wrong bytes are left to be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        let good = self.verify(frame.key(), &mut bytes).is_ok();
+        let good = self.verify(frame.key(), &mut bytes).is_ok()
+            && frame.catch_up(&mut bytes, self.page_size).is_ok();
         frame.put_bytes(bytes);
         frame.turn(State::Loading, if good { State::Ready } else { State::Unread });
         good
@@ -292,7 +306,7 @@ impl Cache {
                 self.books.wake.ring();
             }
         }
-        if let Some(index) = self.books.take_free() {
+        if let Some(index) = self.books.take_free().or_else(|| self.books.kept.give_back()) {
             return self.frames[index as usize].get().cloned();
         }
         let take = |used: usize| (used < self.limits.frames).then_some(used + 1);

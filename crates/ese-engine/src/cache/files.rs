@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use ese_format::PageSize;
 use parking_lot::{Condvar, Mutex, RwLock};
 use vfs::File;
 
 use super::copies::Copies;
 use super::counters::Tallies;
+use super::kept::Kept;
 use super::ledger::Ledger;
 use super::memory::Memory;
 use super::threads::Wake;
@@ -31,9 +33,13 @@ pub(super) struct Books {
     pub tallies: Tallies,
     pub copies: Copies,
     pub wake: Wake,
-    /// Pages that differ from the disk.
+    /// Pages in frames that differ from the disk.
     pub dirty: AtomicUsize,
+    /// Of these, in frames and with edits that are known.
+    pub light: AtomicUsize,
+    pub page_size: PageSize,
     pub memory: Memory,
+    pub kept: Kept,
     /// Eviction writes in flight, in pages; they will soon be available.
     pub cleaning: AtomicUsize,
     /// Transfers in flight that write pages in the background.
@@ -45,13 +51,16 @@ pub(super) struct Books {
 }
 
 impl Books {
-    pub fn new(memory: Memory, copies: Copies) -> Books {
+    pub fn new(page_size: PageSize, memory: Memory, copies: Copies, kept: Kept) -> Books {
         Books {
             tallies: Tallies::default(),
             copies,
             wake: Wake::default(),
             dirty: AtomicUsize::new(0),
+            light: AtomicUsize::new(0),
+            page_size,
             memory,
+            kept,
             cleaning: AtomicUsize::new(0),
             background: InFlight::default(),
             free: Mutex::default(),
@@ -102,6 +111,13 @@ impl Books {
 
     pub fn check(&self) -> Result<()> {
         self.failed.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
+    }
+
+    /// Dirty pages in frames that have to be written before they can go.
+    pub fn heavy(&self) -> usize {
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        let light = if self.kept.pays() { self.light.load(Ordering::Relaxed) } else { 0 };
+        dirty.saturating_sub(light)
     }
 
     pub fn put_free(&self, frame: u32) {

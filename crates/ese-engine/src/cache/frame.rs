@@ -12,9 +12,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use ese_format::LogPosition;
+use ese_format::{LogPosition, PageSize};
 use parking_lot::{Condvar, Mutex, RwLock};
 use vfs::IoBuffer;
 
@@ -62,6 +62,18 @@ pub(super) enum Hold {
     Held,
 }
 
+/// Weight of a page whose edits are not known.
+pub(super) const HEAVY: usize = usize::MAX;
+
+/// A dirty page that has no frame: what the disk lacks of it.
+pub(super) struct Away {
+    pub first: LogPosition,
+    pub last: LogPosition,
+    pub edits: Vec<u8>,
+    #[cfg(debug_assertions)]
+    digest: u64,
+}
+
 /// Mark in the count of pins.
 const RETIRED: u32 = 1 << 31;
 
@@ -84,6 +96,8 @@ pub(super) struct Frame {
     pins: AtomicU32,
     state: AtomicU8,
     dirty: AtomicBool,
+    /// Bytes of edits with which the page could go without being written; [`HEAVY`] if it could not.
+    weight: AtomicUsize,
     change: Mutex<Change>,
     turn: Mutex<()>,
     turned: Condvar,
@@ -100,6 +114,12 @@ pub(super) struct Body {
 #[derive(Default)]
 struct Change {
     dirty: bool,
+    /// What was changed since the page was read or copied to be written, where that is known.
+    edits: Option<Vec<u8>>,
+    /// The bytes do not have the edits yet: they were read without, or not read yet.
+    lacks_edits: bool,
+    #[cfg(debug_assertions)]
+    digest: u64,
     /// Counts changes; a write that copied an older generation does not make the page clean.
     generation: u64,
     first: LogPosition,
@@ -127,6 +147,7 @@ impl Frame {
             pins: AtomicU32::new(0),
             state: AtomicU8::new(State::Free as u8),
             dirty: AtomicBool::new(false),
+            weight: AtomicUsize::new(HEAVY),
             change: Mutex::default(),
             turn: Mutex::default(),
             turned: Condvar::new(),
@@ -140,7 +161,10 @@ impl Frame {
         self.read_ahead.store(false, Ordering::Relaxed);
         self.has_undo.store(false, Ordering::Relaxed);
         self.forget_undo();
-        *self.change.lock() = Change::default();
+        let mut change = self.change.lock();
+        self.drop_edits(&mut change);
+        *change = Change::default();
+        drop(change);
         self.pins.store(1, Ordering::Relaxed);
         self.set_state(state);
     }
@@ -219,21 +243,50 @@ impl Frame {
         self.dirty.load(Ordering::Acquire)
     }
 
-    /// The caller holds the write latch.
+    /// The page is changed, nobody says how. The caller holds the write latch.
     pub fn mark_dirty(&self, first: LogPosition) {
+        let mut change = self.change.lock();
+        self.touch_changed(&mut change, first);
+        change.lacks_edits = false;
+        self.drop_edits(&mut change);
+    }
+
+    /// The page is about to be changed by edits; [`Frame::keep_edits`] says by which. The caller holds the write latch.
+    pub fn mark_edited(&self, first: LogPosition) {
+        let mut change = self.change.lock();
+        let was_as_on_disk = !change.dirty && self.state() == State::Ready;
+        self.touch_changed(&mut change, first);
+        if was_as_on_disk && change.dirty && self.books.kept.is_on() {
+            self.set_edits(&mut change, Some(Vec::new()));
+        }
+    }
+
+    /// The edits that were made after [`Frame::mark_edited`]; `say` appends them, or cannot.
+    pub fn keep_edits(&self, say: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
+        let mut change = self.change.lock();
+        let Some(edits) = change.edits.as_mut() else { return };
+        let before = edits.len();
+        let said = say(edits).is_some();
+        let more = edits.len() - before;
+        if said && self.books.kept.may_grow(before, more) {
+            self.books.kept.add(more);
+            return self.weigh(&mut change);
+        }
+        edits.truncate(before);
+        self.drop_edits(&mut change);
+    }
+
+    fn touch_changed(&self, change: &mut Change, first: LogPosition) {
         if self.state() == State::Fresh {
             self.turn(State::Fresh, State::Ready);
         }
         let page = self.key().page;
-        let mut change = self.change.lock();
         change.generation += 1;
         if !change.dirty {
             // A page whose file is gone has nowhere to be written.
             let Some(attached) = self.attached() else { return };
-            change.dirty = true;
             change.first = first;
-            self.dirty.store(true, Ordering::Release);
-            self.books.dirty.fetch_add(1, Ordering::Relaxed);
+            self.became_dirty(change);
             attached.ledger.lock().dirtied(page, first);
         } else if change.copied.is_some() {
             change.again = Some(change.again.map_or(first, |again| again.min(first)));
@@ -243,6 +296,69 @@ impl Frame {
             attached.ledger.lock().predated(page, change.first, first);
             change.first = first;
         }
+    }
+
+    /// Bytes of edits with which the dirty page could go without being written; [`HEAVY`] if it could not.
+    pub fn weight(&self) -> usize {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    /// The dirty page leaves the frame, and nobody writes it; the caller takes it out of the table, holding the lock
+    /// of its shard. `None`: it has to be written first.
+    pub fn go_away(&self, limit: usize) -> Option<Away> {
+        let mut change = self.change.lock();
+        let stays = change.claimed
+            || self.has_undo.load(Ordering::Acquire)
+            || self.weight() > limit && !change.lacks_edits;
+        if stays {
+            return None;
+        }
+        let mut edits = change.edits.take()?;
+        edits.shrink_to_fit();
+        #[cfg(debug_assertions)]
+        let digest = match change.lacks_edits {
+            true => change.digest,
+            false => super::edit::digest(&self.body.read().bytes, self.books.page_size),
+        };
+        let away = Away {
+            first: change.first,
+            last: change.last,
+            edits,
+            #[cfg(debug_assertions)]
+            digest,
+        };
+        self.became_clean(&mut change);
+        self.books.kept.went();
+        Some(away)
+    }
+
+    /// A page that went away comes back: the frame is entered in the table, and its bytes are yet to be read. The
+    /// caller holds the lock of its shard.
+    pub fn come_back(&self, away: Away) {
+        self.books.kept.came_back();
+        let mut change = self.change.lock();
+        change.first = away.first;
+        change.last = away.last;
+        change.lacks_edits = true;
+        change.edits = Some(away.edits);
+        #[cfg(debug_assertions)]
+        {
+            change.digest = away.digest;
+        }
+        self.became_dirty(&mut change);
+    }
+
+    /// Makes the edits on bytes that were read without them. After an error the bytes are of no use.
+    pub fn catch_up(&self, bytes: &mut [u8], size: PageSize) -> Result<(), &'static str> {
+        let mut change = self.change.lock();
+        if change.lacks_edits {
+            super::edit::replay(change.edits.as_deref().unwrap_or_default(), bytes, size)?;
+            #[cfg(debug_assertions)]
+            assert_eq!(change.digest, super::edit::digest(bytes, size), "{:?} came back as another page", self.key());
+            change.lacks_edits = false;
+            self.weigh(&mut change);
+        }
+        Ok(())
     }
 
     fn attached(&self) -> Option<Arc<Attached>> {
@@ -262,7 +378,7 @@ impl Frame {
     /// Becomes the writer of a dirty page, unless there is one.
     pub fn claim(&self) -> bool {
         let mut change = self.change.lock();
-        let free = change.dirty && !change.claimed;
+        let free = change.dirty && !change.claimed && !change.lacks_edits;
         change.claimed |= free;
         free
     }
@@ -289,6 +405,8 @@ impl Frame {
     pub fn copied(&self, attached: &Attached) {
         let mut change = self.change.lock();
         change.copied = Some(change.generation);
+        // From now on it is the copy that the page differs from.
+        self.set_edits(&mut change, self.books.kept.is_on().then(Vec::new));
         attached.ledger.lock().write_starts(self.key().page, change.first);
     }
 
@@ -303,6 +421,7 @@ impl Frame {
         }
         let page = self.key().page;
         if !success {
+            self.drop_edits(&mut change);
             attached.ledger.lock().write_failed(page, change.first);
             return;
         }
@@ -330,10 +449,42 @@ impl Frame {
         }
     }
 
+    fn became_dirty(&self, change: &mut Change) {
+        change.dirty = true;
+        self.dirty.store(true, Ordering::Release);
+        self.books.dirty.fetch_add(1, Ordering::Relaxed);
+        self.weigh(change);
+    }
+
     fn became_clean(&self, change: &mut Change) {
+        self.drop_edits(change);
         change.dirty = false;
         self.dirty.store(false, Ordering::Release);
         self.books.dirty.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn drop_edits(&self, change: &mut Change) {
+        self.set_edits(change, None);
+    }
+
+    fn set_edits(&self, change: &mut Change, edits: Option<Vec<u8>>) {
+        let old = std::mem::replace(&mut change.edits, edits);
+        self.books.kept.remove(old.map_or(0, |old| old.len()));
+        self.weigh(change);
+    }
+
+    fn weigh(&self, change: &mut Change) {
+        let weight = match &change.edits {
+            Some(_) if change.lacks_edits => 0,
+            Some(edits) if change.dirty => edits.len(),
+            _ => HEAVY,
+        };
+        let before = self.weight.swap(weight, Ordering::Relaxed);
+        match (before == HEAVY, weight == HEAVY) {
+            (true, false) => self.books.light.fetch_add(1, Ordering::Relaxed),
+            (false, true) => self.books.light.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
     }
 }
 

@@ -7,11 +7,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ese_format::LogPosition;
+use ese_format::page::PageMut;
+use ese_format::{DbTime, LogPosition};
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 
 use super::frame::{Body, Frame};
-use super::{DeferredUndo, PageKey};
+use super::{DeferredUndo, Edit, PageKey};
 
 /// A page that stays in memory while this exists.
 pub struct PinnedPage {
@@ -142,6 +143,40 @@ impl WriteLatch {
     #[doc(alias = "OB0")]
     pub fn mark_dirty(&mut self, first: LogPosition) {
         self.page.frame.mark_dirty(first);
+    }
+
+    /// The same for changes that are made by [`edit`](WriteLatch::edit) or told to
+    /// [`keep_edits`](WriteLatch::keep_edits), before the latch is released.
+    pub(crate) fn mark_edited(&mut self, first: LogPosition) {
+        self.page.frame.mark_edited(first);
+    }
+
+    /// Makes an edit, at `time`. It must fit the page.
+    pub(crate) fn edit(&mut self, edit: &Edit<'_>, time: DbTime) -> Result<(), &'static str> {
+        let frame = &self.page.frame;
+        let mut page = PageMut::new(&mut self.body.bytes, frame.books.page_size);
+        edit.apply(&mut page)?;
+        page.set_db_time(time);
+        frame.keep_edits(|edits| edit.encode(time, edits));
+        Ok(())
+    }
+
+    /// Edits that were made already, as [`Edit::encode`] says them.
+    pub(crate) fn keep_edits(&mut self, edits: &[u8]) {
+        self.page.frame.keep_edits(|all| {
+            all.extend_from_slice(edits);
+            Some(())
+        });
+    }
+
+    /// Forgets deferred undo that is not needed any more; `false` if some is.
+    pub(super) fn settle_undo(&mut self) -> bool {
+        let frame = &self.page.frame;
+        let Some(owed) = frame.owed_undo.try_lock() else { return false };
+        self.body.undo.retain(|undo| undo.settled().map(|end| frame.set_last(end)).is_none());
+        let settled = self.body.undo.is_empty() && owed.is_empty();
+        frame.has_undo.store(!settled, Ordering::Release);
+        settled
     }
 
     /// The page may be written once the log is durable up to `end`. Never goes back.

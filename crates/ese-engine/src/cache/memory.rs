@@ -1,4 +1,4 @@
-//! Memory for frames: taken from the system in slabs as frames are used for the first time, kept until the end.
+//! Memory for frames: taken from the system in slabs as frames are used for the first time.
 //!
 //! Invariant: never more than one page per frame.
 
@@ -41,6 +41,17 @@ impl Memory {
             state.ready.reverse();
         }
         state.ready.pop().unwrap_or_else(|| IoBuffer::zeroed(self.page_bytes))
+    }
+
+    /// Takes back the page of a frame, and gives its memory to the system until it is taken again.
+    pub fn give_up(&self, mut page: IoBuffer) {
+        if page.is_empty() {
+            return;
+        }
+        page.discard();
+        let mut state = self.state.lock();
+        state.taken -= 1;
+        state.ready.push(page);
     }
 
     /// Pages that frames have.

@@ -9,10 +9,11 @@
 //! ```
 //!
 //! Invariants:
-//! - Memory: frames and the copies being written never exceed the configured bytes.
+//! - Memory: frames, the copies being written and kept edits never exceed the configured bytes.
 //! - A pin keeps a page resident and a latch protects its bytes; nobody waits for I/O under a latch.
 //! - A page is written only when its undo information is logged and the log is durable up to its last change.
 //! - A page has at most one write in flight. It turns clean when that write completes, unless it changed since.
+//! - A dirty page whose edits are known may go without being written; its edits stay ([`kept`]).
 //! - A page counts for [`Cache::oldest_dirty`] until its write has been followed by a sync: written is not durable.
 //! - Locks nest in this order: table shard, frame's change, ledger. Completions of I/O take no others, and nobody
 //!   submits I/O holding one of them.
@@ -23,10 +24,12 @@
 mod cleaner;
 mod copies;
 mod counters;
+mod edit;
 mod examine;
 mod fault;
 mod files;
 mod frame;
+mod kept;
 mod latch;
 mod ledger;
 mod lent;
@@ -43,6 +46,7 @@ mod write_ahead;
 mod write_back;
 
 pub use counters::CacheCounters;
+pub(crate) use edit::Edit;
 pub use examine::Examined;
 pub use latch::{PinnedPage, ReadLatch, WriteLatch};
 pub use lent::Lent;

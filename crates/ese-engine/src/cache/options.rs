@@ -22,6 +22,9 @@ pub struct CacheOptions {
     /// Cleaning stops when this share of all frames is available. ESE: `JET_paramStopFlushThreshold`.
     #[doc(alias = "JET_paramStopFlushThreshold")]
     pub stop_cleaning_permille: u32,
+    /// Share of the memory in which edits of dirty pages may stay when the pages go, instead of writing them (parts per
+    /// 1000, at most 750). 0: every dirty page is written before it goes, as ESE does.
+    pub kept_edits_permille: u32,
     /// Evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
     #[doc(alias = "JET_paramLRUKHistoryMax")]
     pub history_pages: usize,
@@ -33,7 +36,7 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// Defaults: cleaning between 2 % and 4 % of the frames, a history of 100 000 pages, transfers up to 512 KiB.
+    /// Defaults: cleaning between 2 % and 4 % of the frames, edits in half the memory, a history of 100 000 pages, transfers up to 512 KiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
@@ -41,6 +44,7 @@ impl CacheOptions {
             clock,
             start_cleaning_permille: 20,
             stop_cleaning_permille: 40,
+            kept_edits_permille: 500,
             history_pages: 100_000,
             coalesce_bytes: 512 * 1024,
             seed: 0,
@@ -60,6 +64,8 @@ pub(super) struct Limits {
     pub stop: usize,
     /// With more dirty frames there would soon be no clean victim: cleaning starts.
     pub dirty: usize,
+    /// Frames that may be given up for edits.
+    pub kept: usize,
     /// Pages in one transfer.
     pub run: usize,
     /// Remembered evicted pages.
@@ -87,6 +93,7 @@ impl Limits {
             start,
             stop: share(options.stop_cleaning_permille).max(start + floor),
             dirty: frames / 2,
+            kept: frames * options.kept_edits_permille.min(750) as usize / 1000,
             run: (options.coalesce_bytes / page).clamp(1, copies),
             history: options.history_pages.min(2 * frames).max(64),
         }

@@ -11,6 +11,7 @@ use vfs::{Clock, File};
 use super::copies::Copies;
 use super::files::Books;
 use super::frame::Frame;
+use super::kept::Kept;
 use super::memory::Memory;
 use super::options::Limits;
 use super::table::Table;
@@ -47,8 +48,10 @@ impl Cache {
             page_size: options.page_size,
             clock: options.clock,
             books: Arc::new(Books::new(
+                options.page_size,
                 Memory::new(page_bytes, limits.frames),
                 Copies::new(page_bytes, limits.copies),
+                Kept::new(page_bytes, limits.frames, limits.kept),
             )),
             table: Table::new(limits.history),
             frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
@@ -90,7 +93,7 @@ impl Cache {
     pub fn discard(&self, file: FileId) -> Result<()> {
         let attached = self.books.file(file)?;
         attached.in_flight.wait();
-        self.table.remove_file(&attached);
+        self.table.remove_file(&attached, &self.books.kept);
         // A writer may have begun in between.
         attached.in_flight.wait();
         self.books.remove_file(file);
@@ -139,6 +142,7 @@ impl Cache {
         let used = self.used_frames();
         let dirty = self.books.dirty.load(Ordering::Relaxed);
         let resident = self.books.memory.taken() + self.books.copies.held();
+        let kept = &self.books.kept;
         CacheCounters {
             requests,
             hits,
@@ -148,6 +152,7 @@ impl Cache {
             prereads_unused: tallies.prereads_unused.get(),
             fault_stalls: tallies.fault_stalls.get(),
             evictions: tallies.evictions.get(),
+            let_go: tallies.let_go.get(),
             written_checkpoint: tallies.written_checkpoint.get(),
             written_eviction: tallies.written_eviction.get(),
             written_flush: tallies.written_flush.get(),
@@ -158,8 +163,9 @@ impl Cache {
             frames: self.limits.frames as u64,
             available: self.available() as u64,
             dirty: dirty as u64,
-            clean: used.saturating_sub(self.books.free_count() + dirty) as u64,
-            resident_bytes: (resident * self.page_size.bytes()) as u64,
+            away: kept.away() as u64,
+            clean: used.saturating_sub(self.books.free_count() + kept.lent() + dirty) as u64,
+            resident_bytes: (resident * self.page_size.bytes() + kept.bytes()) as u64,
             max_bytes: self.max_bytes as u64,
         }
     }

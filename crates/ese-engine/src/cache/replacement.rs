@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use vfs::IoBuffer;
+
 use super::frame::Frame;
 use super::{Cache, PinnedPage};
 use crate::mix::mix;
@@ -63,7 +65,7 @@ impl Cache {
         Worth { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
     }
 
-    /// Takes the least valuable of some clean pages out of the cache; its frame belongs to the caller.
+    /// Takes the least valuable of some pages that need not be written out of the cache; its frame belongs to the caller.
     pub(super) fn evict_clean(&self) -> Option<Arc<Frame>> {
         let used = self.used_frames();
         if used > 2 * SAMPLE {
@@ -75,7 +77,7 @@ impl Cache {
                 }
             }
         }
-        if used <= self.books.free_count() + self.books.dirty.load(Ordering::Relaxed) {
+        if used <= self.books.free_count() + self.books.kept.lent() + self.books.heavy() {
             return None;
         }
         let length = used.min(SWEEP);
@@ -85,33 +87,51 @@ impl Cache {
 
     fn evict_best(&self, picks: impl Iterator<Item = usize>) -> Option<Arc<Frame>> {
         let now = self.now.load(Ordering::Relaxed);
-        let mut clean: Option<(Worth, &Arc<Frame>)> = None;
+        let heaviest = self.books.kept.heaviest();
+        let mut free: Option<(Worth, &Arc<Frame>)> = None;
         let mut dirty: Option<(Worth, u32)> = None;
         for frame in picks.filter_map(|pick| self.frames[pick].get()) {
             if frame.pins() > 0 || !frame.state().is_evictable() {
                 continue;
             }
             let worth = self.worth(frame, now);
-            if frame.is_dirty() {
+            if frame.is_dirty() && frame.weight() > heaviest {
                 if dirty.is_none_or(|(least, _)| worth < least) {
                     dirty = Some((worth, frame.index));
                 }
-            } else if clean.is_none_or(|(least, _)| worth < least) {
-                clean = Some((worth, frame));
+            } else if free.is_none_or(|(least, _)| worth < least) {
+                free = Some((worth, frame));
             }
         }
         if let Some((worth, index)) = dirty
-            && clean.is_none_or(|(least, _)| worth < least)
+            && free.is_none_or(|(least, _)| worth < least)
         {
             self.want(index);
         }
-        let (_, victim) = clean?;
-        if !self.table.evict(victim) {
+        let (_, victim) = free?;
+        let dirty = victim.is_dirty();
+        if dirty && (!self.books.kept.may_go() || !self.settle_undo(victim)) {
+            self.want(victim.index);
+            return None;
+        }
+        if !self.table.evict(victim, heaviest) {
             return None;
         }
         self.books.tallies.evictions.add(1);
+        self.books.tallies.let_go.add(usize::from(dirty));
         self.books.tallies.prereads_unused.add(usize::from(victim.read_ahead.load(Ordering::Relaxed)));
+        if self.books.kept.wants_frame() {
+            self.books.memory.give_up(std::mem::replace(&mut victim.body.write().bytes, IoBuffer::zeroed(0)));
+            self.books.kept.lend(victim.index);
+            return None;
+        }
         Some(victim.clone())
+    }
+
+    /// Whether no before-image hangs on the page any more, or none that is needed.
+    fn settle_undo(&self, frame: &Frame) -> bool {
+        !frame.has_undo.load(Ordering::Acquire)
+            || self.pin_dirty(frame.index).and_then(|page| page.try_write()?.settle_undo().then_some(())).is_some()
     }
 
     /// A dirty page should have been evicted: the cleaner will write it.
@@ -129,9 +149,11 @@ impl Cache {
         self.wanted.lock().extend(kept);
         let used = self.used_frames();
         let now = self.now.load(Ordering::Relaxed);
+        let heaviest = if self.books.kept.pays() { self.books.kept.heaviest() } else { 0 };
         let candidate = |index: usize| {
             let frame = self.frames[index].get()?;
-            let possible = frame.is_dirty() && frame.pins() == 0;
+            let has_to = frame.weight() > heaviest || frame.has_undo.load(Ordering::Relaxed);
+            let possible = frame.is_dirty() && has_to && frame.pins() == 0;
             possible.then(|| (self.worth(frame, now), frame.index))
         };
         if used <= 2 * SAMPLE {

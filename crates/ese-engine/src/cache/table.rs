@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use super::files::Attached;
-use super::frame::{Frame, State};
+use super::kept::Kept;
+use super::frame::{Away, Frame, State};
 use super::{PageKey, PinnedPage};
 use crate::mix::{BuildMixHasher, mix};
 
@@ -31,6 +32,8 @@ struct Shard {
 
 struct Slots {
     frames: HashMap<u64, Arc<Frame>, BuildMixHasher>,
+    /// Dirty pages without a frame. No page is in both.
+    away: HashMap<u64, Away, BuildMixHasher>,
     /// Evicted pages and their last use; key 0 is an empty place.
     history: Box<[(u64, u64)]>,
 }
@@ -39,7 +42,11 @@ impl Table {
     pub fn new(history: usize) -> Table {
         let places = history.div_ceil(SHARDS);
         let shard = || Shard {
-            slots: RwLock::new(Slots { frames: HashMap::default(), history: vec![(0, 0); places].into() }),
+            slots: RwLock::new(Slots {
+                frames: HashMap::default(),
+                away: HashMap::default(),
+                history: vec![(0, 0); places].into(),
+            }),
             requests: AtomicU64::new(0),
             hits: AtomicU64::new(0),
         };
@@ -89,18 +96,31 @@ impl Table {
             Some(now) => frame.references.start(now, remembered),
             None => frame.references.start(0, None),
         }
+        if let Some(away) = slots.away.remove(&word) {
+            frame.come_back(away);
+        }
         slots.frames.insert(word, frame.clone());
         true
     }
 
-    /// Takes out the frame of a clean, unpinned page, which then belongs to the caller, and remembers its use.
-    pub fn evict(&self, frame: &Frame) -> bool {
+    /// Whether the page is dirty and has no frame.
+    pub fn is_away(&self, key: PageKey) -> bool {
+        self.shard(key).slots.read().away.contains_key(&key.to_u64())
+    }
+
+    /// Takes out the frame of an unpinned page, which then belongs to the caller, and remembers its use. The page is
+    /// clean, or can go with at most `heaviest` bytes of edits.
+    pub fn evict(&self, frame: &Frame, heaviest: usize) -> bool {
         let key = frame.key();
         let word = key.to_u64();
         let mut slots = self.shard(key).slots.write();
         let is_there = slots.frames.get(&word).is_some_and(|there| there.index == frame.index);
-        if !is_there || frame.pins() > 0 || frame.is_dirty() || !frame.state().is_evictable() {
+        if !is_there || frame.pins() > 0 || !frame.state().is_evictable() {
             return false;
+        }
+        if frame.is_dirty() {
+            let Some(away) = frame.go_away(heaviest) else { return false };
+            slots.away.insert(word, away);
         }
         slots.frames.remove(&word);
         let place = slots.place(word);
@@ -124,7 +144,7 @@ impl Table {
     }
 
     /// Takes out all pages of a file; pinned ones are freed by their last pin.
-    pub fn remove_file(&self, attached: &Attached) {
+    pub fn remove_file(&self, attached: &Attached, kept: &Kept) {
         for shard in &self.shards {
             let mut slots = shard.slots.write();
             let mut gone: Vec<_> =
@@ -136,6 +156,15 @@ impl Table {
                 frame.pin();
                 frame.retire();
             }
+            slots.away.retain(|key, away| {
+                let key = PageKey::from_u64(*key);
+                let stays = key.file != attached.id;
+                if !stays {
+                    attached.ledger.lock().forgotten(key.page, away.first);
+                    kept.forgot(away.edits.len());
+                }
+                stays
+            });
             slots
                 .history
                 .iter_mut()

@@ -113,17 +113,7 @@ impl<'a> PageMut<'a> {
         if same_prefix || !page.nodes().any(|node| node.flags.contains(NodeFlags::COMPRESSED)) {
             return self.replace_external_header(external_header);
         }
-        let (old_header, old_body) = (*page.header, page.body.to_vec());
-        let old = Page { header: &old_header, body: &old_body, large: self.large };
-        self.clear_nodes();
-        let written = self
-            .replace_external_header(external_header)
-            .and_then(|()| self.copy_nodes_from(&old, 0..old.node_count()));
-        if written.is_err() {
-            *self.header = old_header;
-            self.body.copy_from_slice(&old_body);
-        }
-        written
+        self.keep_nodes(page.node_count(), external_header)
     }
 
     /// Inserts a node before node `index`, sharing with the page's prefix what is worth sharing;
@@ -237,6 +227,22 @@ impl<'a> PageMut<'a> {
         } else if let Some(byte) = self.line_mut(tag).get_mut(1) {
             *byte = *byte & 0x1f | flags.bits() << 5;
         }
+    }
+
+    /// Keeps the first `count` nodes and drops the others; all are written anew under another external header. A full
+    /// page stays as it was.
+    pub fn keep_nodes(&mut self, count: usize, external_header: &[u8]) -> Result<(), PageFull> {
+        let (old_header, old_body) = (*self.header, self.body.to_vec());
+        let old = Page { header: &old_header, body: &old_body, large: self.large };
+        self.clear_nodes();
+        let written = self
+            .replace_external_header(external_header)
+            .and_then(|()| self.copy_nodes_from(&old, 0..count.min(old.node_count())));
+        if written.is_err() {
+            *self.header = old_header;
+            self.body.copy_from_slice(&old_body);
+        }
+        written
     }
 
     /// Appends nodes of another page, compressing them against this page's prefix. All or none.

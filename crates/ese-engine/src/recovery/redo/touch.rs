@@ -6,7 +6,7 @@ use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, PageNumber, PageSize};
 
 use crate::btree::apply::{self, Applied, merge_type};
-use crate::btree::change::undo_on_page;
+use crate::btree::change::undo_edit;
 use crate::cache::PageKey;
 use crate::space::{convert_root_pages, create_root_pages};
 use crate::versions::Change;
@@ -167,8 +167,7 @@ pub(super) fn apply(
         }
         (LogRecord::Split2(split), Part::Main) => {
             // The page itself is what it was before the split: its time says so.
-            let before = bytes.to_vec();
-            apply::split_source(&mut PageMut::new(bytes, size), &Page::new(&before, size), split)?;
+            apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
         (LogRecord::Split2(split), Part::Right) => {
             apply::split_right(&mut PageMut::new(bytes, size), split);
@@ -231,7 +230,7 @@ fn change_node(record: &LogRecord, page: &mut PageMut<'_>, undoes: Option<&Chang
             Ok(())
         }
         LogRecord::Undo(_) => match undoes {
-            Some(change) => undo_on_page(page, line, apply::flags_of(page, line), change),
+            Some(change) => undo_edit(line, apply::flags_of(&page.as_page(), line), change)?.apply(page),
             None => Ok(()),
         },
         LogRecord::SetExternalHeader(set) => {
@@ -247,5 +246,5 @@ pub(super) fn versioned(node: &NodeChange) -> bool {
 
 /// Flags for a node that stays, after a versioned or unversioned change.
 fn kept(page: &PageMut<'_>, line: usize, node: &NodeChange) -> NodeFlags {
-    if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(page, line) }
+    if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(&page.as_page(), line) }
 }

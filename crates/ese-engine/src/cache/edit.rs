@@ -1,0 +1,142 @@
+//! Changes of one page, said in so few bytes that they can stay when the page goes.
+//!
+//! ```text
+//!  0   kind      u8      4  key length   u16      8  database time after it   u64
+//!  1   flags     u8      6  data length  u16     16  key, data
+//!  2   line      u16
+//! ```
+//!
+//! In memory only; on disk the same changes stand in the log. Invariant: an edit is made and replayed by the same
+//! function, so a page that was read again and replayed equals the one that went.
+
+use ese_format::page::{NodeFlags, PageMut};
+#[cfg(debug_assertions)]
+use ese_format::page::{Page, PageFlags};
+use ese_format::{DbTime, PageNumber, PageSize};
+
+/// A change of one page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Edit<'a> {
+    /// A new node at `line`.
+    Insert { line: usize, flags: NodeFlags, key: &'a [u8], data: &'a [u8] },
+    /// Other data and flags for the node at `line`.
+    Replace { line: usize, flags: NodeFlags, data: &'a [u8] },
+    /// Other flags for the node at `line`.
+    SetFlags { line: usize, flags: NodeFlags },
+    /// The node at `line` goes.
+    Delete { line: usize },
+    /// Another left neighbour.
+    SetPrev(Option<PageNumber>),
+    /// A split: the nodes before `line` stay, with another prefix; a leaf gets `next` as its right neighbour.
+    Cut { line: usize, prefix: &'a [u8], next: Option<PageNumber> },
+}
+
+/// Why an edit cannot be made.
+const NO_ROOM: &str = "page has no room for the node";
+const HEADER: usize = 16;
+
+impl Edit<'_> {
+    /// Changes the page; it must be one that the edit was meant for.
+    pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), &'static str> {
+        match *self {
+            Edit::Insert { line, flags, key, data } => {
+                page.insert_node(line, flags, key, data).map_err(|_| NO_ROOM)?;
+            }
+            Edit::Replace { line, flags, data } => {
+                page.replace_data(line, data).map_err(|_| NO_ROOM)?;
+                page.set_node_flags(line, flags);
+            }
+            Edit::SetFlags { line, flags } => page.set_node_flags(line, flags),
+            Edit::Delete { line } => page.delete_node(line),
+            Edit::SetPrev(prev) => page.set_prev(prev),
+            Edit::Cut { line, prefix, next } => {
+                page.keep_nodes(line, prefix).map_err(|_| NO_ROOM)?;
+                if page.as_page().is_leaf() {
+                    page.set_next(next);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the edit, and the page's time after it, to `edits`. `None` if it cannot be said.
+    pub fn encode(&self, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
+        let number = |page: Option<PageNumber>| page.map_or(0, PageNumber::get).to_le_bytes();
+        let link;
+        let (kind, line, flags, key, data): (u8, usize, NodeFlags, &[u8], &[u8]) = match *self {
+            Edit::Insert { line, flags, key, data } => (0, line, flags, key, data),
+            Edit::Replace { line, flags, data } => (1, line, flags, &[], data),
+            Edit::SetFlags { line, flags } => (2, line, flags, &[], &[]),
+            Edit::Delete { line } => (3, line, NodeFlags::empty(), &[], &[]),
+            Edit::SetPrev(prev) => {
+                link = number(prev);
+                (4, 0, NodeFlags::empty(), &[], &link)
+            }
+            Edit::Cut { line, prefix, next } => {
+                link = number(next);
+                (5, line, NodeFlags::empty(), prefix, &link)
+            }
+        };
+        let [line, key_len, data_len] = [line, key.len(), data.len()].map(u16::try_from);
+        let (line, key_len, data_len) = (line.ok()?, key_len.ok()?, data_len.ok()?);
+        edits.reserve(HEADER + key.len() + data.len());
+        edits.extend_from_slice(&[kind, flags.bits()]);
+        edits.extend_from_slice(&line.to_le_bytes());
+        edits.extend_from_slice(&key_len.to_le_bytes());
+        edits.extend_from_slice(&data_len.to_le_bytes());
+        edits.extend_from_slice(&after.0.to_le_bytes());
+        edits.extend_from_slice(key);
+        edits.extend_from_slice(data);
+        Some(())
+    }
+
+    fn decode<'a>(edits: &mut &'a [u8]) -> Option<(Edit<'a>, DbTime)> {
+        let mut take = |count: usize| {
+            let (taken, rest) = edits.split_at_checked(count)?;
+            *edits = rest;
+            Some(taken)
+        };
+        let header: [u8; HEADER] = take(HEADER)?.try_into().ok()?;
+        let [kind, flags, l0, l1, k0, k1, d0, d1, after @ ..] = header;
+        let [line, key_len, data_len] = [[l0, l1], [k0, k1], [d0, d1]].map(|n| usize::from(u16::from_le_bytes(n)));
+        let (key, data) = (take(key_len)?, take(data_len)?);
+        let flags = NodeFlags::from_bits_retain(flags);
+        let link = || Some(PageNumber::new(u32::from_le_bytes(data.try_into().ok()?)));
+        let edit = match kind {
+            0 => Edit::Insert { line, flags, key, data },
+            1 => Edit::Replace { line, flags, data },
+            2 => Edit::SetFlags { line, flags },
+            3 => Edit::Delete { line },
+            4 => Edit::SetPrev(link()?),
+            5 => Edit::Cut { line, prefix: key, next: link()? },
+            _ => return None,
+        };
+        Some((edit, DbTime(u64::from_le_bytes(after))))
+    }
+}
+
+/// Makes all of `edits` on a page as it was before the first of them.
+pub(super) fn replay(mut edits: &[u8], bytes: &mut [u8], size: PageSize) -> Result<(), &'static str> {
+    while !edits.is_empty() {
+        let (edit, after) = Edit::decode(&mut edits).ok_or("edits in memory are unreadable")?;
+        let mut page = PageMut::new(bytes, size);
+        edit.apply(&mut page)?;
+        page.set_db_time(after);
+    }
+    Ok(())
+}
+
+/// What a page says, wherever in the page it stands: to find out whether a replay was right.
+#[cfg(debug_assertions)]
+pub(super) fn digest(bytes: &[u8], size: PageSize) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let page = Page::new(bytes, size);
+    let mut hasher = DefaultHasher::new();
+    let flags = page.flags() - PageFlags::FLUSH_TYPE - PageFlags::NEW_CHECKSUM;
+    (page.db_time().0, page.prev(), page.next(), page.tree().0, flags.bits()).hash(&mut hasher);
+    (page.external_header(), page.free_bytes(), page.uncommitted_free()).hash(&mut hasher);
+    for node in page.nodes() {
+        (node.flags.bits(), node.key_to_vec(), node.data).hash(&mut hasher);
+    }
+    hasher.finish()
+}

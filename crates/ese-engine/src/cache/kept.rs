@@ -1,0 +1,164 @@
+//! Dirty pages that leave their frames without being written: their edits stay, and are made again when the page is
+//! read the next time.
+//!
+//! ```text
+//!  frame, dirty by known edits ──go_away──> away: first and last log position, edits ──come_back──> frame being read
+//!        ^                                                                                              │
+//!        └────────────────────────────────── catch_up: edits made on the bytes ─────────────────────────┘
+//! ```
+//!
+//! A page of which one record in thirty was changed need not be written for that: the record is a thirtieth of the
+//! page, so the memory of one frame keeps the changes of many pages, and each is written only when a few of its
+//! records have changed. Deuteronomy's LLAMA does the same with the delta chains of its pages (Levandoski, Lomet,
+//! Sengupta: LLAMA, a cache/storage subsystem for modern hardware, PVLDB 6, 2013).
+//!
+//! Invariants:
+//! - For redo and the checkpoint nothing changes: a page that is away is dirty in the ledger since its first change.
+//! - Edits take the memory of frames that are given up for them, half of all at most, and a little beyond.
+//! - A page that has to come back only to be written cost a read: who sees too many of them lets no more go.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// What is remembered of a page that is away, beside its edits; estimated.
+pub(super) const ENTRY_BYTES: usize = 128;
+/// Pages with more edits than this share of a page are written.
+const MOST_OF_PAGE: usize = 4;
+/// A page that comes back because it is used has saved a write; with fewer than one in so many it does not pay.
+const GAIN: i64 = 2;
+/// Pages let go without credit, one in so many, to see whether it would pay by now.
+const PROBE: usize = 64;
+
+/// The account of kept edits.
+pub(super) struct Kept {
+    page_bytes: usize,
+    /// Frames that may be given up for edits; 0: no edits are kept.
+    limit: usize,
+    /// Edits that no frame was given up for yet.
+    slack: usize,
+    bytes: AtomicUsize,
+    away: AtomicUsize,
+    lent: Mutex<Vec<u32>>,
+    lent_count: AtomicUsize,
+    credit: AtomicI64,
+    most_credit: i64,
+    probes: AtomicUsize,
+}
+
+impl Kept {
+    pub fn new(page_bytes: usize, frames: usize, limit: usize) -> Kept {
+        Kept {
+            page_bytes,
+            limit,
+            slack: frames * page_bytes / 64,
+            bytes: AtomicUsize::new(0),
+            away: AtomicUsize::new(0),
+            lent: Mutex::default(),
+            lent_count: AtomicUsize::new(0),
+            credit: AtomicI64::new(2 * frames as i64),
+            most_credit: 8 * frames as i64,
+            probes: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// Whether a page with `have` bytes of edits may get `more`.
+    pub fn may_grow(&self, have: usize, more: usize) -> bool {
+        let covered = self.lent_count.load(Ordering::Relaxed) * self.page_bytes + self.slack;
+        have + more <= self.page_bytes / MOST_OF_PAGE && self.bytes.load(Ordering::Relaxed) + more <= covered
+    }
+
+    pub fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn remove(&self, bytes: usize) {
+        if bytes > 0 {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of edits with which a page may go. The fuller it is here, the fewer: heavy pages are worth their write.
+    pub fn heaviest(&self) -> usize {
+        let most = self.page_bytes / MOST_OF_PAGE;
+        let limit = self.limit * self.page_bytes;
+        let left = limit.saturating_sub(self.bytes.load(Ordering::Relaxed));
+        (2 * most * left).checked_div(limit).map_or(0, |heaviest| heaviest.min(most))
+    }
+
+    /// Whether it pays, as far as is known.
+    pub fn pays(&self) -> bool {
+        self.is_on() && self.credit.load(Ordering::Relaxed) > 0
+    }
+
+    /// The same, for one page that could go; now and then one goes to find out.
+    pub fn may_go(&self) -> bool {
+        self.pays() || self.is_on() && self.probes.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
+    }
+
+    pub fn went(&self) {
+        self.add(ENTRY_BYTES);
+        self.away.fetch_add(1, Ordering::Relaxed);
+        self.credit.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub fn came_back(&self) {
+        self.remove(ENTRY_BYTES);
+        self.away.fetch_sub(1, Ordering::Relaxed);
+        if self.credit.load(Ordering::Relaxed) < self.most_credit {
+            self.credit.fetch_add(GAIN, Ordering::Relaxed);
+        }
+    }
+
+    /// A page that is away leaves the cache with its file.
+    pub fn forgot(&self, edits: usize) {
+        self.remove(edits + ENTRY_BYTES);
+        self.away.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A page that came back only to be written.
+    pub fn fetched_to_write(&self) {
+        self.credit.fetch_sub(GAIN, Ordering::Relaxed);
+    }
+
+    /// Pages without a frame that differ from the disk.
+    pub fn away(&self) -> usize {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Frames given up.
+    pub fn lent(&self) -> usize {
+        self.lent_count.load(Ordering::Relaxed)
+    }
+
+    /// Whether another frame has to be given up.
+    pub fn wants_frame(&self) -> bool {
+        let lent = self.lent();
+        lent < self.limit && self.bytes() > lent * self.page_bytes
+    }
+
+    pub fn lend(&self, frame: u32) {
+        let mut lent = self.lent.lock();
+        lent.push(frame);
+        self.lent_count.store(lent.len(), Ordering::Relaxed);
+    }
+
+    /// A frame that is not needed here any more.
+    pub fn give_back(&self) -> Option<u32> {
+        if self.lent() == 0 || self.bytes() + 2 * self.page_bytes > self.lent() * self.page_bytes {
+            return None;
+        }
+        let mut lent = self.lent.lock();
+        let frame = lent.pop();
+        self.lent_count.store(lent.len(), Ordering::Relaxed);
+        frame
+    }
+}
