@@ -23,7 +23,7 @@ fn power_cuts_lose_nothing_that_was_durable() {
         return;
     }
     let wanted = number("JETCELL_SIM_CUTS").unwrap_or(CUTS);
-    let [next, cuts, recovery, shared] = [0; 4].map(AtomicU64::new);
+    let [next, cuts, recovery, shared, let_go] = [0; 5].map(AtomicU64::new);
     let running: Mutex<BTreeMap<u64, Instant>> = Mutex::default();
     let failed: Mutex<Vec<u64>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -39,6 +39,7 @@ fn power_cuts_lose_nothing_that_was_durable() {
                             cuts.fetch_add(tally.cuts, Ordering::Relaxed);
                             recovery.fetch_add(tally.in_recovery, Ordering::Relaxed);
                             shared.fetch_add(tally.shared, Ordering::Relaxed);
+                            let_go.fetch_add(tally.let_go, Ordering::Relaxed);
                         }
                         Err(_) => {
                             eprintln!(
@@ -68,14 +69,16 @@ fn power_cuts_lose_nothing_that_was_durable() {
             }
         });
     });
-    let shared = shared.into_inner();
+    let [shared, let_go] = [shared, let_go].map(AtomicU64::into_inner);
     println!(
-        "{} cuts, {} of them during recovery, in {} seeds; leaves shared nodes {shared} times",
+        "{} cuts, {} of them during recovery, in {} seeds; leaves shared nodes {shared} times, {let_go} dirty pages \
+         were let go",
         cuts.into_inner(),
         recovery.into_inner(),
-        next.into_inner()
+        next.into_inner(),
     );
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
+    assert!(wanted < CUTS || let_go > 10 * CUTS, "dirty pages hardly leave without being written: {let_go}");
     assert!(wanted < CUTS || shared > 500, "leaves hardly share nodes: {shared}");
 }

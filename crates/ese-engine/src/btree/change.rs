@@ -255,8 +255,8 @@ impl Tree {
                 Change::FlagDelete => operation::FLAG_DELETE,
                 Change::Replace { .. } | Change::ReplaceUnknown => operation::REPLACE,
             };
-            let edit = undo_edit(line, kept, &version.change)
-                .map_err(|what| self.damaged(leaf.key().page, what))?;
+            let edit =
+                undo_edit(line, kept, &version.change).map_err(|what| self.damaged(leaf.key().page, what))?;
             let mut node = self.node_change(procid, &page, leaf.key().page, line, version);
             node.page.begin0 = writer.snapshot as u32;
             node.page.level = level;

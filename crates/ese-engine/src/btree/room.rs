@@ -7,11 +7,11 @@ use ese_format::PageNumber;
 use ese_format::log::record::{Insert, LogRecord, PageChangeFlags};
 use ese_format::page::{NodeFlags, node_space};
 
+use super::Tree;
 use super::change::insert_size;
 use super::descend::Target;
 use super::group::{self, AtomicGroup, Attempt, Stop, cut_key};
 use super::split::{self, Incoming};
-use super::Tree;
 use crate::cache::{Edit, PinnedPage};
 use crate::session::{ActiveTransaction, Done};
 use crate::space::{SpaceLock, SpaceTrees};

@@ -98,7 +98,8 @@ impl Edit<'_> {
         };
         let header: [u8; HEADER] = take(HEADER)?.try_into().ok()?;
         let [kind, flags, l0, l1, k0, k1, d0, d1, after @ ..] = header;
-        let [line, key_len, data_len] = [[l0, l1], [k0, k1], [d0, d1]].map(|n| usize::from(u16::from_le_bytes(n)));
+        let [line, key_len, data_len] =
+            [[l0, l1], [k0, k1], [d0, d1]].map(|n| usize::from(u16::from_le_bytes(n)));
         let (key, data) = (take(key_len)?, take(data_len)?);
         let flags = NodeFlags::from_bits_retain(flags);
         let link = || Some(PageNumber::new(u32::from_le_bytes(data.try_into().ok()?)));

@@ -354,7 +354,12 @@ impl Frame {
         if change.lacks_edits {
             super::edit::replay(change.edits.as_deref().unwrap_or_default(), bytes, size)?;
             #[cfg(debug_assertions)]
-            assert_eq!(change.digest, super::edit::digest(bytes, size), "{:?} came back as another page", self.key());
+            assert_eq!(
+                change.digest,
+                super::edit::digest(bytes, size),
+                "{:?} came back as another page",
+                self.key()
+            );
             change.lacks_edits = false;
             self.weigh(&mut change);
         }

@@ -131,7 +131,10 @@ impl Cache {
     /// Whether no before-image hangs on the page any more, or none that is needed.
     fn settle_undo(&self, frame: &Frame) -> bool {
         !frame.has_undo.load(Ordering::Acquire)
-            || self.pin_dirty(frame.index).and_then(|page| page.try_write()?.settle_undo().then_some(())).is_some()
+            || self
+                .pin_dirty(frame.index)
+                .and_then(|page| page.try_write()?.settle_undo().then_some(()))
+                .is_some()
     }
 
     /// A dirty page should have been evicted: the cleaner will write it.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use super::files::Attached;
-use super::kept::Kept;
 use super::frame::{Away, Frame, State};
+use super::kept::Kept;
 use super::{PageKey, PinnedPage};
 use crate::mix::{BuildMixHasher, mix};
 

@@ -36,6 +36,8 @@ pub struct Tally {
     pub commits: u64,
     /// Times a full leaf shared nodes with its neighbour, where all logs are kept.
     pub shared: u64,
+    /// Dirty pages that left the cache without being written.
+    pub let_go: u64,
 }
 
 impl Tally {
@@ -46,6 +48,7 @@ impl Tally {
         self.shutdowns += other.shutdowns;
         self.commits += other.commits;
         self.shared += other.shared;
+        self.let_go += other.let_go;
     }
 }
 
@@ -53,6 +56,7 @@ impl Tally {
 struct Plan {
     size: PageSize,
     cache_pages: usize,
+    kept_edits_permille: u32,
     log_bytes: u32,
     circular: bool,
     depth: u64,
@@ -64,6 +68,7 @@ struct World {
     plan: Plan,
     rng: ChaCha8Rng,
     disk: SimVfs,
+    cache: Option<Arc<Cache>>,
     /// States after each commit since the last one known to be on disk, which is the first.
     states: Vec<State>,
     /// All states before this one can no longer be what recovery finds.
@@ -87,6 +92,7 @@ pub fn run(seed: u64) -> Tally {
     let plan = Plan {
         size,
         cache_pages: rng.random_range(32..=80),
+        kept_edits_permille: [0, 500, 500, 750][rng.random_range(0..4)],
         log_bytes,
         circular: rng.random_bool(0.4),
         depth: u64::from(log_bytes) * rng.random_range(1..4),
@@ -97,6 +103,7 @@ pub fn run(seed: u64) -> Tally {
         plan,
         rng,
         disk: SimVfs::new(),
+        cache: None,
         states: vec![State::new()],
         durable: 0,
         tally: Tally::default(),
@@ -111,6 +118,7 @@ pub fn run(seed: u64) -> Tally {
     }
     world.tally.shared =
         if world.plan.circular { 0 } else { partial_merges(Arc::new(world.disk.clone()), Path::new("/log")) };
+    world.count_let_go(None);
     world.tally
 }
 
@@ -125,7 +133,11 @@ impl World {
             disk.create_directory(Path::new(directory)).map_err(|e| Error::io(directory, &e))?;
         }
         let size = self.plan.size;
-        let cache = Cache::new(CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock()));
+        let cache = Cache::new(CacheOptions {
+            kept_edits_permille: self.plan.kept_edits_permille,
+            ..CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock())
+        });
+        self.count_let_go(Some(cache.clone()));
         let mut options = InstanceOptions::new(disk, "/log".into(), cache);
         options.threads = false;
         options.log_file_size = self.plan.log_bytes;
@@ -133,6 +145,12 @@ impl World {
         options.circular = self.plan.circular;
         options.seed = Some(self.rng.random());
         Instance::open(options)
+    }
+
+    /// Counts what the last cache did; `next` takes its place.
+    fn count_let_go(&mut self, next: Option<Arc<Cache>>) {
+        let last = std::mem::replace(&mut self.cache, next);
+        self.tally.let_go += last.map_or(0, |cache| cache.counters().let_go);
     }
 
     /// Whether the power is on; an error while it is on is the engine's own.

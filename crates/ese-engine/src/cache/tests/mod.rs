@@ -2,6 +2,7 @@
 
 mod disk;
 mod faults;
+mod kept;
 mod replacement;
 mod rules;
 mod threads;
