@@ -1,6 +1,5 @@
 //! When dirty pages are written: to make frames available, to move the checkpoint, to flush a file.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -116,9 +115,9 @@ impl Cache {
     /// every change that was finished then. Must not be called with a latch held.
     pub fn flush_file(&self, file: FileId) -> Result<()> {
         let attached = self.books.file(file)?;
-        let newest = attached.ledger.lock().newest_dirty();
-        if let Some(newest) = newest {
-            let end = LogPosition::from_u64(newest.to_u64().saturating_add(1));
+        let latest = attached.ledger.lock().latest_change();
+        if let Some(latest) = latest {
+            let end = LogPosition::from_u64(latest.to_u64().saturating_add(1));
             while attached.ledger.lock().oldest_dirty().is_some_and(|first| first < end) {
                 self.books.check()?;
                 let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
@@ -156,18 +155,23 @@ impl Cache {
         }
     }
 
-    /// Pins dirty pages to write them; those that are away are read first. Pages that cannot be read stay away, with
-    /// the first error.
+    /// Pins dirty pages to write them; those that lack their edits are read first. Pages that cannot be read stay as
+    /// they are, with the first error.
     fn pin_all(&self, attached: &Attached, pages: &[PageNumber]) -> (Vec<PinnedPage>, Result<()>) {
         let keys: Vec<_> = pages.iter().map(|page| PageKey { file: attached.id, page: *page }).collect();
-        let away: BTreeSet<_> = keys.iter().filter(|key| self.table.is_away(**key)).copied().collect();
-        self.preread(&away.iter().copied().collect::<Vec<_>>());
+        let away: Vec<_> = keys.iter().filter(|key| self.table.is_away(**key)).copied().collect();
+        self.books.kept.fetched_to_write(away.len());
+        self.preread(&away);
         let mut outcome = Ok(());
         let mut pin = |key: PageKey| {
-            if !away.contains(&key) {
-                return self.table.pin(key);
+            let here = self.table.pin(key);
+            let lacks_edits =
+                here.as_ref().map_or_else(|| self.table.is_away(key), |page| page.frame().lacks_edits());
+            if !lacks_edits {
+                return here;
             }
-            self.books.kept.fetched_to_write();
+            // A page that was created and never changed is read for its only holder.
+            drop(here);
             self.fetch_cold(key).map_err(|error| outcome = outcome.clone().and(Err(error))).ok()
         };
         let pinned = keys.into_iter().filter_map(&mut pin).collect();

@@ -90,9 +90,9 @@ impl Cache {
                         self.touch(frame);
                         return Ok(page);
                     }
-                    State::Unread if frame.turn(State::Unread, State::Loading) => return Ok(self.blank(page)),
+                    State::Unread if frame.turn(State::Unread, State::Loading) => return self.blank(page),
                     State::Unverified if frame.turn(State::Unverified, State::Loading) => {
-                        return Ok(self.blank(page));
+                        return self.blank(page);
                     }
                     _ => frame.wait_while_loading(),
                 }
@@ -102,19 +102,23 @@ impl Cache {
             frame.assign(key, State::Loading);
             let page = PinnedPage::adopt(frame);
             if self.enter(&page, Want::Use) {
-                return Ok(self.blank(page));
+                return self.blank(page);
             }
         }
     }
 
-    fn blank(&self, page: PinnedPage) -> PinnedPage {
+    fn blank(&self, page: PinnedPage) -> Result<PinnedPage> {
         let frame = page.frame();
+        if frame.lacks_edits() {
+            // Should it stay as it was after all, its edits must not be lost.
+            return self.load(page, Want::Use);
+        }
         let mut bytes = frame.take_bytes();
         bytes[..self.page_size.header_len()].fill(0);
         frame.put_bytes(bytes);
         frame.read_ahead.store(false, Ordering::Relaxed);
         frame.turn(State::Loading, State::Fresh);
-        page
+        Ok(page)
     }
 
     fn get(&self, key: PageKey, want: Want) -> Result<PinnedPage> {

@@ -268,8 +268,7 @@ impl Frame {
         let before = edits.len();
         let said = say(edits).is_some();
         let more = edits.len() - before;
-        if said && self.books.kept.may_grow(before, more) {
-            self.books.kept.add(more);
+        if said && more > 0 && self.books.kept.grow(before, more) {
             return self.weigh(&mut change);
         }
         edits.truncate(before);
@@ -290,6 +289,9 @@ impl Frame {
             attached.ledger.lock().dirtied(page, first);
         } else if change.copied.is_some() {
             change.again = Some(change.again.map_or(first, |again| again.min(first)));
+            if let Some(attached) = self.attached() {
+                attached.ledger.lock().changed_meanwhile(first);
+            }
         } else if first < change.first
             && let Some(attached) = self.attached()
         {
@@ -346,6 +348,11 @@ impl Frame {
             change.digest = away.digest;
         }
         self.became_dirty(&mut change);
+    }
+
+    /// The bytes do not have the edits yet, or there are no bytes.
+    pub fn lacks_edits(&self) -> bool {
+        self.change.lock().lacks_edits
     }
 
     /// Makes the edits on bytes that were read without them. After an error the bytes are of no use.
@@ -474,7 +481,7 @@ impl Frame {
 
     fn set_edits(&self, change: &mut Change, edits: Option<Vec<u8>>) {
         let old = std::mem::replace(&mut change.edits, edits);
-        self.books.kept.remove(old.map_or(0, |old| old.len()));
+        self.books.kept.drop_edits(old.map_or(0, |old| old.len()));
         self.weigh(change);
     }
 

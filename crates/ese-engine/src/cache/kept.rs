@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// What is remembered of a page that is away, beside its edits; estimated.
-pub(super) const ENTRY_BYTES: usize = 128;
+/// What a page with edits costs beside them while it is away; estimated.
+const ENTRY_BYTES: usize = 128;
 /// Pages with more edits than this share of a page are written.
 const MOST_OF_PAGE: usize = 4;
 /// A page that comes back because it is used has saved a write; with fewer than one in so many it does not pay.
@@ -47,11 +47,11 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub fn new(page_bytes: usize, frames: usize, limit: usize) -> Kept {
+    pub fn new(page_bytes: usize, frames: usize, limit: usize, slack: usize) -> Kept {
         Kept {
             page_bytes,
             limit,
-            slack: frames * page_bytes / 64,
+            slack,
             bytes: AtomicUsize::new(0),
             away: AtomicUsize::new(0),
             lent: Mutex::default(),
@@ -66,19 +66,19 @@ impl Kept {
         self.limit > 0
     }
 
-    /// Whether a page with `have` bytes of edits may get `more`.
-    pub fn may_grow(&self, have: usize, more: usize) -> bool {
-        let covered = self.lent_count.load(Ordering::Relaxed) * self.page_bytes + self.slack;
-        have + more <= self.page_bytes / MOST_OF_PAGE && self.bytes.load(Ordering::Relaxed) + more <= covered
+    /// Accounts for `more` bytes of edits of a page that has `have`; `false` if there is no room for them.
+    pub fn grow(&self, have: usize, more: usize) -> bool {
+        let cost = more + if have == 0 { ENTRY_BYTES } else { 0 };
+        let covered = self.lent() * self.page_bytes + self.slack;
+        let fits = |bytes: usize| (bytes + cost <= covered).then_some(bytes + cost);
+        have + more <= self.page_bytes / MOST_OF_PAGE
+            && self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    pub fn add(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub fn remove(&self, bytes: usize) {
+    /// All edits of a page are gone.
+    pub fn drop_edits(&self, bytes: usize) {
         if bytes > 0 {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.bytes.fetch_sub(bytes + ENTRY_BYTES, Ordering::Relaxed);
         }
     }
 
@@ -101,13 +101,11 @@ impl Kept {
     }
 
     pub fn went(&self) {
-        self.add(ENTRY_BYTES);
         self.away.fetch_add(1, Ordering::Relaxed);
         self.credit.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub fn came_back(&self) {
-        self.remove(ENTRY_BYTES);
         self.away.fetch_sub(1, Ordering::Relaxed);
         if self.credit.load(Ordering::Relaxed) < self.most_credit {
             self.credit.fetch_add(GAIN, Ordering::Relaxed);
@@ -116,13 +114,13 @@ impl Kept {
 
     /// A page that is away leaves the cache with its file.
     pub fn forgot(&self, edits: usize) {
-        self.remove(edits + ENTRY_BYTES);
+        self.drop_edits(edits);
         self.away.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A page that came back only to be written.
-    pub fn fetched_to_write(&self) {
-        self.credit.fetch_sub(GAIN, Ordering::Relaxed);
+    /// Pages come back only to be written.
+    pub fn fetched_to_write(&self, pages: usize) {
+        self.credit.fetch_sub(GAIN * pages as i64, Ordering::Relaxed);
     }
 
     /// Pages without a frame that differ from the disk.

@@ -20,12 +20,20 @@ pub(super) struct Ledger {
     writing: BTreeSet<(LogPosition, PageNumber)>,
     unsynced: Option<LogPosition>,
     syncing: Option<LogPosition>,
+    /// Where the latest change of a page began.
+    latest: LogPosition,
 }
 
 impl Ledger {
     /// A clean page was changed.
     pub fn dirtied(&mut self, page: PageNumber, first: LogPosition) {
         self.dirty.insert((first, page));
+        self.latest = self.latest.max(first);
+    }
+
+    /// A page is changed while a state before that is being written.
+    pub fn changed_meanwhile(&mut self, first: LogPosition) {
+        self.latest = self.latest.max(first);
     }
 
     pub fn write_starts(&mut self, page: PageNumber, first: LogPosition) {
@@ -78,9 +86,9 @@ impl Ledger {
         earlier(first(&self.dirty), first(&self.writing))
     }
 
-    pub fn newest_dirty(&self) -> Option<LogPosition> {
-        let last = |pages: &BTreeSet<_>| pages.last().map(|(first, _)| *first);
-        last(&self.dirty).max(last(&self.writing))
+    /// No change of a page that is dirty now began later.
+    pub fn latest_change(&self) -> Option<LogPosition> {
+        (self.dirty_count() > 0).then_some(self.latest)
     }
 
     pub fn dirty_count(&self) -> usize {
@@ -131,6 +139,12 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.dirtied(P, at(3));
         ledger.write_starts(P, at(3));
+        ledger.changed_meanwhile(at(5));
+        assert_eq!(
+            ledger.latest_change(),
+            Some(at(5)),
+            "who writes all changes made so far must write this one"
+        );
         ledger.written(P, at(3), Some(at(5)));
         ledger.sync_starts();
         ledger.sync_ended();

@@ -66,6 +66,8 @@ pub(super) struct Limits {
     pub dirty: usize,
     /// Frames that may be given up for edits.
     pub kept: usize,
+    /// Pages of memory for edits that no frame was given up for yet.
+    pub slack: usize,
     /// Pages in one transfer.
     pub run: usize,
     /// Remembered evicted pages.
@@ -74,6 +76,8 @@ pub(super) struct Limits {
 
 /// Copies need no more than this: it keeps the deepest device queue busy.
 const MAX_COPY_BYTES: usize = 8 << 20;
+/// Edits pile up between two evictions, which give up frames for them.
+const SHARE_OF_SLACK: usize = 64;
 /// A split holds a handful of pages, and several sessions run at once.
 const MIN_PAGES: usize = 16;
 
@@ -82,7 +86,8 @@ impl Limits {
         let page = options.page_size.bytes();
         let pages = (options.bytes / page).max(MIN_PAGES);
         let copies = (pages / 16).clamp(1, MAX_COPY_BYTES / page);
-        let frames = (pages - copies).min(u32::MAX as usize);
+        let slack = if options.kept_edits_permille == 0 { 0 } else { (pages / SHARE_OF_SLACK).max(1) };
+        let frames = (pages - copies - slack).min(u32::MAX as usize);
         let share = |permille: u32| frames * permille.min(500) as usize / 1000;
         // Small caches need a few frames at once, whatever their share.
         let floor = (frames / 16).clamp(1, 8);
@@ -94,6 +99,7 @@ impl Limits {
             stop: share(options.stop_cleaning_permille).max(start + floor),
             dirty: frames / 2,
             kept: frames * options.kept_edits_permille.min(750) as usize / 1000,
+            slack,
             run: (options.coalesce_bytes / page).clamp(1, copies),
             history: options.history_pages.min(2 * frames).max(64),
         }

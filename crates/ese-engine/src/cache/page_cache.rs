@@ -51,7 +51,7 @@ impl Cache {
                 options.page_size,
                 Memory::new(page_bytes, limits.frames),
                 Copies::new(page_bytes, limits.copies),
-                Kept::new(page_bytes, limits.frames, limits.kept),
+                Kept::new(page_bytes, limits.frames, limits.kept, limits.slack * page_bytes),
             )),
             table: Table::new(limits.history),
             frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
@@ -62,7 +62,7 @@ impl Cache {
             wanted: Mutex::default(),
             refilling: AtomicBool::new(false),
             cleaner: Mutex::default(),
-            max_bytes: (limits.frames + limits.copies) * page_bytes,
+            max_bytes: (limits.frames + limits.copies + limits.slack) * page_bytes,
             limits,
         })
     }

@@ -101,6 +101,7 @@ fn whoever_reads_or_builds_a_page_that_is_away_gets_it_right() {
     latch.mark_dirty(bench.log.tip());
     drop(latch);
     assert_eq!(bench.value(3), 0, "built anew");
+    bench.cache.preread(&[bench.key(5)]);
     bench.cache.flush_file(bench.file).unwrap();
     assert_eq!([1, 2, 3, 4, 5].map(|page| bench.disk.value(page)), [9, 9, 0, 9, 9]);
 
@@ -198,15 +199,15 @@ proptest! {
                 24 => drop(bench.cache.clean_step().unwrap()),
                 25 => drop(bench.cache.write_below(bench.file, bench.log.tip(), 5).unwrap()),
                 26 => bench.cache.sync_file(bench.file).unwrap(),
-                _ => prop_assert_eq!(bench.value(page), model[page as usize]),
+                _ => prop_assert_eq!(bench.value(page), model[page as usize], "step {}", step),
             }
             let counters = bench.cache.counters();
             prop_assert!(counters.resident_bytes <= counters.max_bytes, "{:?}", counters);
         }
-        prop_assert!(bench.cache.counters().let_go > 100, "{:?}", bench.cache.counters());
+        prop_assert!(bench.cache.counters().let_go > 30, "{:?}", bench.cache.counters());
         bench.cache.flush_file(bench.file).unwrap();
         for page in 1..=600 {
-            prop_assert_eq!(bench.disk.value(page), model[page as usize]);
+            prop_assert_eq!(bench.disk.value(page), model[page as usize], "on disk");
         }
         prop_assert_eq!(bench.cache.counters().away, 0);
         bench.cache.detach(bench.file).unwrap();
