@@ -324,7 +324,7 @@ impl AtomicGroup {
     pub fn delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
-        let applied = self.edit(page, time, &Edit::Delete { line })?;
+        let applied = self.edit(page, time, &Edit::Delete { line, end: line + 1 })?;
         self.done(page, applied, LogRecord::Delete(Delete { node }))
     }
 

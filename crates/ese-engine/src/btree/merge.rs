@@ -73,7 +73,7 @@ impl Tree {
         let log = self.db.core.log();
         leaf.mark_edited(log.tip());
         let appended = log.append_privileged(&batch)?;
-        leaf.edit(&Edit::Delete { line }, after).expect("a node can always be removed");
+        leaf.edit(&Edit::Delete { line, end: line + 1 }, after).expect("a node can always be removed");
         leaf.set_last(appended.end);
         if let Some(version) = version {
             versions.remove(version);

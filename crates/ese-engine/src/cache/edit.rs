@@ -23,8 +23,8 @@ pub(crate) enum Edit<'a> {
     Replace { line: usize, flags: NodeFlags, data: &'a [u8] },
     /// Other flags for the node at `line`.
     SetFlags { line: usize, flags: NodeFlags },
-    /// The node at `line` goes.
-    Delete { line: usize },
+    /// The nodes from `line` up to `end` go.
+    Delete { line: usize, end: usize },
     /// Another left neighbour.
     SetPrev(Option<PageNumber>),
     /// A split: the nodes before `line` stay, with another prefix; a leaf gets `next` as its right neighbour.
@@ -47,7 +47,7 @@ impl Edit<'_> {
                 page.set_node_flags(line, flags);
             }
             Edit::SetFlags { line, flags } => page.set_node_flags(line, flags),
-            Edit::Delete { line } => page.delete_node(line),
+            Edit::Delete { line, end } => page.delete_nodes(line..end),
             Edit::SetPrev(prev) => page.set_prev(prev),
             Edit::Cut { line, prefix, next } => {
                 page.keep_nodes(line, prefix).map_err(|_| NO_ROOM)?;
@@ -67,7 +67,10 @@ impl Edit<'_> {
             Edit::Insert { line, flags, key, data } => (0, line, flags, key, data),
             Edit::Replace { line, flags, data } => (1, line, flags, &[], data),
             Edit::SetFlags { line, flags } => (2, line, flags, &[], &[]),
-            Edit::Delete { line } => (3, line, NodeFlags::empty(), &[], &[]),
+            Edit::Delete { line, end } => {
+                link = (u32::try_from(end).ok()?).to_le_bytes();
+                (3, line, NodeFlags::empty(), &[], &link)
+            }
             Edit::SetPrev(prev) => {
                 link = number(prev);
                 (4, 0, NodeFlags::empty(), &[], &link)
@@ -102,14 +105,14 @@ impl Edit<'_> {
             [[l0, l1], [k0, k1], [d0, d1]].map(|n| usize::from(u16::from_le_bytes(n)));
         let (key, data) = (take(key_len)?, take(data_len)?);
         let flags = NodeFlags::from_bits_retain(flags);
-        let link = || Some(PageNumber::new(u32::from_le_bytes(data.try_into().ok()?)));
+        let number = || Some(u32::from_le_bytes(data.try_into().ok()?));
         let edit = match kind {
             0 => Edit::Insert { line, flags, key, data },
             1 => Edit::Replace { line, flags, data },
             2 => Edit::SetFlags { line, flags },
-            3 => Edit::Delete { line },
-            4 => Edit::SetPrev(link()?),
-            5 => Edit::Cut { line, prefix: key, next: link()? },
+            3 => Edit::Delete { line, end: number()? as usize },
+            4 => Edit::SetPrev(PageNumber::new(number()?)),
+            5 => Edit::Cut { line, prefix: key, next: PageNumber::new(number()?) },
             _ => return None,
         };
         Some((edit, DbTime(u64::from_le_bytes(after))))
