@@ -85,6 +85,8 @@ impl Engine for EseEngine {
         let cache = Cache::new(CacheOptions {
             start_cleaning_permille: START_CLEANING_PERMILLE,
             stop_cleaning_permille: 2 * START_CLEANING_PERMILLE,
+            // The storage is to see the writes that ESE would make.
+            kept_edits_permille: 0,
             ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
         });
         cache.start_threads()?;
