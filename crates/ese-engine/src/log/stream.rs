@@ -6,7 +6,7 @@
 //! record is accepted whose generation has no file ready; a generation is entered with the write of its header and
 //! first records; after a failed write or sync nothing is written any more.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ use crate::{Error, Result};
 
 /// The share of the buffer that is worth a write: an eighth.
 const WORTH_WRITING: usize = 8;
+/// How long an append waits for the background to take segments, before it writes itself.
+const ROOM_PATIENCE: Duration = Duration::from_millis(10);
 /// Pieces of the next file that one step formats.
 const FORMAT_PIECES: usize = 4;
 
@@ -118,6 +120,10 @@ pub struct LogStream {
     pub(super) state: Mutex<State>,
     /// Rung when much has gathered that nobody waits for, and when a file is to be prepared.
     pub(super) work: Condvar,
+    /// Rung when a writer has taken segments out of the buffer.
+    pub(super) room: Condvar,
+    /// Somebody waits for work.
+    attended: AtomicBool,
     tip: AtomicU64,
     pub(super) durable: AtomicU64,
     pub(super) flushes: AtomicU64,
@@ -191,6 +197,8 @@ impl LogStream {
             listener: OnceLock::new(),
             state: Mutex::new(state),
             work: Condvar::new(),
+            room: Condvar::new(),
+            attended: AtomicBool::new(false),
             tip: AtomicU64::new(start.to_u64()),
             durable: AtomicU64::new(start.to_u64()),
             flushes: AtomicU64::new(0),
@@ -258,8 +266,13 @@ impl LogStream {
             }
             if state.buffer.waiting() + needed > most_waiting {
                 state.counters.stalls += 1;
-                drop(state);
-                self.write(None)?;
+                // There is room as soon as a write begins; whoever writes itself waits until it ends.
+                let attended = self.attended.load(Ordering::Relaxed);
+                self.work.notify_one();
+                if !attended || self.room.wait_for(&mut state, ROOM_PATIENCE).timed_out() {
+                    drop(state);
+                    self.write(None)?;
+                }
                 continue;
             }
             // At most one generation is begun and not entered, because at most one file is prepared.
@@ -367,6 +380,7 @@ impl LogStream {
     /// Waits until there is something to do before whoever appends has to: full segments worth a write, or a file to
     /// prepare. `false`: the time is over.
     pub fn wait_for_work(&self, timeout: Duration) -> bool {
+        self.attended.store(true, Ordering::Relaxed);
         let mut state = self.state.lock();
         let enough = self.most_waiting() / WORTH_WRITING;
         let idle = |state: &State| {

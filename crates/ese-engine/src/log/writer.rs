@@ -113,6 +113,7 @@ impl LogStream {
             self.publish_tip(&state);
         }
         let segments = state.buffer.take(LONGEST_WRITE);
+        self.room.notify_all();
         let generation = segments.first().map_or(state.buffer.tip(), |segment| segment.position).generation;
         let enter = generation > state.generation && (!segments.is_empty() || state.prepared.is_some());
         let mut result = self.check().map(|()| Written::default());
