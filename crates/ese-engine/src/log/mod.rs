@@ -16,5 +16,6 @@ mod writer;
 pub use batch::RecordBatch;
 pub use checkpoint_file::CheckpointFile;
 pub use name::LogNames;
+pub(crate) use reader::Rereading;
 pub use reader::{LogReader, LogTail, StoredRecord};
 pub use stream::{Appended, LogCounters, LogListener, LogOptions, LogStream};

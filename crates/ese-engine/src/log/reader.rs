@@ -16,7 +16,8 @@ use ese_format::log::record::record_len;
 use ese_format::log::scan::{LogScan, scan_log};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition};
-use vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+use parking_lot::Mutex;
+use vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
 use super::LogNames;
 use crate::{Error, Result};
@@ -26,6 +27,9 @@ const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT: u8 = 77;
 /// What is set aside for a record at once, whatever it says about its length.
 const MOST_RESERVED: usize = 1 << 20;
+
+/// Files that stay open while records are read again.
+const MOST_OPEN: usize = 64;
 
 /// One record with its place.
 #[derive(Debug, Clone)]
@@ -60,6 +64,20 @@ pub struct LogReader {
     vfs: Arc<dyn Vfs>,
     names: LogNames,
     files: BTreeMap<Generation, PathBuf>,
+    /// Files that records are read from again.
+    again: Mutex<BTreeMap<Generation, Again>>,
+}
+
+#[derive(Clone)]
+struct Again {
+    file: Arc<dyn File>,
+    segments: u16,
+}
+
+/// Records on their way to be read again.
+pub(crate) struct Rereading {
+    asked: usize,
+    arrived: Receiver<(LogPosition, u16, io::Result<IoBuffer>)>,
 }
 
 struct LoadedLog {
@@ -105,7 +123,7 @@ impl LogReader {
         let listed = vfs.list(&directory).map_err(|e| Error::io(&directory, &e))?;
         let mut files: BTreeMap<Generation, PathBuf> =
             listed.iter().filter_map(|path| Some((names.generation_of(path)?, path.clone()))).collect();
-        let mut reader = LogReader { vfs, names, files: BTreeMap::new() };
+        let mut reader = LogReader { vfs, names, files: BTreeMap::new(), again: Mutex::default() };
         let current = reader.names.current();
         if reader.vfs.exists(&current) {
             let header = reader.header(&current)?;
@@ -206,16 +224,80 @@ impl LogReader {
         Ok(())
     }
 
+    /// Starts reading records again that lie within one generation each, once the stream is resumed; the others are
+    /// left out.
+    pub(crate) fn begin_again(&self, records: &[(LogPosition, LogPosition)]) -> Result<Rereading> {
+        let (sender, arrived) = channel();
+        let mut of_files: BTreeMap<Generation, Vec<Transfer>> = BTreeMap::new();
+        let mut asked = 0;
+        for &(start, end) in records.iter().filter(|(start, end)| start.generation == end.generation) {
+            let of = self.again(start.generation)?.segments;
+            let (first, last) = (start.segment, end.segment.min(of.saturating_sub(2)));
+            let sender = sender.clone();
+            // Nobody waits for it any more if that fails.
+            let done =
+                move |result: io::Result<()>, buffer| drop(sender.send((start, of, result.map(|()| buffer))));
+            of_files.entry(start.generation).or_default().push(Transfer {
+                kind: TransferKind::Read,
+                offset: u64::from(first) * SEGMENT_BYTES as u64,
+                buffer: IoBuffer::zeroed((usize::from(last.saturating_sub(first)) + 1) * SEGMENT_BYTES),
+                reason: IoReason::LogRead,
+                done: Box::new(done),
+            });
+            asked += 1;
+        }
+        for (generation, transfers) in of_files {
+            self.again(generation)?.file.submit(transfers);
+        }
+        Ok(Rereading { asked, arrived })
+    }
+
+    /// Waits for the records and takes them apart. Their bytes are not verified; what could not be read is missing.
+    pub(crate) fn finish_again(&self, reading: Rereading) -> BTreeMap<LogPosition, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        for (start, of, bytes) in reading.arrived.iter().take(reading.asked) {
+            let Ok(bytes) = bytes else { continue };
+            let mut pending = None;
+            for (index, bytes) in (start.segment..).zip(bytes.chunks_exact(SEGMENT_BYTES)) {
+                let segment = Segment { generation: start.generation, of, index, bytes };
+                let read = self.records(&segment, &mut pending, &mut |record| {
+                    if record.start == start {
+                        found.insert(start, record.bytes);
+                    }
+                    Ok(())
+                });
+                if read.is_err() {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    fn again(&self, generation: Generation) -> Result<Again> {
+        if let Some(again) = self.again.lock().get(&generation) {
+            return Ok(again.clone());
+        }
+        let path = self.path_of(generation)?;
+        let failed = |e: io::Error| Error::io(&path, &e);
+        let file = self.vfs.open(&path, OpenMode::Read).map_err(failed)?;
+        let segments = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
+        let again = Again { file, segments };
+        let mut open = self.again.lock();
+        if open.len() >= MOST_OPEN {
+            open.clear();
+        }
+        open.insert(generation, again.clone());
+        Ok(again)
+    }
+
     /// Reads a record again that was visited before, once the stream is resumed. Its bytes are not verified.
     pub fn read_again(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
         let mut pending = None;
         let mut found = None;
         for number in start.generation.0..=end.generation.0.min(self.range().1.0) {
             let generation = Generation(number);
-            let path = self.path_of(generation)?;
-            let failed = |e: io::Error| Error::io(&path, &e);
-            let file = self.vfs.open(&path, OpenMode::Read).map_err(failed)?;
-            let of = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
+            let Again { file, segments: of } = self.again(generation)?;
             let first = if generation == start.generation { start.segment } else { 1 };
             let last = if generation == end.generation { end.segment } else { u16::MAX };
             // The last segment of a file is only ever a shadow.
@@ -223,7 +305,7 @@ impl LogReader {
             let count = usize::from(last.saturating_sub(first)) + 1;
             let mut bytes = IoBuffer::zeroed(count * SEGMENT_BYTES);
             file.read_at(u64::from(first) * SEGMENT_BYTES as u64, &mut bytes, IoReason::LogRead)
-                .map_err(failed)?;
+                .map_err(|e| Error::io(file.path(), &e))?;
             for (index, bytes) in (first..=last).zip(bytes.chunks_exact(SEGMENT_BYTES)) {
                 self.records(&Segment { generation, of, index, bytes }, &mut pending, &mut |record| {
                     if record.start == start {

@@ -13,6 +13,7 @@ mod stretch;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use ese_format::checkpoint::Checkpoint;
@@ -29,6 +30,8 @@ use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, L
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
+/// More threads would not find more work than the device gives.
+const REDO_THREADS: usize = 4;
 /// Bytes of log that redo keeps in memory though the cache has none to spare.
 const LEAST_MEMORY: usize = 64 << 10;
 
@@ -145,7 +148,11 @@ fn open_log_with(
     start_log(core, log.clone());
     // Redo may log before-images behind it.
     let until = log.tip();
-    let mut redo = Redo::new(core.clone(), reader.clone(), infos);
+    let threads = match options.threads {
+        true => std::thread::available_parallelism().map_or(1, NonZero::get).min(REDO_THREADS),
+        false => 1,
+    };
+    let mut redo = Redo::new(core.clone(), reader.clone(), threads, infos);
     let mut attacher = Attacher::new(core, options);
     match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
         Some(Ok(list)) => attacher.attach_listed(&list, start)?,

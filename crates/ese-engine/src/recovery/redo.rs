@@ -36,6 +36,8 @@ use crate::{Error, Result};
 pub(crate) struct Redo {
     core: Arc<Core>,
     log: Arc<LogReader>,
+    /// Threads that bring pages forward.
+    threads: usize,
     infos: UndoInfos,
     transactions: BTreeMap<u16, Unfinished>,
     macros: BTreeMap<u16, Vec<Kept>>,
@@ -76,10 +78,11 @@ impl Step {
 }
 
 impl Redo {
-    pub fn new(core: Arc<Core>, log: Arc<LogReader>, infos: UndoInfos) -> Redo {
+    pub fn new(core: Arc<Core>, log: Arc<LogReader>, threads: usize, infos: UndoInfos) -> Redo {
         Redo {
             core,
             log,
+            threads,
             infos,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
@@ -300,7 +303,7 @@ impl Redo {
         // Stable: the order of the log stays for each page.
         touches.sort_by_key(|touch| touch.key);
         let mut pass = Pass::new(&self.core, &steps, payloads, &self.log);
-        let result = pass.run(&touches);
+        let result = pass.run(&touches, self.threads);
         let Pass { mut found, applied, .. } = pass;
         self.applied += applied;
         result?;

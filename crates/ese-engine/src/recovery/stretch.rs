@@ -66,15 +66,33 @@ impl Payloads {
         payload.len() + 2 * size_of::<Vec<u8>>()
     }
 
-    /// Puts the payload back into the record.
-    pub fn restore(&self, kept: &Kept, record: &mut LogRecord, log: &LogReader) -> Result<()> {
+    /// Whether the payload of the record would have to be read again.
+    pub fn lacks(&self, kept: &Kept) -> bool {
+        kept.parted.is_some() && !self.kept.contains_key(&kept.start)
+    }
+
+    /// Puts the payload back into the record. `again` holds records that were read again.
+    pub fn restore(
+        &self,
+        kept: &Kept,
+        record: &mut LogRecord,
+        log: &LogReader,
+        again: &BTreeMap<LogPosition, Vec<u8>>,
+    ) -> Result<()> {
         let (Some(sum), Some(place)) = (kept.parted, payload_of(record)) else { return Ok(()) };
         if let Some(payload) = self.kept.get(&kept.start) {
             place.clone_from(payload);
             return Ok(());
         }
-        let bytes = log.read_again(kept.start, kept.end)?;
-        if let Ok((mut again, _)) = LogRecord::decode(&bytes)
+        let read;
+        let bytes = match again.get(&kept.start) {
+            Some(bytes) => bytes,
+            None => {
+                read = log.read_again(kept.start, kept.end)?;
+                &read
+            }
+        };
+        if let Ok((mut again, _)) = LogRecord::decode(bytes)
             && let Some(payload) = payload_of(&mut again)
             && XxHash3_64::oneshot(payload) == sum
         {

@@ -6,14 +6,15 @@
 //! come in, and the first blocks of the one after.
 
 use std::collections::BTreeMap;
+use std::slice::Chunks;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
-use ese_format::DbTime;
 use ese_format::checksum::{first_block_len, time_of_first_block};
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
 use ese_format::page::{Page, PageFlags, PageMut};
+use ese_format::{DbTime, LogPosition};
 use parking_lot::Mutex;
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
@@ -24,7 +25,7 @@ use crate::btree::group::Shape;
 use crate::cache::{PageKey, WriteLatch};
 use crate::core::Core;
 use crate::database::Database;
-use crate::log::LogReader;
+use crate::log::{LogReader, Rereading};
 use crate::recovery::stretch::Payloads;
 use crate::versions::{Change, Transaction, Version};
 use crate::{Error, Result};
@@ -55,6 +56,8 @@ pub(super) struct Pass<'a> {
     log: &'a LogReader,
     /// Pages changed and not written yet.
     behind: Vec<PageKey>,
+    /// Records of the batch that were read again.
+    again: BTreeMap<LogPosition, Vec<u8>>,
     looked: u32,
     spared: u32,
     pub found: BTreeMap<u32, Found>,
@@ -69,29 +72,56 @@ impl<'a> Pass<'a> {
         payloads: &'a Payloads,
         log: &'a LogReader,
     ) -> Pass<'a> {
-        let (behind, found) = (Vec::new(), BTreeMap::new());
-        Pass { core, steps, payloads, log, behind, looked: 0, spared: 0, found, applied: 0 }
+        let (behind, again, found) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Pass { core, steps, payloads, log, behind, again, looked: 0, spared: 0, found, applied: 0 }
     }
 
-    /// Brings all pages forward. `touches` are in the order of the pages, and of the log for each.
-    pub fn run(&mut self, touches: &[Touch]) -> Result<()> {
+    /// Brings all pages forward, with so many threads. `touches` are in the order of the pages, and of the log for each.
+    pub fn run(&mut self, touches: &[Touch], threads: usize) -> Result<()> {
         let frames = self.core.cache.counters().frames as usize;
         let groups: Vec<Group<'_>> = touches.chunk_by(|a, b| a.key == b.key).collect();
-        let batches: Vec<&[Group<'_>]> = groups.chunks((frames / 16).clamp(1, BATCH)).collect();
-        let mut looks = batches.iter().copied();
-        let mut look = looks.next().map(|batch| self.look(batch));
-        let mut ready: Vec<Group<'_>> = Vec::new();
-        while let Some(looking) = look.take() {
-            look = looks.next().map(|batch| self.look(batch));
-            let coming = self.lacking(looking);
-            self.core.cache.preread(&coming.iter().map(|group| group[0].key).collect::<Vec<_>>());
-            self.change(&std::mem::replace(&mut ready, coming), frames)?;
-        }
-        self.change(&ready, frames)
+        let batches = Mutex::new(groups.chunks((frames / 16 / threads).clamp(1, BATCH)));
+        std::thread::scope(|scope| {
+            let more: Vec<_> = (1..threads)
+                .map(|_| {
+                    let mut pass = Pass::new(self.core, self.steps, self.payloads, self.log);
+                    let batches = &batches;
+                    scope.spawn(move || {
+                        pass.work(batches, frames / threads).map(|()| (pass.found, pass.applied))
+                    })
+                })
+                .collect();
+            let mut outcome = self.work(&batches, frames / threads);
+            for pass in more {
+                match pass.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+                    Ok((found, applied)) => {
+                        self.found.extend(found);
+                        self.applied += applied;
+                    }
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
+            }
+            outcome
+        })
     }
 
-    fn change(&mut self, groups: &[Group<'_>], frames: usize) -> Result<()> {
-        for group in groups {
+    /// Takes one batch after the other until none is left.
+    fn work<'t>(&mut self, batches: &Mutex<Chunks<'t, Group<'t>>>, frames: usize) -> Result<()> {
+        let next = || batches.lock().next();
+        let mut look = next().map(|batch| self.look(batch));
+        let mut ready = Coming::default();
+        while let Some(looking) = look.take() {
+            look = next().map(|batch| self.look(batch));
+            let coming = self.lacking(looking)?;
+            self.core.cache.preread(&coming.groups.iter().map(|group| group[0].key).collect::<Vec<_>>());
+            self.change(std::mem::replace(&mut ready, coming), frames)?;
+        }
+        self.change(ready, frames)
+    }
+
+    fn change(&mut self, coming: Coming<'_>, frames: usize) -> Result<()> {
+        self.again = coming.records.map(|reading| self.log.finish_again(reading)).unwrap_or_default();
+        for group in coming.groups {
             self.page(group)?;
         }
         if self.behind.len() >= (frames / 8).max(1) {
@@ -139,17 +169,29 @@ impl<'a> Pass<'a> {
         Looking { groups, blocks, asked }
     }
 
-    /// Those of the pages that lack a change, or may.
-    fn lacking<'t>(&mut self, looking: Looking<'t>) -> Vec<Group<'t>> {
+    /// Those of the pages that lack a change, or may, and what has to be read for that again of the log.
+    fn lacking<'t>(&mut self, looking: Looking<'t>) -> Result<Coming<'t>> {
         let times: BTreeMap<PageKey, _> = looking.blocks.iter().take(looking.asked).collect();
         let lacks = |group: &&Group<'t>| {
             let time = times.get(&group[0].key).copied().flatten();
             group.iter().any(|touch| time.is_none_or(|time| time < touch.after))
         };
-        let lacking: Vec<_> = looking.groups.iter().filter(lacks).copied().collect();
+        let groups: Vec<_> = looking.groups.iter().filter(lacks).copied().collect();
         self.looked += looking.asked as u32;
-        self.spared += (looking.groups.len() - lacking.len()) as u32;
-        lacking
+        self.spared += (looking.groups.len() - groups.len()) as u32;
+        let mut records = Vec::new();
+        for touch in groups.iter().copied().flatten() {
+            let missing = times.get(&touch.key).copied().flatten().is_none_or(|time| time < touch.after);
+            if missing
+                && let Some(step) = self.steps.get(touch.step as usize)
+                && self.payloads.lacks(&step.kept)
+                && !has_needless_image(&self.decode(touch)?, touch.part)
+            {
+                records.push((step.kept.start, step.kept.end));
+            }
+        }
+        let records = (!records.is_empty()).then(|| self.log.begin_again(&records)).transpose()?;
+        Ok(Coming { groups, records })
     }
 
     fn page(&mut self, touches: Group<'_>) -> Result<()> {
@@ -234,7 +276,7 @@ impl<'a> Pass<'a> {
         if !has_needless_image(&record, touch.part)
             && let Some(step) = self.steps.get(touch.step as usize)
         {
-            self.payloads.restore(&step.kept, &mut record, self.log)?;
+            self.payloads.restore(&step.kept, &mut record, self.log, &self.again)?;
         }
         Ok(record)
     }
@@ -245,6 +287,13 @@ struct Looking<'t> {
     groups: &'t [Group<'t>],
     blocks: Receiver<(PageKey, Option<DbTime>)>,
     asked: usize,
+}
+
+/// Pages that may lack changes, and the records that must be read again to make them.
+#[derive(Default)]
+struct Coming<'t> {
+    groups: Vec<Group<'t>>,
+    records: Option<Rereading>,
 }
 
 /// Before-images of the changes made to one page.
