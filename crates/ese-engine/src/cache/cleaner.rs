@@ -118,16 +118,24 @@ impl Cache {
         let latest = attached.ledger.lock().latest_change();
         if let Some(latest) = latest {
             let end = LogPosition::from_u64(latest.to_u64().saturating_add(1));
+            let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
             while attached.ledger.lock().oldest_dirty().is_some_and(|first| first < end) {
-                self.books.check()?;
-                let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
-                let oldest: Vec<_> = attached.ledger.lock().below(end).take(round).collect();
-                let (pages, unreadable) = self.pin_all(&attached, &oldest);
-                unreadable?;
+                let mut pages: Vec<_> = attached.ledger.lock().below(end).collect();
+                // Many of them may have to be read first: all in the order in which they lie on the device.
+                pages.sort_unstable();
                 let ended = Arc::default();
-                if self.write_pages(pages, Why::Flush, Ahead::FlushLog, &ended)? > 0 {
-                    ended.wait();
-                } else {
+                let mut started = 0;
+                for pages in pages.chunks(round) {
+                    self.books.check()?;
+                    let (pages, unreadable) = self.pin_all(&attached, pages);
+                    unreadable?;
+                    started += self.write_pages(pages, Why::Flush, Ahead::FlushLog, &ended)?;
+                    // The next ones are read while these are written.
+                    ended.wait_below(round);
+                }
+                ended.wait();
+                if started == 0 {
+                    self.books.check()?;
                     attached.in_flight.wait();
                     self.clock.sleep(PAUSE);
                 }

@@ -31,7 +31,7 @@ impl Cache {
                 while left > 0
                     && let Some(page) = beside(at, step).filter(|key| !taken.contains(key))
                     && let Some(page) = self.table.pin(page)
-                    && page.frame().is_dirty()
+                    && self.must_be_written(page.frame())
                     && page.frame().pins() == 1
                     && page.frame().state() == State::Ready
                     && self.worth(page.frame(), now) <= most

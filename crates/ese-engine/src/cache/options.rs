@@ -36,7 +36,7 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// Defaults: cleaning between 2 % and 4 % of the frames, edits in half the memory, a history of 100 000 pages, transfers up to 512 KiB.
+    /// Defaults: cleaning between 2 % and 4 % of the frames, edits in three quarters of the memory, a history of 100 000 pages, transfers up to 512 KiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
@@ -44,7 +44,7 @@ impl CacheOptions {
             clock,
             start_cleaning_permille: 20,
             stop_cleaning_permille: 40,
-            kept_edits_permille: 500,
+            kept_edits_permille: 750,
             history_pages: 100_000,
             coalesce_bytes: 512 * 1024,
             seed: 0,

@@ -152,11 +152,9 @@ impl Cache {
         self.wanted.lock().extend(kept);
         let used = self.used_frames();
         let now = self.now.load(Ordering::Relaxed);
-        let heaviest = if self.books.kept.pays() { self.books.kept.heaviest() } else { 0 };
         let candidate = |index: usize| {
             let frame = self.frames[index].get()?;
-            let has_to = frame.weight() > heaviest || frame.has_undo.load(Ordering::Relaxed);
-            let possible = frame.is_dirty() && has_to && frame.pins() == 0;
+            let possible = self.must_be_written(frame) && frame.pins() == 0;
             possible.then(|| (self.worth(frame, now), frame.index))
         };
         if used <= 2 * SAMPLE {
@@ -180,6 +178,13 @@ impl Cache {
         indexes.retain(|index| seen.insert(*index));
         indexes.truncate(count);
         indexes.into_iter().filter_map(|index| self.pin_dirty(index)).collect()
+    }
+
+    /// Whether a page is dirty and cannot go just so.
+    pub(super) fn must_be_written(&self, frame: &Frame) -> bool {
+        let kept = &self.books.kept;
+        frame.is_dirty()
+            && (!kept.pays() || frame.weight() > kept.heaviest() || frame.has_undo.load(Ordering::Relaxed))
     }
 
     fn pin_dirty(&self, index: u32) -> Option<PinnedPage> {
