@@ -15,10 +15,10 @@ use crate::{Error, Result};
 /// Each move of the checkpoint costs a few syncs, so it must be worth this share of the depth: an eighth.
 const WORTH_MOVING: u64 = 8;
 
-/// Generations that are begun while the checkpoint stays, at most.
-pub(crate) fn generations_between(depth: u64, log_file_size: u32) -> usize {
-    // Two more for a checkpoint that takes its time.
-    (depth / WORTH_MOVING / u64::from(log_file_size.max(1))).clamp(6, 1 << 16) as usize + 2
+/// Older generations that redo may need, at most.
+pub(crate) fn generations_needed(depth: u64, log_file_size: u32) -> usize {
+    // Four more for a checkpoint that takes its time.
+    ((depth + depth / WORTH_MOVING) / u64::from(log_file_size.max(1))).min(1 << 16) as usize + 4
 }
 
 /// Writes checkpoints of one instance.

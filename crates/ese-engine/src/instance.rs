@@ -86,6 +86,9 @@ impl Instance {
             circular: options.circular,
         };
         *core.checkpoint.lock() = opened.checkpoint;
+        if options.circular {
+            core.log().truncate_below(opened.checkpoint.generation).inspect_err(|_| abandon(&core))?;
+        }
         let instance = Arc::new(Instance {
             core,
             checkpointer,
@@ -342,6 +345,9 @@ impl Instance {
         })])?;
         self.core.log().flush(end.1)?;
         self.checkpointer.write(&self.core, end.0)?;
+        if self.options.circular {
+            self.core.log().truncate_below(end.0.generation)?;
+        }
         self.core.log().close()?;
         self.closed.store(true, Ordering::Release);
         Ok(())

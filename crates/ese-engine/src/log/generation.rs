@@ -424,13 +424,15 @@ impl LogStream {
         Ok((prepared.file, header))
     }
 
-    /// Nothing below `generation` is needed any more: the newest of those files are kept to be written over, the
-    /// others removed.
+    /// Nothing below `generation` is needed any more: the newest of those files are kept to be written over, as many as
+    /// the stream may have files, the others removed.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let mut files = self.files.lock();
         self.give_names(&mut files)?;
         self.state.lock().retired = generation;
-        let surplus = self.retired(&mut files)?.saturating_sub(self.options.kept);
+        let retired = self.retired(&mut files)?;
+        let all = files.archived.as_ref().map_or(0, VecDeque::len);
+        let surplus = all.saturating_sub(self.options.kept).min(retired);
         if surplus == 0 {
             return Ok(());
         }

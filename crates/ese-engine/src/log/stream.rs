@@ -42,7 +42,8 @@ pub struct LogOptions {
     pub page_size: u32,
     /// Recycle files below the checkpoint.
     pub circular: bool,
-    /// Most files that nothing needs any more, kept to be written over: as many as are begun between two checkpoints.
+    /// Files of older generations that there may be before those that nothing needs any more are removed. Until then they
+    /// are kept to be written over: what was written before is quicker to make durable.
     pub kept: usize,
 }
 

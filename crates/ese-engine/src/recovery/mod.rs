@@ -104,7 +104,7 @@ fn open_log_with(
         file_size: options.log_file_size,
         page_size: options.page_size.get(),
         circular: options.circular,
-        kept: crate::checkpoint::generations_between(options.checkpoint_depth, options.log_file_size),
+        kept: crate::checkpoint::generations_needed(options.checkpoint_depth, options.log_file_size),
     };
     let checkpoint_file =
         CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name);
