@@ -102,6 +102,10 @@ struct Place {
     /// and the rows of the table, do without, as ESE does
     #[arg(long)]
     page_protection: bool,
+    /// Our engine writes every dirty page before it leaves the cache, as it does in tests of storage and as ESE does,
+    /// instead of keeping what was changed
+    #[arg(long)]
+    write_all: bool,
     /// MiB of memory, page cache included; 0: no limit; default: as much as the rows of the table have
     #[arg(long)]
     limit_mib: Option<u64>,
@@ -156,6 +160,7 @@ impl Place {
             directory: self.store(),
             cache: self.cache_mib.unwrap_or(self.size_mib / 16) << 20,
             checkpoint_depth: self.checkpoint_depth_mib << 20,
+            write_all: self.write_all,
             page_protection: self.page_protection,
         }
     }

@@ -53,6 +53,8 @@ pub struct StoreOptions {
     pub cache: u64,
     /// Bytes of log that a restart may have to read; engines that cannot set it use their habit.
     pub checkpoint_depth: u64,
+    /// Our engine writes every dirty page before it leaves the cache, instead of keeping its edits.
+    pub write_all: bool,
     /// Images of pages before the pages, where the engine writes in place and leaves the choice.
     pub page_protection: bool,
 }

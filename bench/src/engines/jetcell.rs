@@ -36,7 +36,11 @@ impl Jetcell {
     pub fn open(options: &StoreOptions) -> Result<Jetcell> {
         let files = Arc::new(CountedVfs::new(Arc::new(RealVfs::new(RealOptions::default())?)));
         let page_size = PageSize::new(PAGE_SIZE).ok_or_else(|| anyhow!("page size"))?;
-        let cache = Cache::new(CacheOptions::new(options.cache as usize, page_size, files.clock()));
+        let mut cache = CacheOptions::new(options.cache as usize, page_size, files.clock());
+        if options.write_all {
+            cache.kept_edits_permille = 0;
+        }
+        let cache = Cache::new(cache);
         cache.start_threads()?;
         let instance = Instance::open(InstanceOptions {
             log_file_size: LOG_FILE,

@@ -121,7 +121,7 @@ impl<'a> Rounds<'a> {
                 self.step(&format!("mix8/{engine}"), |rounds| rounds.mix(engine, 8, 1, &[]));
             }
             if *engine == "jetcell" && any(&[2, 7]) {
-                self.step("fio-mix", Rounds::fio_mix);
+                self.step("fio-mix", |rounds| rounds.fio_mix("mix8/jetcell"));
             }
         }
         if any(&[7, 8]) {
@@ -142,6 +142,10 @@ impl<'a> Rounds<'a> {
             // Right behind each other, on the same store: what it has been through changes the work.
             self.step("one-core/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &["@one-core"]));
             self.step("all-cores/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &[]));
+        }
+        if any(&[2]) && self.has("jetcell") {
+            self.step("mix8-all/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &["--write-all"]));
+            self.step("fio-mix-all", |rounds| rounds.fio_mix("mix8-all/jetcell"));
         }
         for engine in if any(&[11]) { &["jetcell", "wiredtiger"][..] } else { &[] } {
             if self.has(engine) {
@@ -222,9 +226,9 @@ impl<'a> Rounds<'a> {
         self.args.dir.join(name)
     }
 
-    /// The read percentage of our engine's own I/O in this round's mix.
-    fn fio_mix(&mut self) -> Result<Value> {
-        let last = self.samples.get("mix8/jetcell").and_then(|samples| samples.last());
+    /// The read percentage of our engine's own I/O in this round's `mix`.
+    fn fio_mix(&mut self, mix: &str) -> Result<Value> {
+        let last = self.samples.get(mix).and_then(|samples| samples.last());
         let transfers = &last.context("there is no mix of ours to compare with")?.value["transfers"];
         let count = |name: &str| transfers[name].as_f64().unwrap_or(0.0);
         let read_percent = 100.0 * count("reads") / (count("reads") + count("writes")).max(1.0);
