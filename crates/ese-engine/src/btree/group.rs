@@ -15,8 +15,9 @@ use ese_format::log::record::{
     Replace, SetExternalHeader,
 };
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut};
-use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
+use ese_format::{DbTime, LogPosition, PageNumber};
 
+use super::latched::Latched;
 use super::{Tree, apply};
 use crate::cache::{Edit, PinnedPage, WriteLatch};
 use crate::database::Database;
@@ -39,63 +40,6 @@ impl From<Error> for Stop {
 
 /// Result inside a group.
 pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
-
-struct Latched {
-    page: PageNumber,
-    latch: WriteLatch,
-    /// What it was before the first change, if there was one.
-    found: Option<Found>,
-    /// How it was changed since, unless in ways that are no edits.
-    edits: Option<Vec<u8>>,
-}
-
-/// A page but for the free bytes between its lines and its tags, which mean nothing; or, while nothing else has
-/// changed, only its header.
-struct Found {
-    head: Box<[u8]>,
-    tail: Box<[u8]>,
-    whole: bool,
-}
-
-impl Found {
-    fn of(bytes: &[u8], size: PageSize) -> Found {
-        let free = Page::new(bytes, size).free_range();
-        Found { head: bytes[..free.start].into(), tail: bytes[free.end..].into(), whole: true }
-    }
-
-    fn header_of(bytes: &[u8], size: PageSize) -> Found {
-        Found { head: bytes[..size.header_len()].into(), tail: Box::default(), whole: false }
-    }
-
-    fn put_back(&self, bytes: &mut [u8]) {
-        let tail = bytes.len() - self.tail.len();
-        bytes[..self.head.len()].copy_from_slice(&self.head);
-        bytes[tail..].copy_from_slice(&self.tail);
-    }
-}
-
-impl Latched {
-    fn bytes_mut(&mut self, size: PageSize) -> &mut [u8] {
-        self.edits = None;
-        self.about_to_change(size)
-    }
-
-    fn about_to_change(&mut self, size: PageSize) -> &mut [u8] {
-        if self.found.as_ref().is_none_or(|found| !found.whole) {
-            let mut whole = Found::of(&self.latch, size);
-            if let Some(header) = self.found.take() {
-                header.put_back(&mut whole.head);
-            }
-            self.found = Some(whole);
-        }
-        &mut self.latch
-    }
-
-    fn header_mut(&mut self, size: PageSize) -> &mut [u8] {
-        self.found.get_or_insert_with(|| Found::header_of(&self.latch, size));
-        &mut self.latch
-    }
-}
 
 /// A multi-page change being put together.
 pub(crate) struct AtomicGroup {
@@ -174,25 +118,13 @@ impl AtomicGroup {
     /// Same, for changing nothing but its links and its time.
     pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
-        self.pages[slot].edits = None;
         Ok(PageMut::new(self.pages[slot].header_mut(self.db.page_size), self.db.page_size))
     }
 
     /// Makes an edit that a record with this time describes.
     pub fn edit(&mut self, page: PageNumber, time: DbTime, edit: &Edit<'_>) -> Attempt<apply::Applied> {
         let (slot, size) = (self.slot(page)?, self.db.page_size);
-        let latched = &mut self.pages[slot];
-        let bytes = match edit {
-            Edit::SetPrev(_) => latched.header_mut(size),
-            _ => latched.about_to_change(size),
-        };
-        let mut target = PageMut::new(bytes, size);
-        let applied = edit.apply(&mut target);
-        target.set_db_time(time);
-        if latched.edits.as_mut().is_some_and(|edits| edit.encode(time, edits).is_none()) {
-            latched.edits = None;
-        }
-        Ok(applied)
+        Ok(self.pages[slot].edit(time, edit, size))
     }
 
     /// The bytes of a page, for changing them.
@@ -393,7 +325,7 @@ impl AtomicGroup {
     }
 
     fn add(&mut self, page: PageNumber, latch: WriteLatch) -> usize {
-        self.pages.push(Latched { page, latch, found: None, edits: Some(Vec::new()) });
+        self.pages.push(Latched::new(page, latch));
         self.pages.len() - 1
     }
 
@@ -424,16 +356,7 @@ impl AtomicGroup {
             false => core.log().append(&batch),
         };
         if let Ok(appended) = &appended {
-            for latched in self.pages.iter_mut().filter(|latched| latched.found.is_some()) {
-                match &latched.edits {
-                    Some(edits) => {
-                        latched.latch.mark_edited(lower);
-                        latched.latch.keep_edits(edits);
-                    }
-                    None => latched.latch.mark_dirty(lower),
-                }
-                latched.latch.set_last(appended.end);
-            }
+            self.pages.iter_mut().for_each(|page| page.logged(lower, appended.end));
         }
         core.transactions.release_checkpoint(lower);
         let appended = appended?;
@@ -450,11 +373,7 @@ impl Drop for AtomicGroup {
         if self.committed {
             return;
         }
-        for latched in &mut self.pages {
-            if let Some(found) = &latched.found {
-                found.put_back(&mut latched.latch);
-            }
-        }
+        self.pages.iter_mut().for_each(Latched::take_back);
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod change;
 mod cursor;
 mod descend;
 pub(crate) mod group;
+mod latched;
 mod merge;
 mod room;
 mod share;

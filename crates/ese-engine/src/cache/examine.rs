@@ -8,7 +8,8 @@ use std::io;
 use ese_format::checksum::{PageVerdict, verify_page};
 use vfs::IoReason;
 
-use super::frame::{Hold, State};
+use super::change::Hold;
+use super::frame::State;
 use super::{Cache, PageKey, PinnedPage};
 use crate::Result;
 

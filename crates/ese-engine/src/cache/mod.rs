@@ -21,6 +21,7 @@
 //!
 //! Left out: when to checkpoint, which pages to read ahead, growing files.
 
+mod change;
 mod cleaner;
 mod copies;
 mod counters;

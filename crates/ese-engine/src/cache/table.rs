@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
+use super::change::Away;
 use super::files::Attached;
-use super::frame::{Away, Frame, State};
+use super::frame::{Frame, State};
 use super::kept::Kept;
 use super::{PageKey, PinnedPage};
 use crate::mix::{BuildMixHasher, mix};

@@ -1,0 +1,113 @@
+//! A page that a group has latched: what it was before, and how it was changed.
+
+use ese_format::page::{Page, PageMut};
+use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
+
+use super::apply::Applied;
+use crate::cache::{Edit, WriteLatch};
+
+/// A page of a group, latched until the group ends.
+pub(super) struct Latched {
+    pub page: PageNumber,
+    pub latch: WriteLatch,
+    /// What it was before the first change, if there was one.
+    found: Option<Found>,
+    /// How it was changed since, unless in ways that are no edits.
+    edits: Option<Vec<u8>>,
+}
+
+/// A page but for the free bytes between its lines and its tags, which mean nothing; or, while nothing else has
+/// changed, only its header.
+struct Found {
+    head: Box<[u8]>,
+    tail: Box<[u8]>,
+    whole: bool,
+}
+
+impl Found {
+    fn of(bytes: &[u8], size: PageSize) -> Found {
+        let free = Page::new(bytes, size).free_range();
+        Found { head: bytes[..free.start].into(), tail: bytes[free.end..].into(), whole: true }
+    }
+
+    fn header_of(bytes: &[u8], size: PageSize) -> Found {
+        Found { head: bytes[..size.header_len()].into(), tail: Box::default(), whole: false }
+    }
+
+    fn put_back(&self, bytes: &mut [u8]) {
+        let tail = bytes.len() - self.tail.len();
+        bytes[..self.head.len()].copy_from_slice(&self.head);
+        bytes[tail..].copy_from_slice(&self.tail);
+    }
+}
+
+impl Latched {
+    pub fn new(page: PageNumber, latch: WriteLatch) -> Latched {
+        Latched { page, latch, found: None, edits: Some(Vec::new()) }
+    }
+
+    /// The bytes, for changing them in any way.
+    pub fn bytes_mut(&mut self, size: PageSize) -> &mut [u8] {
+        self.edits = None;
+        self.about_to_change(size)
+    }
+
+    fn about_to_change(&mut self, size: PageSize) -> &mut [u8] {
+        if self.found.as_ref().is_none_or(|found| !found.whole) {
+            let mut whole = Found::of(&self.latch, size);
+            if let Some(header) = self.found.take() {
+                header.put_back(&mut whole.head);
+            }
+            self.found = Some(whole);
+        }
+        &mut self.latch
+    }
+
+    /// The bytes, for changing nothing but the header, in any way.
+    pub fn header_mut(&mut self, size: PageSize) -> &mut [u8] {
+        self.edits = None;
+        self.header_about_to_change(size)
+    }
+
+    fn header_about_to_change(&mut self, size: PageSize) -> &mut [u8] {
+        self.found.get_or_insert_with(|| Found::header_of(&self.latch, size));
+        &mut self.latch
+    }
+
+    /// Makes an edit, at `time`.
+    pub fn edit(&mut self, time: DbTime, edit: &Edit<'_>, size: PageSize) -> Applied {
+        let bytes = match edit {
+            Edit::SetPrev(_) => self.header_about_to_change(size),
+            _ => self.about_to_change(size),
+        };
+        let mut page = PageMut::new(bytes, size);
+        let applied = edit.apply(&mut page);
+        page.set_db_time(time);
+        if self.edits.as_mut().is_some_and(|edits| edit.encode(time, edits).is_none()) {
+            self.edits = None;
+        }
+        applied
+    }
+
+    /// The changes are in the log, from `first` to `end`.
+    pub fn logged(&mut self, first: LogPosition, end: LogPosition) {
+        if self.found.is_none() {
+            return;
+        }
+        match &self.edits {
+            Some(edits) => {
+                self.latch.mark_edited(first);
+                self.latch.keep_edits(edits);
+            }
+            None => self.latch.mark_dirty(first),
+        }
+        self.latch.set_last(end);
+    }
+
+    /// Makes the page what it was.
+    pub fn take_back(&mut self) {
+        if let Some(found) = &self.found {
+            found.put_back(&mut self.latch);
+        }
+    }
+}
