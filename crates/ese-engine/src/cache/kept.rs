@@ -14,7 +14,8 @@
 //!
 //! Invariants:
 //! - For redo and the checkpoint nothing changes: a page that is away is dirty in the ledger since its first change.
-//! - Edits take the memory of frames that are given up for them, half of all at most, and a little beyond.
+//! - Edits take the memory of frames that are given up for them. Only when all others are in use does one come back
+//!   before the edits have gone.
 //! - A page that has to come back only to be written cost a read: who sees too many of them lets no more go.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -151,7 +152,15 @@ impl Kept {
 
     /// A frame that is not needed here any more.
     pub fn give_back(&self) -> Option<u32> {
-        if self.lent() == 0 || self.bytes() + 2 * self.page_bytes > self.lent() * self.page_bytes {
+        if self.bytes() + 2 * self.page_bytes > self.lent() * self.page_bytes {
+            return None;
+        }
+        self.give_back_anyway()
+    }
+
+    /// A frame, whether it is needed here or not: those who ask hold all the others, and wait for each other.
+    pub fn give_back_anyway(&self) -> Option<u32> {
+        if self.lent() == 0 {
             return None;
         }
         let mut lent = self.lent.lock();

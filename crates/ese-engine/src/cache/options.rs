@@ -78,6 +78,8 @@ pub(super) struct Limits {
 const MAX_COPY_BYTES: usize = 8 << 20;
 /// Edits pile up between two evictions, which give up frames for them.
 const SHARE_OF_SLACK: usize = 64;
+/// Frames that are not given up for edits: several sessions that hold a few pages each.
+const LEAST_FRAMES: usize = 32;
 /// A split holds a handful of pages, and several sessions run at once.
 const MIN_PAGES: usize = 16;
 
@@ -98,7 +100,8 @@ impl Limits {
             start,
             stop: share(options.stop_cleaning_permille).max(start + floor),
             dirty: frames / 2,
-            kept: frames * options.kept_edits_permille.min(750) as usize / 1000,
+            kept: (frames * options.kept_edits_permille.min(750) as usize / 1000)
+                .min(frames.saturating_sub(LEAST_FRAMES)),
             slack,
             run: (options.coalesce_bytes / page).clamp(1, copies),
             history: options.history_pages.min(2 * frames).max(64),
