@@ -142,6 +142,10 @@ impl<'a> Rounds<'a> {
             // Right behind each other, on the same store: what it has been through changes the work.
             self.step("one-core/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &["@one-core"]));
             self.step("all-cores/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &[]));
+            let near = NEAR.to_string();
+            let lazy = ["--durable-percent", "0", "--near", &near, "@one-core"];
+            self.step("one-core-near/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &lazy));
+            self.step("all-cores-near/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &lazy[..4]));
         }
         if any(&[2]) && self.has("jetcell") {
             self.step("mix8-all/jetcell", |rounds| rounds.mix("jetcell", 8, 1, &["--write-all"]));

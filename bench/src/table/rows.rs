@@ -359,14 +359,18 @@ pub fn report(rounds: &Rounds, rows: &[u8], machine: &str) -> String {
         );
     }
     side_by_side(rounds, &mut text);
-    let scaling = ratio(rounds, ("all-cores/jetcell", ops), ("one-core/jetcell", ops));
-    if let Some(scaling) = scaling {
-        let quiet =
-            if is_quiet(rounds, &["all-cores/jetcell", "one-core/jetcell"]) { "" } else { ", not quiet" };
-        let _ = writeln!(
-            text,
-            "\nFrom one processor to all: {scaling:.2} × the operations/s (8 threads, 1 update){quiet}."
-        );
+    for (name, what) in [
+        ("", "8 threads, 1 update: the device is the limit"),
+        ("-near", "8 threads, lazy replaces of cached records: processors are the limit"),
+    ] {
+        let steps = ["all-cores", "one-core"].map(|step| format!("{step}{name}/jetcell"));
+        if let Some(scaling) = ratio(rounds, (&steps[0], ops), (&steps[1], ops)) {
+            let quiet = if is_quiet(rounds, &[&steps[0], &steps[1]]) { "" } else { ", not quiet" };
+            let _ = writeln!(
+                text,
+                "\nFrom one processor to all: {scaling:.2} × the operations/s ({what}){quiet}."
+            );
+        }
     }
     for (engine, why) in rounds.missing.iter().filter(|(_, why)| *why != "not asked for") {
         let _ = writeln!(text, "\nMissing: {engine}: {why}");
