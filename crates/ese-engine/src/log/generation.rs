@@ -70,6 +70,9 @@ fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
 
 /// No generation follows this one. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
+/// Files removed at once, at most: it takes milliseconds for each, and more generations are not begun between two
+/// checkpoints as a rule.
+const MOST_REMOVED: usize = 16;
 const FORMAT_WRITE: usize = 256 << 10;
 /// Zeros written while nobody can have the file.
 const FORMAT_PIECE: u64 = 1 << 20;
@@ -425,14 +428,14 @@ impl LogStream {
     }
 
     /// Nothing below `generation` is needed any more: the newest of those files are kept to be written over, as many as
-    /// the stream may have files, the others removed.
+    /// the stream may have files, the others removed, some each time.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let mut files = self.files.lock();
         self.give_names(&mut files)?;
         self.state.lock().retired = generation;
         let retired = self.retired(&mut files)?;
         let all = files.archived.as_ref().map_or(0, VecDeque::len);
-        let surplus = all.saturating_sub(self.options.kept).min(retired);
+        let surplus = all.saturating_sub(self.options.kept).min(retired).min(MOST_REMOVED);
         if surplus == 0 {
             return Ok(());
         }
