@@ -38,24 +38,6 @@ pub(crate) type Applied = Result<(), &'static str>;
 
 const NO_ROOM: &str = "page has no room for the node in the log record";
 
-/// Inserts the node of an `Insert` record.
-pub(crate) fn insert(
-    page: &mut PageMut<'_>,
-    line: usize,
-    key: &[u8],
-    data: &[u8],
-    flags: NodeFlags,
-) -> Applied {
-    page.insert_node(line, flags, key, data).map_err(|_| NO_ROOM)
-}
-
-/// Puts new data into node `line` and sets its flags.
-pub(crate) fn replace(page: &mut PageMut<'_>, line: usize, data: &[u8], flags: NodeFlags) -> Applied {
-    page.replace_data(line, data).map_err(|_| NO_ROOM)?;
-    page.set_node_flags(line, flags);
-    Ok(())
-}
-
 /// Flags of a node that is kept, with and without some.
 pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
     page.node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
@@ -116,9 +98,9 @@ pub(crate) fn split_new<'a>(
     Ok(page)
 }
 
-/// The right neighbour of a split leaf.
-pub(crate) fn split_right(page: &mut PageMut<'_>, record: &Split) {
-    page.set_prev(record.new_page);
+/// What a split does to the right neighbour of the leaf.
+pub(crate) fn split_right(record: &Split) -> Edit<'static> {
+    Edit::SetPrev(record.new_page)
 }
 
 /// The parent of a split page: the separator leads to the split page, the old entry to the new one.
@@ -137,10 +119,7 @@ pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
         Some(moving) if moving.is_empty() || moving.len() == count => {
             Err("partial merge of a whole page, or of nothing")
         }
-        Some(moving) => {
-            page.delete_nodes(moving);
-            Ok(())
-        }
+        Some(moving) => Edit::Delete { line: moving.start, end: moving.end }.apply(page),
         None => {
             empty_page(page);
             Ok(())

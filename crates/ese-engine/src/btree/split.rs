@@ -13,7 +13,6 @@ use ese_format::{PageNumber, PageSize};
 use super::apply::{self, split_type};
 use super::group::{AtomicGroup, Attempt, Shape, Stop};
 use crate::Error;
-use crate::cache::Edit;
 
 /// A node that is to be inserted where the split happens.
 #[derive(Clone, Copy)]
@@ -295,7 +294,7 @@ fn finish(
         }
     }
     if let Some(right) = target.right {
-        group.edit(right, time, &Edit::SetPrev(record.new_page))?.map_err(&misfit)?;
+        group.edit(right, time, &apply::split_right(&record))?.map_err(&misfit)?;
     }
     if let Some(parent) = target.parent {
         apply::split_parent(&mut group.page_mut(parent)?, &record).map_err(misfit)?;

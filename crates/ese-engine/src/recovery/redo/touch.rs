@@ -1,13 +1,15 @@
 //! Which pages a record changes, and how it changes each.
 
-use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
+use ese_format::log::record::{
+    FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChangeFlags, Replace,
+};
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, PageNumber, PageSize};
 
 use crate::btree::apply::{self, Applied, merge_type};
 use crate::btree::change::undo_edit;
-use crate::cache::PageKey;
+use crate::cache::{Edit, PageKey};
 use crate::space::{convert_root_pages, create_root_pages};
 use crate::versions::Change;
 
@@ -170,7 +172,7 @@ pub(super) fn apply(
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
         (LogRecord::Split2(split), Part::Right) => {
-            apply::split_right(&mut PageMut::new(bytes, size), split);
+            apply::split_right(split).apply(&mut PageMut::new(bytes, size))?;
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
         (LogRecord::Merge2(merge), Part::Right | Part::Left) => {
@@ -211,33 +213,29 @@ pub(super) fn apply(
 fn change_node(record: &LogRecord, page: &mut PageMut<'_>, undoes: Option<&Change>) -> Applied {
     let Some(node) = record.node_change() else { return Ok(()) };
     let line = usize::from(node.page.line);
-    match record {
+    let kept = flags_after(&page.as_page(), line, node);
+    let key;
+    let edit = match record {
         LogRecord::Insert(insert) => {
+            key = insert.key();
             let flags = if versioned(node) { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-            apply::insert(page, line, &insert.key(), &insert.data, flags)
+            Edit::Insert { line, flags, key: &key, data: &insert.data }
         }
-        LogRecord::FlagInsert(revive) => apply::replace(page, line, &revive.data, kept(page, line, node)),
-        LogRecord::FlagInsertAndReplaceData(revive) => {
-            apply::replace(page, line, &revive.data, kept(page, line, node))
-        }
-        LogRecord::Replace(replace) => apply::replace(page, line, &replace.data, kept(page, line, node)),
-        LogRecord::FlagDelete(_) => {
-            page.set_node_flags(line, kept(page, line, node) | NodeFlags::DELETED);
-            Ok(())
-        }
-        LogRecord::Delete(_) => {
-            page.delete_node(line);
-            Ok(())
-        }
+        LogRecord::FlagInsert(FlagInsert { data, .. })
+        | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
+        | LogRecord::Replace(Replace { data, .. }) => Edit::Replace { line, flags: kept, data },
+        LogRecord::FlagDelete(_) => Edit::SetFlags { line, flags: kept | NodeFlags::DELETED },
+        LogRecord::Delete(_) => Edit::Delete { line, end: line + 1 },
         LogRecord::Undo(_) => match undoes {
-            Some(change) => undo_edit(line, apply::flags_of(&page.as_page(), line), change)?.apply(page),
-            None => Ok(()),
+            Some(change) => undo_edit(line, apply::flags_of(&page.as_page(), line), change)?,
+            None => return Ok(()),
         },
         LogRecord::SetExternalHeader(set) => {
-            page.set_external_header(&set.data).map_err(|_| "external header does not fit")
+            return page.set_external_header(&set.data).map_err(|_| "external header does not fit");
         }
-        _ => Ok(()),
-    }
+        _ => return Ok(()),
+    };
+    edit.apply(page)
 }
 
 pub(super) fn versioned(node: &NodeChange) -> bool {
@@ -245,6 +243,6 @@ pub(super) fn versioned(node: &NodeChange) -> bool {
 }
 
 /// Flags for a node that stays, after a versioned or unversioned change.
-fn kept(page: &PageMut<'_>, line: usize, node: &NodeChange) -> NodeFlags {
-    if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(&page.as_page(), line) }
+fn flags_after(page: &Page<'_>, line: usize, node: &NodeChange) -> NodeFlags {
+    if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(page, line) }
 }
