@@ -96,7 +96,7 @@ impl Kept {
         self.is_on() && self.credit.load(Ordering::Relaxed) > 0
     }
 
-    /// The same, for one page that could go; now and then one goes to find out.
+    /// The same, for one choice of a victim; now and then a page goes to find out.
     pub fn may_go(&self) -> bool {
         self.pays() || self.is_on() && self.probes.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
     }

@@ -87,7 +87,8 @@ impl Cache {
 
     fn evict_best(&self, picks: impl Iterator<Item = usize>) -> Option<Arc<Frame>> {
         let now = self.now.load(Ordering::Relaxed);
-        let heaviest = self.books.kept.heaviest();
+        // While it does not pay, pages with edits count as all dirty ones, or clean ones would never be found behind them.
+        let heaviest = if self.books.kept.may_go() { self.books.kept.heaviest() } else { 0 };
         let mut free: Option<(Worth, &Arc<Frame>)> = None;
         let mut dirty: Option<(Worth, u32)> = None;
         for frame in picks.filter_map(|pick| self.frames[pick].get()) {
@@ -110,7 +111,7 @@ impl Cache {
         }
         let (_, victim) = free?;
         let dirty = victim.is_dirty();
-        if dirty && (!self.books.kept.may_go() || !self.settle_undo(victim)) {
+        if dirty && !self.settle_undo(victim) {
             self.want(victim.index);
             return None;
         }
