@@ -97,6 +97,16 @@ impl CleanupQueue {
     /// until it is done, so an error loses nothing.
     pub(crate) fn step(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
         let Some(_one) = self.cleaning.try_lock() else { return Ok(0) };
+        self.clean_some(core, limit)
+    }
+
+    /// Cleans all that can be cleaned, after whoever cleans now. Must not be called with a latch held.
+    pub(crate) fn clean_all(&self, core: &Arc<Core>) -> Result<usize> {
+        let _one = self.cleaning.lock();
+        self.clean_some(core, usize::MAX)
+    }
+
+    fn clean_some(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
         // Entries that wait for the log come back to the end of the queue: one round, not a circle.
         let limit = limit.min(self.len());
         let mut owner = Owner::default();

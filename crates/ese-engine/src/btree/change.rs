@@ -319,7 +319,7 @@ impl Tree {
     fn check_version_room(&self) -> Result<()> {
         let core = &self.db.core;
         if core.versions.check_room().is_err() {
-            core.cleanup.step(core, usize::MAX)?;
+            core.cleanup.clean_all(core)?;
         }
         core.versions.check_room()
     }
