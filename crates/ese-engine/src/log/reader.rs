@@ -28,6 +28,8 @@ const FRAGMENT: u8 = 77;
 /// What is set aside for a record at once, whatever it says about its length.
 const MOST_RESERVED: usize = 1 << 20;
 
+/// Bytes of the log in one batch of records that are read again: a page may lack any number of changes.
+const AGAIN_BYTES: usize = 4 << 20;
 /// Files that stay open while records are read again.
 const MOST_OPEN: usize = 64;
 
@@ -224,15 +226,20 @@ impl LogReader {
         Ok(())
     }
 
-    /// Starts reading records again that lie within one generation each, once the stream is resumed; the others are
-    /// left out.
+    /// Starts reading records again, once the stream is resumed: the first of them, up to a limit, that lie within one
+    /// generation. The others are left out.
     pub(crate) fn begin_again(&self, records: &[(LogPosition, LogPosition)]) -> Result<Rereading> {
         let (sender, arrived) = channel();
         let mut of_files: BTreeMap<Generation, Vec<Transfer>> = BTreeMap::new();
-        let mut asked = 0;
+        let (mut asked, mut bytes) = (0, 0);
         for &(start, end) in records.iter().filter(|(start, end)| start.generation == end.generation) {
             let of = self.again(start.generation)?.segments;
             let (first, last) = (start.segment, end.segment.min(of.saturating_sub(2)));
+            let len = (usize::from(last.saturating_sub(first)) + 1) * SEGMENT_BYTES;
+            bytes += len;
+            if bytes > AGAIN_BYTES {
+                break;
+            }
             let sender = sender.clone();
             // Nobody waits for it any more if that fails.
             let done =
@@ -240,7 +247,7 @@ impl LogReader {
             of_files.entry(start.generation).or_default().push(Transfer {
                 kind: TransferKind::Read,
                 offset: u64::from(first) * SEGMENT_BYTES as u64,
-                buffer: IoBuffer::zeroed((usize::from(last.saturating_sub(first)) + 1) * SEGMENT_BYTES),
+                buffer: IoBuffer::zeroed(len),
                 reason: IoReason::LogRead,
                 done: Box::new(done),
             });
