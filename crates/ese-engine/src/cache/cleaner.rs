@@ -91,6 +91,7 @@ impl Cache {
         let mut started = 0;
         for batch in oldest.chunks(WRITE_BATCH) {
             self.books.background.wait_below(WRITES_IN_FLIGHT);
+            // Pages that cannot be read hold the checkpoint back; who needs them gets the error.
             let (pages, _) = self.pin_all(&attached, batch);
             started += self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())?;
         }
@@ -125,15 +126,18 @@ impl Cache {
                 pages.sort_unstable();
                 let ended = Arc::default();
                 let mut started = 0;
+                let mut outcome = Ok(());
                 for pages in pages.chunks(round) {
                     self.books.check()?;
-                    let (pages, unreadable) = self.pin_all(&attached, pages);
-                    unreadable?;
+                    let (pages, readable) = self.pin_all(&attached, pages);
+                    outcome = outcome.and(readable);
                     started += self.write_pages(pages, Why::Flush, Ahead::FlushLog, &ended)?;
                     // The next ones are read while these are written.
                     ended.wait_below(round);
                 }
                 ended.wait();
+                // All others are written by now.
+                outcome?;
                 if started == 0 {
                     self.books.check()?;
                     attached.in_flight.wait();
