@@ -69,13 +69,12 @@ impl IoBuffer {
         if whole == 0 {
             return;
         }
+        // A kernel that does not take it leaves things as they were.
         // SAFETY: the range is private anonymous memory of this buffer alone, aligned and `whole <= capacity` bytes long;
         // `&mut self` means that nobody looks at it, and any bytes are valid afterwards.
-        let advised = unsafe {
+        let _ = unsafe {
             rustix::mm::madvise(self.start.as_ptr().cast(), whole, rustix::mm::Advice::LinuxDontNeed)
         };
-        // A kernel that does not take it leaves things as they were.
-        let _ = advised;
     }
 
     fn layout(len: usize) -> Layout {

@@ -215,11 +215,10 @@ impl Cache {
         let outcome = self.books.file(page.key().file).and_then(|attached| {
             self.books.tallies.faults.add(1);
             let state = self.read_page(&attached, page.key(), &mut bytes, want)?;
-            match state {
-                State::Ready => self.catch_up(frame, &mut bytes, &attached),
-                _ => Ok(()),
+            if state == State::Ready {
+                self.catch_up(frame, &mut bytes, &attached)?;
             }
-            .map(|()| state)
+            Ok(state)
         });
         frame.put_bytes(bytes);
         frame.turn(State::Loading, *outcome.as_ref().unwrap_or(&State::Unread));

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Invariants:
-//! - Memory: frames, the copies being written and kept edits never exceed the configured bytes.
+//! - Memory: frames, the copies being written and kept edits never exceed the configured bytes, but for frames that
+//!   come back early because all others are in use ([`kept`]).
 //! - A pin keeps a page resident and a latch protects its bytes; nobody waits for I/O under a latch.
 //! - A page is written only when its undo information is logged and the log is durable up to its last change.
 //! - A page has at most one write in flight. It turns clean when that write completes, unless it changed since.

@@ -36,7 +36,8 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// Defaults: cleaning between 2 % and 4 % of the frames, edits in three quarters of the memory, a history of 100 000 pages, transfers up to 512 KiB.
+    /// Defaults: cleaning between 2 % and 4 % of the frames, edits in three quarters of the memory, a history of 100 000
+    /// pages, transfers up to 512 KiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
