@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ese_format::log::record::{
     DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChange,
-    PageChangeFlags, Replace, Undo, operation,
+    PageChangeFlags, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space, shared_prefix_len};
 use ese_format::{DbTime, PageNumber};
@@ -114,7 +114,7 @@ impl Tree {
     pub fn flag_delete(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark) -> Result<()> {
         self.check_version_room()?;
         let bytes = bookmark.bytes();
-        let (leaf, line) = self.node_to_change(session, bytes)?;
+        let (leaf, line) = self.node_to_change(session, bookmark)?;
         let page = self.view(&leaf);
         let (prologue, writer, level) = session.prologue()?;
         let version = self.version(bytes, bookmark.key_len(), &writer, level, Change::FlagDelete);
@@ -144,7 +144,7 @@ impl Tree {
         self.check_version_room()?;
         let bytes = bookmark.bytes();
         loop {
-            let (leaf, line) = self.node_to_change(session, bytes)?;
+            let (leaf, line) = self.node_to_change(session, bookmark)?;
             let page = self.view(&leaf);
             let old = page.node(line).map_or(&[][..], |node| node.data);
             let growth = data.len().saturating_sub(old.len());
@@ -163,10 +163,8 @@ impl Tree {
                 Change::Replace { before: old.into() },
             );
             let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
-            let record =
-                Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
             let records = session.records(prologue);
-            records.push(&LogRecord::Replace(record));
+            records.push_replace(&node, old_len, data);
             self.perform(
                 leaf,
                 records,
@@ -267,15 +265,7 @@ impl Tree {
                 let mut restored = node;
                 restored.page.flags -= PageChangeFlags::VERSIONED;
                 restored.rceid = 0;
-                let (old_len, new_len) = (stored.data.len() as u16, before.len() as u16);
-                let data = before.to_vec();
-                records.push(&LogRecord::Replace(Replace {
-                    node: restored,
-                    wide_diff: false,
-                    old_len,
-                    new_len,
-                    data,
-                }));
+                records.push_replace(&restored, stored.data.len() as u16, before);
                 node.page.before = restored.page.after;
                 node.page.after = self.db.next_time();
             }
@@ -295,8 +285,16 @@ impl Tree {
     }
 
     /// The leaf and line of a record this session may change.
-    fn node_to_change(&self, session: &ActiveTransaction, bytes: &[u8]) -> Result<(WriteLatch, usize)> {
-        let leaf = self.leaf_for_write(Target::Key(bytes))?;
+    fn node_to_change(
+        &self,
+        session: &ActiveTransaction,
+        bookmark: &Bookmark,
+    ) -> Result<(WriteLatch, usize)> {
+        let bytes = bookmark.bytes();
+        let leaf = match bookmark.leaf().and_then(|leaf| self.leaf_again(leaf, bytes)) {
+            Some(leaf) => leaf,
+            None => self.leaf_for_write(Target::Key(bytes))?,
+        };
         let page = self.view(&leaf);
         let (line, exact) = self.find(&page, bytes);
         let Some(node) = page.node(line).filter(|_| exact) else { return Err(Error::RecordNotFound) };
@@ -307,6 +305,14 @@ impl Tree {
             return Err(Error::RecordNotFound);
         }
         Ok((leaf, line))
+    }
+
+    /// The leaf in which the node was seen before, if it is still there: a node is in one leaf only, so nothing else has
+    /// to be known about the way to it.
+    fn leaf_again(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
+        let leaf = self.db.resident(leaf)?.into_write();
+        let page = self.view(&leaf);
+        (self.is_live_leaf(&page) && self.find(&page, bytes).1).then_some(leaf)
     }
 
     fn check_conflict(&self, bytes: &[u8], session: &ActiveTransaction) -> Result<()> {

@@ -194,6 +194,9 @@ impl TreeCursor {
                 }
                 if self.take(view, &page, index) {
                     let time = page.db_time();
+                    if let Some(bookmark) = &mut self.bookmark {
+                        bookmark.seen_in(leaf.key().page);
+                    }
                     self.place = Some(Place { leaf: leaf.page().clone(), time, index });
                     return Ok(true);
                 }

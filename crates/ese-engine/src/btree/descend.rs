@@ -35,7 +35,7 @@ impl Tree {
     pub fn leaf_for_read(&self, target: Target<'_>) -> Result<ReadLatch> {
         let mut kept: Vec<PinnedPage> = Vec::new();
         'restart: loop {
-            let mut latch = self.pin(self.root)?.read();
+            let mut latch = self.pin(self.root)?.into_read();
             for _ in 0..MAX_DEPTH {
                 let page = self.view(&latch);
                 if page.flags().contains(PageFlags::LEAF) {
@@ -43,7 +43,7 @@ impl Tree {
                 }
                 let child = self.child(&page, target, latch.key().page)?;
                 match self.db.resident(child) {
-                    Some(pinned) => latch = pinned.read(),
+                    Some(pinned) => latch = pinned.into_read(),
                     None => {
                         drop(latch);
                         kept.push(self.pin(child)?);
@@ -80,14 +80,14 @@ impl Tree {
                     continue 'restart;
                 };
                 if above_leaves {
-                    let leaf = pinned.write();
+                    let leaf = pinned.into_write();
                     drop(latch);
                     if !self.view(&leaf).flags().contains(PageFlags::LEAF) {
                         return Err(self.damaged(child, "child of a parent-of-leaf page is not a leaf"));
                     }
                     return Ok(leaf);
                 }
-                latch = pinned.read();
+                latch = pinned.into_read();
             }
             drop(kept);
             return Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"));
@@ -98,7 +98,7 @@ impl Tree {
     pub(crate) fn leaves_beside(&self, key: &[u8], forward: bool, count: usize) -> Result<Vec<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {
-            let latch = self.pin(at)?.read();
+            let latch = self.pin(at)?.into_read();
             let page = self.view(&latch);
             if page.flags().contains(PageFlags::LEAF) {
                 break;
@@ -121,7 +121,7 @@ impl Tree {
     pub(crate) fn leaf_of(&self, key: &[u8]) -> Result<PageNumber> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {
-            let latch = self.pin(at)?.read();
+            let latch = self.pin(at)?.into_read();
             let page = self.view(&latch);
             if page.flags().contains(PageFlags::LEAF) {
                 return Ok(at);
@@ -141,7 +141,7 @@ impl Tree {
         let mut path = vec![self.root];
         loop {
             let at = path[path.len() - 1];
-            let latch = self.pin(at)?.read();
+            let latch = self.pin(at)?.into_read();
             let page = self.view(&latch);
             if page.flags().contains(PageFlags::LEAF) {
                 return Ok(path);

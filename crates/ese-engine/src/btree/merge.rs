@@ -95,7 +95,7 @@ impl Tree {
         let path = self.path(Target::Key(bytes))?;
         let Some((&leaf, parents)) = path.split_last() else { return Ok(false) };
         let (left, right) = {
-            let latch = self.pin(leaf)?.read();
+            let latch = self.pin(leaf)?.into_read();
             (self.view(&latch).prev(), self.view(&latch).next())
         };
         // The ancestors that lead nowhere else go together with the leaf. Internal pages change only under the
@@ -104,7 +104,7 @@ impl Tree {
         let mut entries = 0;
         while keeper > 0 && entries <= 1 {
             keeper -= 1;
-            let latch = self.pin(parents[keeper])?.read();
+            let latch = self.pin(parents[keeper])?.into_read();
             entries = self.view(&latch).node_count();
         }
         if parents.is_empty() {
@@ -155,7 +155,7 @@ impl Tree {
     fn heirs(&self, parent: PageNumber, going: PageNumber) -> Result<Vec<PageNumber>> {
         let mut heirs = Vec::new();
         let mut next = {
-            let latch = self.pin(parent)?.read();
+            let latch = self.pin(parent)?.into_read();
             let page = self.view(&latch);
             let line = apply::entry_of(&page, going).filter(|line| line + 1 == page.node_count());
             line.and_then(|line| line.checked_sub(1))
@@ -163,7 +163,7 @@ impl Tree {
                 .and_then(|node| node.child())
         };
         while let Some(number) = next {
-            let latch = self.pin(number)?.read();
+            let latch = self.pin(number)?.into_read();
             let page = self.view(&latch);
             if page.is_leaf() {
                 break;
@@ -282,7 +282,7 @@ impl Tree {
         let [.., parent, leaf] = path[..] else { return Ok(()) };
         // Neighbours under the same parent only, so that one separator changes.
         let (before, after) = {
-            let latch = self.pin(parent)?.read();
+            let latch = self.pin(parent)?.into_read();
             let page = self.view(&latch);
             let Some(line) = apply::entry_of(&page, leaf) else { return Ok(()) };
             let child = |line: usize| page.node(line).and_then(|node| node.child());
@@ -291,7 +291,7 @@ impl Tree {
         for (source, target) in [(Some(leaf), after), (before, Some(leaf))] {
             let (Some(source), Some(target)) = (source, target) else { continue };
             let left = {
-                let latch = self.pin(source)?.read();
+                let latch = self.pin(source)?.into_read();
                 self.view(&latch).prev()
             };
             let merged = group::run(&self.db, true, |group| {

@@ -20,6 +20,7 @@ pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 /// while `structure` is held; leaves change under their own latch.
 #[doc(alias = "FCB")]
 #[doc(alias = "pgnoFDP")]
+#[repr(align(128))]
 pub struct Tree {
     /// Its database.
     pub db: Arc<Database>,
@@ -37,11 +38,21 @@ pub struct Tree {
 }
 
 /// Name of a node: its key, with the data appended in non-unique trees. ESE: bookmark.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Bookmark {
     bytes: Vec<u8>,
     key_len: usize,
+    /// The leaf in which it was seen; only a hint, and no part of the name.
+    leaf: Option<PageNumber>,
 }
+
+impl PartialEq for Bookmark {
+    fn eq(&self, other: &Bookmark) -> bool {
+        self.bytes == other.bytes && self.key_len == other.key_len
+    }
+}
+
+impl Eq for Bookmark {}
 
 impl Bookmark {
     /// Key, and data in non-unique trees, as one ordered byte string.
@@ -62,6 +73,16 @@ impl Bookmark {
     /// Gives up the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+
+    /// The leaf in which the node was seen, if it was.
+    pub(crate) fn leaf(&self) -> Option<PageNumber> {
+        self.leaf
+    }
+
+    /// Says in which leaf the node is now.
+    pub(crate) fn seen_in(&mut self, leaf: PageNumber) {
+        self.leaf = Some(leaf);
     }
 }
 
@@ -120,25 +141,26 @@ impl Tree {
 
     /// The bookmark of a node with this key and data; in unique trees the data does not matter.
     pub(crate) fn bookmark(&self, key: &[u8], data: &[u8]) -> Bookmark {
-        Bookmark { bytes: self.bookmark_bytes(key, data).into_owned(), key_len: key.len() }
+        Bookmark { bytes: self.bookmark_bytes(key, data).into_owned(), key_len: key.len(), leaf: None }
     }
 
     /// The bookmark of a node of a unique tree.
     pub(crate) fn bookmark_of_key(&self, key: Vec<u8>) -> Bookmark {
         debug_assert!(self.is_unique());
-        Bookmark { key_len: key.len(), bytes: key }
+        Bookmark { key_len: key.len(), bytes: key, leaf: None }
     }
 
     /// The bookmark of a node.
     pub fn bookmark_of(&self, node: &Node<'_>) -> Bookmark {
         let mut bookmark = None;
         self.bookmark_into(node, &mut bookmark);
-        bookmark.unwrap_or(Bookmark { bytes: Vec::new(), key_len: 0 })
+        bookmark.unwrap_or_default()
     }
 
     /// Same, reusing the allocation of an older bookmark.
     pub(crate) fn bookmark_into(&self, node: &Node<'_>, bookmark: &mut Option<Bookmark>) {
-        let bookmark = bookmark.get_or_insert_with(|| Bookmark { bytes: Vec::new(), key_len: 0 });
+        let bookmark = bookmark.get_or_insert_with(Bookmark::default);
+        bookmark.leaf = None;
         bookmark.bytes.clear();
         node.append_key(&mut bookmark.bytes);
         bookmark.key_len = bookmark.bytes.len();

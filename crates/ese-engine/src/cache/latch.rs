@@ -43,6 +43,11 @@ impl PinnedPage {
         ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self.clone() }
     }
 
+    /// The same, when nothing else is to be done with the pin.
+    pub fn into_read(self) -> ReadLatch {
+        ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self }
+    }
+
     /// Waits for the exclusive latch.
     pub fn write(&self) -> WriteLatch {
         WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self.clone() }

@@ -27,8 +27,8 @@ pub(super) struct Table {
 #[repr(align(128))]
 struct Shard {
     slots: RwLock<Slots>,
-    requests: AtomicU64,
     hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 struct Slots {
@@ -48,8 +48,8 @@ impl Table {
                 away: HashMap::default(),
                 history: vec![(0, 0); places].into(),
             }),
-            requests: AtomicU64::new(0),
             hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
         };
         Table { shards: (0..SHARDS).map(|_| shard()).collect() }
     }
@@ -69,16 +69,17 @@ impl Table {
     /// Counts a request.
     pub fn count(&self, key: PageKey, hit: bool) {
         let shard = self.shard(key);
-        shard.requests.fetch_add(1, Ordering::Relaxed);
-        shard.hits.fetch_add(u64::from(hit), Ordering::Relaxed);
+        let count = if hit { &shard.hits } else { &shard.misses };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Requests and hits so far.
     pub fn counts(&self) -> (u64, u64) {
-        let sum = |pick: fn(&Shard) -> &AtomicU64| {
+        let sum = |pick: fn(&Shard) -> &AtomicU64| -> u64 {
             self.shards.iter().map(|s| pick(s).load(Ordering::Relaxed)).sum()
         };
-        (sum(|s| &s.requests), sum(|s| &s.hits))
+        let hits = sum(|s| &s.hits);
+        (hits + sum(|s| &s.misses), hits)
     }
 
     /// Enters an assigned frame; `now` is its first use, `None` for pages wanted only once. `false` if the page

@@ -1,6 +1,6 @@
 //! Encoded records that go into the log together.
 
-use ese_format::log::record::{Insert, LogRecord, NodeChange};
+use ese_format::log::record::{Insert, LogRecord, NodeChange, Replace};
 
 /// Records in one buffer, with their ends.
 #[derive(Default, Clone, Debug)]
@@ -30,6 +30,12 @@ impl RecordBatch {
     /// Adds an Insert record; its key is cut where the page's shared prefix ends.
     pub fn push_insert(&mut self, node: &NodeChange, key: [&[u8]; 2], data: &[u8]) {
         Insert::encode_parts(&mut self.bytes, node, key, data);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Adds a Replace record with all new data.
+    pub fn push_replace(&mut self, node: &NodeChange, old_len: u16, data: &[u8]) {
+        Replace::encode_parts(&mut self.bytes, node, old_len, data);
         self.ends.push(self.bytes.len());
     }
 

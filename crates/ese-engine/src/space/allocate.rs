@@ -54,7 +54,7 @@ impl<'a> SpaceLock<'a> {
     }
 
     pub(super) fn header(&self, root: PageNumber) -> Result<(Shape, SpaceHeader)> {
-        let latch = self.db.pin(root)?.read();
+        let latch = self.db.pin(root)?.into_read();
         let page = Page::new(&latch, self.db.page_size);
         let header = SpaceHeader::decode(page.external_header()).map_err(|e| Error::Corrupt {
             path: self.db.path.clone(),

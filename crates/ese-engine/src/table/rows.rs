@@ -237,7 +237,7 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
         let (current, next) = (leaf.key().page, page.next());
         let Some(next) = next else { return Ok(()) };
         drop(leaf);
-        leaf = tree.db.pin(next)?.read();
+        leaf = tree.db.pin(next)?.into_read();
         let page = tree.view(&leaf);
         if !tree.is_live_leaf(&page) || page.prev() != Some(current) {
             drop(leaf);

@@ -121,17 +121,28 @@ pub struct Replace {
 
 const WIDE_DIFF: u16 = 0x8000;
 
+impl Replace {
+    /// Appends a Replace record with all new data that nobody needs but the log: they are not copied elsewhere first.
+    pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, old_len: u16, data: &[u8]) {
+        out.push(super::kinds::Replace);
+        Replace::put_parts(out, node, false, [old_len, data.len() as u16], data);
+    }
+
+    fn put_parts(out: &mut Vec<u8>, node: &NodeChange, wide: bool, lens: [u16; 2], payload: &[u8]) {
+        let len = payload.len();
+        assert!(len < usize::from(WIDE_DIFF), "payload of {len} bytes exceeds its length field");
+        node.put(out);
+        (len as u16 | if wide { WIDE_DIFF } else { 0 }).put(out);
+        lens.iter().for_each(|len| len.put(out));
+        out.extend_from_slice(payload);
+    }
+}
+
 impl Layout for Replace {
     const FIXED: usize = NodeChange::FIXED + 6;
 
     fn put(&self, out: &mut Vec<u8>) {
-        let len = self.data.len();
-        assert!(len < usize::from(WIDE_DIFF), "payload of {len} bytes exceeds its length field");
-        self.node.put(out);
-        (len as u16 | if self.wide_diff { WIDE_DIFF } else { 0 }).put(out);
-        self.old_len.put(out);
-        self.new_len.put(out);
-        out.extend_from_slice(&self.data);
+        Replace::put_parts(out, &self.node, self.wide_diff, [self.old_len, self.new_len], &self.data);
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, LayoutError> {
