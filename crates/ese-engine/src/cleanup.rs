@@ -10,14 +10,17 @@ use ese_format::LogPosition;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::Result;
+use crate::apart::Parts;
 use crate::btree::Tree;
 use crate::core::Core;
 use crate::database::Database;
 use crate::session::Done;
-use crate::versions::{Change, CommitNumber};
+use crate::versions::{Change, CommitNumber, Hold};
 
 /// Nodes whose pages are asked for at once.
 const AHEAD: usize = 128;
+/// Transactions taken out of the queue at once.
+const BATCH: usize = 64;
 
 /// Work of one transaction that ended.
 pub(crate) struct Settled {
@@ -25,18 +28,13 @@ pub(crate) struct Settled {
     number: CommitNumber,
     /// Where its last record ends.
     end: LogPosition,
-    hold: Option<LogPosition>,
+    hold: Option<Hold>,
     done: Vec<Done>,
     has_deleted_nodes: bool,
 }
 
 impl Settled {
-    pub fn new(
-        number: CommitNumber,
-        end: LogPosition,
-        hold: Option<LogPosition>,
-        done: Vec<Done>,
-    ) -> Settled {
+    pub fn new(number: CommitNumber, end: LogPosition, hold: Option<Hold>, done: Vec<Done>) -> Settled {
         let has_deleted_nodes = done.iter().any(|done| match done {
             // An insert that was rolled back is a node flagged deleted now.
             Done::Node(_, version) => {
@@ -53,14 +51,30 @@ impl Settled {
 #[doc(alias = "RCEClean")]
 #[derive(Default)]
 pub struct CleanupQueue {
+    /// Those that ended a moment ago, of each thread's own.
+    arrivals: Parts<Mutex<Vec<Settled>>>,
     waiting: Mutex<VecDeque<Settled>>,
+    /// Holds of those that are clean, each with where the log must be durable up to for it to end.
+    holding: Mutex<VecDeque<(LogPosition, Hold)>>,
     /// One cleaner at a time keeps the order.
     cleaning: Mutex<()>,
 }
 
 impl CleanupQueue {
     pub(crate) fn push(&self, settled: Settled) {
-        self.waiting.lock().push_back(settled);
+        self.arrivals.part(self.arrivals.mine()).lock().push(settled);
+    }
+
+    /// All that wait, in order.
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Settled>> {
+        let mut waiting = self.waiting.lock();
+        let mut arrived: Vec<Settled> = Vec::new();
+        for part in self.arrivals.iter() {
+            arrived.append(&mut part.lock());
+        }
+        arrived.sort_by_key(|settled| settled.number);
+        waiting.extend(arrived);
+        waiting
     }
 
     /// Keeps cleaning from running while the result lives.
@@ -70,12 +84,13 @@ impl CleanupQueue {
 
     /// Forgets everything: the instance ends without a shutdown.
     pub(crate) fn clear(&self) {
-        self.waiting.lock().clear();
+        self.waiting().clear();
+        self.holding.lock().clear();
     }
 
     /// Forgets what was to be done in a database that is not in use any more.
     pub(crate) fn forget(&self, database: &Arc<Database>) {
-        for settled in self.waiting.lock().iter_mut() {
+        for settled in self.waiting().iter_mut() {
             settled.done.retain(|done| match done {
                 Done::Node(tree, _) => !Arc::ptr_eq(&tree.db, database),
                 Done::Tree(db, _) => !Arc::ptr_eq(db, database),
@@ -83,9 +98,9 @@ impl CleanupQueue {
         }
     }
 
-    /// Transactions waiting.
+    /// Transactions waiting, for others to end or for the log.
     pub fn len(&self) -> usize {
-        self.waiting.lock().len()
+        self.waiting().len() + self.holding.lock().len()
     }
 
     /// Nothing to clean.
@@ -107,22 +122,30 @@ impl CleanupQueue {
     }
 
     fn clean_some(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
-        // Entries that wait for the log come back to the end of the queue: one round, not a circle.
-        let limit = limit.min(self.len());
+        let released = self.release_holding(core);
+        let limit = limit.min(self.waiting().len());
         let mut owner = Owner::default();
-        for cleaned in 0..limit {
+        let mut cleaned = 0;
+        while cleaned < limit {
             let oldest = core.transactions.oldest_snapshot();
-            let Some(mut settled) = self.take_front(oldest) else { return Ok(cleaned) };
-            while let Some(done) = settled.done.pop() {
-                if let Err(error) = clean(core, &done, oldest, &mut owner) {
-                    settled.done.push(done);
-                    self.waiting.lock().push_front(settled);
-                    return Err(error);
-                }
+            let mut batch = self.take_front(oldest, (limit - cleaned).min(BATCH));
+            if batch.is_empty() {
+                break;
             }
-            self.finish(core, settled);
+            while let Some(settled) = batch.front_mut() {
+                while let Some(done) = settled.done.pop() {
+                    if let Err(error) = clean(core, &done, oldest, &mut owner) {
+                        settled.done.push(done);
+                        let mut waiting = self.waiting();
+                        batch.into_iter().rev().for_each(|settled| waiting.push_front(settled));
+                        return Err(error);
+                    }
+                }
+                batch.pop_front().into_iter().for_each(|settled| self.finish(core, settled));
+                cleaned += 1;
+            }
         }
-        Ok(limit)
+        Ok(released + cleaned)
     }
 
     /// Cleans what recovery found, in the order of trees and keys: each page comes once, and a batch ahead. After an
@@ -132,7 +155,7 @@ impl CleanupQueue {
         let oldest = core.transactions.oldest_snapshot();
         let mut nodes = Vec::new();
         // Of a rollback, which holds the checkpoint, the rest of the cleanup takes care.
-        for settled in self.waiting.lock().iter_mut().filter(|settled| settled.hold.is_none()) {
+        for settled in self.waiting().iter_mut().filter(|settled| settled.hold.is_none()) {
             nodes.append(&mut settled.done);
         }
         let place = |done: &Done| match done {
@@ -159,30 +182,48 @@ impl CleanupQueue {
         Ok(())
     }
 
-    fn take_front(&self, oldest: CommitNumber) -> Option<Settled> {
+    /// At most `most` of those whose history nobody sees.
+    fn take_front(&self, oldest: CommitNumber, most: usize) -> VecDeque<Settled> {
         let mut waiting = self.waiting.lock();
-        waiting.front().is_some_and(|settled| settled.number < oldest).then(|| waiting.pop_front()).flatten()
+        let count = waiting.iter().take(most).take_while(|settled| settled.number < oldest).count();
+        waiting.drain(..count).collect()
     }
 
     /// The hold ends when the commit record is durable, and with it the removals: were they lost, recovery would
-    /// have to meet the deletions again. Until then an empty entry keeps it.
+    /// have to meet the deletions again.
     fn finish(&self, core: &Core, settled: Settled) {
         let Some(hold) = settled.hold else { return };
         let end = if settled.has_deleted_nodes { core.log().tip() } else { settled.end };
         if core.log().durable() >= end {
             core.transactions.release_checkpoint(hold);
         } else {
-            let waiting =
-                Settled { hold: Some(hold), end, done: Vec::new(), has_deleted_nodes: false, ..settled };
-            self.waiting.lock().push_back(waiting);
+            self.holding.lock().push_back((end, hold));
         }
+    }
+
+    fn release_holding(&self, core: &Core) -> usize {
+        let mut holding = self.holding.lock();
+        if holding.is_empty() {
+            return 0;
+        }
+        let durable = core.log().durable();
+        let before = holding.len();
+        holding.retain(|(end, hold)| {
+            let goes = *end <= durable;
+            if goes {
+                core.transactions.release_checkpoint(*hold);
+            }
+            !goes
+        });
+        before - holding.len()
     }
 
     /// Releases the checkpoint holds of transactions that are durable and left no node to remove, even when a
     /// long snapshot still needs their versions.
     pub(crate) fn release_durable(&self, core: &Core) {
+        self.release_holding(core);
         let durable = core.log().durable();
-        let mut waiting = self.waiting.lock();
+        let mut waiting = self.waiting();
         for settled in
             waiting.iter_mut().filter(|settled| !settled.has_deleted_nodes && settled.end <= durable)
         {

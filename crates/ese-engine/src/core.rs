@@ -18,6 +18,7 @@ use crate::cleanup::CleanupQueue;
 
 /// Shared state of one instance. ESE: `INST`.
 #[doc(alias = "INST")]
+#[repr(align(128))]
 pub struct Core {
     /// The world of files.
     pub vfs: Arc<dyn Vfs>,

@@ -18,6 +18,7 @@ use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize,
 use parking_lot::Mutex;
 use vfs::{DirectoryLock, File, IoReason};
 
+use crate::apart::Apart;
 use crate::btree::Tree;
 use crate::cache::{FileId, PageKey, PinnedPage, WriteAhead};
 use crate::catalog::Catalog;
@@ -32,6 +33,7 @@ pub(crate) const TREE_KIND: PageFlags =
 
 /// A database in use. ESE: `FMP`.
 #[doc(alias = "FMP")]
+#[repr(align(128))]
 pub struct Database {
     /// The instance it belongs to.
     pub core: Arc<Core>,
@@ -55,7 +57,7 @@ pub struct Database {
     pub(crate) space: Mutex<()>,
     /// Definitions of tables in use.
     pub(crate) catalog: Catalog,
-    db_time: AtomicU64,
+    db_time: Apart<AtomicU64>,
     last_tree: AtomicU32,
     trees: Mutex<HashMap<PageNumber, Arc<Tree>>>,
     pub(crate) scan: DatabaseScan,
@@ -151,7 +153,7 @@ impl Database {
             page_size: header.page_size,
             extension_pages: extension_pages.max(16),
             file,
-            db_time: AtomicU64::new(header.db_time.0),
+            db_time: Apart::new(AtomicU64::new(header.db_time.0)),
             last_tree: AtomicU32::new(header.last_tree.0),
             header: Mutex::new(header),
             header_write: Mutex::new(()),
@@ -209,7 +211,7 @@ impl Database {
             return Ok(tree);
         }
         let (id, kind) = {
-            let latch = self.pin(root)?.read();
+            let latch = self.pin(root)?.into_read();
             let page = Page::new(&latch, self.page_size);
             (page.tree(), page.flags() & TREE_KIND)
         };

@@ -245,8 +245,7 @@ impl Instance {
         });
         // From the record on, recovery needs this log; a generation that begins in between must not slip by.
         let _steady = self.core.checkpoint.lock();
-        let hold = self.core.log().tip();
-        self.core.transactions.hold_checkpoint(hold);
+        let hold = self.core.transactions.hold_checkpoint(self.core.log().tip());
         let attached = (|| {
             let position = self.core.append(&[record])?;
             self.core.log().flush(position.1)?;
@@ -356,7 +355,7 @@ impl Instance {
     fn clean_up_all(&self) -> Result<()> {
         loop {
             self.core.log().flush(self.core.log().tip())?;
-            let cleaned = self.core.cleanup.step(&self.core, usize::MAX)?;
+            let cleaned = self.core.cleanup.clean_all(&self.core)?;
             if self.core.cleanup.is_empty() && self.core.transactions.oldest_hold().is_none() {
                 return Ok(());
             }
@@ -386,7 +385,7 @@ impl Instance {
         }));
         let core = self.core.clone();
         threads.push(self.repeat("cleanup", Duration::from_millis(10), move || {
-            core.cleanup.step(&core, 512).map(|cleaned| cleaned == 512)
+            core.cleanup.step(&core, 512).map(|cleaned| cleaned >= 512)
         }));
         let weak = Arc::downgrade(self);
         threads.push(self.repeat("checkpoint", Duration::from_millis(50), move || match weak.upgrade() {

@@ -5,6 +5,7 @@
 //! versions and space, cache, log. Only `instance` starts threads; each of them repeats a bounded step that also
 //! runs without threads, so a simulation exercises the same code.
 
+mod apart;
 pub mod btree;
 pub mod cache;
 pub mod catalog;

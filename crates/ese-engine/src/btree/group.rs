@@ -350,7 +350,7 @@ impl AtomicGroup {
         let core = self.db.core.clone();
         // The hold stands for the pages until they are dirty: only then is it certain that they are to be written.
         let lower = core.log().tip();
-        core.transactions.hold_checkpoint(lower);
+        let hold = core.transactions.hold_checkpoint(lower);
         let appended = match self.privileged {
             true => core.log().append_privileged(&batch),
             false => core.log().append(&batch),
@@ -358,7 +358,7 @@ impl AtomicGroup {
         if let Ok(appended) = &appended {
             self.pages.iter_mut().for_each(|page| page.logged(lower, appended.end));
         }
-        core.transactions.release_checkpoint(lower);
+        core.transactions.release_checkpoint(hold);
         let appended = appended?;
         self.committed = true;
         for action in self.on_commit.drain(..) {

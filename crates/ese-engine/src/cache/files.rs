@@ -14,6 +14,7 @@ use super::ledger::Ledger;
 use super::memory::Memory;
 use super::threads::Wake;
 use super::{FileId, WriteAhead};
+use crate::apart::Apart;
 use crate::{Error, Result};
 
 /// An attached file.
@@ -29,14 +30,15 @@ pub(super) struct Attached {
 }
 
 /// What frames share; holds no frame, so that frames may hold it.
+#[repr(align(128))]
 pub(super) struct Books {
-    pub tallies: Tallies,
+    pub tallies: Apart<Tallies>,
     pub copies: Copies,
     pub wake: Wake,
     /// Pages in frames that differ from the disk.
-    pub dirty: AtomicUsize,
+    pub dirty: Apart<AtomicUsize>,
     /// Of these, in frames and with edits that are known.
-    pub light: AtomicUsize,
+    pub light: Apart<AtomicUsize>,
     pub page_size: PageSize,
     pub memory: Memory,
     pub kept: Kept,
@@ -44,28 +46,28 @@ pub(super) struct Books {
     pub cleaning: AtomicUsize,
     /// Transfers in flight that write pages in the background.
     pub background: InFlight,
-    free: Mutex<Vec<u32>>,
+    free: Apart<Mutex<Vec<u32>>>,
     free_count: AtomicUsize,
-    files: RwLock<Vec<Option<Arc<Attached>>>>,
+    files: Apart<RwLock<Vec<Option<Arc<Attached>>>>>,
     failed: OnceLock<String>,
 }
 
 impl Books {
     pub fn new(page_size: PageSize, memory: Memory, copies: Copies, kept: Kept) -> Books {
         Books {
-            tallies: Tallies::default(),
+            tallies: Apart::default(),
             copies,
             wake: Wake::default(),
-            dirty: AtomicUsize::new(0),
-            light: AtomicUsize::new(0),
+            dirty: Apart::default(),
+            light: Apart::default(),
             page_size,
             memory,
             kept,
             cleaning: AtomicUsize::new(0),
             background: InFlight::default(),
-            free: Mutex::default(),
+            free: Apart::default(),
             free_count: AtomicUsize::new(0),
-            files: RwLock::default(),
+            files: Apart::default(),
             failed: OnceLock::new(),
         }
     }

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::apart::Apart;
+
 /// What a page with edits costs beside them while it is away; estimated.
 const ENTRY_BYTES: usize = 128;
 /// Pages with more edits than this share of a page are written.
@@ -38,7 +40,7 @@ pub(super) struct Kept {
     limit: usize,
     /// Edits that no frame was given up for yet.
     slack: usize,
-    bytes: AtomicUsize,
+    bytes: Apart<AtomicUsize>,
     away: AtomicUsize,
     lent: Mutex<Vec<u32>>,
     lent_count: AtomicUsize,
@@ -53,7 +55,7 @@ impl Kept {
             page_bytes,
             limit,
             slack,
-            bytes: AtomicUsize::new(0),
+            bytes: Apart::default(),
             away: AtomicUsize::new(0),
             lent: Mutex::default(),
             lent_count: AtomicUsize::new(0),

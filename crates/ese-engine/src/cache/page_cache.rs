@@ -16,9 +16,11 @@ use super::memory::Memory;
 use super::options::Limits;
 use super::table::Table;
 use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
+use crate::apart::Apart;
 use crate::{Error, Result};
 
 /// Pages of all attached databases in a fixed amount of memory. See the module for its invariants.
+#[repr(align(128))]
 pub struct Cache {
     pub(super) page_size: PageSize,
     pub(super) limits: Limits,
@@ -29,11 +31,11 @@ pub struct Cache {
     /// How many of `frames` were ever used.
     pub(super) used_frames: AtomicUsize,
     /// The cache's time: pages read so far. Independent of clocks, and it stands still when nothing is evicted.
-    pub(super) now: AtomicU64,
-    pub(super) samples: AtomicU64,
+    pub(super) now: Apart<AtomicU64>,
+    pub(super) samples: Apart<AtomicU64>,
     pub(super) sweep_hand: AtomicUsize,
     /// Dirty frames that would have been the best victims.
-    pub(super) wanted: Mutex<Vec<u32>>,
+    pub(super) wanted: Apart<Mutex<Vec<u32>>>,
     pub(super) refilling: AtomicBool,
     pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
     max_bytes: usize,
@@ -56,10 +58,10 @@ impl Cache {
             table: Table::new(limits.history),
             frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
             used_frames: AtomicUsize::new(0),
-            now: AtomicU64::new(1),
-            samples: AtomicU64::new(options.seed),
+            now: Apart::new(AtomicU64::new(1)),
+            samples: Apart::new(AtomicU64::new(options.seed)),
             sweep_hand: AtomicUsize::new(0),
-            wanted: Mutex::default(),
+            wanted: Apart::default(),
             refilling: AtomicBool::new(false),
             cleaner: Mutex::default(),
             max_bytes: (limits.frames + limits.copies + limits.slack) * page_bytes,

@@ -20,6 +20,7 @@ use super::buffer::SegmentBuffer;
 use super::generation::{Files, Named, Prepared};
 use super::writer::{Gathering, LONGEST_WRITE, Waiter};
 use super::{LogNames, LogTail, RecordBatch};
+use crate::apart::Apart;
 use crate::{Error, Result};
 
 /// The share of the buffer that is worth a write: an eighth.
@@ -112,21 +113,48 @@ pub(super) struct State {
     pub(super) counters: LogCounters,
 }
 
+/// The right to append now, see [`LogStream::append_in_turn`].
+pub(crate) struct Turn<'a> {
+    log: &'a LogStream,
+    state: &'a mut State,
+    bytes: usize,
+}
+
+impl Turn<'_> {
+    /// Appends records, no more than was said.
+    pub fn append(self, batch: &RecordBatch) -> Appended {
+        debug_assert!(batch.len() <= self.bytes);
+        let state = self.state;
+        let mut start = None;
+        for record in batch.records() {
+            let (position, padding) = state.buffer.append(record);
+            start.get_or_insert(position);
+            state.counters.records += 1;
+            state.counters.wasted += padding as u64;
+        }
+        state.counters.bytes += batch.len() as u64;
+        let end = state.buffer.tip();
+        self.log.publish_tip(state);
+        Appended { start: start.unwrap_or(end), end }
+    }
+}
+
 /// A log stream. ESE: `LOG`.
 #[doc(alias = "LOG")]
+#[repr(align(128))]
 pub struct LogStream {
     pub(super) options: LogOptions,
     pub(super) signature: Signature,
     pub(super) listener: OnceLock<Arc<dyn LogListener>>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Apart<Mutex<State>>,
     /// Rung when much has gathered that nobody waits for, and when a file is to be prepared.
     pub(super) work: Condvar,
     /// Rung when a writer has taken segments out of the buffer.
     pub(super) room: Condvar,
     /// Somebody waits for work.
     attended: AtomicBool,
-    tip: AtomicU64,
-    pub(super) durable: AtomicU64,
+    tip: Apart<AtomicU64>,
+    pub(super) durable: Apart<AtomicU64>,
     pub(super) flushes: AtomicU64,
     pub(super) down: OnceLock<String>,
     /// Used by the writer alone.
@@ -196,12 +224,12 @@ impl LogStream {
             options,
             signature,
             listener: OnceLock::new(),
-            state: Mutex::new(state),
+            state: Apart::new(Mutex::new(state)),
             work: Condvar::new(),
             room: Condvar::new(),
             attended: AtomicBool::new(false),
-            tip: AtomicU64::new(start.to_u64()),
-            durable: AtomicU64::new(start.to_u64()),
+            tip: Apart::new(AtomicU64::new(start.to_u64())),
+            durable: Apart::new(AtomicU64::new(start.to_u64())),
             flushes: AtomicU64::new(0),
             down: OnceLock::new(),
             transfer: Mutex::new(IoBuffer::zeroed(0)),
@@ -241,20 +269,26 @@ impl LogStream {
 
     /// Appends records in one piece. `DiskFull`: nothing was appended; free space and try again.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
-        self.append_with(batch, false)
+        self.append_in_turn(batch.len(), false, |turn| turn.append(batch))
     }
 
     /// The same for ending transactions and shutting down: may use the reserve logs of a full disk.
     pub fn append_privileged(&self, batch: &RecordBatch) -> Result<Appended> {
-        self.append_with(batch, true)
+        self.append_in_turn(batch.len(), true, |turn| turn.append(batch))
     }
 
-    fn append_with(&self, batch: &RecordBatch, privileged: bool) -> Result<Appended> {
-        let needed = SegmentBuffer::segments_for(batch.len());
+    /// Lets `work` append records of at most `bytes` when there is room for them and nobody else can append. It must
+    /// not wait.
+    pub(crate) fn append_in_turn<T>(
+        &self,
+        bytes: usize,
+        privileged: bool,
+        work: impl FnOnce(Turn<'_>) -> T,
+    ) -> Result<T> {
+        let needed = SegmentBuffer::segments_for(bytes);
         let most_waiting = self.most_waiting();
         if needed > most_waiting {
-            let what =
-                format!("{} bytes of records do not fit a log file; use larger log files", batch.len());
+            let what = format!("{bytes} bytes of records do not fit a log file; use larger log files");
             return Err(Error::Usage(what));
         }
         loop {
@@ -289,20 +323,11 @@ impl LogStream {
                 self.write(None)?;
                 continue;
             }
-            let mut start = None;
-            for record in batch.records() {
-                let (position, padding) = state.buffer.append(record);
-                start.get_or_insert(position);
-                state.counters.records += 1;
-                state.counters.wasted += padding as u64;
-            }
-            state.counters.bytes += batch.len() as u64;
-            let end = state.buffer.tip();
-            self.publish_tip(&state);
+            let done = work(Turn { log: self, state: &mut state, bytes });
             if state.buffer.waiting() >= most_waiting / WORTH_WRITING {
                 self.work.notify_one();
             }
-            return Ok(Appended { start: start.unwrap_or(end), end });
+            return Ok(done);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::database::Database;
 use crate::log::RecordBatch;
 use crate::space::SpaceLock;
-use crate::versions::{Change, Transaction, Version, View};
+use crate::versions::{Change, Hold, Transaction, Version, View};
 use crate::{Error, Result};
 
 /// Deepest nesting. ESE: `levelMax`.
@@ -30,11 +30,20 @@ pub(crate) enum Done {
     Tree(Arc<Database>, PageNumber),
 }
 
+impl Done {
+    fn version(&self) -> Option<&Arc<Version>> {
+        match self {
+            Done::Node(_, version) => Some(version),
+            Done::Tree(..) => None,
+        }
+    }
+}
+
 struct Running {
     transaction: Arc<Transaction>,
     level: u8,
     logged_level: u8,
-    hold: Option<LogPosition>,
+    hold: Option<Hold>,
     done: Vec<Done>,
     savepoints: Vec<usize>,
 }
@@ -62,7 +71,7 @@ impl ActiveTransaction {
         procid: u16,
         transaction: Arc<Transaction>,
         level: u8,
-        hold: LogPosition,
+        hold: Hold,
         done: Vec<Done>,
     ) -> ActiveTransaction {
         let level = level.max(1);
@@ -139,12 +148,20 @@ impl ActiveTransaction {
         let mut end = None;
         if running.logged_level > 0 {
             let core = &self.core;
-            let (number, position) = core.transactions.commit(&running.transaction, |number| {
-                let record = LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number as u32 });
-                core.append(&[record]).map(|(_, end)| end)
-            })?;
+            let batch = &mut self.records;
+            let record = |number| LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number });
+            batch.clear();
+            batch.push(&record(0));
+            let (number, position) = core.log().append_in_turn(batch.len(), true, |turn| {
+                core.transactions.commit(&running.transaction, |number| {
+                    batch.clear();
+                    batch.push(&record(number as u32));
+                    Ok::<_, Error>(turn.append(batch).end)
+                })
+            })??;
             end = Some(position);
             let done = std::mem::take(&mut running.done);
+            core.versions.end_replaces(done.iter().filter_map(Done::version));
             core.cleanup.push(Settled::new(number, position, running.hold.take(), done));
         }
         core_end(&self.core, running);
@@ -180,10 +197,7 @@ impl ActiveTransaction {
         // Undone inserts leave nodes flagged deleted; they go as soon as no snapshot needs what was before.
         let hold = if outermost { running.hold.take() } else { None };
         let own_hold = match (hold, running.hold) {
-            (None, Some(position)) if !revived.is_empty() => {
-                self.core.transactions.hold_checkpoint(position);
-                Some(position)
-            }
+            (None, Some(hold)) if !revived.is_empty() => Some(self.core.transactions.hold_again(hold)),
             (hold, _) => hold,
         };
         let newest_snapshot = self.core.transactions.now() - 1;
@@ -226,9 +240,7 @@ impl ActiveTransaction {
         let mut record = None;
         if running.logged_level == 0 {
             if running.hold.is_none() {
-                let hold = core.log().tip();
-                core.transactions.hold_checkpoint(hold);
-                running.hold = Some(hold);
+                running.hold = Some(core.transactions.hold_checkpoint(core.log().tip()));
             }
             let begin0 = running.transaction.snapshot as u32;
             let levels = BeginLevels::new(0, running.level);

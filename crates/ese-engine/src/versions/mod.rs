@@ -4,8 +4,9 @@
 //! transaction can still need the state before it. Nodes with versions carry the Versioned flag, so that
 //! readers of other nodes never look here. ESE: RCE, version buckets.
 
+mod replaces;
 mod store;
 mod transaction;
 
 pub use store::{Change, Resolved, Version, VersionStore};
-pub use transaction::{CommitNumber, Transaction, TransactionTable, View};
+pub use transaction::{CommitNumber, Hold, Transaction, TransactionTable, View};

@@ -4,22 +4,21 @@
 //! latch sees node and chain agree; bytes never exceed the limit; versions leave the chain when their
 //! transaction is undone or when no snapshot needs the state before them.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 
 use ese_format::{LogPosition, PageNumber};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use twox_hash::XxHash3_64;
 
+use super::replaces::Replaces;
 use super::{Transaction, View};
+use crate::apart::{Apart, Parts};
 use crate::cache::FileId;
 use crate::mix::BuildMixHasher;
 use crate::{Error, Result};
-
-/// A node: its tree and its bookmark.
-type Node = ((FileId, PageNumber), Box<[u8]>);
 
 /// What a change did to its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +71,6 @@ impl Version {
         std::mem::size_of::<Version>() + 64 + self.bookmark.len() + before
     }
 
-    fn node(&self) -> Node {
-        (self.tree, self.bookmark.clone())
-    }
-
     fn is_for(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> bool {
         self.tree == tree && *self.bookmark == *bookmark
     }
@@ -115,19 +110,50 @@ impl Chain {
     }
 }
 
-/// What threads write independently of each other stays on different cache lines.
-#[repr(align(128))]
 #[derive(Default)]
-struct Apart<T>(T);
+struct Shard {
+    chains: Mutex<Chains>,
+    /// How many; tells without the lock that there are none.
+    count: AtomicUsize,
+}
+
+impl Shard {
+    /// For reading; nothing if there are none.
+    fn chains(&self) -> Option<MutexGuard<'_, Chains>> {
+        (self.count.load(Ordering::Acquire) > 0).then(|| self.chains.lock())
+    }
+}
+
+/// Bytes in use. Threads count for themselves, and tell the others when it is worth it.
+#[derive(Default)]
+struct Bytes {
+    told: Apart<AtomicIsize>,
+    untold: Parts<AtomicIsize>,
+}
+
+impl Bytes {
+    fn add(&self, bytes: isize, worth_telling: isize) {
+        let mine = self.untold.part(self.untold.mine());
+        let untold = mine.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if untold.abs() >= worth_telling {
+            self.told.fetch_add(mine.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    fn sum(&self) -> usize {
+        let untold = self.untold.iter().map(|part| part.load(Ordering::Relaxed));
+        usize::try_from(self.told.load(Ordering::Relaxed) + untold.sum::<isize>()).unwrap_or(0)
+    }
+}
 
 /// All versions of an instance.
 pub struct VersionStore {
-    shards: Vec<Apart<Mutex<Chains>>>,
-    /// Replaces that are remembered, in the order of their nodes.
-    replaces: Mutex<BTreeMap<(Node, u32), Arc<Version>>>,
-    /// Zero when there are none.
-    bytes: Apart<AtomicUsize>,
+    shards: Vec<Apart<Shard>>,
+    replaces: Apart<Replaces>,
+    bytes: Bytes,
     limit: usize,
+    /// Bytes that a thread need not tell the others.
+    grain: usize,
     next_id: Apart<AtomicU32>,
 }
 
@@ -136,31 +162,34 @@ impl VersionStore {
     pub fn new(limit: usize) -> VersionStore {
         VersionStore {
             shards: (0..SHARDS).map(|_| Apart::default()).collect(),
-            replaces: Mutex::default(),
-            bytes: Apart(AtomicUsize::new(0)),
+            replaces: Apart::default(),
+            bytes: Bytes::default(),
             limit,
-            next_id: Apart(AtomicU32::new(1)),
+            grain: limit / 1024,
+            next_id: Apart::new(AtomicU32::new(1)),
         }
     }
 
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
-        self.bytes.0.load(Ordering::Relaxed)
+        self.bytes.sum()
     }
 
     /// A number for the next change.
     pub fn next_id(&self) -> u32 {
-        self.next_id.0.fetch_add(1, Ordering::Relaxed)
+        self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Numbers up to `id` were used before a crash.
     pub fn ids_used(&self, id: u32) {
-        self.next_id.0.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+        self.next_id.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Fails when another change would exceed the limit. Undo needs no room, so rollback always works.
     pub fn check_room(&self) -> Result<()> {
-        if self.bytes() >= self.limit {
+        // What is not told may be missing from it, or be too much in it.
+        let told = self.bytes.told.load(Ordering::Relaxed).max(0) as usize;
+        if told >= self.limit - self.limit / 16 && self.bytes() >= self.limit {
             return Err(Error::VersionStoreFull { limit_bytes: self.limit });
         }
         Ok(())
@@ -168,23 +197,27 @@ impl VersionStore {
 
     /// Adds a change as the newest of its node. The caller holds the page's write latch.
     pub fn add(&self, version: Arc<Version>) {
-        self.bytes.0.fetch_add(version.bytes(), Ordering::Relaxed);
+        self.bytes.add(version.bytes() as isize, self.grain as isize);
         if let Change::Replace { .. } = &version.change {
-            self.replaces.lock().insert((version.node(), version.id), version.clone());
+            self.replaces.add(&version);
         }
         let hash = hash_of(version.tree, &version.bookmark);
-        match self.shard(hash).lock().entry(hash) {
+        let shard = self.shard(hash);
+        let mut chains = shard.chains.lock();
+        match chains.entry(hash) {
             Entry::Occupied(mut chain) => chain.get_mut().newer.push(version),
             Entry::Vacant(place) => drop(place.insert(Chain { oldest: version, newer: Vec::new() })),
         }
+        shard.count.store(chains.len(), Ordering::Release);
     }
 
     /// Removes a change that was undone or is history. The caller holds the page's write latch when it was undone.
     pub fn remove(&self, version: &Arc<Version>) {
         version.settled.store(true, Ordering::Release);
         let hash = hash_of(version.tree, &version.bookmark);
-        let mut shard = self.shard(hash).lock();
-        let Entry::Occupied(mut entry) = shard.entry(hash) else { return };
+        let shard = self.shard(hash);
+        let mut chains = shard.chains.lock();
+        let Entry::Occupied(mut entry) = chains.entry(hash) else { return };
         let chain = entry.get_mut();
         if let Some(at) = chain.newer.iter().position(|other| Arc::ptr_eq(other, version)) {
             chain.newer.remove(at);
@@ -195,21 +228,28 @@ impl VersionStore {
         } else {
             chain.oldest = chain.newer.remove(0);
         }
-        drop(shard);
-        self.bytes.0.fetch_sub(version.bytes(), Ordering::Relaxed);
-        if let Change::Replace { .. } = &version.change {
-            self.replaces.lock().remove(&(version.node(), version.id));
+        shard.count.store(chains.len(), Ordering::Release);
+        drop(chains);
+        self.bytes.add(-(version.bytes() as isize), self.grain as isize);
+        if version.transaction.committed().is_none() {
+            self.end_replaces([version].into_iter());
+        }
+    }
+
+    /// These changes are committed or undone: nothing is reserved for taking them back any more.
+    pub fn end_replaces<'a>(&self, versions: impl Iterator<Item = &'a Arc<Version>>) {
+        let mut replaced =
+            versions.filter(|version| matches!(version.change, Change::Replace { .. })).peekable();
+        if replaced.peek().is_some() {
+            self.replaces.remove(replaced);
         }
     }
 
     /// The newest change of a node that is still remembered.
     pub fn newest(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> Option<Arc<Version>> {
-        if self.bytes() == 0 {
-            return None;
-        }
         let hash = hash_of(tree, bookmark);
-        let shard = self.shard(hash).lock();
-        shard.get(&hash)?.newest_first().find(|version| version.is_for(tree, bookmark)).cloned()
+        let chains = self.shard(hash).chains()?;
+        chains.get(&hash)?.newest_first().find(|version| version.is_for(tree, bookmark)).cloned()
     }
 
     /// The node's state for `view`, starting from what stands in the page.
@@ -221,12 +261,9 @@ impl VersionStore {
         view: &View,
     ) -> Resolved {
         let mut state = Resolved { exists: !deleted, before: None };
-        if self.bytes() == 0 {
-            return state;
-        }
         let hash = hash_of(tree, bookmark);
-        let shard = self.shard(hash).lock();
-        let Some(chain) = shard.get(&hash) else { return state };
+        let Some(chains) = self.shard(hash).chains() else { return state };
+        let Some(chain) = chains.get(&hash) else { return state };
         for version in chain.newest_first().filter(|version| version.is_for(tree, bookmark)) {
             if view.sees(&version.transaction) {
                 break;
@@ -253,32 +290,27 @@ impl VersionStore {
         first: &[u8],
         last: &[u8],
     ) -> Vec<(Arc<Version>, usize)> {
-        let replaces = self.replaces.lock();
         let mut lengths: Vec<(Arc<Version>, usize)> = Vec::new();
-        if replaces.is_empty() {
-            return lengths;
-        }
-        let node = |bookmark: &[u8]| (tree, bookmark.into());
-        for version in replaces.range((node(first), 0)..=(node(last), u32::MAX)).map(|(_, version)| version) {
-            let Change::Replace { before } = &version.change else { continue };
+        self.replaces.between(tree, first, last, |version| {
+            let Change::Replace { before } = &version.change else { return };
             if !version.transaction.is_running() {
-                continue;
+                return;
             }
             match lengths.last_mut().filter(|(other, _)| other.bookmark == version.bookmark) {
                 Some((_, longest)) => *longest = before.len().max(*longest),
                 None => lengths.push((version.clone(), before.len())),
             }
-        }
+        });
         lengths
     }
 
-    /// Whether any replace is remembered.
+    /// Whether a running transaction has replaced anything.
     pub fn has_replaces(&self) -> bool {
-        !self.replaces.lock().is_empty()
+        !self.replaces.is_empty()
     }
 
-    fn shard(&self, hash: u64) -> &Mutex<Chains> {
-        &self.shards[(hash >> 58) as usize % SHARDS].0
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[(hash >> 58) as usize % SHARDS]
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ese_format::LogPosition;
 use parking_lot::Mutex;
 
+use crate::apart::{Apart, Part, Parts};
+
 /// Place of a commit in the order of commits; a snapshot sees all smaller ones. ESE: `TRX`.
 #[doc(alias = "TRX")]
 pub type CommitNumber = u64;
@@ -18,6 +20,10 @@ const ROLLED_BACK: u64 = u64::MAX;
 pub struct Transaction {
     /// Snapshot: commits with a smaller number are visible.
     pub snapshot: CommitNumber,
+    /// Under which number the table knows it; not above the snapshot.
+    entered: CommitNumber,
+    /// In which part of the table.
+    part: Part,
     outcome: AtomicU64,
     /// Where the commit record ends.
     end: AtomicU64,
@@ -26,7 +32,17 @@ pub struct Transaction {
 impl Transaction {
     /// A running transaction.
     pub fn new(snapshot: CommitNumber) -> Arc<Transaction> {
-        Arc::new(Transaction { snapshot, outcome: AtomicU64::new(0), end: AtomicU64::default() })
+        Arc::new(Transaction::running(snapshot))
+    }
+
+    fn running(snapshot: CommitNumber) -> Transaction {
+        Transaction {
+            snapshot,
+            entered: snapshot,
+            part: Part::default(),
+            outcome: AtomicU64::new(0),
+            end: AtomicU64::default(),
+        }
     }
 
     /// The commit number, once committed.
@@ -86,92 +102,127 @@ impl View {
     }
 }
 
+/// Some of the running transactions.
 #[derive(Debug, Default)]
 struct Running {
-    snapshots: BTreeMap<CommitNumber, usize>,
+    snapshots: Vec<CommitNumber>,
     holds: BTreeMap<LogPosition, usize>,
+}
+
+/// Keeps the checkpoint at or below a position until it is released.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold {
+    position: LogPosition,
+    part: Part,
 }
 
 /// All running transactions of an instance.
 ///
-/// Invariant: the counter only moves under the lock, together with the append of the commit record, so commit
-/// order equals log order and a prefix of the log is a prefix of the commits.
+/// Invariant: a commit gets its number, its place in the log and its effect in one piece, so commit order equals log
+/// order, a prefix of the log is a prefix of the commits, and a snapshot has all of a commit or nothing.
 #[derive(Debug)]
 pub struct TransactionTable {
-    running: Mutex<Running>,
+    running: Parts<Mutex<Running>>,
+    numbers: Apart<Numbers>,
+}
+
+/// Numbers in one sequence for transactions that begin and that commit.
+#[derive(Debug)]
+struct Numbers {
+    /// Held while a number is given out, and never while anything is waited for.
+    giving: Mutex<()>,
     next: AtomicU64,
 }
 
 impl Default for TransactionTable {
     fn default() -> Self {
-        TransactionTable { running: Mutex::default(), next: AtomicU64::new(1) }
+        TransactionTable {
+            running: Parts::default(),
+            numbers: Apart::new(Numbers { giving: Mutex::default(), next: AtomicU64::new(1) }),
+        }
     }
 }
 
 impl TransactionTable {
     /// Starts a transaction with a snapshot of now. Its number is used once, so it also names the transaction.
     pub fn begin(&self) -> Arc<Transaction> {
-        let mut running = self.running.lock();
-        let snapshot = self.next.fetch_add(1, Ordering::AcqRel);
-        *running.snapshots.entry(snapshot).or_default() += 1;
-        Transaction::new(snapshot)
+        // Entered before the snapshot is taken: whoever looks for the oldest one either finds this, or looked at a
+        // time at which the snapshot was still to come.
+        let (part, entered) = (self.running.mine(), self.now());
+        self.running.part(part).lock().snapshots.push(entered);
+        let snapshot = {
+            let _one = self.numbers.giving.lock();
+            self.numbers.next.fetch_add(1, Ordering::AcqRel)
+        };
+        Arc::new(Transaction { part, entered, ..Transaction::running(snapshot) })
     }
 
     /// The number the next commit will get; also the snapshot of a reader that starts now.
     pub fn now(&self) -> CommitNumber {
-        self.next.load(Ordering::Acquire)
+        self.numbers.next.load(Ordering::Acquire)
     }
 
     /// Continues numbering after recovery.
     pub fn continue_from(&self, next: CommitNumber) {
-        self.next.fetch_max(next.max(1), Ordering::AcqRel);
+        self.numbers.next.fetch_max(next.max(1), Ordering::AcqRel);
     }
 
     /// Commits: `log` appends the commit record with the number it is given, in commit order, and says where it ends.
+    /// It must not wait: others cannot even begin.
     pub fn commit<E>(
         &self,
         transaction: &Transaction,
         log: impl FnOnce(CommitNumber) -> Result<LogPosition, E>,
     ) -> Result<(CommitNumber, LogPosition), E> {
-        let _order = self.running.lock();
-        let number = self.next.load(Ordering::Acquire);
+        let _one = self.numbers.giving.lock();
+        let number = self.now();
         let end = log(number)?;
         transaction.set_committed(number, end);
-        self.next.store(number + 1, Ordering::Release);
+        self.numbers.next.store(number + 1, Ordering::Release);
         Ok((number, end))
     }
 
     /// Forgets a transaction that committed or rolled back.
     pub fn end(&self, transaction: &Transaction) {
-        let mut running = self.running.lock();
-        release(&mut running.snapshots, transaction.snapshot);
+        let snapshots = &mut self.running.part(transaction.part).lock().snapshots;
+        if let Some(place) = snapshots.iter().position(|entered| *entered == transaction.entered) {
+            snapshots.swap_remove(place);
+        }
     }
 
     /// Whether any transaction runs.
     pub fn any_running(&self) -> bool {
-        !self.running.lock().snapshots.is_empty()
+        self.running.iter().any(|part| !part.lock().snapshots.is_empty())
     }
 
     /// Every version committed below this number is invisible history to nobody.
     pub fn oldest_snapshot(&self) -> CommitNumber {
-        let running = self.running.lock();
-        running.snapshots.keys().next().copied().unwrap_or_else(|| self.next.load(Ordering::Acquire))
+        let now = self.now();
+        let oldest = |part: &Mutex<Running>| part.lock().snapshots.iter().min().copied();
+        self.running.iter().filter_map(oldest).min().map_or(now, |oldest| oldest.min(now))
     }
 
     /// Keeps the checkpoint at or below `position` until released. Must be called with a position read before
     /// the record that needs it is appended.
-    pub fn hold_checkpoint(&self, position: LogPosition) {
-        *self.running.lock().holds.entry(position).or_default() += 1;
+    pub fn hold_checkpoint(&self, position: LogPosition) -> Hold {
+        self.hold_again(Hold { position, part: self.running.mine() })
+    }
+
+    /// Another hold of the same position, while there is one.
+    pub fn hold_again(&self, hold: Hold) -> Hold {
+        // In the same part: who looks for the oldest while one hold follows the other finds one of them.
+        *self.running.part(hold.part).lock().holds.entry(hold.position).or_default() += 1;
+        hold
     }
 
     /// Ends a hold.
-    pub fn release_checkpoint(&self, position: LogPosition) {
-        release(&mut self.running.lock().holds, position);
+    pub fn release_checkpoint(&self, hold: Hold) {
+        release(&mut self.running.part(hold.part).lock().holds, hold.position);
     }
 
     /// The oldest held position.
     pub fn oldest_hold(&self) -> Option<LogPosition> {
-        self.running.lock().holds.keys().next().copied()
+        self.running.iter().filter_map(|part| part.lock().holds.keys().next().copied()).min()
     }
 }
 
@@ -200,6 +251,32 @@ mod tests {
         table.commit::<()>(&late, |_| Ok(LogPosition::MIN)).unwrap();
         assert!(!view.sees(&late), "committed after the snapshot");
         assert!(View::latest().sees(&late));
+    }
+
+    #[test]
+    fn begins_and_commits_at_the_same_time_leave_every_snapshot_whole() {
+        let table = TransactionTable::default();
+        let newest = Mutex::new(table.begin());
+        let highest_oldest = AtomicU64::new(0);
+        let session = || {
+            for _ in 0..20_000 {
+                let floor = highest_oldest.load(Ordering::Acquire);
+                let transaction = table.begin();
+                assert!(transaction.snapshot >= floor, "history that it sees may be gone");
+                let view = View { own: None, snapshot: transaction.snapshot };
+                let other = newest.lock().clone();
+                let seen = view.sees(&other);
+                let oldest = table.oldest_snapshot();
+                assert!(oldest <= transaction.snapshot);
+                highest_oldest.fetch_max(oldest, Ordering::AcqRel);
+                *newest.lock() = transaction.clone();
+                assert_eq!(view.sees(&other), seen, "a commit became visible to a snapshot taken before");
+                table.commit::<()>(&transaction, |_| Ok(LogPosition::MIN)).unwrap();
+                assert!(!view.sees(&transaction));
+                table.end(&transaction);
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
     }
 
     #[test]

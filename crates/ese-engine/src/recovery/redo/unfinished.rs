@@ -199,13 +199,13 @@ impl Redo {
                     Act::Tree { database, root } => done.push(Done::Tree(self.database(database)?, root)),
                 }
             }
-            self.core.transactions.hold_checkpoint(open.begun);
+            let hold = self.core.transactions.hold_checkpoint(open.begun);
             unfinished.push(ActiveTransaction::resumed(
                 self.core.clone(),
                 procid,
                 open.transaction,
                 open.level,
-                open.begun,
+                hold,
                 done,
             ));
         }
