@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use ese_format::LogPosition;
 use parking_lot::{Mutex, MutexGuard};
@@ -15,12 +17,15 @@ use crate::btree::Tree;
 use crate::core::Core;
 use crate::database::Database;
 use crate::session::Done;
-use crate::versions::{Change, CommitNumber, Hold};
+use crate::versions::{Change, CommitNumber, Hold, Transaction};
 
 /// Nodes whose pages are asked for at once.
 const AHEAD: usize = 128;
 /// Transactions taken out of the queue at once.
 const BATCH: usize = 64;
+/// How long changes wait for room while others, which may be waiting for a processor, keep history. Longer ones are long.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Work of one transaction that ended.
 pub(crate) struct Settled {
@@ -58,6 +63,8 @@ pub struct CleanupQueue {
     holding: Mutex<VecDeque<(LogPosition, Hold)>>,
     /// One cleaner at a time keeps the order.
     cleaning: Mutex<()>,
+    /// The snapshot of a transaction for whose end others have waited in vain.
+    hopeless: AtomicU64,
 }
 
 impl CleanupQueue {
@@ -119,6 +126,29 @@ impl CleanupQueue {
     pub(crate) fn clean_all(&self, core: &Arc<Core>) -> Result<usize> {
         let _one = self.cleaning.lock();
         self.clean_some(core, usize::MAX)
+    }
+
+    /// Returns when `transaction` may change something, with a store of versions that is nearly full. Must not be called
+    /// with a latch held.
+    pub(crate) fn make_room(&self, core: &Arc<Core>, transaction: &Transaction) -> Result<()> {
+        let mut patience = PATIENCE;
+        loop {
+            self.clean_all(core)?;
+            if !core.versions.is_nearly_full() {
+                return Ok(());
+            }
+            // What is left is there for transactions that run. The oldest of them may use all room, in order to end.
+            let oldest = core.transactions.oldest_snapshot();
+            let hopeless = self.hopeless.load(Ordering::Relaxed) == oldest;
+            if hopeless || core.transactions.is_oldest(transaction) {
+                return core.versions.check_room();
+            }
+            if patience.is_zero() {
+                self.hopeless.store(oldest, Ordering::Relaxed);
+            }
+            core.vfs.clock().sleep(PAUSE);
+            patience = patience.saturating_sub(PAUSE);
+        }
     }
 
     fn clean_some(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
@@ -279,7 +309,7 @@ fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber, owner: &mut Owner)
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use ese_format::PageSize;
     use ese_format::page::PageFlags;

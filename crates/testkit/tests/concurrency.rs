@@ -34,6 +34,10 @@ struct World {
 
 impl World {
     fn new(size: PageSize, pages: usize) -> World {
+        World::with_versions(size, pages, 64 << 20)
+    }
+
+    fn with_versions(size: PageSize, pages: usize, version_store_bytes: usize) -> World {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
         let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, vfs.clock()));
@@ -41,6 +45,7 @@ impl World {
         // All logs stay: they tell how often leaves shared.
         options.circular = false;
         options.checkpoint_depth = 2 << 20;
+        options.version_store_bytes = version_store_bytes;
         let instance = Instance::open(options).unwrap();
         let path = directory.path().join("many.edb");
         let db = instance.create_database(&path, &CreateOptions::default()).unwrap();
@@ -284,4 +289,64 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
     let shared = world.end();
     println!("leaves shared nodes {shared} times");
     assert!(shared > 10, "leaves hardly shared nodes: {shared}");
+}
+
+/// Sessions fill the version store many times over while others are about to change something and get no processor:
+/// those who are quick wait for the slow, and nobody is turned away. Only who never ends is in the way, soon.
+#[test]
+fn changes_wait_for_transactions_that_are_about_to_end() {
+    let world = World::with_versions(PageSize::KIB_4, 64, 512 << 10);
+    let at_work = AtomicU64::new(SESSIONS);
+    std::thread::scope(|scope| {
+        for number in 0..SESSIONS as i32 {
+            let (world, at_work) = (&world, &at_work);
+            scope.spawn(move || {
+                let mut s = world.instance.session();
+                let mut rows = open(&mut s, &world.db);
+                let mut change = |round: u32, pause: Duration| -> Result<(), Error> {
+                    let row =
+                        [(rows.id, Value::Long(number)), (rows.body, Value::Binary(vec![round as u8; 1000]))];
+                    s.begin()?;
+                    std::thread::sleep(pause);
+                    if rows.table.seek(&mut s, &[Value::Long(number)], Seek::Equal)? {
+                        rows.table.replace(&mut s, &row[1..])?;
+                    } else {
+                        rows.table.insert(&mut s, &row)?;
+                    }
+                    s.commit(CommitMode::Lazy).map(|_| ())
+                };
+                let outcome = match number {
+                    0 | 1 => (0..10).try_for_each(|round| change(round, Duration::from_millis(40))),
+                    _ => (0..1500).try_for_each(|round| change(round, Duration::ZERO)),
+                };
+                at_work.fetch_sub(1, Ordering::Relaxed);
+                outcome.unwrap();
+            });
+        }
+    });
+    assert_eq!(at_work.into_inner(), 0);
+    let [mut long, mut s] = [world.instance.session(), world.instance.session()];
+    let mut rows = open(&mut s, &world.db);
+    long.begin().unwrap();
+    let mut fill = || -> Error {
+        loop {
+            s.begin().unwrap();
+            assert!(rows.table.seek(&mut s, &[Value::Long(3)], Seek::Equal).unwrap());
+            let replaced = rows.table.replace(&mut s, &[(rows.body, Value::Binary(vec![1; 1000]))]);
+            match replaced {
+                Ok(()) => s.commit(CommitMode::Lazy).unwrap(),
+                Err(error) => {
+                    s.rollback().unwrap();
+                    return error;
+                }
+            };
+        }
+    };
+    assert!(matches!(fill(), Error::VersionStoreFull { .. }));
+    let again = Instant::now();
+    (0..20).for_each(|_| assert!(matches!(fill(), Error::VersionStoreFull { .. })));
+    assert!(again.elapsed() < Duration::from_secs(5), "each waits for what never ends");
+    long.commit(CommitMode::Lazy).unwrap();
+    drop((rows, s, long));
+    world.end();
 }

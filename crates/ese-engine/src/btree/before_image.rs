@@ -27,12 +27,12 @@ pub(crate) struct DeferredBeforeImage {
 
 impl DeferredBeforeImage {
     pub fn new(
-        db: Arc<Database>,
+        db: &Arc<Database>,
         shape: Shape,
         version: Arc<Version>,
         page: PageNumber,
     ) -> DeferredBeforeImage {
-        DeferredBeforeImage { db: Arc::downgrade(&db), shape, version, page }
+        DeferredBeforeImage { db: Arc::downgrade(db), shape, version, page }
     }
 }
 

@@ -41,7 +41,7 @@ impl Tree {
 
     /// Inserts a record. Errors: duplicate key, write conflict, version store full, disk full; nothing changed.
     pub fn insert(self: &Arc<Self>, session: &mut ActiveTransaction, key: &[u8], data: &[u8]) -> Result<()> {
-        self.check_version_room()?;
+        session.check_version_room()?;
         let bytes = self.bookmark_bytes(key, data);
         loop {
             let (leaf, behind) = match self.leaf_to_append(&bytes) {
@@ -112,7 +112,7 @@ impl Tree {
 
     /// Flags a record deleted.
     pub fn flag_delete(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark) -> Result<()> {
-        self.check_version_room()?;
+        session.check_version_room()?;
         let bytes = bookmark.bytes();
         let (leaf, line) = self.node_to_change(session, bookmark)?;
         let page = self.view(&leaf);
@@ -141,7 +141,7 @@ impl Tree {
         data: &[u8],
     ) -> Result<()> {
         debug_assert!(self.is_unique());
-        self.check_version_room()?;
+        session.check_version_room()?;
         let bytes = bookmark.bytes();
         loop {
             let (leaf, line) = self.node_to_change(session, bookmark)?;
@@ -322,14 +322,6 @@ impl Tree {
         }
     }
 
-    fn check_version_room(&self) -> Result<()> {
-        let core = &self.db.core;
-        if core.versions.check_room().is_err() {
-            core.cleanup.clean_all(core)?;
-        }
-        core.versions.check_room()
-    }
-
     /// Whether `need` bytes may be used: what undoing uncommitted changes could need stays free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
         let Some(left) = page.free_bytes().checked_sub(need) else { return false };
@@ -423,7 +415,7 @@ impl Tree {
             core.versions.add((*version).clone());
             if matches!(version.change, Change::Replace { .. } | Change::FlagDelete) {
                 let page = leaf.key().page;
-                let undo = DeferredBeforeImage::new(self.db.clone(), self.shape(), (*version).clone(), page);
+                let undo = DeferredBeforeImage::new(&self.db, self.shape(), (*version).clone(), page);
                 leaf.defer_undo(Arc::new(undo));
             }
         }

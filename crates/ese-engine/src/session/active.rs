@@ -231,6 +231,17 @@ impl ActiveTransaction {
         Ok(db.tree(root, id, kind))
     }
 
+    /// Whether the version store has room for another change. May wait; no latch may be held.
+    pub(crate) fn check_version_room(&self) -> Result<()> {
+        let core = &self.core;
+        match &self.running {
+            Some(running) if core.versions.is_nearly_full() => {
+                core.cleanup.make_room(core, &running.transaction)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The record that must come before the transaction's next change, if any, and the identity the change carries.
     pub(crate) fn prologue(&mut self) -> Result<(Option<LogRecord>, Arc<Transaction>, u8)> {
         let procid = self.procid;

@@ -187,12 +187,21 @@ impl VersionStore {
 
     /// Fails when another change would exceed the limit. Undo needs no room, so rollback always works.
     pub fn check_room(&self) -> Result<()> {
+        match self.holds(self.limit) {
+            true => Err(Error::VersionStoreFull { limit_bytes: self.limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether there is not much more than what the oldest transaction may need to end.
+    pub fn is_nearly_full(&self) -> bool {
+        self.holds(self.limit - self.limit / 16)
+    }
+
+    fn holds(&self, bytes: usize) -> bool {
         // What is not told may be missing from it, or be too much in it.
         let told = self.bytes.told.load(Ordering::Relaxed).max(0) as usize;
-        if told >= self.limit - self.limit / 16 && self.bytes() >= self.limit {
-            return Err(Error::VersionStoreFull { limit_bytes: self.limit });
-        }
-        Ok(())
+        told >= bytes - bytes / 16 && self.bytes() >= bytes
     }
 
     /// Adds a change as the newest of its node. The caller holds the page's write latch.

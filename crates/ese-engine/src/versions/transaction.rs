@@ -202,6 +202,11 @@ impl TransactionTable {
         self.running.iter().filter_map(oldest).min().map_or(now, |oldest| oldest.min(now))
     }
 
+    /// Whether no other transaction began before.
+    pub fn is_oldest(&self, transaction: &Transaction) -> bool {
+        transaction.entered <= self.oldest_snapshot()
+    }
+
     /// Keeps the checkpoint at or below `position` until released. Must be called with a position read before
     /// the record that needs it is appended.
     pub fn hold_checkpoint(&self, position: LogPosition) -> Hold {
@@ -277,6 +282,25 @@ mod tests {
             }
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
+    }
+
+    #[test]
+    fn the_oldest_hold_counts_in_whatever_order_holds_come_and_go() {
+        let at = |segment| LogPosition::new(1, segment, 0);
+        let table = TransactionTable::default();
+        let hold = |segment| table.hold_checkpoint(at(segment));
+        let (fifth, third, again, fourth) = (hold(5), hold(3), hold(3), hold(4));
+        let oldest_after = |released| {
+            table.release_checkpoint(released);
+            table.oldest_hold()
+        };
+        assert_eq!(table.oldest_hold(), Some(at(3)));
+        assert_eq!(oldest_after(third), Some(at(3)), "held twice");
+        assert_eq!(oldest_after(fourth), Some(at(3)));
+        assert_eq!(oldest_after(again), Some(at(5)), "the fourth went before");
+        let elsewhere = std::thread::scope(|scope| scope.spawn(|| hold(2)).join().unwrap());
+        assert_eq!(table.oldest_hold(), Some(at(2)), "whoever holds it");
+        assert_eq!((oldest_after(elsewhere), oldest_after(fifth)), (Some(at(5)), None));
     }
 
     #[test]

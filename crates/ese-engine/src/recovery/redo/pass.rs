@@ -379,7 +379,7 @@ impl Hanging {
                 let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
                 let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
                 let shape = Shape { root, id: node.tree, kind };
-                let undo = DeferredBeforeImage::new(database.clone(), shape, version.clone(), page);
+                let undo = DeferredBeforeImage::new(database, shape, version.clone(), page);
                 latch.defer_undo(Arc::new(undo));
                 version
             });
