@@ -1,18 +1,22 @@
 //! The stream on a disk that loses power, fills up, fails or is shared by threads; and logs that Windows wrote.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use ese_format::log::header::LogHeader;
 use ese_format::log::record::{LogRecord, Trace};
-use ese_format::{Generation, LogPosition, LogTime, Signature};
+use ese_format::page::PageFlags;
+use ese_format::{Generation, LogPosition, LogTime, PageSize, Signature};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::*;
-use crate::{Error, Result};
+use crate::btree::tests::create_tree;
+use crate::session::ActiveTransaction;
+use crate::{CreateOptions, Error, Result};
 
 const FILE_SIZE: u32 = 64 << 10;
 
@@ -482,4 +486,43 @@ fn a_log_of_ese_is_continued_in_a_new_generation() {
     log.close().unwrap();
     let (range, more, tail) = count(&disk);
     assert_eq!((range.1, more, tail.marked), (Generation(6), records + 2, true), "the record and filler");
+}
+
+#[test]
+fn sessions_begin_while_a_commit_waits_for_the_disk() {
+    let instance = crate::btree::tests::open(&SimVfs::new(), PageSize::KIB_4, 256).unwrap();
+    let db = instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
+    let tree = create_tree(&instance, &db, PageFlags::empty());
+    let (core, commits) = (instance.core(), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        // No write of the log ends, as if the device did not answer.
+        let device = core.log().transfer.lock();
+        scope.spawn(|| {
+            let mut session = ActiveTransaction::new(core.clone(), 1);
+            for number in 0..2000_u32 {
+                session.begin().unwrap();
+                // Far longer than the commit record, so that it is the commit that finds the buffer full.
+                tree.insert(&mut session, &number.to_be_bytes(), &[7; 300]).unwrap();
+                session.commit().unwrap();
+                commits.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut known = 0;
+        while known == 0 || known != commits.load(Ordering::Relaxed) {
+            known = commits.load(Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(known < 2000, "nobody waited");
+        let (begun, has_begun) = mpsc::channel();
+        scope.spawn(move || {
+            let mut session = ActiveTransaction::new(core.clone(), 2);
+            session.begin().unwrap();
+            begun.send(()).unwrap();
+        });
+        let has_begun = has_begun.recv_timeout(Duration::from_secs(10));
+        drop(device);
+        assert!(has_begun.is_ok(), "a lock is held while the log is written");
+    });
+    drop((tree, db));
+    instance.shutdown().unwrap();
 }
