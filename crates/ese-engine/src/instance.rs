@@ -382,9 +382,17 @@ impl Instance {
         let mut threads = self.threads.lock();
         let core = self.core.clone();
         let pause = Duration::from_millis(20);
-        threads.push(self.repeat("log", pause, move || match core.log().wait_for_work(pause) {
-            true => core.log().step_full(),
-            false => core.log().step().map(|_| true),
+        threads.push(self.repeat("log", pause, move || {
+            let written = match core.log().wait_for_work(pause) {
+                true => core.log().write_full(),
+                false => core.log().step(),
+            };
+            written.map(|()| true)
+        }));
+        let core = self.core.clone();
+        threads.push(self.repeat("log-files", pause, move || match core.log().wait_for_chores(pause) {
+            true => core.log().chores(),
+            false => Ok(true),
         }));
         let core = self.core.clone();
         threads.push(self.repeat("cleanup", Duration::from_millis(10), move || {

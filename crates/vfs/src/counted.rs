@@ -295,6 +295,12 @@ impl File for CountedFile {
         self.counters.measure(kind, data.len() as u64, || self.inner.write_durable(offset, data, reason))
     }
 
+    fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
+        let kind = kind(reason, IoOperation::Write);
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        self.counters.measure(kind, len, || self.inner.write_parts_durable(offset, parts, reason))
+    }
+
     fn submit(&self, batch: Vec<Transfer>) {
         let issued = self.counters.clock.monotonic();
         self.inner.submit(batch.into_iter().map(|transfer| self.counted(transfer, issued)).collect());

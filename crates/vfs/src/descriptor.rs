@@ -4,7 +4,7 @@
 //! O_DIRECT cannot serve (offset or length not a multiple of 4096) go through a second, buffered descriptor of the
 //! same file; the kernel keeps both views coherent. Memory that is not aligned goes through a bounce buffer.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -17,6 +17,8 @@ use crate::{IoBuffer, OpenMode};
 const ALIGNMENT: usize = IoBuffer::ALIGNMENT;
 /// Most memory a bounce buffer takes.
 const BOUNCE: usize = 1 << 20;
+/// Parts that one system call takes, at most. Linux: `IOV_MAX`.
+const MOST_PARTS: usize = 1024;
 
 pub(crate) struct Descriptor {
     path: PathBuf,
@@ -105,6 +107,36 @@ impl Descriptor {
         for (index, part) in data.chunks(BOUNCE).enumerate() {
             bounce[..part.len()].copy_from_slice(part);
             self.write_all(offset + (index * BOUNCE) as u64, &bounce[..part.len()])?;
+        }
+        Ok(())
+    }
+
+    /// Writes parts one behind the other, in as few calls as possible if all of them are aligned.
+    pub fn write_all_parts_at(&self, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let aligned = |part: &&[u8]| part.len().is_multiple_of(ALIGNMENT) && !self.bounces(offset, part);
+        if !offset.is_multiple_of(ALIGNMENT as u64) || !parts.iter().all(aligned) {
+            for part in parts {
+                self.write_all_at(offset, part)?;
+                offset += part.len() as u64;
+            }
+            return Ok(());
+        }
+        for parts in parts.chunks(MOST_PARTS) {
+            let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+            let written = loop {
+                match rustix::io::pwritev(&self.file, &slices, offset) {
+                    Err(error) if is_transient(error) => {}
+                    result => break result?,
+                }
+            };
+            // What was cut off goes part by part.
+            let mut done = written;
+            for part in parts {
+                let skipped = done.min(part.len());
+                self.write_all_at(offset + skipped as u64, &part[skipped..])?;
+                done -= skipped;
+                offset += part.len() as u64;
+            }
         }
         Ok(())
     }

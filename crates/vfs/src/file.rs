@@ -108,6 +108,17 @@ pub trait File: Send + Sync {
         self.write_at(offset, data, reason)?;
         self.sync(reason)
     }
+    /// The same with data that lie in several places, one part behind the other in the file.
+    fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
+        let mut whole = IoBuffer::zeroed(parts.iter().map(|part| part.len()).sum());
+        let mut rest = &mut whole[..];
+        for part in parts {
+            let (place, behind) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            rest = behind;
+        }
+        self.write_durable(offset, &whole, reason)
+    }
     /// Starts a batch of transfers with as few system calls as possible and returns; completions come through
     /// [`Transfer::done`]. Callers hold no lock that `done` takes.
     fn submit(&self, batch: Vec<Transfer>);

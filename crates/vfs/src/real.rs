@@ -212,6 +212,11 @@ impl File for RealFile {
         self.descriptor.write_all_at(offset, data)
     }
 
+    fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
+        self.descriptor.write_all_parts_at(offset, parts)?;
+        self.sync(reason)
+    }
+
     fn submit(&self, batch: Vec<Transfer>) {
         if !batch.is_empty() {
             self.engine.submit(&self.descriptor, batch);

@@ -1,7 +1,11 @@
 //! Segments in memory: the open one that records are copied into, and the full ones that wait for the writer.
 //!
+//! Segments lie side by side in blocks, from which they are written: nothing is copied on the way out. A block that the
+//! writer takes before it is full is not used further, so that nobody changes what is being written.
+//!
 //! Invariants: the open segment always has room for a byte; segments are contiguous, the last record segment of a
-//! generation being followed by segment 1 of the next; what the writer took is never changed again.
+//! generation being followed by segment 1 of the next; those of a block are of one generation; what the writer took is
+//! never changed again.
 
 use std::collections::VecDeque;
 
@@ -9,6 +13,7 @@ use ese_format::LogPosition;
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::log::record::LogRecord;
 use ese_format::log::segment::RECORDS_AT;
+use vfs::IoBuffer;
 
 /// Below this the rest of a segment is filled rather than used for a fragment.
 const SMALLEST_FRAGMENT: usize = 32;
@@ -17,32 +22,68 @@ const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT_BEGIN_BYTES: usize = 7;
 const FRAGMENT: u8 = 77;
 const FRAGMENT_BYTES: usize = 3;
+/// How far ahead of the records memory is fetched that the writer used last: a record or two.
+const AHEAD: usize = 2048;
+/// Segments of a block: 256 KiB, so that a long write is of few pieces.
+pub(super) const BLOCK: usize = 64;
 
-/// A segment whose header is still to be written.
-pub(super) struct Segment {
-    /// Its first byte.
+/// Full segments side by side, whose headers are still to be written.
+pub(super) struct Run {
+    /// The first byte of the first one.
     pub position: LogPosition,
-    /// Its content.
-    pub bytes: Box<[u8; SEGMENT_BYTES]>,
+    block: IoBuffer,
+    segments: usize,
+}
+
+impl Run {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.segments
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.block[..self.segments * SEGMENT_BYTES]
+    }
+
+    /// Each with its position.
+    pub fn segments_mut(&mut self) -> impl Iterator<Item = (LogPosition, &mut [u8; SEGMENT_BYTES])> {
+        let (segments, _) = self.block.as_chunks_mut();
+        let positions = (self.position.segment..).map(|segment| LogPosition { segment, ..self.position });
+        positions.zip(segments).take(self.segments)
+    }
 }
 
 /// What was appended and not yet handed to the writer.
 pub(super) struct SegmentBuffer {
-    open: Segment,
+    /// First byte of the open segment.
+    open: LogPosition,
     /// Bytes of the open segment in use, its header included.
     used: usize,
-    full: VecDeque<Segment>,
+    /// Full segments, and the open one behind them.
+    block: IoBuffer,
+    in_block: usize,
+    full: VecDeque<Run>,
+    /// Full segments, those of the block included.
+    waiting: usize,
     /// Blocks for new segments.
-    spare: Vec<Box<[u8; SEGMENT_BYTES]>>,
+    spare: Vec<IoBuffer>,
     file_segments: usize,
 }
 
 impl SegmentBuffer {
     /// Goes on at the start of the segment of `position`; files have `file_segments`, header and shadow included.
     pub fn new(position: LogPosition, file_segments: usize) -> SegmentBuffer {
-        let open =
-            Segment { position: LogPosition { offset: 0, ..position }, bytes: Box::new([0; SEGMENT_BYTES]) };
-        SegmentBuffer { open, used: RECORDS_AT, full: VecDeque::new(), spare: Vec::new(), file_segments }
+        SegmentBuffer {
+            open: LogPosition { offset: 0, ..position },
+            used: RECORDS_AT,
+            block: new_block(),
+            in_block: 0,
+            full: VecDeque::new(),
+            waiting: 0,
+            spare: Vec::new(),
+            file_segments,
+        }
     }
 
     /// Segments that records of `bytes` together may take, however they fall.
@@ -52,28 +93,28 @@ impl SegmentBuffer {
 
     /// Where the next record will stand.
     pub fn tip(&self) -> LogPosition {
-        LogPosition { offset: self.used as u16, ..self.open.position }
+        LogPosition { offset: self.used as u16, ..self.open }
     }
 
     /// Where the open segment begins.
     pub fn open_at(&self) -> LogPosition {
-        self.open.position
+        self.open
     }
 
     /// Where the records start that the writer has not taken.
     pub fn untaken(&self) -> LogPosition {
-        let segment = self.full.front().unwrap_or(&self.open);
-        LogPosition { offset: RECORDS_AT as u16, ..segment.position }
+        let first = self.full.front().map_or_else(|| self.first_of_block(), |run| run.position);
+        LogPosition { offset: RECORDS_AT as u16, ..first }
     }
 
     /// Full segments waiting.
     pub fn waiting(&self) -> usize {
-        self.full.len()
+        self.waiting
     }
 
     /// Segments for records that the open generation still has, the open one included.
     pub fn left(&self) -> usize {
-        self.file_segments - 1 - usize::from(self.open.position.segment)
+        self.file_segments - 1 - usize::from(self.open.segment)
     }
 
     /// Appends a record, in pieces if it does not fit; where it starts, and the bytes lost to padding.
@@ -121,33 +162,48 @@ impl SegmentBuffer {
 
     /// Fills the open segment and leaves the rest of its generation unused. Returns the bytes of filler.
     pub fn begin_generation(&mut self) -> usize {
-        let generation = self.open.position.generation;
+        let generation = self.open.generation;
         let filled = self.fill();
-        if self.open.position.generation == generation {
-            self.open.position = LogPosition { generation: generation.next(), segment: 1, offset: 0 };
+        if self.open.generation == generation {
+            self.end_block();
+            self.open = LogPosition { generation: generation.next(), segment: 1, offset: 0 };
         }
         filled
     }
 
-    /// The oldest full segments, all of one generation.
-    pub fn take(&mut self, most: usize) -> Vec<Segment> {
-        let Some(first) = self.full.front() else { return Vec::new() };
-        let generation = first.position.generation;
-        let same =
-            self.full.iter().take(most).take_while(|segment| segment.position.generation == generation);
-        let count = same.count();
-        self.full.drain(..count).collect()
+    /// The oldest full segments, all of one generation. `most` is at least a block.
+    pub fn take(&mut self, most: usize) -> Vec<Run> {
+        let mut taken = Vec::new();
+        let mut count = 0;
+        loop {
+            if self.full.is_empty() {
+                self.end_block();
+            }
+            let Some(next) = self.full.pop_front() else { break };
+            let same = |first: &Run| first.position.generation == next.position.generation;
+            if count + next.len() > most || !taken.first().is_none_or(same) {
+                self.full.push_front(next);
+                break;
+            }
+            count += next.len();
+            taken.push(next);
+        }
+        self.waiting -= count;
+        taken
     }
 
     /// Takes back the memory of written segments.
-    pub fn recycle(&mut self, segments: Vec<Segment>) {
-        self.spare.extend(segments.into_iter().map(|segment| segment.bytes));
+    pub fn recycle(&mut self, runs: Vec<Run>) {
+        self.spare.extend(runs.into_iter().map(|run| run.block));
     }
 
     fn copy(&mut self, parts: &[&[u8]]) {
+        let mut at = self.in_block * SEGMENT_BYTES + self.used;
         for part in parts {
-            self.open.bytes[self.used..self.used + part.len()].copy_from_slice(part);
+            self.block[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
             self.used += part.len();
+            self.block.about_to_write(at - part.len() + AHEAD..at + AHEAD);
         }
         if self.used == SEGMENT_BYTES {
             self.close();
@@ -155,17 +211,46 @@ impl SegmentBuffer {
     }
 
     fn close(&mut self) {
-        let at = self.open.position;
-        let position = match usize::from(at.segment) + 2 < self.file_segments {
-            true => LogPosition { segment: at.segment + 1, ..at },
-            false => LogPosition { generation: at.generation.next(), segment: 1, offset: 0 },
-        };
-        self.open.bytes[self.used..].fill(0);
-        let bytes = self.spare.pop().unwrap_or_else(|| Box::new([0; SEGMENT_BYTES]));
-        let full = std::mem::replace(&mut self.open, Segment { position, bytes });
-        self.full.push_back(full);
+        let start = self.in_block * SEGMENT_BYTES;
+        self.block[start + self.used..start + SEGMENT_BYTES].fill(0);
         self.used = RECORDS_AT;
+        self.in_block += 1;
+        self.waiting += 1;
+        let at = self.open;
+        let ends = usize::from(at.segment) + 2 >= self.file_segments;
+        self.open.segment += 1;
+        if ends || self.in_block == BLOCK {
+            self.end_block();
+        }
+        if ends {
+            self.open = LogPosition { generation: at.generation.next(), segment: 1, offset: 0 };
+        }
     }
+
+    fn first_of_block(&self) -> LogPosition {
+        LogPosition { segment: self.open.segment - self.in_block as u16, ..self.open }
+    }
+
+    /// The full segments of the block are complete; the open one goes on in another.
+    fn end_block(&mut self) {
+        if self.in_block == 0 {
+            return;
+        }
+        let position = self.first_of_block();
+        let next = self.spare.pop().unwrap_or_else(new_block);
+        next.about_to_write(0..AHEAD);
+        let block = std::mem::replace(&mut self.block, next);
+        let segments = std::mem::take(&mut self.in_block);
+        if self.used > RECORDS_AT {
+            let start = segments * SEGMENT_BYTES;
+            self.block[..self.used].copy_from_slice(&block[start..start + self.used]);
+        }
+        self.full.push_back(Run { position, block, segments });
+    }
+}
+
+fn new_block() -> IoBuffer {
+    IoBuffer::zeroed(BLOCK * SEGMENT_BYTES)
 }
 
 #[cfg(test)]
@@ -176,6 +261,37 @@ mod tests {
         SegmentBuffer::new(LogPosition::new(1, 1, 0), 5)
     }
 
+    fn segments(runs: &[Run]) -> Vec<(u32, u16)> {
+        let of = |run: &Run| {
+            let at = run.position;
+            (at.segment..).take(run.len()).map(move |segment| (at.generation.0, segment))
+        };
+        runs.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn what_was_taken_is_not_changed_and_a_segment_in_use_moves_on() {
+        let mut log = SegmentBuffer::new(LogPosition::new(1, 1, 0), 1000);
+        log.append(&[1; 4056]);
+        log.append(&[2; 100]);
+        let taken = log.take(BLOCK);
+        assert_eq!((segments(&taken), log.waiting()), (vec![(1, 1)], 0));
+        assert_eq!(log.untaken(), LogPosition::new(1, 2, 40));
+        log.append(&[3; 3956]);
+        for _ in 0..2 * BLOCK {
+            log.append(&[4; 4056]);
+        }
+        assert_eq!((taken[0].bytes()[40], taken[0].bytes()[4095]), (1, 1));
+        assert_eq!((log.waiting(), log.tip()), (2 * BLOCK + 1, LogPosition::new(1, 131, 40)));
+        let next = log.take(2 * BLOCK);
+        assert_eq!(next.iter().map(Run::len).collect::<Vec<_>>(), [BLOCK, BLOCK]);
+        assert_eq!((next[0].bytes()[40..140].to_vec(), next[0].bytes()[140]), (vec![2; 100], 3));
+        assert_eq!((segments(&next)[0], segments(&log.take(BLOCK))), ((1, 2), vec![(1, 130)]));
+        log.recycle(next);
+        log.append(&[5; 50]);
+        assert_eq!((log.take(BLOCK).len(), log.untaken()), (0, LogPosition::new(1, 131, 40)));
+    }
+
     #[test]
     fn a_record_that_does_not_fit_is_cut_and_a_small_rest_is_left_empty() {
         let mut log = buffer();
@@ -183,11 +299,11 @@ mod tests {
         // 56 bytes are left: 7 of header and 49 of content; the other 51 follow a header of 3.
         assert_eq!(log.append(&[8; 100]), (LogPosition::new(1, 1, 4040), 0));
         assert_eq!(log.tip(), LogPosition::new(1, 2, 40 + 3 + 51));
-        let first = &log.take(9)[0];
-        assert_eq!(first.bytes[4040..4048], [76, 100, 0, 0, 0, 49, 0, 8]);
+        let first = &log.take(BLOCK)[0];
+        assert_eq!(first.bytes()[4040..4048], [76, 100, 0, 0, 0, 49, 0, 8]);
         log.append(&vec![9; 4096 - 94 - 31]);
         assert_eq!(log.append(&[7; 32]), (LogPosition::new(1, 3, 40), 31), "31 bytes are not worth a piece");
-        assert_eq!(log.take(9)[0].bytes[4065..], [0; 31]);
+        assert_eq!(log.take(BLOCK)[0].bytes()[4065..], [0; 31]);
     }
 
     #[test]
@@ -197,8 +313,8 @@ mod tests {
             log.append(&[1; 4056]);
             assert_eq!(log.tip(), LogPosition::new(expected.0, expected.1, 40));
         }
-        assert_eq!(log.take(9).len(), 3, "one generation at a time");
-        assert_eq!((log.take(9).len(), log.waiting()), (1, 0));
+        assert_eq!(segments(&log.take(BLOCK)), [(1, 1), (1, 2), (1, 3)], "one generation at a time");
+        assert_eq!((segments(&log.take(BLOCK)), log.waiting()), (vec![(2, 1)], 0));
         assert_eq!(log.begin_generation(), 0);
         assert_eq!((log.tip(), log.untaken()), (LogPosition::new(3, 1, 40), LogPosition::new(3, 1, 40)));
     }
@@ -211,8 +327,8 @@ mod tests {
         assert_eq!(log.fill(), 4);
         log.append(&[9; 4056 - 10]);
         assert_eq!(log.fill(), 10);
-        let segments = log.take(9);
-        assert_eq!(segments[0].bytes[4092..], [0; 4]);
-        assert_eq!(segments[1].bytes[4086..], [71, 5, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let segments = log.take(BLOCK);
+        assert_eq!(segments[0].bytes()[4092..4096], [0; 4]);
+        assert_eq!(segments[0].bytes()[8182..], [71, 5, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 }

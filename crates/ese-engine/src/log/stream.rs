@@ -147,8 +147,10 @@ pub struct LogStream {
     pub(super) signature: Signature,
     pub(super) listener: OnceLock<Arc<dyn LogListener>>,
     pub(super) state: Apart<Mutex<State>>,
-    /// Rung when much has gathered that nobody waits for, and when a file is to be prepared.
-    pub(super) work: Condvar,
+    /// Rung when much has gathered that nobody waits for.
+    work: Condvar,
+    /// Rung when a file is to be prepared, and when names and headers are to be settled.
+    pub(super) chores: Condvar,
     /// Rung when a writer has taken segments out of the buffer.
     pub(super) room: Condvar,
     /// Somebody waits for work.
@@ -157,8 +159,8 @@ pub struct LogStream {
     pub(super) durable: Apart<AtomicU64>,
     pub(super) flushes: AtomicU64,
     pub(super) down: OnceLock<String>,
-    /// Used by the writer alone.
-    pub(super) transfer: Mutex<IoBuffer>,
+    /// The header of a new file; held by the writer while it writes.
+    pub(super) head: Mutex<IoBuffer>,
     /// One change of names at a time.
     pub(super) files: Mutex<Files>,
 }
@@ -226,13 +228,14 @@ impl LogStream {
             listener: OnceLock::new(),
             state: Apart::new(Mutex::new(state)),
             work: Condvar::new(),
+            chores: Condvar::new(),
             room: Condvar::new(),
             attended: AtomicBool::new(false),
             tip: Apart::new(AtomicU64::new(start.to_u64())),
             durable: Apart::new(AtomicU64::new(start.to_u64())),
             flushes: AtomicU64::new(0),
             down: OnceLock::new(),
-            transfer: Mutex::new(IoBuffer::zeroed(0)),
+            head: Mutex::new(IoBuffer::zeroed(SEGMENT_BYTES)),
             files: Mutex::new(Files::new(position.generation, created)),
         }
     }
@@ -369,15 +372,18 @@ impl LogStream {
     /// Asks for [`LogStream::settle`] without waiting; the next step does it.
     pub(crate) fn request_settle(&self) {
         self.state.lock().settle_requested = true;
-        self.work.notify_one();
+        self.chores.notify_one();
     }
 
-    /// Background work: writes what was appended, prepares the next file and formats some of it, restores reserves. A
-    /// full disk is no error here; the append that needs the space reports it.
+    /// Background work when little happens: writes what was appended, prepares the next file and formats some of it,
+    /// restores reserves. A full disk is no error here; the append that needs the space reports it.
     pub fn step(&self) -> Result<()> {
         self.check()?;
         self.flush(self.tip())?;
-        let prepared = self.step_full()?;
+        let prepared = self.prepare_if_room()?;
+        // A generation that has begun and has no records yet.
+        self.write(None)?;
+        self.state.lock().settle_requested = false;
         self.settle()?;
         if prepared {
             for _ in 0..FORMAT_PIECES {
@@ -388,32 +394,46 @@ impl LogStream {
         Ok(())
     }
 
-    /// The urgent part of it: prepares the next file, writes full segments, and settles if that was asked for. `false`:
-    /// the disk is full.
-    pub fn step_full(&self) -> Result<bool> {
+    /// Writes full segments.
+    pub fn write_full(&self) -> Result<()> {
         self.check()?;
-        let prepared = match self.prepare_next(false) {
-            Err(Error::DiskFull { .. }) => false,
-            other => other.map(|()| true)?,
-        };
-        self.write(None)?;
+        self.write(None)
+    }
+
+    /// What takes syncs of its own, for which writing should not wait: prepares the next file, and settles if that was
+    /// asked for. `false`: the disk is full.
+    pub fn chores(&self) -> Result<bool> {
+        self.check()?;
+        let prepared = self.prepare_if_room()?;
         if std::mem::take(&mut self.state.lock().settle_requested) {
             self.settle()?;
         }
         Ok(prepared)
     }
 
-    /// Waits until there is something to do before whoever appends has to: full segments worth a write, or a file to
-    /// prepare. `false`: the time is over.
+    fn prepare_if_room(&self) -> Result<bool> {
+        match self.prepare_next(false) {
+            Err(Error::DiskFull { .. }) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Waits until full segments are worth a write. `false`: the time is over.
     pub fn wait_for_work(&self, timeout: Duration) -> bool {
         self.attended.store(true, Ordering::Relaxed);
-        let mut state = self.state.lock();
         let enough = self.most_waiting() / WORTH_WRITING;
-        let idle = |state: &State| {
-            state.buffer.waiting() < enough && state.prepared.is_some() && !state.settle_requested
-        };
+        self.wait_while(&self.work, timeout, |state| state.buffer.waiting() < enough)
+    }
+
+    /// Waits until there is a chore that whoever appends would have to do before long. `false`: the time is over.
+    pub fn wait_for_chores(&self, timeout: Duration) -> bool {
+        self.wait_while(&self.chores, timeout, |state| state.prepared.is_some() && !state.settle_requested)
+    }
+
+    fn wait_while(&self, bell: &Condvar, timeout: Duration, idle: impl Fn(&State) -> bool) -> bool {
+        let mut state = self.state.lock();
         if idle(&state) {
-            self.work.wait_for(&mut state, timeout);
+            bell.wait_for(&mut state, timeout);
         }
         !idle(&state)
     }

@@ -391,7 +391,17 @@ fn files_are_formatted_while_records_come() {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                log.step().unwrap();
+                match log.wait_for_work(Duration::from_millis(1)) {
+                    true => log.write_full().unwrap(),
+                    false => log.step().unwrap(),
+                }
+            }
+        });
+        scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                if log.wait_for_chores(Duration::from_millis(1)) {
+                    assert!(log.chores().unwrap(), "the disk is not full");
+                }
             }
         });
         for (number, record) in expected.iter().enumerate() {
@@ -496,7 +506,7 @@ fn sessions_begin_while_a_commit_waits_for_the_disk() {
     let (core, commits) = (instance.core(), AtomicU64::new(0));
     std::thread::scope(|scope| {
         // No write of the log ends, as if the device did not answer.
-        let device = core.log().transfer.lock();
+        let device = core.log().head.lock();
         scope.spawn(|| {
             let mut session = ActiveTransaction::new(core.clone(), 1);
             for number in 0..2000_u32 {

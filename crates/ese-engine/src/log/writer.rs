@@ -17,9 +17,9 @@ use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
 use ese_format::{Generation, LogPosition, LogTime};
 use parking_lot::MutexGuard;
-use vfs::{File, IoBuffer, IoReason};
+use vfs::{File, IoReason};
 
-use super::buffer::Segment;
+use super::buffer::Run;
 use super::generation::Named;
 use super::stream::{LogStream, State};
 use crate::{Error, Result};
@@ -112,17 +112,17 @@ impl LogStream {
             state.counters.wasted += filler as u64;
             self.publish_tip(&state);
         }
-        let segments = state.buffer.take(LONGEST_WRITE);
+        let mut runs = state.buffer.take(LONGEST_WRITE);
         self.room.notify_all();
-        let generation = segments.first().map_or(state.buffer.tip(), |segment| segment.position).generation;
-        let enter = generation > state.generation && (!segments.is_empty() || state.prepared.is_some());
+        let generation = runs.first().map_or(state.buffer.tip(), |run| run.position).generation;
+        let enter = generation > state.generation && (!runs.is_empty() || state.prepared.is_some());
         let mut result = self.check().map(|()| Written::default());
-        if result.is_ok() && (enter || !segments.is_empty()) {
+        if result.is_ok() && (enter || !runs.is_empty()) {
             let file = state.file.clone();
             drop(state);
             let clock = self.options.vfs.clock();
             let began = clock.monotonic();
-            result = self.write_out(&segments, file, enter.then_some(generation));
+            result = self.write_out(&mut runs, file, enter.then_some(generation));
             let took = clock.monotonic().saturating_sub(began);
             state = self.state.lock();
             state.gathering.patience = (took * PATIENCE).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE);
@@ -131,18 +131,18 @@ impl LogStream {
             Ok(written) => {
                 if let Some((file, header)) = written.entered.take() {
                     state.enter(file, &header);
-                    self.work.notify_one();
+                    self.chores.notify_one();
                 }
                 state.accumulated ^= written.checksum;
-                state.counters.writes += u64::from(!segments.is_empty());
-                state.counters.written += (segments.len() * SEGMENT_BYTES) as u64;
+                state.counters.writes += u64::from(!runs.is_empty());
+                state.counters.written += runs.iter().map(|run| run.bytes().len() as u64).sum::<u64>();
                 self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
             }
             Err(error) => {
                 let _ = self.down.set(error.to_string());
             }
         }
-        state.buffer.recycle(segments);
+        state.buffer.recycle(runs);
         let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
         let (next, done) = state.pass_on(reached);
         if purpose == Purpose::Commit {
@@ -159,44 +159,30 @@ impl LogStream {
     }
 
     /// Writes segments of one generation, behind its header if it is new.
-    fn write_out(
-        &self,
-        segments: &[Segment],
-        file: Arc<dyn File>,
-        enter: Option<Generation>,
-    ) -> Result<Written> {
+    fn write_out(&self, runs: &mut [Run], file: Arc<dyn File>, enter: Option<Generation>) -> Result<Written> {
         let entered = enter.map(|generation| self.header_of(generation)).transpose()?;
-        let mut transfer = self.transfer.lock();
-        let needed = (segments.len() + 2) * SEGMENT_BYTES;
-        if transfer.len() < needed {
-            *transfer = IoBuffer::zeroed(needed.next_power_of_two().min((LONGEST_WRITE + 2) * SEGMENT_BYTES));
-        }
-        let mut end = 0;
-        if let Some((_, header)) = &entered {
-            transfer[..SEGMENT_BYTES].copy_from_slice(&header.encode());
-            end = SEGMENT_BYTES;
-        }
         let time = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         let mut checksum = 0;
-        let mut offset = 0;
-        if let Some(first) = segments.first() {
-            offset = u64::from(first.position.segment) * SEGMENT_BYTES as u64 - end as u64;
-            for (segment, place) in segments.iter().zip(transfer[end..].chunks_exact_mut(SEGMENT_BYTES)) {
-                place.copy_from_slice(&*segment.bytes);
-                if let Some(place) = place.first_chunk_mut() {
-                    finish(place, segment.position, time, first.position);
-                }
-                checksum ^= place.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-            }
-            end += segments.len() * SEGMENT_BYTES;
-            transfer.copy_within(end - SEGMENT_BYTES..end, end);
-            end += SEGMENT_BYTES;
+        let first = runs.first().map(|run| run.position);
+        for (position, segment) in runs.iter_mut().flat_map(Run::segments_mut) {
+            finish(segment, position, time, first.unwrap_or(position));
+            checksum ^= segment.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         }
+        let mut head = self.head.lock();
+        let head = entered.as_ref().map(|(_, header)| {
+            head.copy_from_slice(&header.encode());
+            &**head
+        });
+        let bytes = runs.iter().map(Run::bytes);
+        let shadow = runs.last().and_then(|run| run.bytes().rchunks_exact(SEGMENT_BYTES).next());
+        let parts: Vec<&[u8]> = head.into_iter().chain(bytes).chain(shadow).collect();
+        let start = if head.is_some() { 0 } else { first.map_or(0, |first| first.segment) };
+        let offset = u64::from(start) * SEGMENT_BYTES as u64;
         let file = entered.as_ref().map_or(file, |(prepared, _)| prepared.clone());
         // The file itself knows the name under which it was prepared.
         let failed =
             |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display()));
-        file.write_durable(offset, &transfer[..end], IoReason::LogWrite).map_err(failed)?;
+        file.write_parts_durable(offset, &parts, IoReason::LogWrite).map_err(failed)?;
         Ok(Written { checksum, entered })
     }
 }

@@ -277,6 +277,27 @@ fn unaligned_memory_and_unaligned_ranges_work_and_agree_with_direct_transfers() 
 }
 
 #[test]
+fn parts_are_written_one_behind_the_other_however_they_lie_in_memory() {
+    every_kind(|vfs, directory| {
+        let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
+        let mut memory = IoBuffer::zeroed(8 * 4096);
+        memory.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 512 + at % 251) as u8);
+        let pages: Vec<&[u8]> = memory.chunks(4096).collect();
+        // More parts than one system call takes; one of them twice.
+        let many: Vec<&[u8]> = (0..1500).map(|n| pages[n % 7]).collect();
+        let odd = [&memory[4096..8192], &memory[1..4097], &[], &memory[100..612], &memory[8192..12288]];
+        for (offset, parts) in [(8192, &many[..]), (4096, &[pages[3], pages[3], &memory[8192..]]), (0, &odd)]
+        {
+            file.write_parts_durable(offset, parts, WHY).unwrap();
+            let whole = parts.concat();
+            let mut read = IoBuffer::zeroed(whole.len());
+            file.read_at(offset, &mut read, WHY).unwrap();
+            assert!(*read == *whole);
+        }
+    });
+}
+
+#[test]
 fn growing_reserves_zeros_and_a_full_volume_leaves_the_length_alone() {
     every_kind(|vfs, directory| {
         let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
