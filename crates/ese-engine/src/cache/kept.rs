@@ -30,6 +30,10 @@ const ENTRY_BYTES: usize = 128;
 const MOST_OF_PAGE: usize = 4;
 /// A page that comes back because it is used has saved a write; with fewer than one in so many it does not pay.
 const GAIN: i64 = 2;
+/// Credit to begin with, and at most, in pages per frame. Pages come back only after a while, so it must last until then;
+/// what it may cost is so many reads, once.
+const FIRST_CREDIT: i64 = 8;
+const MOST_CREDIT: i64 = 16;
 /// Pages let go without credit, one in so many, to see whether it would pay by now.
 const PROBE: usize = 64;
 
@@ -64,8 +68,8 @@ impl Kept {
             away: AtomicUsize::new(0),
             lent: Mutex::default(),
             lent_count: AtomicUsize::new(0),
-            credit: AtomicI64::new(2 * frames as i64),
-            most_credit: 8 * frames as i64,
+            credit: AtomicI64::new(FIRST_CREDIT * frames as i64),
+            most_credit: MOST_CREDIT * frames as i64,
             probes: AtomicUsize::new(0),
         }
     }
