@@ -117,9 +117,14 @@ impl World {
         // Recovery may have completed a creation that was interrupted; what it left otherwise is worth nothing.
         let path = db_path(number);
         if vfs::Vfs::exists(&self.disk, &path) {
-            if let Ok(db) = instance.attach(&path, 32) {
-                self.created[number] = true;
-                return Ok(db);
+            match instance.attach(&path, 32) {
+                Ok(db) => {
+                    self.created[number] = true;
+                    return Ok(db);
+                }
+                // The log may need it.
+                Err(error) if !self.power() => return Err(error),
+                Err(_) => {}
             }
             vfs::Vfs::remove(&self.disk, &path).map_err(|e| Error::io(&path, &e))?;
         }
