@@ -30,10 +30,11 @@ const ENTRY_BYTES: usize = 128;
 const MOST_OF_PAGE: usize = 4;
 /// A page that comes back because it is used has saved a write; with fewer than one in so many it does not pay.
 const GAIN: i64 = 2;
-/// Credit to begin with, and at most, in pages per frame. Pages come back only after a while, so it must last until then;
+/// Credit to begin with, in pages per frame, at most. Pages come back only after a while, so it must last until then;
 /// what it may cost is so many reads, once.
-const FIRST_CREDIT: i64 = 8;
-const MOST_CREDIT: i64 = 16;
+const FIRST_CREDIT: usize = 8;
+/// Credit that experience can earn, in units of the first.
+const MOST_CREDIT: i64 = 2;
 /// Pages let go without credit, one in so many, to see whether it would pay by now.
 const PROBE: usize = 64;
 
@@ -57,7 +58,11 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub fn new(page_bytes: usize, frames: usize, limit: usize, slack: usize) -> Kept {
+    /// For a checkpoint that follows the log within `depth` bytes: the pages that may be away when it comes to them must be
+    /// few enough to be read again in time.
+    pub fn new(page_bytes: usize, frames: usize, limit: usize, slack: usize, depth: u64) -> Kept {
+        let within_depth = usize::try_from(depth).unwrap_or(usize::MAX) / page_bytes;
+        let credit = (FIRST_CREDIT * frames).min(within_depth) as i64;
         Kept {
             page_bytes,
             limit,
@@ -68,8 +73,8 @@ impl Kept {
             away: AtomicUsize::new(0),
             lent: Mutex::default(),
             lent_count: AtomicUsize::new(0),
-            credit: AtomicI64::new(FIRST_CREDIT * frames as i64),
-            most_credit: MOST_CREDIT * frames as i64,
+            credit: AtomicI64::new(credit),
+            most_credit: MOST_CREDIT * credit,
             probes: AtomicUsize::new(0),
         }
     }

@@ -31,13 +31,15 @@ pub struct CacheOptions {
     /// Largest transfer made of adjacent pages. ESE: `JET_paramMaxCoalesceWriteSize`.
     #[doc(alias = "JET_paramMaxCoalesceWriteSize")]
     pub coalesce_bytes: usize,
+    /// Bytes of log that the checkpoint may be behind, as the instance has it. The deeper, the more pages may be away.
+    pub checkpoint_depth: u64,
     /// Seed of the sampling that picks victims.
     pub seed: u64,
 }
 
 impl CacheOptions {
     /// Defaults: cleaning between 2 % and 4 % of the frames, edits in three quarters of the memory, a history of 100 000
-    /// pages, transfers up to 512 KiB.
+    /// pages, transfers up to 512 KiB, a checkpoint depth of 20 MiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
@@ -48,6 +50,7 @@ impl CacheOptions {
             kept_edits_permille: 750,
             history_pages: 100_000,
             coalesce_bytes: 512 * 1024,
+            checkpoint_depth: 20 << 20,
             seed: 0,
         }
     }
