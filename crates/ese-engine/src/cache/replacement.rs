@@ -87,8 +87,7 @@ impl Cache {
 
     fn evict_best(&self, picks: impl Iterator<Item = usize>) -> Option<Arc<Frame>> {
         let now = self.now.load(Ordering::Relaxed);
-        // While it does not pay, pages with edits count as all dirty ones, or clean ones would never be found behind them.
-        let heaviest = if self.books.kept.may_go() { self.books.kept.heaviest() } else { 0 };
+        let heaviest = self.books.kept.heaviest();
         let mut free: Option<(Worth, &Arc<Frame>)> = None;
         let mut dirty: Option<(Worth, u32)> = None;
         for frame in picks.filter_map(|pick| self.frames[pick].get()) {
@@ -111,7 +110,8 @@ impl Cache {
         }
         let (_, victim) = free?;
         let dirty = victim.is_dirty();
-        if dirty && !self.settle_undo(victim) {
+        // One that may not go is written early, though clean ones remain: writes in time are fewer at once.
+        if dirty && (!self.books.kept.may_go() || !self.settle_undo(victim)) {
             self.want(victim.index);
             return None;
         }
