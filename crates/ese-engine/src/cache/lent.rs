@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-
 use super::Cache;
 use super::files::Books;
 use super::frame::Frame;
@@ -12,31 +10,20 @@ use super::frame::Frame;
 /// Frames without memory that no page gets while this exists.
 pub struct Lent {
     books: Arc<Books>,
-    frames: Mutex<Vec<u32>>,
+    frames: Vec<u32>,
     page_bytes: usize,
 }
 
 impl Lent {
     /// Bytes that may be used instead of the cache.
     pub fn bytes(&self) -> usize {
-        self.frames.lock().len() * self.page_bytes
-    }
-
-    /// Gives back what is not needed for so many bytes.
-    pub fn shrink(&self, bytes: usize) {
-        let mut frames = self.frames.lock();
-        let stays = frames.len().min(bytes.div_ceil(self.page_bytes));
-        let back = frames.split_off(stays);
-        drop(frames);
-        self.books.kept.release(back.len());
-        back.into_iter().for_each(|frame| self.books.put_free(frame));
+        self.frames.len() * self.page_bytes
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.shrink(0);
-        self.books.kept.end_recovery();
+        self.frames.drain(..).for_each(|frame| self.books.put_free(frame));
     }
 }
 
@@ -52,7 +39,6 @@ impl Cache {
             self.frames[index].get_or_init(|| Arc::new(Frame::new(index as u32, self.books.clone())));
             frames.push(index as u32);
         }
-        self.books.kept.begin_recovery(frames.len());
-        Lent { books: self.books.clone(), frames: Mutex::new(frames), page_bytes }
+        Lent { books: self.books.clone(), frames, page_bytes }
     }
 }

@@ -25,7 +25,7 @@ use self::touch::{Touch, formats, pages_of};
 pub(crate) use self::unfinished::UndoInfos;
 use self::unfinished::{Act, Unfinished, bookmark_of};
 use super::stretch::{Kept, Payloads};
-use crate::cache::{FileId, Lent};
+use crate::cache::FileId;
 use crate::core::Core;
 use crate::database::Database;
 use crate::log::LogReader;
@@ -39,9 +39,6 @@ pub(crate) struct Redo {
     /// Threads that bring pages forward.
     threads: usize,
     infos: UndoInfos,
-    /// The cache's memory that the window is in; goes back as the window shrinks, but for so many bytes.
-    lent: Lent,
-    pub reserved: usize,
     transactions: BTreeMap<u16, Unfinished>,
     macros: BTreeMap<u16, Vec<Kept>>,
     /// Database, page and time of the last plain replace: an Undo record right behind it finds its data restored.
@@ -81,22 +78,18 @@ impl Step {
 }
 
 impl Redo {
-    pub fn new(core: Arc<Core>, log: Arc<LogReader>, threads: usize, infos: UndoInfos, lent: Lent) -> Redo {
-        // An id that an UndoInfo record has must never get another meaning behind it.
-        let newest_id = infos.last_key_value().map_or(0, |(id, _)| *id);
+    pub fn new(core: Arc<Core>, log: Arc<LogReader>, threads: usize, infos: UndoInfos) -> Redo {
         Redo {
             core,
             log,
             threads,
             infos,
-            lent,
-            reserved: 0,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
             restored: None,
             window: Window::default(),
             newest_number: 0,
-            newest_id,
+            newest_id: 0,
             records: 0,
             applied: 0,
         }
@@ -193,9 +186,7 @@ impl Redo {
                 undoes = self.undone(undo).filter(|_| !restored);
             }
             // All transactions were over when the engine wrote these.
-            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) | LogRecord::RecoveryQuitKeepAttachments(_) => {
-                self.transactions.clear()
-            }
+            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => self.transactions.clear(),
             LogRecord::ExtendDb(extend) => {
                 let file = self.database(extend.database.0)?.file_id;
                 self.window.must_hold(file, extend.last);
@@ -246,7 +237,6 @@ impl Redo {
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let bookmark = Some(bookmark_of(&revive.node, &revive.key, &revive.data));
-                self.newest_id = self.newest_id.max(revive.replace_rceid);
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..revive.node };
                 self.remember(&replaced, bookmark.clone(), Change::ReplaceUnknown, Some(step));
                 self.remember(&revive.node, bookmark, Change::Insert, None);
@@ -312,8 +302,7 @@ impl Redo {
         }
         // Stable: the order of the log stays for each page.
         touches.sort_by_key(|touch| touch.key);
-        let memory = (&self.lent, self.reserved);
-        let mut pass = Pass::new(&self.core, &steps, payloads, &self.log, memory);
+        let mut pass = Pass::new(&self.core, &steps, payloads, &self.log);
         let result = pass.run(&touches, self.threads);
         let Pass { mut found, applied, .. } = pass;
         self.applied += applied;

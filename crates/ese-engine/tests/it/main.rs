@@ -2,5 +2,4 @@
 
 mod foreign;
 mod headers;
-mod recovered;
 mod tables;
