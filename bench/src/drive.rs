@@ -129,9 +129,14 @@ const WARMING: u8 = 0;
 const MEASURED: u8 = 1;
 const STOPPED: u8 = 2;
 
+/// How long a store is driven before a window.
+pub fn warm_up(window: Duration) -> Duration {
+    (window / 4).max(Duration::from_secs(3))
+}
+
 /// Drives an open store through warm-up and window. The records are those afterwards.
 pub fn mix(store: &dyn Store, mix: Mix, records: Records, directory: &Path) -> Result<(MixResult, Records)> {
-    let warm_up = (mix.window / 4).max(Duration::from_secs(3));
+    let warm_up = warm_up(mix.window);
     let phase = &AtomicU8::new(WARMING);
     let shares = records.deal(mix.threads, mix.seed);
     thread::scope(|scope| {

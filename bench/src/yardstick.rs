@@ -45,6 +45,22 @@ pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
+/// Reads a file once from end to end. Below a virtual disk there are caches that nobody here sees: of two files that are
+/// compared, the one that was used last would win.
+pub fn warm(path: &Path) -> Result<()> {
+    let context = || path.display().to_string();
+    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(direct).open(path).with_context(context)?;
+    let mut buffer = IoBuffer::zeroed(1 << 20);
+    let mut at = 0;
+    loop {
+        match file.read_at(&mut buffer, at).with_context(context)? {
+            0 => return Ok(()),
+            read => at += read as u64,
+        }
+    }
+}
+
 /// What fio is asked for.
 pub struct Fio<'a> {
     /// An existing file.
@@ -59,6 +75,8 @@ pub struct Fio<'a> {
     pub read_percent: f64,
     /// How long.
     pub seconds: f64,
+    /// Work before that does not count.
+    pub warm_up: f64,
 }
 
 /// What fio reached.
@@ -88,6 +106,7 @@ impl Fio<'_> {
             .arg(format!("--iodepth={}", self.depth))
             .arg(format!("--rwmixread={:.0}", self.read_percent))
             .arg(format!("--runtime={:.0}", self.seconds.max(1.0)))
+            .arg(format!("--ramp_time={:.0}", self.warm_up))
             .output()
             .context("cannot run fio; install the package fio")?;
         if !output.status.success() {

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::TableArgs;
 use crate::engines::ALL;
-use crate::page_io;
 use crate::usage::Usage;
 use crate::yardstick::{self, Fio};
+use crate::{drive, page_io};
 use crate::{list_of, remove_lists};
 
 /// Queue depths of row 1.
@@ -199,8 +199,10 @@ impl<'a> Rounds<'a> {
 
     fn page_io(&mut self) {
         let (ours, theirs) = (self.file("pages.dat"), self.file("fio.dat"));
-        let bytes = (self.size_mib() << 20) / 2;
-        let prepared = page_io::prepare(&ours, bytes).and_then(|()| yardstick::prepare(&theirs, bytes));
+        let bytes = self.size_mib() << 20;
+        let prepared = page_io::prepare(&ours, bytes)
+            .and_then(|()| yardstick::prepare(&theirs, bytes))
+            .and_then(|()| [&ours, &theirs].into_iter().try_for_each(|file| yardstick::warm(file)));
         if let Err(error) = prepared {
             self.failures.insert("io".to_string(), format!("{error:#}"));
             return;
@@ -218,6 +220,7 @@ impl<'a> Rounds<'a> {
                     depth,
                     read_percent: READ_PERCENT.into(),
                     seconds: rounds.short(),
+                    warm_up: 0.0,
                 };
                 Ok(serde_json::to_value(fio.run()?)?)
             });
@@ -237,9 +240,16 @@ impl<'a> Rounds<'a> {
         let count = |name: &str| transfers[name].as_f64().unwrap_or(0.0);
         let read_percent = 100.0 * count("reads") / (count("reads") + count("writes")).max(1.0);
         let file = self.file("fio.dat");
-        yardstick::prepare(&file, (self.size_mib() << 20) / 2)?;
-        let (block, seconds) = (32 << 10, self.short());
-        let fio = Fio { file: &file, pattern: "randrw", block, depth: 8, read_percent, seconds };
+        yardstick::prepare(&file, self.size_mib() << 20)?;
+        let fio = Fio {
+            file: &file,
+            pattern: "randrw",
+            block: 32 << 10,
+            depth: 8,
+            read_percent,
+            seconds: self.short(),
+            warm_up: drive::warm_up(Duration::from_secs_f64(self.seconds())).as_secs_f64(),
+        };
         Ok(serde_json::to_value(fio.run()?)?)
     }
 
@@ -253,6 +263,10 @@ impl<'a> Rounds<'a> {
         let database = self.args.dir.join("jetcell/records.edb");
         if !list_of(&self.args.dir, "jetcell", self.size_mib()).exists() && self.has("jetcell") {
             self.step("load/jetcell", |rounds| rounds.load("jetcell"));
+        }
+        if let Err(error) = yardstick::warm(&database) {
+            self.failures.insert("check".to_string(), format!("{error:#}"));
+            return;
         }
         self.step("check", |rounds| {
             let bytes = fs::metadata(&database).with_context(|| database.display().to_string())?.len();
@@ -273,8 +287,15 @@ impl<'a> Rounds<'a> {
             Ok(json!({ "bytes_per_second": checked as f64 / start.elapsed().as_secs_f64() }))
         });
         self.step("fio-check", |rounds| {
-            let (block, seconds) = (256 << 10, rounds.short());
-            let fio = Fio { file: &database, pattern: "read", block, depth: 4, read_percent: 100.0, seconds };
+            let fio = Fio {
+                file: &database,
+                pattern: "read",
+                block: 256 << 10,
+                depth: 4,
+                read_percent: 100.0,
+                seconds: rounds.short(),
+                warm_up: 0.0,
+            };
             Ok(serde_json::to_value(fio.run()?)?)
         });
         self.step("checksum", |rounds| {
