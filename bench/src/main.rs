@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::drive::Mix;
 use crate::limit::{Group, Limit};
-use crate::store::{Store, StoreOptions};
+use crate::store::{Store, StoreOptions, Transfers};
 use crate::work::Records;
 
 #[global_allocator]
@@ -361,6 +361,8 @@ struct RecoverResult {
     other_cores: f64,
     /// Log records read, if the engine tells.
     records: Option<u64>,
+    /// Pages moved until then, if the engine tells.
+    transfers: Option<Transfers>,
 }
 
 fn recover(place: &Place) -> Result<()> {
@@ -371,12 +373,12 @@ fn recover(place: &Place) -> Result<()> {
     let store = place.open()?;
     let seconds = start.elapsed().as_secs_f64();
     let used = before.until_now(&place.store())?;
-    let records = store.recovered().records;
+    let (records, transfers) = (store.recovered().records, store.transfers());
     // Nothing that was durable may be missing, or the time is worth nothing.
     drive::verify(&*store, &Records::read(&place.list())?, VERIFY_STEP)?;
     store.close()?;
     let (cpu_seconds, other_cores) = (used.cpu_seconds, used.other_cores);
-    print(place, &group.limit, RecoverResult { seconds, cpu_seconds, other_cores, records })
+    print(place, &group.limit, RecoverResult { seconds, cpu_seconds, other_cores, records, transfers })
 }
 
 fn main() -> ExitCode {

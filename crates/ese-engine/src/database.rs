@@ -31,6 +31,9 @@ use crate::{Error, Result};
 pub(crate) const TREE_KIND: PageFlags =
     PageFlags::INDEX.union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE).union(PageFlags::NEW_RECORD);
 
+/// A file does not grow by fewer pages.
+const LEAST_EXTENSION: u32 = 16;
+
 /// A database in use. ESE: `FMP`.
 #[doc(alias = "FMP")]
 #[repr(align(128))]
@@ -46,7 +49,7 @@ pub struct Database {
     /// Page size of all its pages.
     pub page_size: PageSize,
     /// Pages by which the file grows.
-    pub extension_pages: u32,
+    extension_pages: AtomicU32,
     pub(crate) file: Arc<dyn File>,
     /// The header as it is to be; on disk it is behind only while `header_write` is taken.
     header: Mutex<DatabaseHeader>,
@@ -151,7 +154,7 @@ impl Database {
             log_id,
             path,
             page_size: header.page_size,
-            extension_pages: extension_pages.max(16),
+            extension_pages: AtomicU32::new(extension_pages.max(LEAST_EXTENSION)),
             file,
             db_time: Apart::new(AtomicU64::new(header.db_time.0)),
             last_tree: AtomicU32::new(header.last_tree.0),
@@ -167,6 +170,16 @@ impl Database {
         });
         core.add_database(database.clone());
         database
+    }
+
+    /// Pages by which the file grows.
+    pub(crate) fn extension_pages(&self) -> u32 {
+        self.extension_pages.load(Ordering::Relaxed)
+    }
+
+    /// Changes by how many pages the file grows.
+    pub(crate) fn extend_by(&self, pages: u32) {
+        self.extension_pages.store(pages.max(LEAST_EXTENSION), Ordering::Relaxed);
     }
 
     /// The next database time.

@@ -62,7 +62,8 @@ fn lock_path(options: &InstanceOptions) -> PathBuf {
 }
 
 impl Instance {
-    /// Opens the log stream in a directory, recovering its databases if they were not shut down.
+    /// Opens the log stream in a directory, recovering its databases if they were not shut down. They stay attached
+    /// then, with changes that only the log has, until [`Instance::detach`] or [`Instance::shutdown`].
     ///
     /// Errors: the directory is in use, logs are damaged or missing, a database of the log is not there. Nothing is
     /// changed then, except that recovery may have brought pages forward.
@@ -184,10 +185,12 @@ impl Instance {
         result
     }
 
-    /// Attaches a clean database.
+    /// Attaches a clean database, or hands over one that is attached already: by somebody else, or by recovery.
     pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
         let vfs = &*self.options.vfs;
-        if let Some(known) = self.core.databases().into_iter().find(|database| database.path == path) {
+        let known = |database: &Arc<Database>| vfs.same_file(&database.path, path);
+        if let Some(known) = self.core.databases().into_iter().find(known) {
+            known.extend_by(extension_pages);
             return Ok(known);
         }
         let file = vfs.open(path, OpenMode::Write).map_err(|e| Error::io(path, &e))?;

@@ -23,7 +23,7 @@ fn power_cuts_lose_nothing_that_was_durable() {
         return;
     }
     let wanted = number("JETCELL_SIM_CUTS").unwrap_or(CUTS);
-    let [next, cuts, recovery, shared, let_go] = [0; 5].map(AtomicU64::new);
+    let [next, cuts, recovery, attached, shared, let_go] = [0; 6].map(AtomicU64::new);
     let running: Mutex<BTreeMap<u64, Instant>> = Mutex::default();
     let failed: Mutex<Vec<u64>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -38,6 +38,7 @@ fn power_cuts_lose_nothing_that_was_durable() {
                         Ok(tally) => {
                             cuts.fetch_add(tally.cuts, Ordering::Relaxed);
                             recovery.fetch_add(tally.in_recovery, Ordering::Relaxed);
+                            attached.fetch_add(tally.left_attached, Ordering::Relaxed);
                             shared.fetch_add(tally.shared, Ordering::Relaxed);
                             let_go.fetch_add(tally.let_go, Ordering::Relaxed);
                         }
@@ -69,16 +70,17 @@ fn power_cuts_lose_nothing_that_was_durable() {
             }
         });
     });
-    let [shared, let_go] = [shared, let_go].map(AtomicU64::into_inner);
+    let [attached, shared, let_go] = [attached, shared, let_go].map(AtomicU64::into_inner);
     println!(
-        "{} cuts, {} of them during recovery, in {} seeds; leaves shared nodes {shared} times, {let_go} dirty pages \
-         were let go",
+        "{} cuts, {} of them during recovery or soon after it ({attached} with databases that it left attached), in {} \
+         seeds; leaves shared nodes {shared} times, {let_go} dirty pages were let go",
         cuts.into_inner(),
         recovery.into_inner(),
         next.into_inner(),
     );
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
+    assert!(wanted < CUTS || attached > CUTS / 40, "recovery is hardly cut after its end: {attached}");
     assert!(wanted < CUTS || let_go > 10 * CUTS, "dirty pages hardly leave without being written: {let_go}");
     assert!(wanted < CUTS || shared > 500, "leaves hardly share nodes: {shared}");
 }

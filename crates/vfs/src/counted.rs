@@ -244,6 +244,9 @@ impl Vfs for CountedVfs {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         self.inner.lock(path)
     }
+    fn same_file(&self, one: &Path, other: &Path) -> bool {
+        self.inner.same_file(one, other)
+    }
     fn clock(&self) -> Arc<dyn Clock> {
         self.inner.clock()
     }

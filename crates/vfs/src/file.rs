@@ -156,6 +156,10 @@ pub trait Vfs: Send + Sync {
     /// Exclusive lock on `path` (a lock file, created if missing, or the database itself). `WouldBlock` when
     /// another instance, of this or another process, holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>>;
+    /// Whether two paths lead to the same file.
+    fn same_file(&self, one: &Path, other: &Path) -> bool {
+        one == other
+    }
     /// The clock that belongs to this world.
     fn clock(&self) -> Arc<dyn Clock>;
 }

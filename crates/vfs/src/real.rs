@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -157,6 +158,11 @@ impl Vfs for RealVfs {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         Ok(Box::new(FileLock::acquire(path)?))
+    }
+
+    fn same_file(&self, one: &Path, other: &Path) -> bool {
+        let place = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        one == other || place(one).is_some_and(|found| place(other) == Some(found))
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

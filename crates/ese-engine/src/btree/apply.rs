@@ -114,16 +114,22 @@ pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
 
 /// The page that is merged: loses the nodes that move (partial merge), or leaves the tree.
 pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
-    let count = page.as_page().node_count();
-    match partial(record, count) {
-        Some(moving) if moving.is_empty() || moving.len() == count => {
-            Err("partial merge of a whole page, or of nothing")
-        }
-        Some(moving) => Edit::Delete { line: moving.start, end: moving.end }.apply(page),
+    match merge_loss(record, page.as_page().node_count())? {
+        Some(edit) => edit.apply(page),
         None => {
             empty_page(page);
             Ok(())
         }
+    }
+}
+
+/// What a partial merge does to the page that loses nodes, which has so many; `None`: the merge is not partial.
+pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<Edit<'static>>, &'static str> {
+    match partial(record, count) {
+        Some(moving) if moving.is_empty() || moving.len() == count => {
+            Err("partial merge of a whole page, or of nothing")
+        }
+        moving => Ok(moving.map(|nodes| Edit::Delete { line: nodes.start, end: nodes.end })),
     }
 }
 

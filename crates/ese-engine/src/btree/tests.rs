@@ -24,7 +24,7 @@ pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<
     open_with(vfs, size, pages, true)
 }
 
-pub(super) fn open_with(
+pub(crate) fn open_with(
     vfs: &SimVfs,
     size: PageSize,
     pages: usize,

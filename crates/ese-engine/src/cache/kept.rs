@@ -43,6 +43,9 @@ pub(super) struct Kept {
     page_bytes: usize,
     /// Frames that may be given up for edits; 0: no edits are kept.
     limit: usize,
+    /// Frames that recovery uses for something else.
+    withheld: AtomicUsize,
+    recoveries: AtomicUsize,
     /// Edits that no frame was given up for yet.
     slack: usize,
     bytes: Apart<AtomicUsize>,
@@ -63,6 +66,8 @@ impl Kept {
         Kept {
             page_bytes,
             limit,
+            withheld: AtomicUsize::new(0),
+            recoveries: AtomicUsize::new(0),
             slack,
             bytes: Apart::default(),
             away: AtomicUsize::new(0),
@@ -76,6 +81,31 @@ impl Kept {
 
     pub fn is_on(&self) -> bool {
         self.limit > 0
+    }
+
+    /// Recovery begins, and uses so many frames for something else. Until it ends, pages go without credit: nobody
+    /// waits for what is written later, but for recovery.
+    pub fn begin_recovery(&self, frames: usize) {
+        self.withheld.fetch_add(frames, Ordering::Relaxed);
+        self.recoveries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Recovery gives frames back.
+    pub fn release(&self, frames: usize) {
+        self.withheld.fetch_sub(frames, Ordering::Relaxed);
+    }
+
+    pub fn end_recovery(&self) {
+        self.recoveries.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn is_recovering(&self) -> bool {
+        self.recoveries.load(Ordering::Relaxed) > 0
+    }
+
+    /// Frames that may be given up for edits now.
+    fn limit(&self) -> usize {
+        self.limit.saturating_sub(self.withheld.load(Ordering::Relaxed))
     }
 
     /// Accounts for `more` bytes of edits of a page that has `have`; `false` if there is no room for them.
@@ -97,14 +127,14 @@ impl Kept {
     /// Bytes of edits with which a page may go. The fuller it is here, the fewer: heavy pages are worth their write.
     pub fn heaviest(&self) -> usize {
         let most = self.page_bytes / MOST_OF_PAGE;
-        let limit = self.limit * self.page_bytes;
+        let limit = self.limit() * self.page_bytes;
         let left = limit.saturating_sub(self.bytes.load(Ordering::Relaxed));
         (2 * most * left).checked_div(limit).map_or(0, |heaviest| heaviest.min(most))
     }
 
     /// Whether it pays, as far as is known.
     pub fn pays(&self) -> bool {
-        self.is_on() && self.credit.load(Ordering::Relaxed) > 0
+        self.is_on() && (self.is_recovering() || self.credit.load(Ordering::Relaxed) > 0)
     }
 
     /// The same, for one choice of a victim; now and then a page goes to find out.
@@ -114,7 +144,9 @@ impl Kept {
 
     pub fn went(&self) {
         self.away.fetch_add(1, Ordering::Relaxed);
-        self.credit.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_recovering() {
+            self.credit.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     pub fn came_back(&self) {
@@ -152,7 +184,7 @@ impl Kept {
     /// Whether another frame has to be given up.
     pub fn wants_frame(&self) -> bool {
         let lent = self.lent();
-        lent < self.limit && self.bytes() > lent * self.page_bytes
+        lent < self.limit() && self.bytes() > lent * self.page_bytes
     }
 
     pub fn lend(&self, frame: u32) {

@@ -161,9 +161,15 @@ impl WriteLatch {
         let frame = &self.page.frame;
         let mut page = PageMut::new(&mut self.body.bytes, frame.books.page_size);
         edit.apply(&mut page)?;
-        page.set_db_time(time);
-        frame.keep_edits(|edits| edit.encode(time, edits));
+        self.edited(edit, time);
         Ok(())
+    }
+
+    /// The edit was made.
+    pub(crate) fn edited(&mut self, edit: &Edit<'_>, time: DbTime) {
+        let frame = &self.page.frame;
+        PageMut::new(&mut self.body.bytes, frame.books.page_size).set_db_time(time);
+        frame.keep_edits(|edits| edit.encode(time, edits));
     }
 
     /// Edits that were made already, as [`Edit::encode`] says them.

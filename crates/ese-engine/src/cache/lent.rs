@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
+
 use super::Cache;
 use super::files::Books;
 use super::frame::Frame;
@@ -10,20 +12,31 @@ use super::frame::Frame;
 /// Frames without memory that no page gets while this exists.
 pub struct Lent {
     books: Arc<Books>,
-    frames: Vec<u32>,
+    frames: Mutex<Vec<u32>>,
     page_bytes: usize,
 }
 
 impl Lent {
     /// Bytes that may be used instead of the cache.
     pub fn bytes(&self) -> usize {
-        self.frames.len() * self.page_bytes
+        self.frames.lock().len() * self.page_bytes
+    }
+
+    /// Gives back what is not needed for so many bytes.
+    pub fn shrink(&self, bytes: usize) {
+        let mut frames = self.frames.lock();
+        let stays = frames.len().min(bytes.div_ceil(self.page_bytes));
+        let back = frames.split_off(stays);
+        drop(frames);
+        self.books.kept.release(back.len());
+        back.into_iter().for_each(|frame| self.books.put_free(frame));
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.frames.drain(..).for_each(|frame| self.books.put_free(frame));
+        self.shrink(0);
+        self.books.kept.end_recovery();
     }
 }
 
@@ -39,6 +52,7 @@ impl Cache {
             self.frames[index].get_or_init(|| Arc::new(Frame::new(index as u32, self.books.clone())));
             frames.push(index as u32);
         }
-        Lent { books: self.books.clone(), frames, page_bytes }
+        self.books.kept.begin_recovery(frames.len());
+        Lent { books: self.books.clone(), frames: Mutex::new(frames), page_bytes }
     }
 }

@@ -122,11 +122,25 @@ impl Cache {
         self.books.tallies.let_go.add(usize::from(dirty));
         self.books.tallies.prereads_unused.add(usize::from(victim.read_ahead.load(Ordering::Relaxed)));
         if self.books.kept.wants_frame() {
-            self.books.memory.give_up(std::mem::replace(&mut victim.body.write().bytes, IoBuffer::zeroed(0)));
-            self.books.kept.lend(victim.index);
+            self.give_up_for_edits(victim);
             return None;
         }
         Some(victim.clone())
+    }
+
+    fn give_up_for_edits(&self, frame: &Frame) {
+        self.books.memory.give_up(std::mem::replace(&mut frame.body.write().bytes, IoBuffer::zeroed(0)));
+        self.books.kept.lend(frame.index);
+    }
+
+    /// Gives up frames for edits though none is evicted: who fills an empty cache with changed pages leaves no room for
+    /// what changed.
+    pub(crate) fn make_room_for_edits(&self) {
+        while self.books.kept.wants_frame()
+            && let Some(frame) = self.take_available()
+        {
+            self.give_up_for_edits(&frame);
+        }
     }
 
     /// Whether no before-image hangs on the page any more, or none that is needed.
@@ -179,6 +193,11 @@ impl Cache {
         indexes.retain(|index| seen.insert(*index));
         indexes.truncate(count);
         indexes.into_iter().filter_map(|index| self.pin_dirty(index)).collect()
+    }
+
+    /// Whether the page may leave memory without being written.
+    pub(crate) fn can_go(&self, page: &PinnedPage) -> bool {
+        !self.must_be_written(page.frame())
     }
 
     /// Whether a page is dirty and cannot go just so.

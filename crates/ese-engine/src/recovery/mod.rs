@@ -1,11 +1,13 @@
-//! Crash recovery: from what a crash left to clean databases.
+//! Crash recovery: from what a crash left to databases that can be used.
 //!
 //! 1. Find the log and the checkpoint. No log: a new stream.
 //! 2. Redo from the checkpoint to the end of the log; databases are attached as the checkpoint and the log say.
 //! 3. Undo what had not committed, logging it, then remove nodes left flagged deleted.
-//! 4. Detach everything clean and write a checkpoint: the next start has nothing to do.
+//! 4. Leave the databases attached. What redo changed is written when normal operation would write it, so the checkpoint
+//!    stays where it was until then. ESE: `JET_bitKeepDbAttachedAtEndOfRecovery`.
 //!
-//! A crash during recovery is recovered like any other.
+//! A crash during recovery, or soon after it, is recovered like any other: from the same checkpoint, and through what
+//! this recovery logged.
 
 mod attach;
 mod redo;
@@ -16,6 +18,7 @@ mod tests;
 use std::num::NonZero;
 use std::sync::Arc;
 
+use ese_format::attachment::Attachment;
 use ese_format::checkpoint::Checkpoint;
 use ese_format::log::record::{LogRecord, RecoveryUndo, Termination, kinds};
 use ese_format::{LogPosition, LogTime, Signature};
@@ -35,6 +38,9 @@ const REDO_THREADS: usize = 4;
 /// Bytes of log that redo keeps in memory though the cache has none to spare.
 const LEAST_MEMORY: usize = 64 << 10;
 
+/// The part of the cache's memory that the log gets at first. The rest is for pages, and for edits of those that leave.
+const SHARE_OF_LOG: usize = 3;
+
 /// What recovery did.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverySummary {
@@ -48,6 +54,8 @@ pub struct RecoverySummary {
     pub rolled_back: usize,
     /// Torn pages put back from side files.
     pub torn_pages: usize,
+    /// Databases left attached.
+    pub left_attached: usize,
 }
 
 /// An open log and what goes with it.
@@ -84,7 +92,7 @@ impl LogListener for Listener {
 
 /// Opens the log of an instance, recovering first if it did not end cleanly.
 pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signature) -> Result<Opened> {
-    let lent = core.cache.lend(core.cache.counters().max_bytes as usize / 2);
+    let lent = core.cache.lend(core.cache.counters().max_bytes as usize / SHARE_OF_LOG);
     let memory = lent.bytes().max(LEAST_MEMORY);
     open_log_with(core, options, fresh, lent, memory)
 }
@@ -152,21 +160,21 @@ fn open_log_with(
         true => std::thread::available_parallelism().map_or(1, NonZero::get).min(REDO_THREADS),
         false => 1,
     };
-    let mut redo = Redo::new(core.clone(), reader.clone(), threads, infos);
+    // What the next windows will need is not given back before.
+    let reserved = if rest.is_some() { lent.bytes() / 2 } else { 0 };
+    let mut redo = Redo::new(core.clone(), reader.clone(), threads, infos, lent);
+    redo.reserved = reserved;
     let mut attacher = Attacher::new(core, options);
     match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
         Some(Ok(list)) => attacher.attach_listed(&list, start)?,
         _ => {
-            let list = ese_format::attachment::Attachment::decode_list(
-                &reader.header_of(start.generation)?.attachment_list,
-            );
+            let list = Attachment::decode_list(&reader.header_of(start.generation)?.attachment_list);
             attacher.attach_listed(&list.unwrap_or_default(), start)?;
         }
     }
     // Where a shutdown or recovery ended cleanly, if nothing happened since.
     let mut clean_end = checkpoint.as_ref().map(|checkpoint| checkpoint.position);
-    let redo_from = start;
-    let mut apply = |stretch: Stretch| {
+    let mut apply = |redo: &mut Redo, stretch: Stretch| {
         let Stretch { records, payloads, .. } = stretch;
         for kept in records {
             let (start, record) = (kept.start, decode(&reader, &kept)?);
@@ -189,19 +197,20 @@ fn open_log_with(
         }
         redo.run(&payloads)
     };
-    apply(stretch)?;
+    apply(&mut redo, stretch)?;
     if let Some(rest) = rest {
+        let memory = (memory / 2).max(LEAST_MEMORY.min(memory));
         let mut stretch = Stretch::new(memory);
         reader.read_until(rest, until, |stored| match stretch.push(stored) {
             Ok(()) => Ok(()),
             Err(stored) => {
-                apply(std::mem::replace(&mut stretch, Stretch::new(memory)))?;
+                apply(&mut redo, std::mem::replace(&mut stretch, Stretch::new(memory)))?;
                 stretch.push(stored).map_err(|_| Error::Usage("a log record did not fit".to_string()))
             }
         })?;
-        apply(stretch)?;
+        redo.reserved = 0;
+        apply(&mut redo, stretch)?;
     }
-    drop(lent);
     summary.records = redo.records;
     summary.applied = redo.applied;
     summary.torn_pages = attacher.torn_pages;
@@ -213,13 +222,22 @@ fn open_log_with(
     {
         // A crash may have come before the checkpoint was written; without it the log would ask for databases that
         // may be removed by now.
-        if checkpoint.is_none_or(|checkpoint| checkpoint.position < clean_end) {
-            write_clean_checkpoint(&checkpoint_file, clean_end, signature)?;
+        if checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.position < clean_end) {
+            write_checkpoint(&checkpoint_file, clean_end, signature, &[])?;
         }
         return Ok(Opened { checkpoint_file, checkpoint: clean_end, signature, summary });
     }
 
     summary.ran = true;
+    let redo_from = match &checkpoint {
+        Some(checkpoint) if checkpoint.position <= until => checkpoint.position,
+        // What is logged from now on may come before the end of what the file says, or the file may be of another log.
+        _ => {
+            let redo_from = start.min(until);
+            write_checkpoint(&checkpoint_file, redo_from, signature, &crate::checkpoint::attachments(core))?;
+            redo_from
+        }
+    };
     let now = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
     let (undo_from, _) = core.append(&[LogRecord::RecoveryUndo2(RecoveryUndo { time: now })])?;
     summary.rolled_back = leftovers.unfinished.len();
@@ -233,20 +251,33 @@ fn open_log_with(
         log.flush(log.tip())?;
         core.cleanup.step(core, usize::MAX)?;
     }
-    for database in core.databases() {
-        database.detach(now)?;
-    }
+    let databases = core.databases();
+    summary.left_attached = databases.len();
+    // What is known of trees was known before undo.
+    databases.iter().for_each(|database| database.forget_trees());
     let quit = Termination { last: undo_from, redo_from, hard: 0, time: now };
-    let (position, end) = core.append(&[LogRecord::RecoveryQuit2(quit)])?;
+    let record = match databases.is_empty() {
+        true => LogRecord::RecoveryQuit2(quit),
+        false => LogRecord::RecoveryQuitKeepAttachments(quit),
+    };
+    let (position, end) = core.append(&[record])?;
     log.flush(end)?;
-    write_clean_checkpoint(&checkpoint_file, position, signature)?;
-    Ok(Opened { checkpoint_file, checkpoint: position, signature, summary })
+    if databases.is_empty() {
+        write_checkpoint(&checkpoint_file, position, signature, &[])?;
+        return Ok(Opened { checkpoint_file, checkpoint: position, signature, summary });
+    }
+    Ok(Opened { checkpoint_file, checkpoint: redo_from, signature, summary })
 }
 
-/// Redo starts at `position`, with no database attached.
-fn write_clean_checkpoint(file: &CheckpointFile, position: LogPosition, signature: Signature) -> Result<()> {
+/// Redo starts at `position`, with these databases attached.
+fn write_checkpoint(
+    file: &CheckpointFile,
+    position: LogPosition,
+    signature: Signature,
+    attached: &[Attachment],
+) -> Result<()> {
     let mut checkpoint = Checkpoint::new(position, signature);
-    checkpoint.set_attachments(&[]).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
+    checkpoint.set_attachments(attached).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
     file.write(&checkpoint)
 }
 

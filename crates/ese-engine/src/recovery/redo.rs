@@ -17,7 +17,7 @@ mod unfinished;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ese_format::log::record::{LogRecord, NodeChange, Undo, operation};
+use ese_format::log::record::{LogRecord, NodeChange, PageChange, Undo, operation};
 use ese_format::{DbTime, LogPosition, PageNumber};
 
 use self::pass::Pass;
@@ -25,7 +25,7 @@ use self::touch::{Touch, formats, pages_of};
 pub(crate) use self::unfinished::UndoInfos;
 use self::unfinished::{Act, Unfinished, bookmark_of};
 use super::stretch::{Kept, Payloads};
-use crate::cache::FileId;
+use crate::cache::{FileId, Lent};
 use crate::core::Core;
 use crate::database::Database;
 use crate::log::LogReader;
@@ -39,10 +39,13 @@ pub(crate) struct Redo {
     /// Threads that bring pages forward.
     threads: usize,
     infos: UndoInfos,
+    /// The cache's memory that the window is in; goes back as the window shrinks, but for so many bytes.
+    lent: Lent,
+    pub reserved: usize,
     transactions: BTreeMap<u16, Unfinished>,
     macros: BTreeMap<u16, Vec<Kept>>,
-    /// Database, page and time of the last plain replace: an Undo record right behind it finds its data restored.
-    restored: Option<(u8, PageNumber, DbTime)>,
+    /// The last replace: an Undo record right behind it finds its data restored.
+    restored: Option<Restored>,
     window: Window,
     newest_number: u64,
     newest_id: u32,
@@ -62,9 +65,20 @@ struct Window {
     ended: Vec<(Unfinished, LogPosition)>,
 }
 
+/// A replace that may be the first half of an undo.
+#[derive(Clone, Copy)]
+struct Restored {
+    database: u8,
+    page: PageNumber,
+    after: DbTime,
+    start: LogPosition,
+}
+
 /// A record that changes pages.
 struct Step {
     kept: Kept,
+    /// Where redo must begin while a page lacks the change: the record alone may not be enough.
+    needs_from: LogPosition,
     /// Who made a versioned change.
     transaction: Option<Arc<Transaction>>,
     /// What an Undo record takes back, unless the data are restored already.
@@ -78,18 +92,22 @@ impl Step {
 }
 
 impl Redo {
-    pub fn new(core: Arc<Core>, log: Arc<LogReader>, threads: usize, infos: UndoInfos) -> Redo {
+    pub fn new(core: Arc<Core>, log: Arc<LogReader>, threads: usize, infos: UndoInfos, lent: Lent) -> Redo {
+        // An id that an UndoInfo record has must never get another meaning behind it.
+        let newest_id = infos.last_key_value().map_or(0, |(id, _)| *id);
         Redo {
             core,
             log,
             threads,
             infos,
+            lent,
+            reserved: 0,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
             restored: None,
             window: Window::default(),
             newest_number: 0,
-            newest_id: 0,
+            newest_id,
             records: 0,
             applied: 0,
         }
@@ -134,7 +152,7 @@ impl Redo {
         if record.database().is_some_and(|id| self.attached(id.0).is_none()) {
             return Ok(());
         }
-        let mut undoes = None;
+        let (mut undoes, mut needs_from) = (None, start);
         match record {
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
@@ -177,27 +195,30 @@ impl Redo {
             }
             LogRecord::Undo(undo) => {
                 let node = undo.node;
-                let restored =
-                    self.restored == Some((node.page.database.0, node.page.page, node.page.before));
-                if undo.operation == operation::REPLACE && !restored {
+                let restored = self.restored.filter(|restored| restored.is_right_before(&node.page));
+                match restored {
+                    Some(restored) => needs_from = restored.start,
                     // The before-image may be on a page.
-                    self.run(payloads)?;
+                    None if undo.operation == operation::REPLACE => self.run(payloads)?,
+                    None => {}
                 }
-                undoes = self.undone(undo).filter(|_| !restored);
+                undoes = self.undone(undo).filter(|_| restored.is_none());
             }
             // All transactions were over when the engine wrote these.
-            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => self.transactions.clear(),
+            LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) | LogRecord::RecoveryQuitKeepAttachments(_) => {
+                self.transactions.clear()
+            }
             LogRecord::ExtendDb(extend) => {
                 let file = self.database(extend.database.0)?.file_id;
                 self.window.must_hold(file, extend.last);
             }
             _ => {}
         }
-        self.change(kept, record, undoes)
+        self.change(Step { kept, needs_from, transaction: None, undoes }, record)
     }
 
     /// Takes what a record does to pages into the window.
-    fn change(&mut self, kept: Kept, record: &LogRecord, undoes: Option<Change>) -> Result<()> {
+    fn change(&mut self, mut step: Step, record: &LogRecord) -> Result<()> {
         let (pages, after) = pages_of(record);
         let Some(change) = record.page_change().filter(|_| !pages.is_empty()) else { return Ok(()) };
         let database = self.database(change.database.0)?;
@@ -207,22 +228,22 @@ impl Redo {
             return Err(misfit(&database, change.page, "split without new page"));
         }
         database.time_used(after);
-        let step = self.window.steps.len() as u32;
+        let number = self.window.steps.len() as u32;
         for (page, part) in pages {
             let key = database.page_key(page);
             if formats(record, part) {
                 self.window.must_hold(key.file, page);
             }
-            self.window.touches.push(Touch { key, after, step, part });
+            self.window.touches.push(Touch { key, after, step: number, part });
         }
-        self.did(&database, record, step);
-        let transaction = self.transactions.get(&change.procid).map(|open| open.transaction.clone());
-        self.window.steps.push(Step { kept, transaction, undoes });
+        self.did(&database, record, number, step.kept.start);
+        step.transaction = self.transactions.get(&change.procid).map(|open| open.transaction.clone());
+        self.window.steps.push(step);
         Ok(())
     }
 
     /// Remembers what a record says that its transaction did.
-    fn did(&mut self, database: &Arc<Database>, record: &LogRecord, step: u32) {
+    fn did(&mut self, database: &Arc<Database>, record: &LogRecord, step: u32, start: LogPosition) {
         if let Some(node) = record.node_change() {
             self.newest_id = self.newest_id.max(node.rceid);
         }
@@ -237,6 +258,7 @@ impl Redo {
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let bookmark = Some(bookmark_of(&revive.node, &revive.key, &revive.data));
+                self.newest_id = self.newest_id.max(revive.replace_rceid);
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..revive.node };
                 self.remember(&replaced, bookmark.clone(), Change::ReplaceUnknown, Some(step));
                 self.remember(&revive.node, bookmark, Change::Insert, None);
@@ -246,8 +268,8 @@ impl Redo {
                 self.remember(&delete.node, None, Change::FlagDelete, Some(step));
             }
             LogRecord::Replace(replace) => {
-                let change = replace.node.page;
-                self.restored = Some((change.database.0, change.page, change.after));
+                let PageChange { database, page, after, .. } = replace.node.page;
+                self.restored = Some(Restored { database: database.0, page, after, start });
                 self.remember(&replace.node, None, Change::ReplaceUnknown, Some(step));
             }
             LogRecord::SetExternalHeader(set) if set.data.is_empty() => {
@@ -302,7 +324,8 @@ impl Redo {
         }
         // Stable: the order of the log stays for each page.
         touches.sort_by_key(|touch| touch.key);
-        let mut pass = Pass::new(&self.core, &steps, payloads, &self.log);
+        let memory = (&self.lent, self.reserved);
+        let mut pass = Pass::new(&self.core, &steps, payloads, &self.log, memory);
         let result = pass.run(&touches, self.threads);
         let Pass { mut found, applied, .. } = pass;
         self.applied += applied;
@@ -328,6 +351,12 @@ impl Redo {
             page: None,
             what: format!("log names database {log_id}, which is not attached"),
         })
+    }
+}
+
+impl Restored {
+    fn is_right_before(&self, change: &PageChange) -> bool {
+        (self.database, self.page, self.after) == (change.database.0, change.page, change.before)
     }
 }
 

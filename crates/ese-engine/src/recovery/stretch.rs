@@ -1,13 +1,15 @@
 //! A stretch of the log in memory, from the first reading of the log to redo.
 //!
-//! Images of pages and data of records are most of a log, and few of them are needed: most pages had been written
-//! before the crash. They are kept apart, and as memory runs out the oldest go; redo reads a record again when its
-//! page turns out to need it. Not more pages can need that than the cache had room for when the crash came.
+//! Images of pages and data of records are most of a log, and only pages that had not been written before the crash need
+//! them. They are kept apart, and as memory runs out the oldest go; redo reads a record again when its page turns out
+//! to need it. Each is needed once at most, so that its memory serves for something else as soon as redo has it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, RecordError};
+use parking_lot::Mutex;
 use twox_hash::XxHash3_64;
 
 use crate::log::{LogReader, StoredRecord};
@@ -15,6 +17,8 @@ use crate::{Error, Result};
 
 /// Shorter data stay in their records.
 const WORTH_PARTING: usize = 128;
+/// What a payload costs beside its bytes.
+const ENTRY: usize = 2 * size_of::<Vec<u8>>();
 /// What redo notes about a record that changes pages while it has it, beside the record.
 const NOTES: usize = 160;
 
@@ -46,24 +50,34 @@ impl Kept {
 /// What is kept apart, by where the record starts.
 #[derive(Default)]
 pub(super) struct Payloads {
-    kept: BTreeMap<LogPosition, Vec<u8>>,
-    bytes: usize,
+    kept: BTreeMap<LogPosition, Mutex<Option<Vec<u8>>>>,
+    bytes: AtomicUsize,
+    /// Bytes of the records without them.
+    beside: usize,
 }
 
 impl Payloads {
     fn insert(&mut self, start: LogPosition, payload: Vec<u8>) {
-        self.bytes += Self::cost(&payload);
-        self.kept.insert(start, payload);
+        self.bytes.fetch_add(payload.len() + ENTRY, Ordering::Relaxed);
+        self.kept.insert(start, Mutex::new(Some(payload)));
     }
 
     fn drop_oldest(&mut self) -> bool {
         let Some((_, payload)) = self.kept.pop_first() else { return false };
-        self.bytes -= Self::cost(&payload);
+        let bytes = payload.into_inner().map_or(0, |payload| payload.len());
+        self.bytes.fetch_sub(bytes + ENTRY, Ordering::Relaxed);
         true
     }
 
-    fn cost(payload: &[u8]) -> usize {
-        payload.len() + 2 * size_of::<Vec<u8>>()
+    /// Bytes that they and their records use.
+    pub fn memory(&self) -> usize {
+        self.beside + self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, start: LogPosition) -> Option<Vec<u8>> {
+        let payload = self.kept.get(&start)?.lock().take()?;
+        self.bytes.fetch_sub(payload.len(), Ordering::Relaxed);
+        Some(payload)
     }
 
     /// Whether the payload of the record would have to be read again.
@@ -71,7 +85,7 @@ impl Payloads {
         kept.parted.is_some() && !self.kept.contains_key(&kept.start)
     }
 
-    /// Puts the payload back into the record. `again` holds records that were read again.
+    /// Puts the payload back into the record; it is not kept any longer. `again` holds records that were read again.
     pub fn restore(
         &self,
         kept: &Kept,
@@ -80,8 +94,8 @@ impl Payloads {
         again: &BTreeMap<LogPosition, Vec<u8>>,
     ) -> Result<()> {
         let (Some(sum), Some(place)) = (kept.parted, payload_of(record)) else { return Ok(()) };
-        if let Some(payload) = self.kept.get(&kept.start) {
-            place.clone_from(payload);
+        if let Some(payload) = self.take(kept.start) {
+            *place = payload;
             return Ok(());
         }
         let read;
@@ -124,8 +138,6 @@ fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
 pub(super) struct Stretch {
     pub records: Vec<Kept>,
     pub payloads: Payloads,
-    /// Without payloads.
-    bytes: usize,
     limit: usize,
 }
 
@@ -137,7 +149,7 @@ impl Stretch {
 
     /// Takes a record, or gives it back because the stretch is full.
     pub fn push(&mut self, stored: StoredRecord) -> std::result::Result<(), StoredRecord> {
-        if self.bytes >= self.limit && !self.records.is_empty() {
+        if self.payloads.beside >= self.limit && !self.records.is_empty() {
             return Err(stored);
         }
         let mut kept = Kept::from(stored);
@@ -153,9 +165,9 @@ impl Stretch {
             record.encode(&mut kept.bytes);
             kept.bytes.shrink_to_fit();
         }
-        self.bytes += size_of::<Kept>() + kept.bytes.len() + NOTES;
+        self.payloads.beside += size_of::<Kept>() + kept.bytes.len() + NOTES;
         self.records.push(kept);
-        while self.bytes + self.payloads.bytes > self.limit && self.payloads.drop_oldest() {}
+        while self.payloads.memory() > self.limit && self.payloads.drop_oldest() {}
         Ok(())
     }
 }

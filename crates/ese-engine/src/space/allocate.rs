@@ -233,7 +233,7 @@ impl<'a> SpaceLock<'a> {
     /// Extends the file; the new pages become available to the system root.
     fn grow_file(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
         let owned = self.owned_extents(trees)?.last().map_or(0, |extent| extent.last.get());
-        let step = self.db.extension_pages;
+        let step = self.db.extension_pages();
         let count = need.max(step).div_ceil(step).saturating_mul(step);
         let last = owned.checked_add(count).and_then(PageNumber::new).ok_or_else(|| {
             Error::Usage(format!("{}: database has reached its largest size", self.db.path.display()))

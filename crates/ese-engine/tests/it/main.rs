@@ -2,4 +2,5 @@
 
 mod foreign;
 mod headers;
+mod recovered;
 mod tables;

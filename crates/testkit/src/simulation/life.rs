@@ -21,10 +21,18 @@ pub(super) type Databases = Vec<Option<Arc<Database>>>;
 impl World {
     /// Recovers, compares with the model, works until the power goes off or there is enough.
     pub(super) fn live(&mut self) {
-        let instance = self.recover();
-        self.check_files("after recovery");
+        let mut instance = self.recover();
         let mut databases = self.attach_created(&instance);
         self.compare(&instance, &databases);
+        if self.rng.random_bool(0.4) {
+            databases.clear();
+            instance.shutdown().unwrap_or_else(|error| panic!("{}: shutdown: {error}", self.context));
+            drop(instance);
+            self.check_files("after recovery and shutdown");
+            instance = self.recover();
+            databases = self.attach_created(&instance);
+            self.compare(&instance, &databases);
+        }
 
         let limit = 1 << self.rng.random_range(3..11);
         let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
@@ -34,6 +42,28 @@ impl World {
             worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", self.context));
             self.disk.stop_after(u64::MAX);
         }
+    }
+
+    /// What may happen between recovery and the next crash before anybody works.
+    pub(super) fn stir(&mut self, instance: &Arc<Instance>) -> Result<()> {
+        for _ in 0..self.rng.random_range(0..6) {
+            let number = self.rng.random_range(0..self.plan.databases);
+            match self.rng.random_range(0..4) {
+                0 => instance.step()?,
+                1 => {
+                    instance.checkpoint()?;
+                }
+                2 if self.created[number] => {
+                    instance.attach(&db_path(number), 64)?;
+                }
+                3 if self.created[number] => {
+                    let db = instance.attach(&db_path(number), 64)?;
+                    instance.detach(&db)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn attach_created(&mut self, instance: &Arc<Instance>) -> Databases {
@@ -84,9 +114,18 @@ impl World {
     }
 
     fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
-        // What an interrupted creation left is worth nothing and in the way.
+        // Recovery may have completed a creation that was interrupted; what it left otherwise is worth nothing.
         let path = db_path(number);
         if vfs::Vfs::exists(&self.disk, &path) {
+            match instance.attach(&path, 32) {
+                Ok(db) => {
+                    self.created[number] = true;
+                    return Ok(db);
+                }
+                // The log may need it.
+                Err(error) if !self.power() => return Err(error),
+                Err(_) => {}
+            }
             vfs::Vfs::remove(&self.disk, &path).map_err(|e| Error::io(&path, &e))?;
         }
         let options = CreateOptions { initial_pages: 256, extension_pages: 32 };

@@ -28,8 +28,10 @@ use crate::logged::partial_merges;
 pub struct Tally {
     /// Power cuts and kills.
     pub cuts: u64,
-    /// Of these, during recovery.
+    /// Of these, during recovery or soon after it.
     pub in_recovery: u64,
+    /// Of these, after recovery had left databases attached.
+    pub left_attached: u64,
     /// Clean shutdowns.
     pub shutdowns: u64,
     /// Transactions committed.
@@ -45,6 +47,7 @@ impl Tally {
     pub fn add(&mut self, other: Tally) {
         self.cuts += other.cuts;
         self.in_recovery += other.in_recovery;
+        self.left_attached += other.left_attached;
         self.shutdowns += other.shutdowns;
         self.commits += other.commits;
         self.shared += other.shared;
@@ -167,19 +170,21 @@ impl World {
         };
     }
 
-    /// Opens the instance; recovery itself loses power sometimes.
+    /// Opens the instance; the power fails sometimes during recovery, or soon after it.
     fn recover(&mut self) -> Arc<Instance> {
         while self.rng.random_bool(0.35) {
-            let limit = 1 << self.rng.random_range(0..8);
+            let limit = 1 << self.rng.random_range(0..11);
             let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
             self.disk.stop_after(at);
-            let opened = self.open();
-            if let Err(error) = &opened
+            let opened = self.open().and_then(|instance| {
+                self.tally.left_attached += u64::from(instance.recovery().left_attached > 0);
+                self.stir(&instance)
+            });
+            if let Err(error) = opened
                 && self.power()
             {
                 panic!("{}: recovery failed: {error}", self.context);
             }
-            drop(opened);
             self.tally.in_recovery += 1;
             self.cut();
         }

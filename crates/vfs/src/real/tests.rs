@@ -373,3 +373,15 @@ fn a_lock_has_one_holder_under_any_name() {
     foreign.unlock().unwrap();
     assert!(one.lock(&path).is_ok());
 }
+
+#[test]
+fn a_file_is_the_same_by_all_its_names_and_no_other() {
+    let directory = on_disk();
+    let [one, link, copy] = ["one", "link", "copy"].map(|name| directory.path().join(name));
+    std::fs::write(&one, b"x").unwrap();
+    std::fs::write(&copy, b"x").unwrap();
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    let vfs = vfs(Backend::Threads, false).unwrap();
+    assert!(vfs.same_file(&one, &link) && vfs.same_file(&one, &directory.path().join("./one")));
+    assert!(!vfs.same_file(&one, &copy) && !vfs.same_file(&one, &directory.path().join("absent")));
+}

@@ -1,9 +1,9 @@
-//! One pass over the pages that a window of the log changes, in their order: each is read once, brought forward by all
-//! its records, and written once.
+//! One pass over the pages that a window of the log changes, in their order: each is read once and brought forward by all
+//! its records. It leaves memory as in normal operation: without being written, if its edits are few enough to stay.
 //!
-//! Most pages had been written before the crash. Of a large page the first block tells that, which has a checksum of
-//! its own: the page is read only if a change is missing. While the pages of one batch are changed, those of the next
-//! come in, and the first blocks of the one after.
+//! Where pages were written before they left, most of them had been before the crash. Of a large page the first block
+//! tells that, which has a checksum of its own: the page is read only if a change is missing. While the pages of one
+//! batch are changed, those of the next come in, and the first blocks of the one after.
 
 use std::collections::BTreeMap;
 use std::slice::Chunks;
@@ -18,11 +18,11 @@ use ese_format::{DbTime, LogPosition};
 use parking_lot::Mutex;
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use super::touch::{Touch, apply, formats, has_needless_image, time_before, versioned};
+use super::touch::{Touch, apply, edit_of, formats, has_needless_image, time_before, versioned};
 use super::{Step, misfit};
 use crate::btree::before_image::DeferredBeforeImage;
 use crate::btree::group::Shape;
-use crate::cache::{PageKey, WriteLatch};
+use crate::cache::{Lent, PageKey, WriteLatch};
 use crate::core::Core;
 use crate::database::Database;
 use crate::log::{LogReader, Rereading};
@@ -54,7 +54,9 @@ pub(super) struct Pass<'a> {
     steps: &'a [Step],
     payloads: &'a Payloads,
     log: &'a LogReader,
-    /// Pages changed and not written yet.
+    /// Memory of the cache that goes back to it as payloads are used up, and how much of it stays.
+    memory: (&'a Lent, usize),
+    /// Pages changed and not written yet, that cannot go without.
     behind: Vec<PageKey>,
     /// Records of the batch that were read again.
     again: BTreeMap<LogPosition, Vec<u8>>,
@@ -71,9 +73,10 @@ impl<'a> Pass<'a> {
         steps: &'a [Step],
         payloads: &'a Payloads,
         log: &'a LogReader,
+        memory: (&'a Lent, usize),
     ) -> Pass<'a> {
         let (behind, again, found) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Pass { core, steps, payloads, log, behind, again, looked: 0, spared: 0, found, applied: 0 }
+        Pass { core, steps, payloads, log, memory, behind, again, looked: 0, spared: 0, found, applied: 0 }
     }
 
     /// Brings all pages forward, with so many threads. `touches` are in the order of the pages, and of the log for each.
@@ -84,7 +87,7 @@ impl<'a> Pass<'a> {
         std::thread::scope(|scope| {
             let more: Vec<_> = (1..threads)
                 .map(|_| {
-                    let mut pass = Pass::new(self.core, self.steps, self.payloads, self.log);
+                    let mut pass = Pass::new(self.core, self.steps, self.payloads, self.log, self.memory);
                     let batches = &batches;
                     scope.spawn(move || {
                         pass.work(batches, frames / threads).map(|()| (pass.found, pass.applied))
@@ -124,6 +127,9 @@ impl<'a> Pass<'a> {
         for group in coming.groups {
             self.page(group)?;
         }
+        self.core.cache.make_room_for_edits();
+        let (lent, reserved) = self.memory;
+        lent.shrink(self.payloads.memory().max(reserved));
         if self.behind.len() >= (frames / 8).max(1) {
             self.core.cache.write_behind(&std::mem::take(&mut self.behind))?;
         }
@@ -222,7 +228,9 @@ impl<'a> Pass<'a> {
         let made = missing
             .iter()
             .try_for_each(|(touch, record)| self.make(touch, record, &database, &mut latch, &mut hanging));
-        self.behind.push(first.key);
+        if !self.core.cache.can_go(latch.page()) {
+            self.behind.push(first.key);
+        }
         for (step, found) in hanging.hang(&database, &mut latch) {
             self.found.insert(step, found);
         }
@@ -256,11 +264,22 @@ impl<'a> Pass<'a> {
         if let Some(node) = record.node_change() {
             hanging.note(touch.step, record, node, step.transaction.as_ref(), &Page::new(latch, size));
         }
-        if let Err(what) = apply(record, touch.part, number, latch, size, step.undoes.as_ref()) {
-            return Err(misfit(database, number, &format!("{what} (log record at {:?})", step.kept.start)));
+        let failed =
+            |what: &str| misfit(database, number, &format!("{what} (log record at {:?})", step.kept.start));
+        let mut key = Vec::new();
+        let edit = edit_of(record, touch.part, &Page::new(latch, size), step.undoes.as_ref(), &mut key);
+        match edit.map_err(failed)? {
+            Some(edit) => {
+                edit.apply(&mut PageMut::new(latch, size)).map_err(failed)?;
+                latch.mark_edited(step.needs_from);
+                latch.edited(&edit, touch.after);
+            }
+            None => {
+                apply(record, touch.part, number, latch, size).map_err(|what| failed(&what))?;
+                PageMut::new(latch, size).set_db_time(touch.after);
+                latch.mark_dirty(step.needs_from);
+            }
         }
-        PageMut::new(latch, size).set_db_time(touch.after);
-        latch.mark_dirty(step.kept.start);
         latch.set_last(step.kept.end);
         self.applied += 1;
         Ok(())

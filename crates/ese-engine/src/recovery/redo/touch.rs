@@ -7,7 +7,7 @@ use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, PageNumber, PageSize};
 
-use crate::btree::apply::{self, Applied, merge_type};
+use crate::btree::apply::{self, merge_type, split_type};
 use crate::btree::change::undo_edit;
 use crate::cache::{Edit, PageKey};
 use crate::space::{convert_root_pages, create_root_pages};
@@ -149,14 +149,53 @@ pub(super) fn has_needless_image(record: &LogRecord, part: Part) -> bool {
     matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, part)
 }
 
-/// Makes the change. `undoes` is what an Undo record takes back, if anything is left to do.
+/// The change as an edit, if it is one. `undoes` is what an Undo record takes back, if anything is left to do. `key` gets
+/// the key of a new node.
+pub(super) fn edit_of<'a>(
+    record: &'a LogRecord,
+    part: Part,
+    page: &Page<'_>,
+    undoes: Option<&'a Change>,
+    key: &'a mut Vec<u8>,
+) -> Result<Option<Edit<'a>>, &'static str> {
+    match (record, part) {
+        (LogRecord::Split2(split), Part::Main) if split.split_type == split_type::RIGHT => {
+            // The page itself is what it was before the split: its time says so.
+            return Ok(Some(apply::split_cut(split)));
+        }
+        (LogRecord::Split2(split), Part::Right) => return Ok(Some(apply::split_right(split))),
+        (LogRecord::Merge2(merge), Part::Main) => return apply::merge_loss(merge, page.node_count()),
+        _ => {}
+    }
+    let Some(node) = record.node_change() else { return Ok(None) };
+    let line = usize::from(node.page.line);
+    let kept = flags_after(page, line, node);
+    Ok(Some(match record {
+        LogRecord::Insert(insert) => {
+            *key = insert.key();
+            let flags = if versioned(node) { NodeFlags::VERSIONED } else { NodeFlags::empty() };
+            Edit::Insert { line, flags, key, data: &insert.data }
+        }
+        LogRecord::FlagInsert(FlagInsert { data, .. })
+        | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
+        | LogRecord::Replace(Replace { data, .. }) => Edit::Replace { line, flags: kept, data },
+        LogRecord::FlagDelete(_) => Edit::SetFlags { line, flags: kept | NodeFlags::DELETED },
+        LogRecord::Delete(_) => Edit::Delete { line, end: line + 1 },
+        LogRecord::Undo(_) => match undoes {
+            Some(change) => undo_edit(line, apply::flags_of(page, line), change)?,
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+/// Makes a change that is not an edit.
 pub(super) fn apply(
     record: &LogRecord,
     part: Part,
     page: PageNumber,
     bytes: &mut [u8],
     size: PageSize,
-    undoes: Option<&Change>,
 ) -> std::result::Result<(), String> {
     let image = |image: std::result::Result<Option<Vec<u8>>, _>| match image {
         Ok(image) => Ok(image.unwrap_or_else(|| vec![0; size.bytes()])),
@@ -170,9 +209,6 @@ pub(super) fn apply(
         (LogRecord::Split2(split), Part::Main) => {
             // The page itself is what it was before the split: its time says so.
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
-        }
-        (LogRecord::Split2(split), Part::Right) => {
-            apply::split_right(split).apply(&mut PageMut::new(bytes, size))?;
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
         (LogRecord::Merge2(merge), Part::Right | Part::Left) => {
@@ -205,37 +241,14 @@ pub(super) fn apply(
             header.update(&mut external);
             page.set_external_header(&external).map_err(|_| "external header does not fit")?;
         }
-        (record, _) => change_node(record, &mut PageMut::new(bytes, size), undoes)?,
+        (LogRecord::SetExternalHeader(set), _) => {
+            let mut page = PageMut::new(bytes, size);
+            page.set_external_header(&set.data).map_err(|_| "external header does not fit")?;
+        }
+        // An Undo record that finds nothing to take back.
+        _ => {}
     }
     Ok(())
-}
-
-fn change_node(record: &LogRecord, page: &mut PageMut<'_>, undoes: Option<&Change>) -> Applied {
-    let Some(node) = record.node_change() else { return Ok(()) };
-    let line = usize::from(node.page.line);
-    let kept = flags_after(&page.as_page(), line, node);
-    let key;
-    let edit = match record {
-        LogRecord::Insert(insert) => {
-            key = insert.key();
-            let flags = if versioned(node) { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-            Edit::Insert { line, flags, key: &key, data: &insert.data }
-        }
-        LogRecord::FlagInsert(FlagInsert { data, .. })
-        | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
-        | LogRecord::Replace(Replace { data, .. }) => Edit::Replace { line, flags: kept, data },
-        LogRecord::FlagDelete(_) => Edit::SetFlags { line, flags: kept | NodeFlags::DELETED },
-        LogRecord::Delete(_) => Edit::Delete { line, end: line + 1 },
-        LogRecord::Undo(_) => match undoes {
-            Some(change) => undo_edit(line, apply::flags_of(&page.as_page(), line), change)?,
-            None => return Ok(()),
-        },
-        LogRecord::SetExternalHeader(set) => {
-            return page.set_external_header(&set.data).map_err(|_| "external header does not fit");
-        }
-        _ => return Ok(()),
-    };
-    edit.apply(page)
 }
 
 pub(super) fn versioned(node: &NodeChange) -> bool {

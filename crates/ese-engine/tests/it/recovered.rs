@@ -1,0 +1,303 @@
+//! What recovery leaves attached: handed over, not needed, or cut off again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::btree::Seek;
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::database::Database;
+use ese_engine::log::{LogNames, LogReader};
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Session,
+    TableDefinition,
+};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::record::LogRecord;
+use ese_format::record::{ColumnId, ColumnType, Value};
+use ese_format::{LogPosition, PageSize};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use vfs::{CrashOptions, SimVfs, Vfs};
+
+const SIZE: PageSize = PageSize::KIB_4;
+const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
+
+/// The number in each row, by key.
+type Rows = BTreeMap<i32, i32>;
+
+fn open(disk: &SimVfs, pages: usize, kept_edits_permille: u32) -> (Arc<Instance>, Arc<Cache>) {
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    for directory in ["/db", "/log"] {
+        vfs.create_directory(Path::new(directory)).unwrap();
+    }
+    let cache = Cache::new(CacheOptions {
+        kept_edits_permille,
+        ..CacheOptions::new(pages * SIZE.bytes(), SIZE, vfs.clock())
+    });
+    let mut options = InstanceOptions::new(vfs, "/log".into(), cache.clone());
+    (options.threads, options.log_file_size) = (false, 64 << 10);
+    (Instance::open(options).unwrap(), cache)
+}
+
+fn create(instance: &Arc<Instance>) {
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: vec![
+            ColumnDefinition::new("key", ColumnType::Long),
+            ColumnDefinition::new("number", ColumnType::Long),
+            ColumnDefinition::new("body", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
+        ..TableDefinition::default()
+    };
+    for path in DATABASES {
+        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let db = instance.create_database(Path::new(path), &create).unwrap();
+        let mut session = instance.session();
+        session.begin().unwrap();
+        session.create_table(&db, &definition).unwrap();
+        session.commit(CommitMode::Durable).unwrap();
+    }
+}
+
+/// Random changes, of which the model learns what was committed. The last transaction stays open.
+fn work(session: &mut Session, db: &Arc<Database>, model: &mut Rows, rng: &mut ChaCha8Rng, count: usize) {
+    let mut table = session.open_table(db, "t").unwrap();
+    let mut changed = model.clone();
+    session.begin().unwrap();
+    for done in 0..count {
+        let (key, number) = (rng.random_range(0..1500), rng.random());
+        let found = table.seek(session, &[Value::Long(key)], Seek::Equal).unwrap();
+        let body = Value::Binary(vec![number as u8; rng.random_range(50..300)]);
+        let row = [(ColumnId(2), Value::Long(number)), (ColumnId(256), body)];
+        if found && rng.random_bool(0.4) {
+            table.delete(session).unwrap();
+            changed.remove(&key);
+        } else {
+            match found {
+                true => table.replace(session, &row).unwrap(),
+                false => {
+                    let row = [&[(ColumnId(1), Value::Long(key))][..], &row].concat();
+                    table.insert(session, &row).unwrap();
+                }
+            }
+            changed.insert(key, number);
+        }
+        if done % 7 == 6 && done + 7 < count {
+            session.commit(CommitMode::Lazy).unwrap();
+            model.clone_from(&changed);
+            session.begin().unwrap();
+        }
+    }
+}
+
+fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> Rows {
+    let mut session = instance.session();
+    let mut table = session.open_table(db, "t").unwrap();
+    session.begin().unwrap();
+    let mut rows = Rows::new();
+    let mut more = table.first(&mut session).unwrap();
+    while more {
+        let values = [1, 2].map(|column| table.get(&mut session, ColumnId(column)).unwrap());
+        let [Value::Long(key), Value::Long(number)] = values else { panic!("{values:?}") };
+        rows.insert(key, number);
+        more = table.next(&mut session).unwrap();
+    }
+    session.commit(CommitMode::Lazy).unwrap();
+    rows
+}
+
+fn state(disk: &SimVfs, path: &str) -> DatabaseState {
+    let bytes = disk.contents(Path::new(path)).unwrap();
+    DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0.state
+}
+
+fn last_record(disk: &SimVfs) -> LogRecord {
+    let reader = LogReader::open(Arc::new(disk.clone()), LogNames::new(Path::new("/log"), "E00"));
+    let mut last = LogRecord::Nop;
+    let read = reader.unwrap().unwrap().read_from(LogPosition::new(1, 1, 0), |stored| {
+        let record = LogRecord::decode(&stored.bytes).unwrap().0;
+        if !matches!(record, LogRecord::Nop | LogRecord::Nop2(_)) {
+            last = record;
+        }
+        Ok(())
+    });
+    read.unwrap();
+    last
+}
+
+/// A disk on which two databases were in use when the process was killed, and what they must hold.
+fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 256, 750);
+    create(&instance);
+    let mut models = [Rows::new(), Rows::new()];
+    let mut sessions = Vec::new();
+    for (path, model) in DATABASES.iter().zip(&mut models) {
+        let db = instance.attach(Path::new(path), 32).unwrap();
+        let mut session = instance.session();
+        work(&mut session, &db, model, rng, 600);
+        sessions.push(session);
+    }
+    instance.flush().unwrap();
+    (disk.process_kill(), models)
+}
+
+#[test]
+fn databases_that_recovery_left_attached_are_handed_over_and_end_clean() {
+    let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(1));
+    let (instance, cache) = open(&disk, 1024, 750);
+    assert_eq!((instance.recovery().ran, instance.recovery().left_attached), (true, 2));
+    assert!(matches!(last_record(&disk), LogRecord::RecoveryQuitKeepAttachments(_)));
+    assert_eq!(DATABASES.map(|path| state(&disk, path)), [DatabaseState::DirtyShutdown; 2]);
+    let counters = cache.counters();
+    assert!(counters.dirty > 20, "{counters:?}");
+    let left = instance.core().databases();
+    let db = instance.attach(Path::new(DATABASES[0]), 64).unwrap();
+    assert!(left.iter().any(|known| Arc::ptr_eq(known, &db)));
+    assert!(Arc::ptr_eq(&db, &instance.attach(Path::new(DATABASES[0]), 64).unwrap()));
+    assert_eq!(rows(&instance, &db), models[0]);
+    drop(left);
+    instance.detach(&db).unwrap();
+    assert_eq!(
+        DATABASES.map(|path| state(&disk, path)),
+        [DatabaseState::CleanShutdown, DatabaseState::DirtyShutdown]
+    );
+    drop(db);
+    // Nobody attaches the other one.
+    instance.shutdown().unwrap();
+    drop(instance);
+    for path in DATABASES {
+        let report = check_database(&disk, Path::new(path), &CheckOptions::default()).unwrap();
+        assert!(report.clean && report.findings.is_empty(), "{path}: {:#?}", report.findings);
+    }
+    let (instance, _) = open(&disk, 64, 750);
+    assert!(!instance.recovery().ran && instance.core().databases().is_empty());
+    for (path, model) in DATABASES.iter().zip(&models) {
+        assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
+    }
+}
+
+/// The checkpoint stands where it stood: each recovery finds what the one before it found, and what was done since.
+#[test]
+fn a_crash_soon_after_recovery_is_redone_from_the_same_checkpoint() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let (mut disk, mut models) = killed(&mut rng);
+    let mut least = 0;
+    for round in 0..40 {
+        let (pages, kept) = ([32, 64, 100, 1024][round % 4], [750, 0][round / 4 % 2]);
+        let (instance, cache) = open(&disk, pages, kept);
+        let counters = cache.counters();
+        assert!(counters.resident_bytes <= counters.max_bytes, "{counters:?}");
+        let recovery = instance.recovery();
+        assert_eq!(recovery.left_attached, 2, "round {round}");
+        assert!(recovery.records >= least, "round {round}: {recovery:?}, {least} before");
+        least = recovery.records;
+        let mut sessions = Vec::new();
+        for (path, model) in DATABASES.iter().zip(&mut models).take(round % 3) {
+            let db = instance.attach(Path::new(path), 32).unwrap();
+            assert_eq!(rows(&instance, &db), *model, "round {round}, {path}");
+            let mut session = instance.session();
+            work(&mut session, &db, model, &mut rng, 40);
+            sessions.push(session);
+        }
+        instance.flush().unwrap();
+        if round % 8 == 7 {
+            instance.checkpoint().unwrap();
+            least = 0;
+        }
+        disk = match round % 2 {
+            0 => disk.process_kill(),
+            _ => disk.crash(round as u64, CrashOptions::default()),
+        };
+    }
+    let (instance, _) = open(&disk, 64, 750);
+    for (path, model) in DATABASES.iter().zip(&models) {
+        assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
+    }
+    instance.shutdown().unwrap();
+    for path in DATABASES {
+        let report = check_database(&disk, Path::new(path), &CheckOptions::default()).unwrap();
+        assert!(report.clean && report.findings.is_empty(), "{path}: {:#?}", report.findings);
+    }
+}
+
+/// Redo lets pages go as normal operation does: most of them are not written.
+#[test]
+fn redo_writes_few_pages_where_edits_are_kept() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let disk = SimVfs::new();
+    let (instance, cache) = open(&disk, 512, 750);
+    create(&instance);
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    let mut model = Rows::new();
+    let mut session = instance.session();
+    work(&mut session, &db, &mut model, &mut rng, 4000);
+    session.rollback().unwrap();
+    cache.flush_file(db.file_id).unwrap();
+    instance.checkpoint().unwrap();
+    work(&mut session, &db, &mut model, &mut rng, 300);
+    instance.flush().unwrap();
+    let disk = disk.process_kill();
+    let written = [750, 0].map(|kept| {
+        let (instance, cache) = open(&disk.clone_disk(), 80, kept);
+        let counters = cache.counters();
+        let written = counters.written_checkpoint + counters.written_eviction + counters.written_flush;
+        assert_eq!(counters.let_go > 0, kept > 0, "{counters:?}");
+        let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+        assert_eq!(rows(&instance, &db), model);
+        written
+    });
+    assert!(written[0] * 2 < written[1], "{written:?} pages written with and without kept edits");
+}
+
+#[test]
+fn a_database_that_is_not_there_is_still_missed() {
+    let (disk, _) = killed(&mut ChaCha8Rng::seed_from_u64(4));
+    let (instance, _) = open(&disk, 64, 750);
+    drop(instance);
+    disk.remove(Path::new(DATABASES[1])).unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let cache = Cache::new(CacheOptions::new(64 * SIZE.bytes(), SIZE, vfs.clock()));
+    let opened = Instance::open(InstanceOptions::new(vfs, "/log".into(), cache));
+    assert!(matches!(opened.err(), Some(Error::Usage(_))));
+}
+
+/// With a checkpoint file that is of no use, recovery writes one: work that follows could make the old one look right.
+#[test]
+fn recovery_replaces_a_checkpoint_that_is_gone_or_ahead_of_the_log() {
+    let checkpoint = Path::new("/log/E00.chk");
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let (disk, models) = killed(&mut rng);
+    let ahead = {
+        let later = disk.clone_disk();
+        let (instance, _) = open(&later, 256, 750);
+        let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+        let mut session = instance.session();
+        work(&mut session, &db, &mut models[0].clone(), &mut rng, 600);
+        session.commit(CommitMode::Durable).unwrap();
+        drop((session, db));
+        instance.shutdown().unwrap();
+        later.contents(checkpoint).unwrap()
+    };
+    for stale in [None, Some(ahead)] {
+        let disk = disk.clone_disk();
+        match &stale {
+            None => disk.remove(checkpoint).unwrap(),
+            Some(bytes) => disk.put(checkpoint, bytes),
+        }
+        let (instance, _) = open(&disk, 64, 750);
+        assert_eq!(instance.recovery().left_attached, 2);
+        assert_ne!(disk.contents(checkpoint), stale);
+        let mut model = models[0].clone();
+        let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+        work(&mut instance.session(), &db, &mut model, &mut rng, 500);
+        instance.flush().unwrap();
+        let (instance, _) = open(&disk.process_kill(), 64, 750);
+        for (path, model) in DATABASES.iter().zip([&model, &models[1]]) {
+            assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
+        }
+    }
+}
