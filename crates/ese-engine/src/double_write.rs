@@ -78,13 +78,10 @@ impl DoubleWrite {
     ) -> Result<Arc<DoubleWrite>> {
         let side = path_of(path);
         let failed = |e: std::io::Error| Error::io(&side, &e);
-        let file = if vfs.exists(&side) {
-            vfs.open(&side, OpenMode::Write).map_err(failed)?
-        } else {
-            let file = vfs.open(&side, OpenMode::CreateNew).map_err(failed)?;
-            vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-            file
-        };
+        let mode = if vfs.exists(&side) { OpenMode::Write } else { OpenMode::CreateNew };
+        let file = vfs.open(&side, mode).map_err(failed)?;
+        // Also if it is there: a process killed right after creating it may have left the name to the kernel.
+        vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(failed)?;
         if file.len().map_err(failed)? < RING {
             file.grow(RING).map_err(failed)?;
             file.sync(IoReason::Other).map_err(failed)?;
@@ -219,7 +216,7 @@ mod tests {
     use ese_format::checksum::seal_page;
     use ese_format::page::{NodeFlags, PageFlags, PageMut};
     use ese_format::{DbTime, LogTime, TreeId};
-    use vfs::SimVfs;
+    use vfs::{CrashOptions, SimVfs};
 
     const SIZE: PageSize = PageSize::KIB_4;
     const PAGE: PageNumber = PageNumber::fixed(5);
@@ -275,5 +272,25 @@ mod tests {
         tear(&mut torn);
         assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageVerdict::Good, "the checksum does not see it");
         assert_eq!(restored(&old, &new, tear), (0, old));
+    }
+
+    #[test]
+    fn a_side_file_whose_creator_was_killed_has_its_name_when_images_are_in_it() {
+        let signature = Signature::new(7, LogTime::NONE);
+        let header = DatabaseHeader::fresh(SIZE, signature, signature);
+        let open = |disk: &SimVfs| {
+            let database = disk.open(Path::new("/data.edb"), OpenMode::Write).unwrap();
+            DoubleWrite::open(disk, Path::new("/data.edb"), database, &header)
+        };
+        for operations in 1..5 {
+            let disk = SimVfs::new();
+            disk.put(Path::new("/data.edb"), &[]);
+            disk.stop_after(operations);
+            let _ = open(&disk);
+            let disk = disk.process_kill();
+            drop(open(&disk).unwrap().protect(&[(PAGE, &image(10, 1))]).unwrap());
+            let lost = CrashOptions { lose_name: 1.0, ..CrashOptions::default() };
+            assert!(disk.crash(1, lost).contents(&path_of(Path::new("/data.edb"))).is_some(), "{operations}");
+        }
     }
 }

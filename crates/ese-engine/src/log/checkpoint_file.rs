@@ -48,14 +48,11 @@ impl CheckpointFile {
         let failed = |e: std::io::Error| Error::io(&self.path, &e);
         let mut open = self.file.lock();
         if open.is_none() {
-            let file = if self.vfs.exists(&self.path) {
-                self.vfs.open(&self.path, OpenMode::Write).map_err(failed)?
-            } else {
-                let file = self.vfs.open(&self.path, OpenMode::CreateNew).map_err(failed)?;
-                let directory = self.path.parent().unwrap_or(Path::new("."));
-                self.vfs.sync_directory(directory).map_err(failed)?;
-                file
-            };
+            let mode = if self.vfs.exists(&self.path) { OpenMode::Write } else { OpenMode::CreateNew };
+            let file = self.vfs.open(&self.path, mode).map_err(failed)?;
+            // Also if it is there: a process killed right after creating it may have left the name to the kernel.
+            let directory = self.path.parent().unwrap_or(Path::new("."));
+            self.vfs.sync_directory(directory).map_err(failed)?;
             if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
                 file.grow(2 * CHECKPOINT_LEN as u64).map_err(failed)?;
             }
