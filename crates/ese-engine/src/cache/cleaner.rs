@@ -37,12 +37,8 @@ impl Cache {
     /// there is nothing to do now.
     pub fn clean_step(&self) -> Result<usize> {
         let low = self.available() < self.limits.start;
-        let excess = || {
-            let cleaning = self.books.cleaning.load(Ordering::Relaxed);
-            self.books.heavy().saturating_sub(self.limits.dirty + cleaning)
-        };
         if !low
-            && excess() == 0
+            && self.excess() == 0
             && !self.refilling.load(Ordering::Relaxed)
             && self.wanted.lock().len() < WORTH_WRITING
         {
@@ -55,10 +51,10 @@ impl Cache {
             done += 1;
         }
         let coming = self.available() + self.books.cleaning.load(Ordering::Relaxed);
-        let missing = self.limits.stop.saturating_sub(coming).max(excess());
+        let missing = self.limits.stop.saturating_sub(coming).max(self.excess());
         let wanted = self.wanted.lock().len();
         // Sessions are about to wait for frames: that is worse than slow reads.
-        let urgent = self.available() < self.limits.start / 2 || excess() > self.limits.dirty / 4;
+        let urgent = self.available() < self.limits.start / 2 || self.excess() > self.limits.dirty / 4;
         let (batch, in_flight) = match urgent {
             true => (STEP, URGENT_WRITES_IN_FLIGHT),
             false => (WRITE_BATCH, WRITES_IN_FLIGHT),
@@ -78,6 +74,17 @@ impl Cache {
         }
         self.refilling.store(self.available() < self.limits.stop, Ordering::Relaxed);
         Ok(done)
+    }
+
+    /// Dirty pages beyond those that may be in frames.
+    fn excess(&self) -> usize {
+        let cleaning = self.books.cleaning.load(Ordering::Relaxed);
+        self.books.heavy().saturating_sub(self.limits.dirty + cleaning)
+    }
+
+    /// Whether the cleaner would find a batch to write that it may start.
+    pub(super) fn has_batch_to_write(&self) -> bool {
+        self.excess() >= WORTH_WRITING && self.books.background.count() < WRITES_IN_FLIGHT
     }
 
     /// Starts writing the oldest dirty pages of the file that were first changed before `position`, at most

@@ -305,7 +305,8 @@ impl Cache {
             if let Some(victim) = self.evict_clean() {
                 self.books.put_free(victim.index);
             }
-            if self.available() <= self.limits.start {
+            // While clean victims last the pool does not shrink; the cleaner has to be called before they are gone.
+            if self.available() <= self.limits.start || self.has_batch_to_write() {
                 self.books.wake.ring();
             }
         }
