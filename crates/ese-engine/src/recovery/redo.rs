@@ -21,7 +21,7 @@ use ese_format::log::record::{LogRecord, NodeChange, PageChange, Undo, operation
 use ese_format::{DbTime, LogPosition, PageNumber};
 
 use self::pass::Pass;
-use self::touch::{Touch, formats, pages_of};
+use self::touch::{Touch, formats, pages_of, versioned};
 pub(crate) use self::unfinished::UndoInfos;
 use self::unfinished::{Act, Unfinished, bookmark_of};
 use super::stretch::{Kept, Payloads};
@@ -44,7 +44,7 @@ pub(crate) struct Redo {
     pub reserved: usize,
     transactions: BTreeMap<u16, Unfinished>,
     macros: BTreeMap<u16, Vec<Kept>>,
-    /// The last replace: an Undo record right behind it finds its data restored.
+    /// The last plain replace: an Undo record of a replace right behind it finds its data restored.
     restored: Option<Restored>,
     window: Window,
     newest_number: u64,
@@ -65,7 +65,7 @@ struct Window {
     ended: Vec<(Unfinished, LogPosition)>,
 }
 
-/// A replace that may be the first half of an undo.
+/// A plain replace, which may be the first half of an undo.
 #[derive(Clone, Copy)]
 struct Restored {
     database: u8,
@@ -194,12 +194,13 @@ impl Redo {
                 }
             }
             LogRecord::Undo(undo) => {
-                let node = undo.node;
-                let restored = self.restored.filter(|restored| restored.is_right_before(&node.page));
+                let of_replace = undo.operation == operation::REPLACE;
+                let restored =
+                    self.restored.filter(|restored| of_replace && restored.is_right_before(&undo.node.page));
                 match restored {
                     Some(restored) => needs_from = restored.start,
                     // The before-image may be on a page.
-                    None if undo.operation == operation::REPLACE => self.run(payloads)?,
+                    None if of_replace => self.run(payloads)?,
                     None => {}
                 }
                 undoes = self.undone(undo).filter(|_| restored.is_none());
@@ -269,7 +270,9 @@ impl Redo {
             }
             LogRecord::Replace(replace) => {
                 let PageChange { database, page, after, .. } = replace.node.page;
-                self.restored = Some(Restored { database: database.0, page, after, start });
+                if !versioned(&replace.node) {
+                    self.restored = Some(Restored { database: database.0, page, after, start });
+                }
                 self.remember(&replace.node, None, Change::ReplaceUnknown, Some(step));
             }
             LogRecord::SetExternalHeader(set) if set.data.is_empty() => {

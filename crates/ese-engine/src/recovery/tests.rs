@@ -162,3 +162,55 @@ fn a_page_that_has_half_an_undo_holds_the_checkpoint_before_it() {
     let instance = open_with(&disk.process_kill(), size, 64, false).unwrap();
     assert_eq!(instance.recovery().applied, 1);
 }
+
+/// An undo that comes right behind somebody else's replace on the same page is still an undo.
+#[test]
+fn an_undo_behind_anothers_replace_is_redone() {
+    for delete in [false, true] {
+        let disk = SimVfs::new();
+        let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
+        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let db = instance.create_database(Path::new(DATABASES[0]), &create).unwrap();
+        let tree = create_tree(&instance, &db, PageFlags::empty());
+        let [mut one, mut other] =
+            [1, 2].map(|procid| ActiveTransaction::new(instance.core().clone(), procid));
+        let bookmark = |session: &ActiveTransaction, key: &[u8]| {
+            let mut cursor = TreeCursor::new(tree.clone());
+            let found = cursor.seek(&session.view(), key, Seek::Equal).unwrap();
+            found.then(|| cursor.bookmark().unwrap().clone())
+        };
+        one.begin().unwrap();
+        for key in [&b"replaced"[..], b"deleted"] {
+            tree.insert(&mut one, key, b"old").unwrap();
+        }
+        one.commit().unwrap();
+        instance.core().cache.flush_file(db.file_id).unwrap();
+        instance.checkpoint().unwrap();
+        one.begin().unwrap();
+        other.begin().unwrap();
+        let deleted = bookmark(&one, b"deleted").unwrap();
+        match delete {
+            true => tree.flag_delete(&mut one, &deleted).unwrap(),
+            false => tree.insert(&mut one, b"inserted", b"new").unwrap(),
+        }
+        let replaced = bookmark(&other, b"replaced").unwrap();
+        tree.replace(&mut other, &replaced, b"new").unwrap();
+        one.rollback().unwrap();
+        other.commit().unwrap();
+        instance.flush().unwrap();
+
+        let instance = open(&disk.process_kill(), PageSize::KIB_4, 64).unwrap();
+        assert!(instance.recovery().applied >= 3, "{:?}", instance.recovery());
+        let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        session.begin().unwrap();
+        let found = |key: &[u8]| {
+            let mut cursor = TreeCursor::new(tree.clone());
+            let found = cursor.seek(&session.view(), key, Seek::Equal).unwrap();
+            found.then(|| cursor.data().to_vec())
+        };
+        assert_eq!(found(b"inserted"), None, "deleted: {delete}");
+        assert_eq!(found(b"deleted").as_deref(), Some(&b"old"[..]), "deleted: {delete}");
+        assert_eq!(found(b"replaced").as_deref(), Some(&b"new"[..]), "deleted: {delete}");
+    }
+}
