@@ -52,7 +52,7 @@ pub(crate) fn create_tree(instance: &Instance, db: &Arc<Database>, kind: PageFla
     tree
 }
 
-pub(super) fn contents(tree: &Arc<Tree>, view: &View) -> Model {
+pub(crate) fn contents(tree: &Arc<Tree>, view: &View) -> Model {
     let mut cursor = TreeCursor::new(tree.clone());
     let mut all = Model::new();
     let mut found = cursor.first(view).unwrap();

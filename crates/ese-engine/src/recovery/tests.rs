@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::{RecoverySummary, open_log_with};
-use crate::btree::tests::{Model, create_tree, open, open_with, transaction};
+use crate::btree::tests::{Model, contents, create_tree, open, open_with, transaction};
 use crate::btree::{Seek, TreeCursor};
 use crate::cache::{Cache, CacheOptions};
 use crate::core::Core;
@@ -212,5 +212,73 @@ fn an_undo_behind_anothers_replace_is_redone() {
         assert_eq!(found(b"inserted"), None, "deleted: {delete}");
         assert_eq!(found(b"deleted").as_deref(), Some(&b"old"[..]), "deleted: {delete}");
         assert_eq!(found(b"replaced").as_deref(), Some(&b"new"[..]), "deleted: {delete}");
+    }
+}
+
+/// Sessions that change neighbouring records by turns, and take some of it back.
+#[test]
+fn transactions_that_share_pages_are_recovered_as_they_ended() {
+    for seed in 0..60 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let disk = SimVfs::new();
+        let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
+        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let db = instance.create_database(Path::new(DATABASES[0]), &create).unwrap();
+        let tree = create_tree(&instance, &db, PageFlags::empty());
+        let mut sessions =
+            [0, 1, 2].map(|number| (ActiveTransaction::new(instance.core().clone(), number + 1), None));
+        let mut committed = Model::new();
+        for _ in 0..rng.random_range(20..200) {
+            let number = rng.random_range(0..3);
+            let (session, changed) = &mut sessions[number];
+            let changes: &mut Model = match changed {
+                Some(changes) => changes,
+                None => {
+                    session.begin().unwrap();
+                    changed.insert(committed.clone())
+                }
+            };
+            // Each has keys of its own, beside those of the others.
+            let key = vec![rng.random_range(0..30) * 3 + number as u8];
+            let data = vec![rng.random(); rng.random_range(1..200)];
+            let mut cursor = TreeCursor::new(tree.clone());
+            if !cursor.seek(&session.view(), &key, Seek::Equal).unwrap() {
+                assert_eq!(changes.insert(key.clone(), data.clone()), None, "seed {seed}");
+                tree.insert(session, &key, &data).unwrap();
+            } else if rng.random_bool(0.4) {
+                changes.remove(&key).unwrap();
+                tree.flag_delete(session, &cursor.bookmark().unwrap().clone()).unwrap();
+            } else {
+                changes.insert(key, data.clone()).unwrap();
+                tree.replace(session, &cursor.bookmark().unwrap().clone(), &data).unwrap();
+            }
+            match rng.random_range(0..10) {
+                0..3 => {
+                    session.commit().unwrap();
+                    let own = |key: &Vec<u8>| usize::from(key[0]) % 3 == number;
+                    let own_now = changed.take().unwrap().into_iter().filter(|(key, _)| own(key));
+                    committed.retain(|key, _| !own(key));
+                    committed.extend(own_now);
+                }
+                3..5 => {
+                    session.rollback().unwrap();
+                    *changed = None;
+                }
+                5 => instance.step().unwrap(),
+                6 if rng.random_bool(0.2) => instance.core().cache.flush_file(db.file_id).unwrap(),
+                7 if rng.random_bool(0.2) => drop(instance.checkpoint().unwrap()),
+                _ => {}
+            }
+        }
+        instance.flush().unwrap();
+        let disk = match seed.is_multiple_of(2) {
+            true => disk.process_kill(),
+            false => disk.crash(seed, CrashOptions::default()),
+        };
+        let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
+        let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        session.begin().unwrap();
+        assert!(contents(&tree, &session.view()) == committed, "seed {seed}");
     }
 }
