@@ -271,10 +271,17 @@ fn transactions_that_share_pages_are_recovered_as_they_ended() {
             }
         }
         instance.flush().unwrap();
-        let disk = match seed.is_multiple_of(2) {
+        let end = |disk: &SimVfs, kill| match kill {
             true => disk.process_kill(),
             false => disk.crash(seed, CrashOptions::default()),
         };
+        let mut disk = end(&disk, rng.random_bool(0.5));
+        // Recovery is cut off, too.
+        for _ in 0..rng.random_range(0..3) {
+            disk.stop_after(rng.random_range(1..60));
+            drop(open(&disk, PageSize::KIB_4, 64));
+            disk = end(&disk, rng.random_bool(0.5));
+        }
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
         let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
