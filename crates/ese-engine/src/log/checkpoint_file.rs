@@ -74,3 +74,28 @@ impl CheckpointFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ese_format::{LogPosition, LogTime, Signature};
+    use vfs::{CrashOptions, SimVfs};
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_there_after_a_power_cut_though_the_creator_of_its_file_was_killed() {
+        let checkpoint = Checkpoint::new(LogPosition::new(3, 1, 40), Signature::new(7, LogTime::NONE));
+        let file = |disk: &SimVfs| CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00");
+        for operations in 1..5 {
+            let disk = SimVfs::new();
+            disk.create_directory(Path::new("/log")).unwrap();
+            disk.stop_after(disk.operations() + operations);
+            let _ = file(&disk).reserve();
+            let disk = disk.process_kill();
+            file(&disk).write(&checkpoint).unwrap();
+            let lost = CrashOptions { lose_name: 1.0, ..CrashOptions::default() };
+            let found = file(&disk.crash(1, lost)).read().unwrap();
+            assert_eq!(found.map(|found| found.position), Some(checkpoint.position), "{operations}");
+        }
+    }
+}
