@@ -372,6 +372,18 @@ pub fn report(rounds: &Rounds, rows: &[u8], machine: &str) -> String {
             );
         }
     }
+    let settled = |engine: &str| {
+        let step = format!("redo/{engine}");
+        figure(rounds, &step, |value| at(value, "/settled_seconds"))
+    };
+    if let Some(ours) = settled("jetcell") {
+        let theirs = settled("wiredtiger").map(|theirs| format!(", WiredTiger {theirs:.2} s"));
+        let _ = writeln!(
+            text,
+            "\nRow 11 until every change is in the file and durable: {ours:.2} s{}.",
+            theirs.unwrap_or_default()
+        );
+    }
     for (engine, why) in rounds.missing.iter().filter(|(_, why)| *why != "not asked for") {
         let _ = writeln!(text, "\nMissing: {engine}: {why}");
     }
