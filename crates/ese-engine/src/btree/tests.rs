@@ -30,12 +30,15 @@ pub(crate) fn open_with(
     pages: usize,
     protect: bool,
 ) -> crate::Result<Arc<Instance>> {
+    open_as(vfs, CacheOptions::new(pages * size.bytes(), size, vfs.clock()), protect)
+}
+
+pub(crate) fn open_as(vfs: &SimVfs, cache: CacheOptions, protect: bool) -> crate::Result<Arc<Instance>> {
     let disk: Arc<dyn Vfs> = Arc::new(vfs.clone());
     for directory in ["/db", "/log"] {
         disk.create_directory(Path::new(directory)).unwrap();
     }
-    let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, disk.clock()));
-    let mut options = InstanceOptions::new(disk, "/log".into(), cache);
+    let mut options = InstanceOptions::new(disk, "/log".into(), Cache::new(cache));
     options.threads = false;
     options.log_file_size = 128 << 10;
     options.checkpoint_depth = 256 << 10;
@@ -372,43 +375,6 @@ fn crash_run(seed: u64) -> [usize; 2] {
         instance.shutdown().unwrap();
     }
     super::share_tests::partial_merges(&disk)
-}
-
-#[test]
-fn a_stale_page_is_named_as_what_it_is() {
-    let (mut disk, size) = (SimVfs::new(), PageSize::KIB_4);
-    let instance = open_with(&disk, size, 48, false).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
-    let tree = create_tree(&instance, &db, PageFlags::empty());
-    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-    let root = tree.root;
-    let mut insert = |key: &[u8]| {
-        session.begin().unwrap();
-        tree.insert(&mut session, key, b"data").unwrap();
-        session.commit().unwrap();
-        instance.flush().unwrap();
-    };
-    let at = size.offset_of(root) as usize;
-    let on_disk = |disk: &SimVfs| disk.contents(Path::new(DB)).unwrap()[at..at + size.bytes()].to_vec();
-    insert(b"first");
-    instance.core().cache.flush_file(db.file_id).unwrap();
-    let stale = on_disk(&disk);
-    insert(b"second");
-    instance.core().cache.flush_file(db.file_id).unwrap();
-    // Cleanup first: an ended transaction holds the checkpoint until then.
-    instance.step().unwrap();
-    instance.checkpoint().unwrap();
-    insert(b"third");
-    assert_ne!(on_disk(&disk), stale);
-    let after = disk.process_kill();
-    disk.stop_after(disk.operations());
-    drop((session, tree, db, instance));
-    disk = after;
-    disk.corrupt(Path::new(DB), at as u64, &stale).unwrap();
-    let Err(error) = open_with(&disk, size, 48, false) else { panic!("a lost write went unnoticed") };
-    let text = error.to_string();
-    assert!(matches!(error, Error::Corrupt { page: Some(page), .. } if page == root), "{text}");
-    assert!(text.contains("older than the log expects") && text.contains("a write was lost"), "{text}");
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Changes of one page, said in so few bytes that they can stay when the page goes.
 //!
 //! ```text
-//!  0   kind      u8      4  key length   u16      8  database time after it   u64
-//!  1   flags     u8      6  data length  u16     16  key, data
-//!  2   line      u16
+//!  0   kind      u8      4  key length   u16      8  database time after it            u64
+//!  1   flags     u8      6  data length  u16     16  and before it, 0: not checked     u64
+//!  2   line      u16                             24  key, data
 //! ```
 //!
 //! In memory only; on disk the same changes stand in the log. Invariant: an edit is made and replayed by the same
 //! function, so a page that was read again and replayed equals the one that went.
 
-use ese_format::page::{NodeFlags, PageMut};
 #[cfg(debug_assertions)]
-use ese_format::page::{Page, PageFlags};
+use ese_format::page::PageFlags;
+use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{DbTime, PageNumber, PageSize};
 
 /// A change of one page.
@@ -33,7 +33,16 @@ pub(crate) enum Edit<'a> {
 
 /// Why an edit cannot be made.
 const NO_ROOM: &str = "page has no room for the node";
-const HEADER: usize = 16;
+const HEADER: usize = 24;
+
+/// What is wrong with a page whose time is not what the log expects before the first change that it lacks.
+pub(crate) fn another_moment(time: DbTime, expected: DbTime) -> String {
+    let age = if time < expected { "older" } else { "newer" };
+    format!(
+        "dbtime {} is {age} than the log expects ({}): a write was lost or the file is from another moment than the log",
+        time.0, expected.0
+    )
+}
 
 impl Edit<'_> {
     /// Changes the page; it must be one that the edit was meant for.
@@ -61,6 +70,11 @@ impl Edit<'_> {
 
     /// Appends the edit, and the page's time after it, to `edits`. `None` if it cannot be said.
     pub fn encode(&self, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
+        self.encode_unseen(DbTime(0), after, edits)
+    }
+
+    /// The same for a page that was not looked at: it is in the file as it was at time `before`, unless it has this edit.
+    pub fn encode_unseen(&self, before: DbTime, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
         let number = |page: Option<PageNumber>| page.map_or(0, PageNumber::get).to_le_bytes();
         let link;
         let (kind, line, flags, key, data): (u8, usize, NodeFlags, &[u8], &[u8]) = match *self {
@@ -88,19 +102,23 @@ impl Edit<'_> {
         edits.extend_from_slice(&key_len.to_le_bytes());
         edits.extend_from_slice(&data_len.to_le_bytes());
         edits.extend_from_slice(&after.0.to_le_bytes());
+        edits.extend_from_slice(&before.0.to_le_bytes());
         edits.extend_from_slice(key);
         edits.extend_from_slice(data);
         Some(())
     }
 
-    fn decode<'a>(edits: &mut &'a [u8]) -> Option<(Edit<'a>, DbTime)> {
+    /// The next edit, with the page's times before it, where that is to be checked, and after it.
+    fn decode<'a>(edits: &mut &'a [u8]) -> Option<(Edit<'a>, Option<DbTime>, DbTime)> {
         let mut take = |count: usize| {
             let (taken, rest) = edits.split_at_checked(count)?;
             *edits = rest;
             Some(taken)
         };
-        let header: [u8; HEADER] = take(HEADER)?.try_into().ok()?;
-        let [kind, flags, l0, l1, k0, k1, d0, d1, after @ ..] = header;
+        let (header, times) = take(HEADER)?.split_first_chunk::<8>()?;
+        let [kind, flags, l0, l1, k0, k1, d0, d1] = *header;
+        let (after, before) = times.split_first_chunk::<8>()?;
+        let [after, before] = [*after, before.try_into().ok()?].map(|time| DbTime(u64::from_le_bytes(time)));
         let [line, key_len, data_len] =
             [[l0, l1], [k0, k1], [d0, d1]].map(|n| usize::from(u16::from_le_bytes(n)));
         let (key, data) = (take(key_len)?, take(data_len)?);
@@ -115,15 +133,25 @@ impl Edit<'_> {
             5 => Edit::Cut { line, prefix: key, next: PageNumber::new(number()?) },
             _ => return None,
         };
-        Some((edit, DbTime(u64::from_le_bytes(after))))
+        Some((edit, (before != DbTime(0)).then_some(before), after))
     }
 }
 
-/// Makes all of `edits` on a page as it was before the first of them.
-pub(super) fn replay(mut edits: &[u8], bytes: &mut [u8], size: PageSize) -> Result<(), &'static str> {
+/// Makes all of `edits` on a page as it was before the first of them. Of those made unseen it may have some already.
+pub(super) fn replay(mut edits: &[u8], bytes: &mut [u8], size: PageSize) -> Result<(), String> {
+    let found = Page::new(bytes, size).db_time();
     while !edits.is_empty() {
-        let (edit, after) = Edit::decode(&mut edits).ok_or("edits in memory are unreadable")?;
+        let (edit, before, after) = Edit::decode(&mut edits).ok_or("edits in memory are unreadable")?;
         let mut page = PageMut::new(bytes, size);
+        if let Some(before) = before {
+            if after <= found {
+                continue;
+            }
+            let time = page.as_page().db_time();
+            if before != time {
+                return Err(another_moment(time, before));
+            }
+        }
         edit.apply(&mut page)?;
         page.set_db_time(after);
     }

@@ -18,10 +18,13 @@
 //!   before the edits have gone.
 //! - A page that has to come back only to be written cost a read: who sees too many of them lets no more go.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
+use ese_format::LogPosition;
 use parking_lot::Mutex;
 
+use super::{Cache, PageKey};
 use crate::apart::Apart;
 
 /// What a page with edits costs beside them while it is away; estimated.
@@ -210,5 +213,22 @@ impl Kept {
         let frame = lent.pop();
         self.lent_count.store(lent.len(), Ordering::Relaxed);
         frame
+    }
+}
+
+impl Cache {
+    /// Whether redo may leave edits for pages that it does not look at.
+    pub(crate) fn keeps_unseen(&self) -> bool {
+        self.books.kept.is_on()
+    }
+
+    /// For redo: keeps edits that a page may lack, from the records at `positions`, until somebody reads it.
+    /// They must be all there are since those it has on the disk or that are kept already. `false`: the page is in memory,
+    /// or there is no room for the edits.
+    pub(crate) fn keep_unseen(&self, key: PageKey, positions: Range<LogPosition>, edits: &[u8]) -> bool {
+        self.make_room_for_edits();
+        self.books.find_file(key.file).is_some_and(|attached| {
+            self.table.keep_unseen(key, &attached, &self.books.kept, positions, edits)
+        })
     }
 }

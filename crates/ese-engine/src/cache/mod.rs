@@ -48,7 +48,7 @@ mod write_ahead;
 mod write_back;
 
 pub use counters::CacheCounters;
-pub(crate) use edit::Edit;
+pub(crate) use edit::{Edit, another_moment};
 pub use examine::Examined;
 pub use latch::{PinnedPage, ReadLatch, WriteLatch};
 pub use lent::Lent;

@@ -4,9 +4,11 @@
 //! of its shard. The history is a fixed array in which a newer page displaces an older one.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ese_format::LogPosition;
 use parking_lot::RwLock;
 
 use super::change::Away;
@@ -108,6 +110,37 @@ impl Table {
     /// Whether the page is dirty and has no frame.
     pub fn is_away(&self, key: PageKey) -> bool {
         self.shard(key).slots.read().away.contains_key(&key.to_u64())
+    }
+
+    /// Keeps edits of a page that has no frame, without looking at it. `false`: it has one, or there is no room.
+    pub fn keep_unseen(
+        &self,
+        key: PageKey,
+        attached: &Attached,
+        kept: &Kept,
+        positions: Range<LogPosition>,
+        edits: &[u8],
+    ) -> bool {
+        let mut slots = self.shard(key).slots.write();
+        let word = key.to_u64();
+        if slots.frames.contains_key(&word) {
+            return false;
+        }
+        let have = slots.away.get(&word).map_or(0, |away| away.edits.len());
+        if have + edits.len() > kept.heaviest() || !kept.grow(have, edits.len()) {
+            return false;
+        }
+        let away = slots.away.entry(word).or_insert_with(|| {
+            attached.ledger.lock().dirtied(key.page, positions.start);
+            kept.went();
+            Away::unseen(positions.start)
+        });
+        if positions.start < away.first {
+            attached.ledger.lock().predated(key.page, away.first, positions.start);
+            away.first = positions.start;
+        }
+        away.add(positions.end, edits);
+        true
     }
 
     /// Takes out the frame of an unpinned page, which then belongs to the caller, and remembers its use. The page is

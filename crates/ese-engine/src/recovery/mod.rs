@@ -50,6 +50,8 @@ pub struct RecoverySummary {
     pub records: u64,
     /// Page changes that were missing and made.
     pub applied: u64,
+    /// Page changes kept in memory for pages that were not read: made when the page is, if it lacks them.
+    pub kept: u64,
     /// Transactions rolled back.
     pub rolled_back: usize,
     /// Torn pages put back from side files.
@@ -213,6 +215,7 @@ fn open_log_with(
     }
     summary.records = redo.records;
     summary.applied = redo.applied;
+    summary.kept = redo.kept;
     summary.torn_pages = attacher.torn_pages;
     let leftovers = redo.finish()?;
     core.transactions.continue_from(leftovers.next_number);

@@ -10,6 +10,7 @@
 //! theirs ([`pass`]). What only a page can tell about a change (before-images, keys of deleted nodes) is known when
 //! that is done; a record that needs it ends the window before it, as does what attaches or detaches a database.
 
+mod hanging;
 mod pass;
 mod touch;
 mod unfinished;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use ese_format::log::record::{LogRecord, NodeChange, PageChange, Undo, operation};
 use ese_format::{DbTime, LogPosition, PageNumber};
 
-use self::pass::Pass;
+use self::pass::{Pass, Tally};
 use self::touch::{Touch, formats, pages_of, versioned};
 pub(crate) use self::unfinished::UndoInfos;
 use self::unfinished::{Act, Unfinished, bookmark_of};
@@ -49,9 +50,10 @@ pub(crate) struct Redo {
     window: Window,
     newest_number: u64,
     newest_id: u32,
-    /// Records looked at, and page changes that had to be made.
+    /// Records looked at, page changes that had to be made, and those kept for pages that were not read.
     pub records: u64,
     pub applied: u64,
+    pub kept: u64,
 }
 
 /// Records whose pages have not been brought forward yet.
@@ -110,6 +112,7 @@ impl Redo {
             newest_id,
             records: 0,
             applied: 0,
+            kept: 0,
         }
     }
 
@@ -330,8 +333,9 @@ impl Redo {
         let memory = (&self.lent, self.reserved);
         let mut pass = Pass::new(&self.core, &steps, payloads, &self.log, memory);
         let result = pass.run(&touches, self.threads);
-        let Pass { mut found, applied, .. } = pass;
+        let Tally { mut found, applied, kept } = pass.tally;
         self.applied += applied;
+        self.kept += kept;
         result?;
         self.transactions.values_mut().for_each(|open| open.learn(&mut found));
         for (mut open, end) in ended {

@@ -1,40 +1,51 @@
-//! Redo in the order of pages against redo in the order of the log.
+//! Redo in the order of pages against redo in the order of the log; pages that it must read, and those that it leaves to
+//! who reads them; changes that a crash cuts in two; sessions that share pages.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use ese_format::checksum::seal_page;
 use ese_format::log::record::LogRecord;
-use ese_format::page::{PageFlags, PageMut};
+use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{LogPosition, LogTime, PageSize, Signature};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::{RecoverySummary, open_log_with};
-use crate::btree::tests::{Model, contents, create_tree, open, open_with, transaction};
-use crate::btree::{Seek, TreeCursor};
+use crate::btree::tests::{Model, contents, create_tree, open, open_as, open_with, transaction};
+use crate::btree::{Bookmark, Seek, Tree, TreeCursor};
 use crate::cache::{Cache, CacheOptions};
 use crate::core::Core;
+use crate::database::Database;
 use crate::log::{LogNames, LogReader};
 use crate::session::ActiveTransaction;
-use crate::{CreateOptions, InstanceOptions};
+use crate::{CreateOptions, Error, Instance, InstanceOptions};
 
 const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
+
+/// A new database with an empty tree.
+fn database(instance: &Instance, path: &str) -> (Arc<Database>, Arc<Tree>) {
+    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let db = instance.create_database(Path::new(path), &create).unwrap();
+    let tree = create_tree(instance, &db, PageFlags::empty());
+    (db, tree)
+}
+
+/// The record with this key, as the session sees it.
+fn at(tree: &Arc<Tree>, session: &ActiveTransaction, key: &[u8]) -> Bookmark {
+    let mut cursor = TreeCursor::new(tree.clone());
+    assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
+    cursor.bookmark().unwrap().clone()
+}
 
 /// A disk on which a crash ended random work in two databases.
 fn crashed(seed: u64, size: PageSize) -> SimVfs {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = SimVfs::new();
     let instance = open(&disk, size, 64).unwrap();
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
-    let mut trees: Vec<_> = DATABASES
-        .iter()
-        .map(|path| {
-            let db = instance.create_database(Path::new(path), &create).unwrap();
-            (create_tree(&instance, &db, PageFlags::empty()), Model::new())
-        })
-        .collect();
+    let mut trees: Vec<_> =
+        DATABASES.iter().map(|path| (database(&instance, path).1, Model::new())).collect();
     instance.checkpoint().unwrap();
     let core = instance.core().clone();
     let mut sessions: Vec<_> = (1..3).map(|procid| ActiveTransaction::new(core.clone(), procid)).collect();
@@ -47,14 +58,18 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
         if round % 5 == 0 {
             core.cleanup.step(&core, 3).unwrap();
         }
+        // Pages that recovery need not build are on the disk.
+        if round == 60 {
+            instance.step().unwrap();
+            core.databases().iter().for_each(|db| core.cache.flush_file(db.file_id).unwrap());
+            instance.checkpoint().unwrap();
+        }
     }
     // Two that do not end.
     for (session, (tree, model)) in sessions.iter_mut().zip(&trees) {
         session.begin().unwrap();
         for (key, _) in model.iter().step_by(7) {
-            let mut cursor = TreeCursor::new(tree.clone());
-            assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
-            let bookmark = cursor.bookmark().unwrap().clone();
+            let bookmark = at(tree, session, key);
             match rng.random_bool(0.5) {
                 true => tree.flag_delete(session, &bookmark).unwrap(),
                 false => tree.replace(session, &bookmark, b"uncommitted").unwrap(),
@@ -100,6 +115,7 @@ fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, 
 
 #[test]
 fn any_window_brings_the_pages_to_the_same_bytes_as_one_record_at_a_time() {
+    let mut kept = 0;
     for seed in 0..9 {
         let size = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_32][seed as usize % 3];
         let disk = crashed(seed, size);
@@ -108,11 +124,156 @@ fn any_window_brings_the_pages_to_the_same_bytes_as_one_record_at_a_time() {
         for memory in [10_000, 100_000, usize::MAX] {
             let (other, pages) = recovered(&disk, size, memory);
             assert_eq!((other.records, other.rolled_back), (summary.records, summary.rolled_back));
+            kept += other.kept;
             assert_eq!(pages.len(), expected.len());
             for (at, (page, expected)) in pages.iter().zip(&expected).enumerate() {
                 assert!(page == expected, "seed {seed}, {memory} bytes, page {at} differs");
             }
         }
+    }
+    assert!(kept > 300, "hardly a page was not read: {kept} changes");
+}
+
+/// Recovery that reads every page names it. Of a page whose changes records alone tell it shows when somebody reads it, and
+/// no checkpoint leaves behind what brings it forward.
+#[test]
+fn a_lost_write_is_found_by_who_reads_the_page_first() {
+    let size = PageSize::KIB_4;
+    let disk = SimVfs::new();
+    let instance = open_with(&disk, size, 64, false).unwrap();
+    let (db, tree) = database(&instance, DATABASES[0]);
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    let mut insert = |key: &[u8]| {
+        session.begin().unwrap();
+        tree.insert(&mut session, key, b"data").unwrap();
+        session.commit().unwrap();
+    };
+    insert(b"one");
+    instance.core().cache.flush_file(db.file_id).unwrap();
+    let old = disk.contents(Path::new(DATABASES[0])).unwrap();
+    insert(b"two");
+    instance.step().unwrap();
+    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.checkpoint().unwrap();
+    insert(b"three");
+    instance.flush().unwrap();
+
+    let reopened = |disk: &SimVfs| {
+        let instance = open_with(disk, size, 64, false).unwrap();
+        assert_eq!((instance.recovery().applied, instance.recovery().kept), (0, 1));
+        let view = ActiveTransaction::new(instance.core().clone(), 1).view();
+        let get = |key: &[u8]| {
+            instance.core().databases()[0].tree_at(tree.root)?.get(&view, key, |data| data.to_vec())
+        };
+        let found = [get(b"two"), get(b"three")];
+        (instance, found)
+    };
+    let (_, found) = reopened(&disk.process_kill());
+    assert_eq!(found.map(Result::unwrap), [Some(b"data".to_vec()), Some(b"data".to_vec())]);
+
+    let mut disk = disk.process_kill();
+    let mut bytes = disk.contents(Path::new(DATABASES[0])).unwrap();
+    let page = size.offset_of(tree.root) as usize..size.offset_of(tree.root) as usize + size.bytes();
+    bytes[page.clone()].copy_from_slice(&old[page]);
+    disk.put(Path::new(DATABASES[0]), &bytes);
+    let reads_all =
+        CacheOptions { kept_edits_permille: 0, ..CacheOptions::new(64 * size.bytes(), size, disk.clock()) };
+    let Err(error) = open_as(&disk.process_kill(), reads_all, false) else {
+        panic!("a lost write went unnoticed")
+    };
+    let text = error.to_string();
+    assert!(matches!(error, Error::Corrupt { page: Some(page), .. } if page == tree.root), "{text}");
+    assert!(text.contains("older than the log expects") && text.contains("a write was lost"), "{text}");
+    for _ in 0..2 {
+        disk = disk.process_kill();
+        let (instance, found) = reopened(&disk);
+        for found in found {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains("a write was lost"), "{error}");
+        }
+        assert!(instance.core().cache.flush_file(db.file_id).is_err());
+        instance.checkpoint().unwrap();
+    }
+}
+
+/// What a change has hidden that is to be taken back, and the key of a deleted node that is to be removed, only the page
+/// tells: recovery reads it. Else it keeps the changes for the page.
+#[test]
+fn a_page_that_has_something_to_tell_is_read() {
+    let size = PageSize::KIB_4;
+    type Work = fn(&Arc<Tree>, &mut ActiveTransaction, &Instance);
+    type Records = &'static [(&'static [u8], &'static [u8])];
+    // What is done, how many changes are kept, and what is there after recovery.
+    let cases: [(&str, Work, u64, Records); 5] = [
+        (
+            "replaced, not committed",
+            |tree, session, _| tree.replace(session, &at(tree, session, b"a"), b"new").unwrap(),
+            0,
+            &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")],
+        ),
+        (
+            "deleted, not committed",
+            |tree, session, _| tree.flag_delete(session, &at(tree, session, b"a")).unwrap(),
+            0,
+            &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")],
+        ),
+        (
+            "deleted, not cleaned up",
+            |tree, session, _| {
+                tree.flag_delete(session, &at(tree, session, b"b")).unwrap();
+                tree.insert(session, b"aa", b"4").unwrap();
+                session.commit().unwrap();
+            },
+            0,
+            &[(b"a", b"1"), (b"aa", b"4"), (b"c", b"3")],
+        ),
+        (
+            "deleted and cleaned up behind an insert",
+            |tree, session, instance| {
+                tree.flag_delete(session, &at(tree, session, b"b")).unwrap();
+                tree.insert(session, b"aa", b"4").unwrap();
+                session.commit().unwrap();
+                instance.step().unwrap();
+            },
+            3,
+            &[(b"a", b"1"), (b"aa", b"4"), (b"c", b"3")],
+        ),
+        (
+            "replaced",
+            |tree, session, _| {
+                tree.replace(session, &at(tree, session, b"c"), b"new").unwrap();
+                session.commit().unwrap();
+            },
+            1,
+            &[(b"a", b"1"), (b"b", b"2"), (b"c", b"new")],
+        ),
+    ];
+    for (what, work, kept, expected) in cases {
+        let disk = SimVfs::new();
+        let instance = open(&disk, size, 64).unwrap();
+        let (db, tree) = database(&instance, DATABASES[0]);
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        session.begin().unwrap();
+        for (key, data) in [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")] {
+            tree.insert(&mut session, key, data).unwrap();
+        }
+        session.commit().unwrap();
+        instance.step().unwrap();
+        instance.core().cache.flush_file(db.file_id).unwrap();
+        instance.checkpoint().unwrap();
+        session.begin().unwrap();
+        work(&tree, &mut session, &instance);
+        instance.flush().unwrap();
+
+        let instance = open(&disk.process_kill(), size, 64).unwrap();
+        assert_eq!(instance.recovery().kept, kept, "{what}");
+        let db = &instance.core().databases()[0];
+        let tree = db.tree_at(tree.root).unwrap();
+        let view = ActiveTransaction::new(instance.core().clone(), 1).view();
+        let expected: Model = expected.iter().map(|(key, data)| (key.to_vec(), data.to_vec())).collect();
+        assert_eq!(contents(&tree, &view), expected, "{what}");
+        let nodes = Page::new(&db.pin(tree.root).unwrap().read(), size).node_count();
+        assert_eq!(nodes, expected.len(), "{what}");
     }
 }
 
@@ -123,9 +284,7 @@ fn a_page_that_has_half_an_undo_holds_the_checkpoint_before_it() {
     let size = PageSize::KIB_4;
     let disk = SimVfs::new();
     let instance = open_with(&disk, size, 64, false).unwrap();
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
-    let db = instance.create_database(Path::new(DATABASES[0]), &create).unwrap();
-    let tree = create_tree(&instance, &db, PageFlags::empty());
+    let (db, tree) = database(&instance, DATABASES[0]);
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     session.begin().unwrap();
     tree.insert(&mut session, b"key", b"before").unwrap();
@@ -133,9 +292,8 @@ fn a_page_that_has_half_an_undo_holds_the_checkpoint_before_it() {
     instance.core().cache.flush_file(db.file_id).unwrap();
     instance.checkpoint().unwrap();
     session.begin().unwrap();
-    let mut cursor = TreeCursor::new(tree.clone());
-    assert!(cursor.seek(&session.view(), b"key", Seek::Equal).unwrap());
-    tree.replace(&mut session, &cursor.bookmark().unwrap().clone(), b"replaced").unwrap();
+    let key = at(&tree, &session, b"key");
+    tree.replace(&mut session, &key, b"replaced").unwrap();
     session.rollback().unwrap();
     instance.core().cache.flush_file(db.file_id).unwrap();
     let disk = disk.process_kill();
@@ -169,16 +327,9 @@ fn an_undo_behind_anothers_replace_is_redone() {
     for delete in [false, true] {
         let disk = SimVfs::new();
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
-        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
-        let db = instance.create_database(Path::new(DATABASES[0]), &create).unwrap();
-        let tree = create_tree(&instance, &db, PageFlags::empty());
+        let (db, tree) = database(&instance, DATABASES[0]);
         let [mut one, mut other] =
             [1, 2].map(|procid| ActiveTransaction::new(instance.core().clone(), procid));
-        let bookmark = |session: &ActiveTransaction, key: &[u8]| {
-            let mut cursor = TreeCursor::new(tree.clone());
-            let found = cursor.seek(&session.view(), key, Seek::Equal).unwrap();
-            found.then(|| cursor.bookmark().unwrap().clone())
-        };
         one.begin().unwrap();
         for key in [&b"replaced"[..], b"deleted"] {
             tree.insert(&mut one, key, b"old").unwrap();
@@ -188,12 +339,12 @@ fn an_undo_behind_anothers_replace_is_redone() {
         instance.checkpoint().unwrap();
         one.begin().unwrap();
         other.begin().unwrap();
-        let deleted = bookmark(&one, b"deleted").unwrap();
+        let deleted = at(&tree, &one, b"deleted");
         match delete {
             true => tree.flag_delete(&mut one, &deleted).unwrap(),
             false => tree.insert(&mut one, b"inserted", b"new").unwrap(),
         }
-        let replaced = bookmark(&other, b"replaced").unwrap();
+        let replaced = at(&tree, &other, b"replaced");
         tree.replace(&mut other, &replaced, b"new").unwrap();
         one.rollback().unwrap();
         other.commit().unwrap();
@@ -218,13 +369,12 @@ fn an_undo_behind_anothers_replace_is_redone() {
 /// Sessions that change neighbouring records by turns, and take some of it back.
 #[test]
 fn transactions_that_share_pages_are_recovered_as_they_ended() {
-    for seed in 0..60 {
+    let mut kept = 0;
+    for seed in 0..120 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let disk = SimVfs::new();
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
-        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
-        let db = instance.create_database(Path::new(DATABASES[0]), &create).unwrap();
-        let tree = create_tree(&instance, &db, PageFlags::empty());
+        let (db, tree) = database(&instance, DATABASES[0]);
         let mut sessions =
             [0, 1, 2].map(|number| (ActiveTransaction::new(instance.core().clone(), number + 1), None));
         let mut committed = Model::new();
@@ -265,8 +415,8 @@ fn transactions_that_share_pages_are_recovered_as_they_ended() {
                     *changed = None;
                 }
                 5 => instance.step().unwrap(),
-                6 if rng.random_bool(0.2) => instance.core().cache.flush_file(db.file_id).unwrap(),
-                7 if rng.random_bool(0.2) => drop(instance.checkpoint().unwrap()),
+                6 if rng.random_bool(0.6) => instance.core().cache.flush_file(db.file_id).unwrap(),
+                7 if rng.random_bool(0.6) => drop(instance.checkpoint().unwrap()),
                 _ => {}
             }
         }
@@ -283,9 +433,11 @@ fn transactions_that_share_pages_are_recovered_as_they_ended() {
             disk = end(&disk, rng.random_bool(0.5));
         }
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
+        kept += instance.recovery().kept;
         let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         session.begin().unwrap();
         assert!(contents(&tree, &session.view()) == committed, "seed {seed}");
     }
+    assert!(kept > 20, "hardly a page was not read: {kept} changes");
 }

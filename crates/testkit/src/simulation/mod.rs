@@ -40,6 +40,8 @@ pub struct Tally {
     pub shared: u64,
     /// Dirty pages that left the cache without being written.
     pub let_go: u64,
+    /// Changes that recovery kept for pages that it did not read.
+    pub kept: u64,
 }
 
 impl Tally {
@@ -52,6 +54,7 @@ impl Tally {
         self.commits += other.commits;
         self.shared += other.shared;
         self.let_go += other.let_go;
+        self.kept += other.kept;
     }
 }
 
@@ -147,7 +150,9 @@ impl World {
         options.checkpoint_depth = self.plan.depth;
         options.circular = self.plan.circular;
         options.seed = Some(self.rng.random());
-        Instance::open(options)
+        let instance = Instance::open(options)?;
+        self.tally.kept += instance.recovery().kept;
+        Ok(instance)
     }
 
     /// Counts what the last cache did; `next` takes its place.

@@ -180,6 +180,72 @@ fn sessions_that_hold_all_pages_get_back_what_was_given_up_for_edits() {
     assert!((1..=2000).all(|page| bench.disk.value(page) == 1));
 }
 
+/// What a record at `end` says that changes a page, which was changed at `before` the last time, to `value`.
+fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
+    let mut edits = Vec::new();
+    let data = [value, end.to_u64(), 0].map(u64::to_le_bytes).concat();
+    let edit = Edit::Replace { line: 0, flags: NodeFlags::empty(), data: &data };
+    edit.encode_unseen(DbTime(before.to_u64()), DbTime(end.to_u64()), &mut edits).unwrap();
+    edits
+}
+
+#[test]
+fn changes_kept_for_an_unseen_page_are_those_that_it_lacks() {
+    // How many of three changes the disk has.
+    for there in 1..=3 {
+        let bench = Bench::new(64, 3000, false);
+        let ends = [1, 2, 3].map(|value| match value <= there {
+            true => bench.edit(7, value),
+            false => bench.log.append(),
+        });
+        bench.cache.flush_file(bench.file).unwrap();
+        bench.push_out(7);
+        // Were one made that the page has, the value would be wrong.
+        let [second, third] = [1, 2].map(|at| {
+            let value = if at < there as usize { 99 } else { at as u64 + 1 };
+            recorded(value, ends[at - 1], ends[at])
+        });
+        assert!(bench.cache.keep_unseen(bench.key(7), ends[0]..ends[1], &second));
+        assert_eq!((bench.cache.dirty_pages(bench.file), bench.cache.counters().away), (1, 1));
+        assert_eq!(bench.cache.oldest_dirty(bench.file), Some(ends[0]));
+        assert!(bench.cache.keep_unseen(bench.key(7), ends[1]..ends[2], &third), "the next window");
+        assert_eq!((bench.cache.dirty_pages(bench.file), bench.cache.counters().away), (1, 1));
+        assert_eq!(bench.value(7), 3, "the disk had {there}");
+        assert!(!bench.cache.keep_unseen(bench.key(7), ends[1]..ends[2], &third), "it is in memory");
+        bench.cache.flush_file(bench.file).unwrap();
+        assert_eq!((bench.disk.value(7), bench.cache.oldest_dirty(bench.file)), (3, None));
+    }
+}
+
+#[test]
+fn changes_of_a_page_that_went_with_its_edits_are_kept_with_them() {
+    let bench = Bench::new(64, 3000, false);
+    let first = bench.edit(7, 1);
+    bench.push_out(7);
+    let end = bench.log.append();
+    assert!(bench.cache.keep_unseen(bench.key(7), first..end, &recorded(2, first, end)));
+    assert_eq!(bench.value(7), 2);
+    bench.push_out(7);
+    assert_eq!(bench.value(7), 2);
+}
+
+#[test]
+fn changes_kept_for_another_state_of_a_page_are_not_made() {
+    let bench = Bench::new(64, 3000, false);
+    let old = bench.edit(7, 1);
+    bench.cache.flush_file(bench.file).unwrap();
+    bench.push_out(7);
+    let (lost, end) = (bench.log.append(), bench.log.append());
+    assert!(bench.cache.keep_unseen(bench.key(7), old..end, &recorded(3, lost, end)));
+    for _ in 0..2 {
+        let error = bench.cache.fetch(bench.key(7)).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("a write was lost"), "{error}");
+    }
+    assert!(bench.cache.flush_file(bench.file).is_err());
+    assert_eq!(bench.disk.value(7), 1);
+    assert_eq!(bench.cache.oldest_dirty(bench.file), Some(old), "no checkpoint passes it");
+}
+
 fn random(seed: &mut u64) -> u64 {
     *seed += 1;
     mix(*seed)

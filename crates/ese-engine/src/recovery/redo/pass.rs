@@ -1,6 +1,10 @@
 //! One pass over the pages that a window of the log changes, in their order: each is read once and brought forward by all
 //! its records. It leaves memory as in normal operation: without being written, if its edits are few enough to stay.
 //!
+//! In normal operation most pages with such edits had left memory when the crash came, and nobody waits for them now. So
+//! where records alone say what they change, and the page need not tell anything about it, they are kept as edits of a
+//! page that is away, and the page is not read: whoever fetches it brings it forward, and finds then if it is damaged.
+//!
 //! Where pages were written before they left, most of them had been before the crash. Of a large page the first block
 //! tells that, which has a checksum of its own: the page is read only if a change is missing. While the pages of one
 //! batch are changed, those of the next come in, and the first blocks of the one after.
@@ -8,43 +12,32 @@
 use std::collections::BTreeMap;
 use std::slice::Chunks;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
 use ese_format::checksum::{first_block_len, time_of_first_block};
-use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
-use ese_format::page::{Page, PageFlags, PageMut};
+use ese_format::log::record::LogRecord;
+use ese_format::page::{Page, PageMut};
 use ese_format::{DbTime, LogPosition};
 use parking_lot::Mutex;
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use super::touch::{Touch, apply, edit_of, formats, has_needless_image, time_before, versioned};
+use super::hanging::{Found, Hanging};
+use super::touch::{Touch, apply, edit_of, edit_unseen, formats, has_needless_image, time_before};
 use super::{Step, misfit};
-use crate::btree::before_image::DeferredBeforeImage;
-use crate::btree::group::Shape;
-use crate::cache::{Lent, PageKey, WriteLatch};
+use crate::cache::{Edit, Lent, PageKey, WriteLatch, another_moment};
 use crate::core::Core;
 use crate::database::Database;
 use crate::log::{LogReader, Rereading};
 use crate::recovery::stretch::Payloads;
-use crate::versions::{Change, Transaction, Version};
 use crate::{Error, Result};
 
 /// Pages of one batch.
 const BATCH: usize = 256;
-/// First blocks are looked at while at least one of so many saves a page.
-const WORTH_LOOKING: u32 = 4;
-
-/// What a page told about a versioned change when it was made.
-pub(super) struct Found {
-    pub key: Vec<u8>,
-    pub key_len: usize,
-    pub change: Change,
-    /// Hangs on the page until its before-image is logged or it is settled.
-    pub version: Option<Arc<Version>>,
-    /// The node was removed later on.
-    pub gone: bool,
-}
+/// First blocks are looked at while so many of so many save a page: a look takes the device two thirds of the time of a
+/// page of 32 KiB.
+const WORTH_LOOKING: (u32, u32) = (2, 3);
+/// Of so many batches one is looked at in any case: it may be different in another part of the file.
+const SAMPLE: u32 = 16;
 
 /// The changes of one page in the order of the log.
 type Group<'t> = &'t [Touch];
@@ -60,11 +53,28 @@ pub(super) struct Pass<'a> {
     behind: Vec<PageKey>,
     /// Records of the batch that were read again.
     again: BTreeMap<LogPosition, Vec<u8>>,
+    batches: u32,
     looked: u32,
     spared: u32,
+    pub tally: Tally,
+}
+
+/// What passes came to.
+#[derive(Default)]
+pub(super) struct Tally {
     pub found: BTreeMap<u32, Found>,
     /// Changes that had to be made.
     pub applied: u64,
+    /// Changes kept for pages that were not looked at.
+    pub kept: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.found.extend(other.found);
+        self.applied += other.applied;
+        self.kept += other.kept;
+    }
 }
 
 impl<'a> Pass<'a> {
@@ -75,8 +85,8 @@ impl<'a> Pass<'a> {
         log: &'a LogReader,
         memory: (&'a Lent, usize),
     ) -> Pass<'a> {
-        let (behind, again, found) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Pass { core, steps, payloads, log, memory, behind, again, looked: 0, spared: 0, found, applied: 0 }
+        let (behind, again, tally) = (Vec::new(), BTreeMap::new(), Tally::default());
+        Pass { core, steps, payloads, log, memory, behind, again, batches: 0, looked: 0, spared: 0, tally }
     }
 
     /// Brings all pages forward, with so many threads. `touches` are in the order of the pages, and of the log for each.
@@ -89,18 +99,13 @@ impl<'a> Pass<'a> {
                 .map(|_| {
                     let mut pass = Pass::new(self.core, self.steps, self.payloads, self.log, self.memory);
                     let batches = &batches;
-                    scope.spawn(move || {
-                        pass.work(batches, frames / threads).map(|()| (pass.found, pass.applied))
-                    })
+                    scope.spawn(move || pass.work(batches, frames / threads).map(|()| pass.tally))
                 })
                 .collect();
             let mut outcome = self.work(&batches, frames / threads);
             for pass in more {
                 match pass.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
-                    Ok((found, applied)) => {
-                        self.found.extend(found);
-                        self.applied += applied;
-                    }
+                    Ok(tally) => self.tally.add(tally),
                     Err(error) => outcome = outcome.and(Err(error)),
                 }
             }
@@ -124,8 +129,11 @@ impl<'a> Pass<'a> {
 
     fn change(&mut self, coming: Coming<'_>, frames: usize) -> Result<()> {
         self.again = coming.records.map(|reading| self.log.finish_again(reading)).unwrap_or_default();
+        for group in coming.unseen {
+            self.keep(group)?;
+        }
         for group in coming.groups {
-            self.page(group)?;
+            self.page(group, None)?;
         }
         self.core.cache.make_room_for_edits();
         let (lent, reserved) = self.memory;
@@ -140,10 +148,12 @@ impl<'a> Pass<'a> {
     fn look<'t>(&mut self, groups: &'t [Group<'t>]) -> Looking<'t> {
         let (sender, blocks) = channel();
         let mut asked = 0;
-        // Now and then in any case: it may be different in another part of the file.
-        let worth =
-            self.spared.saturating_mul(WORTH_LOOKING) >= self.looked || self.looked.is_multiple_of(16);
-        self.looked += u32::from(!worth);
+        let (unseen, groups): (Vec<_>, Vec<_>) =
+            groups.iter().copied().partition(|group| self.tells_nothing(group));
+        let (of, all) = WORTH_LOOKING;
+        let worth = self.spared.saturating_mul(all) >= self.looked.saturating_mul(of)
+            || self.batches.is_multiple_of(SAMPLE);
+        self.batches += 1;
         for of_file in groups.chunk_by(|a, b| a[0].key.file == b[0].key.file).filter(|_| worth) {
             let Some(database) = of_file.first().and_then(|group| self.core.database(group[0].key.file))
             else {
@@ -172,7 +182,36 @@ impl<'a> Pass<'a> {
             asked += transfers.len();
             database.file.submit(transfers);
         }
-        Looking { groups, blocks, asked }
+        Looking { unseen, groups, blocks, asked }
+    }
+
+    /// Whether records alone say all changes of the page, and nothing is to be learnt from it: not what a change has
+    /// hidden that may be taken back, nor the key of a deleted node that cleanup has to remove.
+    fn tells_nothing(&self, group: Group<'_>) -> bool {
+        let mut deleted: Vec<usize> = Vec::new();
+        let mut is_known = |touch: &Touch| {
+            let (Some(step), Ok(record)) = (self.steps.get(touch.step as usize), self.decode(touch)) else {
+                return false;
+            };
+            let committed = step.transaction.as_ref().is_some_and(|writer| writer.committed().is_some());
+            let mut key = Vec::new();
+            match edit_unseen(&record, touch.part, &mut key) {
+                Some(Edit::Replace { .. }) => return committed,
+                Some(Edit::SetFlags { line, .. }) => deleted.push(line),
+                Some(Edit::Insert { line, .. }) => {
+                    deleted.iter_mut().filter(|at| **at >= line).for_each(|at| *at += 1);
+                }
+                Some(Edit::Delete { line, end }) => {
+                    deleted.retain(|at| !(line..end).contains(at));
+                    deleted.iter_mut().filter(|at| **at >= end).for_each(|at| *at -= end - line);
+                }
+                Some(Edit::Cut { line, .. }) => return deleted.iter().all(|at| *at < line),
+                Some(Edit::SetPrev(_)) => {}
+                None => return false,
+            }
+            true
+        };
+        self.core.cache.keeps_unseen() && group.iter().all(&mut is_known) && deleted.is_empty()
     }
 
     /// Those of the pages that lack a change, or may, and what has to be read for that again of the log.
@@ -182,11 +221,12 @@ impl<'a> Pass<'a> {
             let time = times.get(&group[0].key).copied().flatten();
             group.iter().any(|touch| time.is_none_or(|time| time < touch.after))
         };
-        let groups: Vec<_> = looking.groups.iter().filter(lacks).copied().collect();
+        let Looking { unseen, groups: looked_at, .. } = looking;
+        let groups: Vec<_> = looked_at.iter().filter(lacks).copied().collect();
         self.looked += looking.asked as u32;
-        self.spared += (looking.groups.len() - groups.len()) as u32;
+        self.spared += (looked_at.len() - groups.len()) as u32;
         let mut records = Vec::new();
-        for touch in groups.iter().copied().flatten() {
+        for touch in unseen.iter().chain(&groups).copied().flatten() {
             let missing = times.get(&touch.key).copied().flatten().is_none_or(|time| time < touch.after);
             if missing
                 && let Some(step) = self.steps.get(touch.step as usize)
@@ -197,10 +237,32 @@ impl<'a> Pass<'a> {
             }
         }
         let records = (!records.is_empty()).then(|| self.log.begin_again(&records)).transpose()?;
-        Ok(Coming { groups, records })
+        Ok(Coming { unseen, groups, records })
     }
 
-    fn page(&mut self, touches: Group<'_>) -> Result<()> {
+    /// Keeps the changes of a page that tells nothing about them, or makes them if there is no room.
+    fn keep(&mut self, touches: Group<'_>) -> Result<()> {
+        let records: Vec<_> = touches.iter().map(|touch| self.record(touch)).collect::<Result<_>>()?;
+        let mut edits = Vec::new();
+        let mut say = |(touch, record): (&Touch, &LogRecord)| {
+            let mut key = Vec::new();
+            let before = time_before(record, touch.part).filter(|before| *before != DbTime(0))?;
+            edit_unseen(record, touch.part, &mut key)?.encode_unseen(before, touch.after, &mut edits)
+        };
+        let said = touches.iter().zip(&records).try_for_each(|change| say(change).ok_or(())).is_ok();
+        let step = |touch: &Touch| self.steps.get(touch.step as usize);
+        if let (true, [first, ..], [.., last]) = (said, touches, touches)
+            && let (Some(from), Some(until)) = (step(first), step(last))
+            && self.core.cache.keep_unseen(first.key, from.needs_from..until.kept.end, &edits)
+        {
+            self.tally.kept += touches.len() as u64;
+            return Ok(());
+        }
+        self.page(touches, Some(records))
+    }
+
+    /// Makes the changes that the page lacks. `records` are those of the touches, if they have been taken apart already.
+    fn page(&mut self, touches: Group<'_>, records: Option<Vec<LogRecord>>) -> Result<()> {
         let Some(first) = touches.first() else { return Ok(()) };
         let Some(database) = self.core.database(first.key.file) else { return Ok(()) };
         let size = database.page_size;
@@ -215,11 +277,15 @@ impl<'a> Pass<'a> {
         };
         let time = Page::new(&pinned.read(), size).db_time();
         // Without the latch: images may have to be read.
-        let missing: Vec<(&Touch, LogRecord)> = touches
-            .iter()
-            .filter(|touch| touch.after > time)
-            .map(|touch| Ok((touch, self.record(touch)?)))
-            .collect::<Result<_>>()?;
+        let is_missing = |touch: &&Touch| touch.after > time;
+        let missing: Vec<(&Touch, LogRecord)> = match records {
+            Some(records) => touches.iter().zip(records).filter(|(touch, _)| is_missing(touch)).collect(),
+            None => touches
+                .iter()
+                .filter(is_missing)
+                .map(|touch| Ok((touch, self.record(touch)?)))
+                .collect::<Result<_>>()?,
+        };
         if missing.is_empty() {
             return Ok(());
         }
@@ -232,7 +298,7 @@ impl<'a> Pass<'a> {
             self.behind.push(first.key);
         }
         for (step, found) in hanging.hang(&database, &mut latch) {
-            self.found.insert(step, found);
+            self.tally.found.insert(step, found);
         }
         made
     }
@@ -253,12 +319,7 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         if let Some(before) = time_before(record, touch.part).filter(|before| *before != time) {
-            let age = if time < before { "older" } else { "newer" };
-            let what = format!(
-                "dbtime {} is {age} than the log expects ({} before the change at {:?}): a write was lost or the \
-                 file is from another moment than the log",
-                time.0, before.0, step.kept.start
-            );
+            let what = format!("{} (log record at {:?})", another_moment(time, before), step.kept.start);
             return Err(misfit(database, number, &what));
         }
         if let Some(node) = record.node_change() {
@@ -281,7 +342,7 @@ impl<'a> Pass<'a> {
             }
         }
         latch.set_last(step.kept.end);
-        self.applied += 1;
+        self.tally.applied += 1;
         Ok(())
     }
 
@@ -303,7 +364,9 @@ impl<'a> Pass<'a> {
 
 /// First blocks on their way.
 struct Looking<'t> {
-    groups: &'t [Group<'t>],
+    /// Of pages that are not looked at.
+    unseen: Vec<Group<'t>>,
+    groups: Vec<Group<'t>>,
     blocks: Receiver<(PageKey, Option<DbTime>)>,
     asked: usize,
 }
@@ -311,99 +374,8 @@ struct Looking<'t> {
 /// Pages that may lack changes, and the records that must be read again to make them.
 #[derive(Default)]
 struct Coming<'t> {
+    /// Of pages that are not looked at.
+    unseen: Vec<Group<'t>>,
     groups: Vec<Group<'t>>,
     records: Option<Rereading>,
-}
-
-/// Before-images of the changes made to one page.
-#[derive(Default)]
-struct Hanging {
-    images: Vec<BeforeImage>,
-}
-
-struct BeforeImage {
-    step: u32,
-    node: NodeChange,
-    transaction: Arc<Transaction>,
-    key: Vec<u8>,
-    key_len: usize,
-    change: Change,
-    gone: bool,
-}
-
-impl Hanging {
-    /// Notes what a change is about to hide, while the page still has it.
-    fn note(
-        &mut self,
-        step: u32,
-        record: &LogRecord,
-        node: &NodeChange,
-        transaction: Option<&Arc<Transaction>>,
-        page: &Page<'_>,
-    ) {
-        let Some(stored) = page.node(usize::from(node.page.line)) else { return };
-        let bookmark = || {
-            let (mut key, data) = (stored.key_to_vec(), stored.data);
-            let key_len = key.len();
-            if !node.page.flags.contains(PageChangeFlags::UNIQUE) {
-                key.extend_from_slice(data);
-            }
-            (key, key_len)
-        };
-        if let LogRecord::Delete(_) = record {
-            if !self.images.is_empty() {
-                let (key, _) = bookmark();
-                let of_node =
-                    self.images.iter_mut().filter(|image| image.key == key && image.node.root == node.root);
-                of_node.for_each(|image| image.gone = image.transaction.committed().is_some());
-            }
-            return;
-        }
-        let Some(transaction) = transaction.filter(|_| versioned(node) && node.root.is_some()) else {
-            return;
-        };
-        let (node, change) = match record {
-            LogRecord::FlagDelete(_) => (*node, Change::FlagDelete),
-            // Nothing takes back what is known to be committed.
-            _ if transaction.committed().is_some() => return,
-            LogRecord::Replace(_) => (*node, Change::Replace { before: stored.data.into() }),
-            LogRecord::FlagInsertAndReplaceData(revive) => {
-                let replaced = NodeChange { rceid: revive.replace_rceid, ..*node };
-                (replaced, Change::Replace { before: stored.data.into() })
-            }
-            _ => return,
-        };
-        let (key, key_len) = bookmark();
-        let transaction = transaction.clone();
-        self.images.push(BeforeImage { step, node, transaction, key, key_len, change, gone: false });
-    }
-
-    /// Hangs them on the page, as they did when the changes were made first.
-    fn hang(self, database: &Arc<Database>, latch: &mut WriteLatch) -> Vec<(u32, Found)> {
-        let page = latch.key().page;
-        let hang = |image: BeforeImage| {
-            let BeforeImage { step, node, transaction, key, key_len, change, gone } = image;
-            let version = node.root.filter(|_| !gone).map(|root| {
-                let version = Arc::new(Version {
-                    tree: (database.file_id, root),
-                    bookmark: key.clone().into(),
-                    key_len,
-                    transaction,
-                    id: node.rceid,
-                    level: node.page.level,
-                    change: change.clone(),
-                    settled: AtomicBool::new(false),
-                    undo_logged: Mutex::new(None),
-                });
-                let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
-                let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
-                let shape = Shape { root, id: node.tree, kind };
-                let undo = DeferredBeforeImage::new(database, shape, version.clone(), page);
-                latch.defer_undo(Arc::new(undo));
-                version
-            });
-            (step, Found { key, key_len, change, version, gone })
-        };
-        self.images.into_iter().map(hang).collect()
-    }
 }

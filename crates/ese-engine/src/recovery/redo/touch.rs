@@ -149,6 +149,33 @@ pub(super) fn has_needless_image(record: &LogRecord, part: Part) -> bool {
     matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, part)
 }
 
+/// The change as an edit, if the record alone tells it. `key` gets the key of a new node.
+pub(super) fn edit_unseen<'a>(record: &'a LogRecord, part: Part, key: &'a mut Vec<u8>) -> Option<Edit<'a>> {
+    let node = record.node_change();
+    let versioned = node.is_some_and(versioned);
+    let line = node.map_or(0, |node| usize::from(node.page.line));
+    Some(match (record, part) {
+        // The page itself is what it was before the split: its time says so.
+        (LogRecord::Split2(split), Part::Main) if split.split_type == split_type::RIGHT => {
+            apply::split_cut(split)
+        }
+        (LogRecord::Split2(split), Part::Right) => apply::split_right(split),
+        (LogRecord::Insert(insert), _) => {
+            *key = insert.key();
+            let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
+            Edit::Insert { line, flags, key, data: &insert.data }
+        }
+        (LogRecord::Replace(Replace { data, .. }), _) if versioned => {
+            Edit::Replace { line, flags: NodeFlags::VERSIONED, data }
+        }
+        (LogRecord::FlagDelete(_), _) if versioned => {
+            Edit::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED }
+        }
+        (LogRecord::Delete(_), _) => Edit::Delete { line, end: line + 1 },
+        _ => return None,
+    })
+}
+
 /// The change as an edit, if it is one. `undoes` is what an Undo record takes back, if anything is left to do. `key` gets
 /// the key of a new node.
 pub(super) fn edit_of<'a>(
@@ -158,29 +185,20 @@ pub(super) fn edit_of<'a>(
     undoes: Option<&'a Change>,
     key: &'a mut Vec<u8>,
 ) -> Result<Option<Edit<'a>>, &'static str> {
-    match (record, part) {
-        (LogRecord::Split2(split), Part::Main) if split.split_type == split_type::RIGHT => {
-            // The page itself is what it was before the split: its time says so.
-            return Ok(Some(apply::split_cut(split)));
-        }
-        (LogRecord::Split2(split), Part::Right) => return Ok(Some(apply::split_right(split))),
-        (LogRecord::Merge2(merge), Part::Main) => return apply::merge_loss(merge, page.node_count()),
-        _ => {}
+    if let (LogRecord::Merge2(merge), Part::Main) = (record, part) {
+        return apply::merge_loss(merge, page.node_count());
+    }
+    if let known @ Some(_) = edit_unseen(record, part, key) {
+        return Ok(known);
     }
     let Some(node) = record.node_change() else { return Ok(None) };
     let line = usize::from(node.page.line);
     let kept = flags_after(page, line, node);
     Ok(Some(match record {
-        LogRecord::Insert(insert) => {
-            *key = insert.key();
-            let flags = if versioned(node) { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-            Edit::Insert { line, flags, key, data: &insert.data }
-        }
         LogRecord::FlagInsert(FlagInsert { data, .. })
         | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
         | LogRecord::Replace(Replace { data, .. }) => Edit::Replace { line, flags: kept, data },
         LogRecord::FlagDelete(_) => Edit::SetFlags { line, flags: kept | NodeFlags::DELETED },
-        LogRecord::Delete(_) => Edit::Delete { line, end: line + 1 },
         LogRecord::Undo(_) => match undoes {
             Some(change) => undo_edit(line, apply::flags_of(page, line), change)?,
             None => return Ok(None),

@@ -9,7 +9,7 @@ use ese_format::{LogPosition, PageNumber};
 use parking_lot::Mutex;
 
 use super::Redo;
-use super::pass::Found;
+use super::hanging::Found;
 use super::touch::versioned;
 use crate::Result;
 use crate::cache::FileId;
@@ -162,7 +162,7 @@ impl Redo {
         for act in open.acts {
             let Act::Node(act) = act else { continue };
             let dead = act.may_leave_a_node() && !act.gone && (committed || act.undone);
-            // Without a key: the page was written after the node had been removed from it.
+            // Without a key: the node has been removed since, by records that the page has or that are kept for it.
             if dead && !act.key.is_empty() {
                 done.push(self.done(act, &open.transaction)?);
             }
