@@ -226,6 +226,9 @@ fn the_scan_finds_what_the_load_does_not_see_and_is_no_part_of_it() {
     let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "5s", "--scan-pause", "0ms"]);
     wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
     // One bit in each of many pages: those that the load does not write again stay wrong. It reads around them.
+    // Meanwhile the load stands still: where its direct writes meet dirty pages of the kernel's cache, its syncs fail.
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
     let file =
         fs::OpenOptions::new().write(true).read(true).open(cell.path("d/Jetstress001001.edb")).unwrap();
     for page in (100..1900).step_by(20) {
@@ -234,6 +237,8 @@ fn the_scan_finds_what_the_load_does_not_see_and_is_no_part_of_it() {
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ 4], at).unwrap();
     }
+    file.sync_all().unwrap();
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let result = cell.result("out");
