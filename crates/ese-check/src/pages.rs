@@ -26,6 +26,8 @@ const CHUNK_LEN: u32 = 256 * 1024;
 const IN_FLIGHT: usize = 16;
 /// Reads made ready, that follow those in flight.
 const READY: usize = 8;
+/// Bytes of files that get memory for all reads at once.
+const WORTH_A_SLAB: u64 = 64 << 20;
 /// Threads computing checksums at most; beyond that memory bandwidth is the limit.
 const MAX_WORKERS: usize = 8;
 
@@ -197,7 +199,11 @@ pub(crate) fn verify_pages(
         let line = Line::new(database.file.clone(), most);
         let mut next = from;
         let mut outstanding = 0;
-        let mut spare = Vec::new();
+        // Side by side, so that they are in huge pages; small files do without.
+        let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= WORTH_A_SLAB {
+            true => IoBuffer::slab(most + ready, CHUNK_LEN as usize),
+            false => Vec::new(),
+        };
         let mut done = u64::from(from) - 1;
         loop {
             let mut reads = Vec::new();

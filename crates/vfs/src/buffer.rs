@@ -1,6 +1,6 @@
 //! Memory that the kernel can transfer into directly.
 
-use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,19 +27,30 @@ unsafe impl Sync for IoBuffer {}
 impl IoBuffer {
     /// Alignment of every buffer.
     pub const ALIGNMENT: usize = 4096;
+    /// Multiples of this ask for huge pages. A device is told the physically contiguous pieces of a transfer, and how many
+    /// pieces it can be told at a time limits what is under way: 256 KiB may be 64 pieces, or one. Parts that are given to
+    /// the system come back to it only when it needs them.
+    pub const HUGE: usize = 2 << 20;
 
-    /// A zeroed buffer. Large allocations come from the kernel untouched, so memory is used only when written.
+    /// A zeroed buffer.
     pub fn zeroed(len: usize) -> IoBuffer {
         if len == 0 {
             return IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None };
         }
         let layout = Self::layout(len);
         // SAFETY: the layout has a non-zero size.
-        let start = unsafe { alloc_zeroed(layout) };
-        match NonNull::new(start) {
-            Some(start) => IoBuffer { start, len, capacity: len, slab: None },
-            None => handle_alloc_error(layout),
+        let start =
+            unsafe { if layout.align() == Self::HUGE { alloc(layout) } else { alloc_zeroed(layout) } };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        if layout.align() == Self::HUGE {
+            // A kernel that does not take it leaves things as they were.
+            // SAFETY: the range was just allocated with this alignment and length, and the advice changes no byte.
+            let _ =
+                unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
+            // SAFETY: as many bytes were allocated.
+            unsafe { start.as_ptr().write_bytes(0, len) };
         }
+        IoBuffer { start, len, capacity: len, slab: None }
     }
 
     /// `count` zeroed buffers of `len` bytes, a multiple of the alignment, side by side in one allocation. Single
@@ -95,7 +106,8 @@ impl IoBuffer {
     }
 
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len, Self::ALIGNMENT).expect("buffer length fits the address space")
+        let align = if len.is_multiple_of(Self::HUGE) { Self::HUGE } else { Self::ALIGNMENT };
+        Layout::from_size_align(len, align).expect("buffer length fits the address space")
     }
 }
 
@@ -132,6 +144,16 @@ impl std::fmt::Debug for IoBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_in_huge_pages_is_aligned_to_them_and_zeroed_though_used_before() {
+        for _ in 0..3 {
+            let mut buffers = IoBuffer::slab(8, IoBuffer::HUGE / 4);
+            assert!(buffers[0].as_ptr().addr().is_multiple_of(IoBuffer::HUGE));
+            assert!(buffers.iter().all(|buffer| buffer.iter().all(|byte| *byte == 0)));
+            buffers.iter_mut().for_each(|buffer| buffer.fill(7));
+        }
+    }
 
     #[test]
     fn parts_of_a_slab_are_aligned_distinct_and_outlive_each_other() {
