@@ -17,16 +17,14 @@ use crate::{Error, Result};
 const FOREGROUND_WRITES: usize = 16;
 /// Frames made available by one step.
 const STEP: usize = 128;
-/// Victims that the cleaner writes at once, and dirty victims worth it. A device moves bytes one after the other: a read
-/// or a commit may have to wait for all that is written at once.
-const WRITE_BATCH: usize = 4;
-/// Background transfers in flight with which the cleaner starts no more.
-pub(super) const WRITES_IN_FLIGHT: usize = 4;
-/// How often both double until frames have run out: that sessions wait for frames is worse than slow reads.
-const DOUBLINGS: usize = 5;
-/// Pages that the checkpoint starts to write at once, and transfers in flight with which it waits.
-const CHECKPOINT_BATCH: usize = 32;
-const CHECKPOINT_IN_FLIGHT: usize = 16;
+/// Dirty victims worth a batch of their own.
+const WORTH_WRITING: usize = 16;
+/// Pages of one batch of background writes. More at once would not be faster, and reads would queue behind them.
+const WRITE_BATCH: usize = 32;
+/// Background transfers in flight with which no further batch is started: enough to keep a device busy.
+const WRITES_IN_FLIGHT: usize = 16;
+/// The same when frames run out.
+const URGENT_WRITES_IN_FLIGHT: usize = 128;
 /// Pages that one round of a flush takes on.
 const FLUSH_ROUND: usize = 1024;
 /// How often, and for how long, a session waits for others to unpin a page.
@@ -42,7 +40,7 @@ impl Cache {
         if !low
             && self.excess() == 0
             && !self.refilling.load(Ordering::Relaxed)
-            && self.wanted.lock().len() < WRITE_BATCH
+            && self.wanted.lock().len() < WORTH_WRITING
         {
             return Ok(0);
         }
@@ -55,11 +53,16 @@ impl Cache {
         let coming = self.available() + self.books.cleaning.load(Ordering::Relaxed);
         let missing = self.limits.stop.saturating_sub(coming).max(self.excess());
         let wanted = self.wanted.lock().len();
-        let hurry = self.hurry();
+        // Sessions are about to wait for frames: that is worse than slow reads.
+        let urgent = self.available() < self.limits.start / 2 || self.excess() > self.limits.dirty / 4;
+        let (batch, in_flight) = match urgent {
+            true => (STEP, URGENT_WRITES_IN_FLIGHT),
+            false => (WRITE_BATCH, WRITES_IN_FLIGHT),
+        };
         // The completion of a write wakes the cleaner.
-        let idle = self.books.background.count() < WRITES_IN_FLIGHT << hurry;
-        if idle && (missing > 0 || wanted >= WRITE_BATCH) {
-            let count = missing.max(wanted).min(WRITE_BATCH << hurry);
+        let idle = self.books.background.count() < in_flight;
+        if idle && (missing > 0 || wanted >= WORTH_WRITING) {
+            let count = missing.max(wanted).min(batch);
             let victims = self.with_neighbours(self.dirty_victims(count), count.max(self.limits.run));
             // Waiting for the log, which may be changing files, would let the pool run dry meanwhile.
             let mut started =
@@ -79,17 +82,9 @@ impl Cache {
         self.books.heavy().saturating_sub(self.limits.dirty + cleaning)
     }
 
-    /// How often the cleaner doubles what it has under way.
-    pub(super) fn hurry(&self) -> usize {
-        let share =
-            |part: usize, of: usize| (DOUBLINGS * part).checked_div(of).map_or(0, |n| n.min(DOUBLINGS));
-        let short = self.limits.start.saturating_sub(self.available());
-        share(short, self.limits.start).max(share(self.excess(), self.limits.dirty / 4))
-    }
-
     /// Whether the cleaner would find a batch to write that it may start.
     pub(super) fn has_batch_to_write(&self) -> bool {
-        self.excess() >= WRITE_BATCH && self.books.background.count() < WRITES_IN_FLIGHT << self.hurry()
+        self.excess() >= WORTH_WRITING && self.books.background.count() < WRITES_IN_FLIGHT
     }
 
     /// Starts writing the oldest dirty pages of the file that were first changed before `position`, at most
@@ -101,8 +96,8 @@ impl Cache {
         let mut oldest: Vec<_> = attached.ledger.lock().below(position).take(max_pages).collect();
         oldest.sort_unstable();
         let mut started = 0;
-        for batch in oldest.chunks(CHECKPOINT_BATCH) {
-            self.books.background.wait_below(CHECKPOINT_IN_FLIGHT);
+        for batch in oldest.chunks(WRITE_BATCH) {
+            self.books.background.wait_below(WRITES_IN_FLIGHT);
             // Pages that cannot be read hold the checkpoint back; who needs them gets the error.
             let (pages, _) = self.pin_all(&attached, batch);
             started += self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())?;
@@ -113,7 +108,7 @@ impl Cache {
     /// Starts writing those of `pages` that are dirty, adjacent ones together. For who comes to the pages of a file one
     /// by one in their order. Must not be called with a latch held.
     pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
-        self.books.background.wait_below(CHECKPOINT_IN_FLIGHT);
+        self.books.background.wait_below(WRITES_IN_FLIGHT);
         let pages = pages.iter().filter_map(|key| self.table.pin(*key)).collect();
         self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())
     }

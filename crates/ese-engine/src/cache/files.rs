@@ -155,12 +155,9 @@ impl InFlight {
         *self.count.lock() += count;
     }
 
-    /// Returns how many are left.
-    pub fn end(&self, count: usize) -> usize {
-        let mut now = self.count.lock();
-        *now -= count;
+    pub fn end(&self, count: usize) {
+        *self.count.lock() -= count;
         self.ended.notify_all();
-        *now
     }
 
     pub fn count(&self) -> usize {

@@ -17,7 +17,6 @@ use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use super::cleaner::WRITES_IN_FLIGHT;
 use super::files::{Attached, Books, InFlight};
 use super::{Cache, PinnedPage, Protection, ReadLatch};
 use crate::{Error, Result};
@@ -309,10 +308,8 @@ fn completed(
         books.cleaning.fetch_sub(count, Ordering::Relaxed);
     }
     if why != Why::Flush {
-        // Not for each of many: who waits for frames wakes the cleaner as well.
-        if books.background.end(1) < WRITES_IN_FLIGHT {
-            books.wake.ring();
-        }
+        books.background.end(1);
+        books.wake.ring();
     }
     attached.in_flight.end(1);
     ended.end(count);

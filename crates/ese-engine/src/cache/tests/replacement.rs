@@ -74,32 +74,6 @@ fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
 }
 
 #[test]
-fn few_pages_are_written_at_once_unless_frames_run_out() {
-    let bench = Bench::new(1024, 6000, false);
-    let (cache, mut seed) = (&bench.cache, 1);
-    let mut set = || bench.set(2 * (random(&mut seed) as u32 % 3000) + 1, 1);
-    let step = || {
-        let before = cache.counters().written_eviction;
-        cache.clean_step().unwrap();
-        cache.counters().written_eviction - before
-    };
-    let mut steps = [0, 0];
-    for _ in 0..20_000 {
-        set();
-        let calm = cache.hurry() == 0;
-        let written = step();
-        assert!(!calm || written <= 4, "{written} pages at once");
-        steps[usize::from(calm)] += usize::from(written > 0);
-    }
-    assert!(steps[1] > 500, "{steps:?}");
-    // Nobody cleans for a while.
-    for _ in 0..2000 {
-        set();
-    }
-    assert!(cache.available() < cache.limits.start / 4 && step() >= 32, "{}", cache.available());
-}
-
-#[test]
 fn pages_filled_one_after_the_other_are_written_together_and_others_are_not() {
     let written = |page_of: fn(u32, &mut u64) -> u32| {
         let bench = Bench::new(256, 4000, false);
