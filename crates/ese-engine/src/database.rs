@@ -291,7 +291,7 @@ impl Database {
             header.clone()
         };
         // Pages and header depend on each other: after a failure nothing of this database may change.
-        write_header(&*self.file, &header).inspect_err(|error| self.core.cache.fail(error.to_string()))?;
+        write_header(&*self.file, &header).inspect_err(|error| self.core.cache.fail(error.cause()))?;
         self.mark.0.store(HeaderMark::of(&header), Ordering::Release);
         Ok(())
     }

@@ -76,6 +76,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// What failed, without what follows from it: for who keeps it, to make [`Error::ReadOnly`] of it again.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Error::ReadOnly(what) => what.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Wraps an I/O error with the file it concerns; "no space" becomes [`Error::DiskFull`].
     pub fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
         let path = path.into();

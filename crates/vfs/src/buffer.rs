@@ -1,6 +1,6 @@
 //! Memory that the kernel can transfer into directly.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -32,23 +32,21 @@ impl IoBuffer {
     /// the system come back to it only when it needs them.
     pub const HUGE: usize = 2 << 20;
 
-    /// A zeroed buffer.
+    /// A zeroed buffer. An allocator that knows fresh memory of the kernel leaves it untouched, so that it is used only when
+    /// written.
     pub fn zeroed(len: usize) -> IoBuffer {
         if len == 0 {
             return IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None };
         }
         let layout = Self::layout(len);
         // SAFETY: the layout has a non-zero size.
-        let start =
-            unsafe { if layout.align() == Self::HUGE { alloc(layout) } else { alloc_zeroed(layout) } };
+        let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         if layout.align() == Self::HUGE {
             // A kernel that does not take it leaves things as they were.
             // SAFETY: the range was just allocated with this alignment and length, and the advice changes no byte.
             let _ =
                 unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
-            // SAFETY: as many bytes were allocated.
-            unsafe { start.as_ptr().write_bytes(0, len) };
         }
         IoBuffer { start, len, capacity: len, slab: None }
     }

@@ -317,7 +317,7 @@ impl LogStream {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {
             let error = Error::ReadOnly(format!("{}: {e}", directory.display()));
-            let _ = self.down.set(error.to_string());
+            let _ = self.down.set(error.cause());
             error
         })
     }

@@ -330,7 +330,8 @@ fn after_a_failed_write_or_sync_nothing_is_accepted_any_more() {
         let second = log.append(&batch(&[record(2, 10)])).unwrap().end;
         for result in [log.flush(second), log.flush(second), log.append(&batch(&[record(3, 10)])).map(|_| ())]
         {
-            assert!(matches!(result, Err(Error::ReadOnly(_))), "{target:?}: {result:?}");
+            let Err(error @ Error::ReadOnly(_)) = result else { panic!("{target:?}: {result:?}") };
+            assert_eq!(error.to_string().matches("read-only").count(), 1, "{error}");
         }
         assert_eq!(log.durable(), durable);
         log.flush(first).unwrap();

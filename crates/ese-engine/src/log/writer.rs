@@ -139,7 +139,7 @@ impl LogStream {
                 self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
             }
             Err(error) => {
-                let _ = self.down.set(error.to_string());
+                let _ = self.down.set(error.cause());
             }
         }
         state.buffer.recycle(runs);
