@@ -7,6 +7,7 @@ mod drive;
 mod engines;
 mod limit;
 mod page_io;
+mod pulse;
 mod store;
 mod table;
 mod usage;

@@ -50,7 +50,7 @@ pub struct TableArgs {
     /// Cores that others may use before a measurement is repeated
     #[arg(long, default_value_t = 0.3)]
     quiet: f64,
-    /// How often a measurement is repeated for that
+    /// How often a measurement is repeated for that, or because the machine stood still for more than 2 % of it
     #[arg(long, default_value_t = 3)]
     retries: u32,
     /// Where all figures of all rounds go

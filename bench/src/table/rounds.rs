@@ -1,11 +1,11 @@
 //! Measuring: which steps the rows need, in which order, and again when the machine was not quiet.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::TableArgs;
 use crate::engines::ALL;
+use crate::pulse::Pulse;
 use crate::usage::Usage;
 use crate::yardstick::{self, Fio};
 use crate::{drive, page_io};
@@ -26,6 +27,8 @@ const OFTEN: [&str; 3] = ["jetcell", "wiredtiger", "rocksdb"];
 const READ_PERCENT: u32 = 65;
 /// Bytes that stay free on the volume.
 const SPARE: u64 = 3 << 30;
+/// Share of a measurement in which the machine may stand still.
+const MOST_STILL: f64 = 0.02;
 /// Pause before a measurement is repeated.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Records per thread of which the durable commits of row 8 change one: few, so that they are cached.
@@ -36,12 +39,21 @@ const NEAR: u32 = 20;
 pub struct Sample {
     /// Which round.
     pub round: u32,
-    /// Others left the processors alone.
+    /// Others left the processors alone, and the machine ran.
     pub quiet: bool,
-    /// What they used.
-    pub other_cores: f64,
+    #[serde(flatten)]
+    pub disturbance: Disturbance,
     /// What was measured.
     pub value: Value,
+}
+
+/// What else happened during a measurement.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Disturbance {
+    /// Cores that others used.
+    pub other_cores: f64,
+    /// Share of the time in which the machine stood still.
+    pub stood_still: f64,
 }
 
 /// All measurements so far.
@@ -172,29 +184,31 @@ impl<'a> Rounds<'a> {
                     self.failures.insert(name.to_string(), format!("{error:#}"));
                     return;
                 }
-                Ok((value, other_cores)) => {
-                    let quiet = other_cores <= self.args.quiet;
+                Ok((value, disturbance)) => {
+                    let quiet =
+                        disturbance.other_cores <= self.args.quiet && disturbance.stood_still <= MOST_STILL;
                     if quiet || attempt >= self.args.retries {
-                        eprintln!("{}", if quiet { "done".to_string() } else { disturbed(other_cores) });
-                        let sample = Sample { round: self.round, quiet, other_cores, value };
+                        eprintln!("{}", if quiet { "done".to_string() } else { disturbance.to_string() });
+                        let sample = Sample { round: self.round, quiet, disturbance, value };
                         self.samples.entry(name.to_string()).or_default().push(sample);
                         return;
                     }
-                    eprintln!("{}: again", disturbed(other_cores));
+                    eprintln!("{disturbance}: again");
                     std::thread::sleep(PAUSE);
                 }
             }
         }
     }
 
-    /// A measurement and the cores that others used. Children that measure a window of their own say so themselves.
-    fn timed(&mut self, measure: &impl Fn(&mut Rounds<'a>) -> Result<Value>) -> Result<(Value, f64)> {
+    /// A measurement and what disturbed it. Children that measure a window of their own say themselves what others used.
+    fn timed(&mut self, measure: &impl Fn(&mut Rounds<'a>) -> Result<Value>) -> Result<(Value, Disturbance)> {
+        let pulse = Pulse::start();
         let before = Usage::now(&self.args.dir)?;
         let value = measure(self)?;
         let used = before.until_now(&self.args.dir)?;
         let own = [&value["used"]["other_cores"], &value["other_cores"]];
-        let other = own.iter().find_map(|one| one.as_f64()).unwrap_or(used.other_cores);
-        Ok((value, other))
+        let other_cores = own.iter().find_map(|one| one.as_f64()).unwrap_or(used.other_cores);
+        Ok((value, Disturbance { other_cores, stood_still: pulse.stood_still() }))
     }
 
     fn page_io(&mut self) {
@@ -392,6 +406,9 @@ fn free(directory: &Path) -> Result<u64> {
     Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
 }
 
-fn disturbed(other_cores: f64) -> String {
-    format!("others used {other_cores:.2} cores")
+impl fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let still = self.stood_still * 100.0;
+        write!(f, "others used {:.2} cores, the machine stood still for {still:.1} %", self.other_cores)
+    }
 }
