@@ -198,8 +198,10 @@ impl Cache {
                 attached.file.submit(runs.into_iter().map(transfer).collect());
             }
             Err(error) => {
+                // It names its own file; the first reason stays.
+                self.books.fail(error.cause());
                 for Run { pages, buffer } in runs {
-                    let failed = Err(io::Error::other(error.to_string()));
+                    let failed = Err(io::Error::other(error.cause()));
                     completed(&self.books, attached, pages, why, ended, failed, buffer);
                 }
             }

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use vfs::{Clock, File, IoReason, Transfer, TransferKind};
 
 use crate::Result;
-use crate::cache::{DeferredUndo, WriteAhead};
+use crate::cache::{DeferredUndo, Protection, WriteAhead};
 
 pub const SIZE: PageSize = PageSize::KIB_4;
 
@@ -48,6 +48,7 @@ pub struct Log {
     pub undo_logged: Mutex<HashSet<u64>>,
     pub flushes: AtomicU64,
     pub refuse_undo: AtomicBool,
+    pub refuse_protection: AtomicBool,
 }
 
 impl Log {
@@ -76,6 +77,12 @@ impl WriteAhead for Log {
         Ok(())
     }
     fn request(&self, _upto: LogPosition) {}
+    fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<Option<Protection>> {
+        match self.refuse_protection.load(Ordering::SeqCst) {
+            true => Err(crate::Error::ReadOnly("images: no".to_string())),
+            false => Ok(None),
+        }
+    }
 }
 
 /// Undo of one change.

@@ -85,6 +85,18 @@ fn after_a_failed_write_nothing_is_written_and_the_page_stays_dirty() {
 }
 
 #[test]
+fn pages_that_cannot_be_protected_are_not_written_and_the_reason_is_told_once() {
+    let bench = Bench::new(32, 10, false);
+    bench.set(1, 5);
+    bench.log.refuse_protection.store(true, Ordering::SeqCst);
+    let Err(error @ Error::ReadOnly(_)) = bench.cache.flush_file(bench.file) else {
+        panic!("it was flushed")
+    };
+    assert_eq!(error.to_string(), Error::ReadOnly("images: no".to_string()).to_string());
+    assert_eq!((bench.disk.writes.lock().len(), bench.cache.dirty_pages(bench.file)), (0, 1));
+}
+
+#[test]
 fn a_failed_sync_keeps_the_checkpoint_back_for_good() {
     let bench = Bench::new(32, 10, false);
     let first = bench.log.tip();
