@@ -437,7 +437,7 @@ impl Instance {
         };
         std::thread::Builder::new()
             .name(format!("jetcell-{name}"))
-            .spawn(body)
+            .spawn(|| vfs::abort_on_panic(body))
             .expect("threads can be started")
     }
 

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use crate::Transfer;
 use crate::descriptor::Descriptor;
+use crate::{Transfer, abort_on_panic};
 
 /// Transfers that may wait in an engine before `submit` makes its caller wait.
 pub(crate) const BACKLOG: usize = 1024;
@@ -25,19 +25,11 @@ pub(crate) struct Job {
 impl Job {
     /// Hands the buffer back. A panic in there would leave others waiting for ever, so it ends the process.
     pub fn finish(self, result: io::Result<()>) {
-        let guard = AbortOnUnwind;
         let Transfer { buffer, done, .. } = self.transfer;
-        done(result, buffer);
-        drop(self.file);
-        std::mem::forget(guard);
-    }
-}
-
-struct AbortOnUnwind;
-
-impl Drop for AbortOnUnwind {
-    fn drop(&mut self) {
-        std::process::abort();
+        abort_on_panic(|| {
+            done(result, buffer);
+            drop(self.file);
+        });
     }
 }
 

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use crate::descriptor::{Descriptor, is_transient};
 use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};
-use crate::{Transfer, TransferKind};
+use crate::{Transfer, TransferKind, abort_on_panic};
 
 /// Transfers in flight at a time.
 const DEPTH: usize = 128;
@@ -72,7 +72,8 @@ impl Uring {
                 if let Ok(pilot) = pilot {
                     let pilot = Rc::new(pilot);
                     PILOT.set(Some(pilot.clone()));
-                    pilot.run();
+                    // Unwinding would free memory that the kernel still transfers to and from.
+                    abort_on_panic(|| pilot.run());
                 }
             }
         })?;

@@ -199,19 +199,22 @@ impl Frame {
         self.change.lock().lacks_edits
     }
 
-    /// Makes the edits on bytes that were read without them. After an error the bytes are of no use.
-    pub fn catch_up(&self, bytes: &mut [u8], size: PageSize) -> Result<(), String> {
-        let mut change = self.change.lock();
-        if change.lacks_edits {
-            super::edit::replay(change.edits.as_deref().unwrap_or_default(), bytes, size)?;
-            #[cfg(debug_assertions)]
-            if let Some(digest) = change.digest {
-                let found = super::edit::digest(bytes, size);
-                assert_eq!(digest, found, "{:?} came back as another page", self.key());
-            }
-            change.lacks_edits = false;
-            self.weigh(&mut change);
+    /// Makes the edits that the bytes in the frame were read without. From then on the page may be written at any moment,
+    /// which is why the bytes have to be in the frame before. After an error they are of no use.
+    pub fn catch_up(&self, size: PageSize) -> Result<(), String> {
+        if !self.lacks_edits() {
+            return Ok(());
         }
+        let bytes = &mut self.body.write().bytes;
+        let mut change = self.change.lock();
+        super::edit::replay(change.edits.as_deref().unwrap_or_default(), bytes, size)?;
+        #[cfg(debug_assertions)]
+        if let Some(digest) = change.digest {
+            let found = super::edit::digest(bytes, size);
+            assert_eq!(digest, found, "{:?} came back as another page", self.key());
+        }
+        change.lacks_edits = false;
+        self.weigh(&mut change);
         Ok(())
     }
 

@@ -113,12 +113,6 @@ impl Cache {
         self.write_pages(pages, Why::Checkpoint, Ahead::FlushLog, &Arc::default())
     }
 
-    /// Waits until no transfer of the file is under way. Must not be called with a latch held.
-    pub fn wait_for_writes(&self, file: FileId) -> Result<()> {
-        self.books.file(file)?.in_flight.wait();
-        self.books.check()
-    }
-
     /// Writes all pages of the file that were dirty when the call began, and syncs. After success the file holds
     /// every change that was finished then. Must not be called with a latch held.
     pub fn flush_file(&self, file: FileId) -> Result<()> {

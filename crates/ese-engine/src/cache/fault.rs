@@ -212,15 +212,18 @@ impl Cache {
         let frame = page.frame();
         frame.read_ahead.store(false, Ordering::Relaxed);
         let mut bytes = frame.take_bytes();
-        let outcome = self.books.file(page.key().file).and_then(|attached| {
+        let read = self.books.file(page.key().file).and_then(|attached| {
             self.books.tallies.faults.add(1);
             let state = self.read_page(&attached, page.key(), &mut bytes, want)?;
+            Ok((attached, state))
+        });
+        frame.put_bytes(bytes);
+        let outcome = read.and_then(|(attached, state)| {
             if state == State::Ready {
-                self.catch_up(frame, &mut bytes, &attached)?;
+                self.catch_up(frame, &attached)?;
             }
             Ok(state)
         });
-        frame.put_bytes(bytes);
         frame.turn(State::Loading, *outcome.as_ref().unwrap_or(&State::Unread));
         outcome.map(|_| page)
     }
@@ -260,8 +263,8 @@ impl Cache {
         }
     }
 
-    fn catch_up(&self, frame: &Frame, bytes: &mut [u8], attached: &Attached) -> Result<()> {
-        frame.catch_up(bytes, self.page_size).map_err(|what| {
+    fn catch_up(&self, frame: &Frame, attached: &Attached) -> Result<()> {
+        frame.catch_up(self.page_size).map_err(|what| {
             let page = frame.key().page;
             let what = format!("page {page}: {what}");
             Error::Corrupt { path: attached.file.path().to_path_buf(), page: Some(page), what }
@@ -271,9 +274,9 @@ impl Cache {
     /// Looks at what a read-ahead brought; wrong bytes are left to be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        let good = self.verify(frame.key(), &mut bytes).is_ok()
-            && frame.catch_up(&mut bytes, self.page_size).is_ok();
+        let verified = self.verify(frame.key(), &mut bytes).is_ok();
         frame.put_bytes(bytes);
+        let good = verified && frame.catch_up(self.page_size).is_ok();
         frame.turn(State::Loading, if good { State::Ready } else { State::Unread });
         good
     }

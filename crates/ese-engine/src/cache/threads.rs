@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use vfs::abort_on_panic;
 
 use super::Cache;
 use crate::{Error, Result};
@@ -60,6 +61,7 @@ impl Cache {
                     clean(&cache);
                 }
             };
+            let run = || abort_on_panic(run);
             let thread = thread::Builder::new().name("cache-cleaner".into()).spawn(run);
             *cleaner = Some(thread.map_err(|error| Error::io("cache-cleaner", &error))?);
         }

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
-use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+use vfs::{IoBuffer, IoReason, Transfer, TransferKind, abort_on_panic};
 
 use super::files::{Attached, Books, InFlight};
 use super::{Cache, PinnedPage, Protection, ReadLatch};
@@ -141,34 +141,13 @@ impl Cache {
             })
             .collect();
         let count = latched.len();
-        let mut runs: Vec<Run> = Vec::new();
-        let page_bytes = self.page_size.bytes();
-        let mut rest = latched.into_iter().peekable();
-        while let Some(first) = rest.next() {
-            let mut run = vec![first];
-            while run.len() < self.limits.run
-                && let Some(next) =
-                    rest.next_if(|(claim, _)| follows(&run[run.len() - 1].0.page, &claim.page))
-            {
-                run.push(next);
-            }
-            let mut buffer = self.books.copies.take(run.len());
-            let pages = run
-                .into_iter()
-                .zip(buffer.chunks_exact_mut(page_bytes))
-                .map(|((claim, latch), copy)| {
-                    copy.copy_from_slice(&latch);
-                    claim.page.frame().copied(attached);
-                    claim.hand_over()
-                })
-                .collect();
-            runs.push(Run { pages, buffer });
-        }
+        // Pages whose writer got lost in between would be waited for.
+        let mut runs = abort_on_panic(|| self.copy(attached, latched));
         self.books.copies.cancel(room - count);
         if count == 0 {
             return 0;
         }
-        // No latch is held from here on.
+        let page_bytes = self.page_size.bytes();
         for run in &mut runs {
             for (page, copy) in run.pages.iter().zip(run.buffer.chunks_exact_mut(page_bytes)) {
                 cycle_flush_type(page, copy);
@@ -207,6 +186,33 @@ impl Cache {
             }
         }
         count
+    }
+
+    /// Copies pages in runs of adjacent ones, and gives up their latches; the claims go to the writes.
+    fn copy(&self, attached: &Arc<Attached>, latched: Vec<(Claim, ReadLatch)>) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut rest = latched.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            let mut run = vec![first];
+            while run.len() < self.limits.run
+                && let Some(next) =
+                    rest.next_if(|(claim, _)| follows(&run[run.len() - 1].0.page, &claim.page))
+            {
+                run.push(next);
+            }
+            let mut buffer = self.books.copies.take(run.len());
+            let pages = run
+                .into_iter()
+                .zip(buffer.chunks_exact_mut(self.page_size.bytes()))
+                .map(|((claim, latch), copy)| {
+                    copy.copy_from_slice(&latch);
+                    claim.page.frame().copied(attached);
+                    claim.hand_over()
+                })
+                .collect();
+            runs.push(Run { pages, buffer });
+        }
+        runs
     }
 
     fn count(&self, why: Why, pages: usize, runs: usize) {

@@ -128,8 +128,8 @@ pub struct Disk {
     pub fail_sync: AtomicBool,
     /// Reads that bring wrong bytes.
     pub bad_reads: AtomicU64,
-    /// Completions of asynchronous transfers wait while this is locked.
-    pub gate: Arc<Mutex<()>>,
+    /// Reads, and completions of asynchronous transfers, wait while this is locked.
+    pub gate: Mutex<()>,
     held: Mutex<Vec<Transfer>>,
     /// Keeps transfers until [`Disk::release`].
     pub hold: AtomicBool,
@@ -156,7 +156,7 @@ impl Disk {
             fail_writes: AtomicBool::new(false),
             fail_sync: AtomicBool::new(false),
             bad_reads: AtomicU64::new(0),
-            gate: Arc::default(),
+            gate: Mutex::default(),
             held: Mutex::default(),
             hold: AtomicBool::new(false),
         });
@@ -261,6 +261,7 @@ impl File for Disk {
         Path::new("test.edb")
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8], _: IoReason) -> io::Result<()> {
+        drop(self.gate.lock());
         self.read(offset, buffer)
     }
     fn write_at(&self, _: u64, _: &[u8], _: IoReason) -> io::Result<()> {
