@@ -199,7 +199,7 @@ impl CleanupQueue {
                 let Done::Node(tree, version) = done else { return None };
                 ahead.look_at(core, tree);
                 let leaf = (ahead.attached && ahead.open).then(|| tree.leaf_of(&version.bookmark));
-                Some(tree.db.page_key(leaf?.ok()?))
+                Some(tree.db.page_key(leaf?.ok()??))
             };
             core.cache.preread(&nodes.iter().filter_map(leaf).collect::<Vec<_>>());
         };

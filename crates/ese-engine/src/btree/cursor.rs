@@ -284,9 +284,12 @@ impl TreeCursor {
             && let Some(here) = self.tree.db.resident(current)
         {
             let previous = pinned.read();
-            let here = here.read();
-            if self.nothing_between(&previous, &here, edge) {
-                return Ok(Step::There(previous));
+            // Anything else must not stay latched while the leaf is waited for: it may come behind it by now.
+            if self.is_leaf(&previous) && self.tree.view(&previous).next() == Some(current) {
+                let here = here.read();
+                if self.nothing_between(&previous, &here, edge) {
+                    return Ok(Step::There(previous));
+                }
             }
         }
         Ok(Step::Again(Some(pinned)))

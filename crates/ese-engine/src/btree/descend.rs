@@ -117,23 +117,23 @@ impl Tree {
         Ok(Vec::new())
     }
 
-    /// The leaf whose range holds the key, without reading it; a hint, as it may be split at once.
-    pub(crate) fn leaf_of(&self, key: &[u8]) -> Result<PageNumber> {
+    /// The leaf whose range holds the key, without reading it; a hint, as it may be split at once. `None` if the way to it
+    /// changed meanwhile.
+    pub(crate) fn leaf_of(&self, key: &[u8]) -> Result<Option<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {
             let latch = self.pin(at)?.into_read();
             let page = self.view(&latch);
             if page.flags().contains(PageFlags::LEAF) {
-                return Ok(at);
+                return Ok(Some(at));
             }
-            let above_leaves = page.flags().contains(PageFlags::PARENT_OF_LEAF);
-            let child = self.child(&page, Target::Key(key), at)?;
-            if above_leaves {
-                return Ok(child);
+            let Some((_, child)) = page.child_for(key) else { break };
+            if page.flags().contains(PageFlags::PARENT_OF_LEAF) {
+                return Ok(Some(child));
             }
             at = child;
         }
-        Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"))
+        Ok(None)
     }
 
     /// Page numbers from the root to the leaf for `target`. Stable only while the structure lock is held.

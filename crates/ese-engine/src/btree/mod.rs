@@ -13,6 +13,8 @@ mod descend;
 pub(crate) mod group;
 mod latched;
 mod merge;
+#[cfg(test)]
+mod race_tests;
 mod room;
 mod share;
 #[cfg(test)]

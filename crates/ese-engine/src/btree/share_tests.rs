@@ -21,7 +21,7 @@ use crate::session::ActiveTransaction;
 use crate::versions::View;
 
 /// What the logs on a disk say, in order.
-fn records(disk: &SimVfs) -> Vec<LogRecord> {
+pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
     let names = LogNames::new(Path::new("/log"), "E00");
     let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
     let mut records = Vec::new();

@@ -8,7 +8,7 @@
 //! that transaction ends. Left out: changing columns, deleting and renaming anything, template tables.
 
 mod change;
-mod initial;
+pub(crate) mod initial;
 mod read;
 
 pub(crate) use change::{FIRST_OWN_PROCID, create_index, create_table, long_value_tree};

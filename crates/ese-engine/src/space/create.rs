@@ -66,6 +66,8 @@ impl SpaceLock<'_> {
     pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
         let parent = header.parent.unwrap_or(PageNumber::fixed(1));
         self.with_extent(group::SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
+            // Others may change the root until it is latched, and take later times for that.
+            group.page(owner.root)?;
             let time = lock.db.next_time();
             let record = ConvertFdp {
                 change: group.change(owner.root, time, 0, PageChangeFlags::empty())?,

@@ -93,8 +93,11 @@ impl Table {
     pub fn preread(&self, keys: &[&[Value]]) -> Result<()> {
         self.state.check()?;
         let tree = self.index.map_or(&self.state.tree, |at| &self.state.indexes[at].tree);
-        let leaves = keys.iter().map(|key| Ok(tree.db.page_key(tree.leaf_of(&self.key(key)?)?)));
-        tree.db.core.cache.preread(&leaves.collect::<Result<Vec<_>>>()?);
+        let mut leaves = Vec::with_capacity(keys.len());
+        for key in keys {
+            leaves.extend(tree.leaf_of(&self.key(key)?)?.map(|leaf| tree.db.page_key(leaf)));
+        }
+        tree.db.core.cache.preread(&leaves);
         Ok(())
     }
 

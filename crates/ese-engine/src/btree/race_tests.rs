@@ -1,0 +1,172 @@
+//! Interleavings of two threads, held open by latches that the test takes. Where a thread waits cannot be seen from
+//! outside, so the test gives it time to come there: too little of it hides a fault, and never makes one up.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ese_format::log::record::LogRecord;
+use ese_format::page::{PageFlags, PageMut};
+use ese_format::{PageNumber, PageSize};
+use vfs::SimVfs;
+
+use super::descend::Target;
+use super::share_tests::records;
+use super::tests::{DB, create_tree, open_with};
+use super::{Seek, Tree, TreeCursor};
+use crate::cache::WriteLatch;
+use crate::catalog::initial::OBJIDS_ROOT;
+use crate::database::Database;
+use crate::session::ActiveTransaction;
+use crate::space::SpaceLock;
+use crate::versions::View;
+use crate::{CreateOptions, Instance};
+
+const SIZE: PageSize = PageSize::KIB_4;
+/// Enough for a thread to come to where it has to wait.
+const A_MOMENT: Duration = Duration::from_millis(50);
+const TOO_LONG: Duration = Duration::from_secs(5);
+
+struct Bench {
+    instance: Arc<Instance>,
+    db: Arc<Database>,
+    tree: Arc<Tree>,
+    disk: SimVfs,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let disk = SimVfs::new();
+        let instance = open_with(&disk, SIZE, 400, false).unwrap();
+        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let tree = create_tree(&instance, &db, PageFlags::empty());
+        Bench { instance, db, tree, disk }
+    }
+
+    fn session(&self, number: u16) -> ActiveTransaction {
+        ActiveTransaction::new(self.instance.core().clone(), number)
+    }
+
+    fn insert(&self, number: u16, keys: impl IntoIterator<Item = Vec<u8>>, data: &[u8]) {
+        let mut session = self.session(number);
+        session.begin().unwrap();
+        keys.into_iter().for_each(|key| self.tree.insert(&mut session, &key, data).unwrap());
+        session.commit().unwrap();
+    }
+
+    fn latch(&self, page: PageNumber) -> WriteLatch {
+        self.db.pin(page).unwrap().write()
+    }
+
+    fn leaf(&self, target: Target<'_>) -> PageNumber {
+        self.tree.leaf_for_read(target).unwrap().key().page
+    }
+}
+
+/// Whether the page can be latched for writing, before long.
+fn comes_free(bench: &Bench, page: PageNumber) -> bool {
+    let pinned = bench.db.pin(page).unwrap();
+    let end = Instant::now() + TOO_LONG;
+    while Instant::now() < end {
+        if pinned.try_write().is_some() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// It may be right of the leaf by now, or the leaf's parent: whoever waits for the leaf with it latched waits against the
+/// order, and somebody who has the leaf may wait for it.
+#[test]
+fn going_back_nobody_waits_for_a_leaf_with_a_page_latched_that_is_not_left_of_it() {
+    let bench = Bench::new();
+    bench.insert(1, (0_u32..100).map(|key| key.to_be_bytes().to_vec()), &[7; 200]);
+    let left = bench.leaf(Target::First);
+    let latch = bench.latch(left);
+    let right = bench.tree.view(&latch).next().unwrap();
+    drop(latch);
+    let first_of_right = {
+        let latch = bench.latch(right);
+        bench.tree.view(&latch).node(0).unwrap().key_to_vec()
+    };
+    let expected = (u32::from_be_bytes(first_of_right[..].try_into().unwrap()) - 1).to_be_bytes();
+    thread::scope(|scope| {
+        let mut cursor = TreeCursor::new(bench.tree.clone());
+        assert!(cursor.seek(&View::latest(), &first_of_right, Seek::Equal).unwrap());
+        let mut in_the_way = bench.latch(left);
+        let reader = scope.spawn(move || {
+            assert!(cursor.previous(&View::latest()).unwrap());
+            cursor.bookmark().unwrap().bytes().to_vec()
+        });
+        thread::sleep(A_MOMENT);
+        let held = bench.latch(right);
+        let before = in_the_way.to_vec();
+        PageMut::new(&mut in_the_way, SIZE).set_next(None);
+        drop(in_the_way);
+        thread::sleep(A_MOMENT);
+        let free = comes_free(&bench, left);
+        if free {
+            bench.latch(left).copy_from_slice(&before);
+        }
+        drop(held);
+        let found = reader.join();
+        assert!(free, "it waits for its leaf with another one latched");
+        assert_eq!(found.unwrap(), expected);
+    });
+}
+
+/// Otherwise the page is older after a change than before it, and redo leaves the change out.
+#[test]
+fn a_tree_that_gets_space_trees_takes_its_time_when_nobody_else_changes_it() {
+    let mut bench = Bench::new();
+    let parent = SpaceLock::new(&bench.db).trees(PageNumber::fixed(1)).unwrap();
+    // A tree of one page.
+    bench.tree = bench.db.tree_at(OBJIDS_ROOT).unwrap();
+    let bench = &bench;
+    thread::scope(|scope| {
+        let space = bench.db.pin(parent.available.root).unwrap().read();
+        let keys = (0_u32..60).map(|key| key.to_be_bytes().to_vec());
+        let writer = scope.spawn(|| bench.insert(1, keys, &[7; 300]));
+        thread::sleep(A_MOMENT);
+        let mut root = bench.latch(OBJIDS_ROOT);
+        drop(space);
+        thread::sleep(A_MOMENT);
+        root.mark_dirty(bench.instance.core().log().tip());
+        PageMut::new(&mut root, SIZE).set_db_time(bench.db.next_time());
+        drop(root);
+        writer.join().unwrap();
+    });
+    bench.instance.flush().unwrap();
+    let records = records(&bench.disk);
+    let conversion = records.iter().find_map(|record| match record {
+        LogRecord::ConvertFdp2(conversion) => Some(conversion.change),
+        _ => None,
+    });
+    let change = conversion.expect("60 records of 300 bytes do not fit one page");
+    assert!(change.before < change.after, "{change:?}");
+}
+
+#[test]
+fn a_hint_that_meets_a_split_is_no_damage() {
+    let bench = Bench::new();
+    // One record per leaf, and more leaves than a page has room for.
+    bench.insert(1, (0_u32..700).map(|key| key.to_be_bytes().to_vec()), &[7; 2500]);
+    let path = bench.tree.path(Target::First).unwrap();
+    let [_, upper, _] = path[..] else { panic!("{} levels", path.len()) };
+    let last_of_upper = {
+        let latch = bench.latch(upper);
+        let page = bench.tree.view(&latch);
+        page.node(page.node_count() - 2).unwrap().key_to_vec()
+    };
+    thread::scope(|scope| {
+        let mut latch = bench.latch(upper);
+        let reader = scope.spawn(|| bench.tree.leaf_of(&last_of_upper));
+        thread::sleep(A_MOMENT);
+        let nodes = bench.tree.view(&latch).node_count();
+        PageMut::new(&mut latch, SIZE).delete_nodes(1..nodes);
+        drop(latch);
+        reader.join().unwrap().unwrap();
+    });
+}
