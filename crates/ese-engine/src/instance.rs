@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
-use crate::catalog::{FIRST_OWN_PROCID, initial_pages};
+use crate::catalog::initial_pages;
 use crate::checkpoint::Checkpointer;
 use crate::core::Core;
 use crate::database::{self, Database, OpenedFile};
 use crate::options::{CreateOptions, InstanceOptions};
 use crate::recovery::{self, RecoverySummary};
-use crate::session::Session;
+use crate::session::{Session, SessionNumbers};
 use crate::{Error, Result, double_write};
 
 /// A running engine. ESE: `INST`.
@@ -38,7 +38,7 @@ pub struct Instance {
     checkpointer: Checkpointer,
     signature: Signature,
     random: Mutex<ChaCha8Rng>,
-    next_procid: AtomicU16,
+    numbers: Arc<SessionNumbers>,
     /// What recovery did when the instance was opened.
     recovery: RecoverySummary,
     background: Arc<Background>,
@@ -95,7 +95,7 @@ impl Instance {
             checkpointer,
             signature: opened.signature,
             random: Mutex::new(random),
-            next_procid: AtomicU16::new(1),
+            numbers: Arc::default(),
             recovery: opened.summary,
             background: Arc::default(),
             threads: Mutex::default(),
@@ -121,13 +121,7 @@ impl Instance {
 
     /// A session for one thread.
     pub fn session(&self) -> Session {
-        let mut procid = 0;
-        // 0 and the highest are the engine's own; numbers repeat only after 65519 sessions, long after the first
-        // ones ended.
-        while procid == 0 || procid >= FIRST_OWN_PROCID {
-            procid = self.next_procid.fetch_add(1, Ordering::Relaxed);
-        }
-        Session::new(self.core.clone(), procid)
+        Session::new(self.core.clone(), self.numbers.take())
     }
 
     /// Creates a database and attaches it. The file must not exist.

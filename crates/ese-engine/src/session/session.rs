@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ese_format::{LogPosition, TreeId};
 
 use super::ActiveTransaction;
+use super::number::SessionNumber;
 use crate::core::Core;
 use crate::database::Database;
 use crate::table::{IndexDefinition, Table, TableDefinition};
@@ -32,11 +33,14 @@ pub struct Session {
     changes: u64,
     /// Definitions changed in the running transaction, with its level then.
     definitions: Vec<(u8, Arc<Database>, TreeId)>,
+    /// Given back last: what is still to be rolled back is rolled back by then.
+    _number: SessionNumber,
 }
 
 impl Session {
-    pub(crate) fn new(core: Arc<Core>, procid: u16) -> Session {
-        Session { active: ActiveTransaction::new(core, procid), changes: 0, definitions: Vec::new() }
+    pub(crate) fn new(core: Arc<Core>, number: SessionNumber) -> Session {
+        let active = ActiveTransaction::new(core, number.get());
+        Session { active, changes: 0, definitions: Vec::new(), _number: number }
     }
 
     /// Begins a transaction, or a nested one that can be rolled back on its own; at most 7 deep, and statements

@@ -1,0 +1,71 @@
+//! What the log calls a session. Two sessions with one number at a time would be one to recovery, which takes the commit of
+//! the one for that of the other.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::catalog::FIRST_OWN_PROCID;
+
+/// The numbers that sessions of an instance have now.
+#[derive(Default)]
+pub(crate) struct SessionNumbers(Mutex<Used>);
+
+#[derive(Default)]
+struct Used {
+    numbers: BTreeSet<u16>,
+    last: u16,
+}
+
+impl SessionNumbers {
+    /// A number that nobody has: not 0, and none of the engine's own, which are the highest.
+    ///
+    /// # Panics
+    /// If all are taken.
+    pub fn take(self: &Arc<Self>) -> SessionNumber {
+        let mut used = self.0.lock();
+        let last = used.last;
+        let free = (last + 1..FIRST_OWN_PROCID).chain(1..=last).find(|number| !used.numbers.contains(number));
+        let number = free.expect("fewer than 65,519 sessions exist at a time");
+        used.numbers.insert(number);
+        used.last = number;
+        SessionNumber { number, numbers: self.clone() }
+    }
+}
+
+/// The number of one session, until this is dropped. ESE: `procid`.
+#[doc(alias = "procid")]
+pub(crate) struct SessionNumber {
+    number: u16,
+    numbers: Arc<SessionNumbers>,
+}
+
+impl SessionNumber {
+    pub fn get(&self) -> u16 {
+        self.number
+    }
+}
+
+impl Drop for SessionNumber {
+    fn drop(&mut self) {
+        self.numbers.0.lock().numbers.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_again_only_when_nobody_has_them() {
+        let numbers = Arc::<SessionNumbers>::default();
+        let kept = [numbers.take(), numbers.take()];
+        assert_eq!(kept.each_ref().map(SessionNumber::get), [1, 2]);
+        let others: Vec<u16> = (0..2 * u32::from(FIRST_OWN_PROCID)).map(|_| numbers.take().get()).collect();
+        assert!(others.iter().all(|number| (3..FIRST_OWN_PROCID).contains(number)));
+        drop(kept);
+        let later: Vec<u16> = (0..u32::from(FIRST_OWN_PROCID)).map(|_| numbers.take().get()).collect();
+        assert!(later.contains(&1) && later.contains(&2));
+    }
+}
