@@ -50,10 +50,14 @@ pub(crate) struct DoubleWrite {
 
 struct State {
     next: u64,
+    /// A batch is being written, or its pages are.
     busy: bool,
+    /// The first failure of a write or sync.
+    failed: Option<String>,
 }
 
-/// Held until the pages of a batch are in place; the next batch waits for it.
+/// The turn of one batch, held until its pages are in place; the next batch waits for it. Not to be dropped with
+/// `state` locked.
 pub struct Protection(Arc<DoubleWrite>);
 
 impl Drop for Protection {
@@ -91,7 +95,7 @@ impl DoubleWrite {
             file,
             signature: header.signature,
             page_size: header.page_size,
-            state: Mutex::new(State { next: 0, busy: false }),
+            state: Mutex::new(State { next: 0, busy: false, failed: None }),
             released: Condvar::new(),
         }))
     }
@@ -102,17 +106,43 @@ impl DoubleWrite {
     }
 
     /// Makes sealed page images durable in the side file. Write the pages in place, then drop the result.
+    ///
+    /// After a failure every call fails: nothing is tried again, and whoever waits learns of it in turn.
     pub fn protect(self: &Arc<Self>, pages: &[(PageNumber, &[u8])]) -> Result<Protection> {
-        let mut state = self.state.lock();
-        while state.busy {
-            self.released.wait(&mut state);
+        let (turn, at) = {
+            let mut state = self.state.lock();
+            while state.busy {
+                self.released.wait(&mut state);
+            }
+            if let Some(cause) = &state.failed {
+                // Only one is woken at a time; it passes that on.
+                self.released.notify_one();
+                return Err(Error::ReadOnly(cause.clone()));
+            }
+            state.busy = true;
+            // Made before anything can fail: however that ends, the turn ends with it, and the next one is woken.
+            (Protection(self.clone()), state.next)
+        };
+        // Meanwhile nobody else gets past `busy`.
+        match self.write(at, pages) {
+            Ok(next) => self.state.lock().next = next,
+            Err(error) => {
+                self.state.lock().failed = Some(error.cause());
+                return Err(error);
+            }
         }
+        Ok(turn)
+    }
+
+    /// Writes a batch at an offset, or at 0 if it does not fit there. Returns where it ends.
+    fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])]) -> Result<u64> {
         let size = self.page_size.bytes();
         let len = DESCRIPTOR + pages.len() * size;
-        let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.file.path().display()));
-        if state.next + len as u64 > RING {
-            self.database.sync(IoReason::EvictionWrite).map_err(failed)?;
-            state.next = 0;
+        let failed =
+            |file: &dyn File, e: std::io::Error| Error::ReadOnly(format!("{}: {e}", file.path().display()));
+        if at + len as u64 > RING {
+            self.database.sync(IoReason::EvictionWrite).map_err(|e| failed(&*self.database, e))?;
+            at = 0;
         }
         let mut batch = IoBuffer::zeroed(len);
         batch[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -125,11 +155,9 @@ impl DoubleWrite {
             let at = DESCRIPTOR + i * size;
             batch[at..at + size].copy_from_slice(image);
         }
-        self.file.write_at(state.next, &batch, IoReason::EvictionWrite).map_err(failed)?;
-        self.file.sync(IoReason::EvictionWrite).map_err(failed)?;
-        state.next += len as u64;
-        state.busy = true;
-        Ok(Protection(self.clone()))
+        self.file.write_at(at, &batch, IoReason::EvictionWrite).map_err(|e| failed(&*self.file, e))?;
+        self.file.sync(IoReason::EvictionWrite).map_err(|e| failed(&*self.file, e))?;
+        Ok(at + len as u64)
     }
 }
 
@@ -216,7 +244,9 @@ mod tests {
     use ese_format::checksum::seal_page;
     use ese_format::page::{NodeFlags, PageFlags, PageMut};
     use ese_format::{DbTime, LogTime, TreeId};
-    use vfs::{CrashOptions, SimVfs};
+    use std::sync::mpsc;
+    use std::time::Duration;
+    use vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs};
 
     const SIZE: PageSize = PageSize::KIB_4;
     const PAGE: PageNumber = PageNumber::fixed(5);
@@ -291,6 +321,51 @@ mod tests {
             drop(open(&disk).unwrap().protect(&[(PAGE, &image(10, 1))]).unwrap());
             let lost = CrashOptions { lose_name: 1.0, ..CrashOptions::default() };
             assert!(disk.crash(1, lost).contents(&path_of(Path::new("/data.edb"))).is_some(), "{operations}");
+        }
+    }
+
+    /// Whoever waits for its turn gets an error, too, and soon: nobody comes afterwards who would wake it. What failed is
+    /// not tried again: of a second sync that succeeds nobody knows what it has left out.
+    #[test]
+    fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
+        let full = RING as usize / (DESCRIPTOR + SIZE.bytes());
+        let cases = [
+            (FaultTarget::Write, ".jdw", 1, true),
+            (FaultTarget::Write, ".jdw", 1, false),
+            (FaultTarget::Sync, ".jdw", 1, false),
+            (FaultTarget::Sync, ".edb", full, false),
+        ];
+        for (target, part, batches, forever) in cases {
+            let disk = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
+            let path = Path::new("/data.edb");
+            let database = disk.open(path, OpenMode::CreateNew).unwrap();
+            let signature = Signature::new(7, LogTime::NONE);
+            let header = DatabaseHeader::fresh(SIZE, signature, signature);
+            let side = DoubleWrite::open(&*disk, path, database, &header).unwrap();
+            let image = image(10, 1);
+            let mut protection = None;
+            for _ in 0..batches {
+                drop(protection.take());
+                protection = Some(side.protect(&[(PAGE, &image)]).unwrap());
+            }
+            let (done, ended) = mpsc::channel();
+            for _ in 0..2 {
+                let (side, image, done) = (side.clone(), image.clone(), done.clone());
+                std::thread::spawn(move || {
+                    let result = side.protect(&[(PAGE, &image)]).map(drop);
+                    let _ = done.send(result);
+                });
+            }
+            assert!(ended.recv_timeout(Duration::from_millis(100)).is_err(), "they wait for their turn");
+            let fault = Fault::new(target, FaultEffect::IoError).on_path(part);
+            disk.inject(if forever { fault.forever() } else { fault });
+            drop(protection);
+            for _ in 0..2 {
+                let result = ended.recv_timeout(Duration::from_secs(5)).expect("nobody waits for ever");
+                let error = result.unwrap_err().to_string();
+                assert!(error.contains(part), "{error}");
+            }
+            assert_eq!(disk.fired(), 1, "{target:?} of {part}");
         }
     }
 }
