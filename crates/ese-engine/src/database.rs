@@ -371,7 +371,7 @@ impl Database {
         })
     }
 
-    /// A clean database needs no page images. Failure to remove them does no harm.
+    /// A clean database needs no page images. Failure to remove them does no harm: who attaches it does so first.
     fn remove_side_file(&self) {
         if self.side.is_some() {
             let _ = self.core.vfs.remove(&double_write::path_of(&self.path));

@@ -72,8 +72,20 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
     database.with_extension("jdw")
 }
 
+/// Removes the side file, durably. For a database that is clean or has been restored: all its pages are whole, and
+/// images would be believed even if somebody has put an older copy in its place since they were made.
+pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
+    let side = path_of(database);
+    let failed = |e: std::io::Error| Error::io(&side, &e);
+    if vfs.exists(&side) {
+        vfs.remove(&side).map_err(failed)?;
+    }
+    // Also if it is not there: who removed it may have left that to the kernel.
+    vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(failed)
+}
+
 impl DoubleWrite {
-    /// Opens or creates the side file. Call [`restore`] before.
+    /// Opens or creates the side file. Call [`restore`] or [`discard`] before.
     pub fn open(
         vfs: &dyn Vfs,
         path: &Path,

@@ -226,6 +226,8 @@ impl Instance {
         extension_pages: u32,
     ) -> Result<Arc<Database>> {
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
+        // Before the log names the database: recovery would believe images of whatever was at this path before.
+        double_write::discard(&*self.options.vfs, path)?;
         let side = match self.options.page_protection {
             true => Some(double_write::DoubleWrite::open(&*self.options.vfs, path, file.clone(), &header)?),
             false => None,

@@ -112,7 +112,11 @@ impl<'a> Attacher<'a> {
         }
         let side = match self.options.page_protection {
             true => Some(DoubleWrite::open(vfs, &path, file.clone(), &header)?),
-            false => None,
+            false => {
+                // Nobody keeps the images up from here on, nor removes them when the database is clean.
+                double_write::discard(vfs, &path)?;
+                None
+            }
         };
         let opened = OpenedFile { path, file, lock, header, extension_pages: 256, side };
         let database = Database::open(self.core, opened, log_id);
