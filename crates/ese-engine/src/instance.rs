@@ -39,6 +39,8 @@ pub struct Instance {
     signature: Signature,
     random: Mutex<ChaCha8Rng>,
     numbers: Arc<SessionNumbers>,
+    /// One attachment at a time: until a database is in use, nobody sees which file and which id in the log it takes.
+    attaching: Mutex<()>,
     /// What recovery did when the instance was opened.
     recovery: RecoverySummary,
     background: Arc<Background>,
@@ -96,6 +98,7 @@ impl Instance {
             signature: opened.signature,
             random: Mutex::new(random),
             numbers: Arc::default(),
+            attaching: Mutex::default(),
             recovery: opened.summary,
             background: Arc::default(),
             threads: Mutex::default(),
@@ -153,6 +156,7 @@ impl Instance {
             }
             database::write_header(&*file, &header)?;
             vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+            let _one = self.attaching.lock();
             let log_id = self.free_log_id()?;
             let procid = 0;
             let records = [
@@ -182,6 +186,7 @@ impl Instance {
     /// Attaches a clean database, or hands over one that is attached already: by somebody else, or by recovery.
     pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
         let vfs = &*self.options.vfs;
+        let _one = self.attaching.lock();
         let known = |database: &Arc<Database>| vfs.same_file(&database.path, path);
         if let Some(known) = self.core.databases().into_iter().find(known) {
             known.extend_by(extension_pages);
@@ -216,6 +221,7 @@ impl Instance {
         self.attach_file(path, file, lock, header, log_id, extension_pages)
     }
 
+    /// The caller holds `attaching` since it chose the id.
     fn attach_file(
         &self,
         path: &Path,
@@ -367,6 +373,7 @@ impl Instance {
         }
     }
 
+    /// The caller holds `attaching` until the database has the id.
     fn free_log_id(&self) -> Result<u8> {
         let used: Vec<u8> = self.core.databases().iter().map(|database| database.log_id).collect();
         (1..=6).find(|id| !used.contains(id)).ok_or_else(|| {

@@ -1,5 +1,6 @@
 //! The engine through its public API, on a simulated disk; judged by models and by `ese-check`.
 
+mod attached;
 mod foreign;
 mod headers;
 mod recovered;

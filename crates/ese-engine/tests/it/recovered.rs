@@ -21,14 +21,22 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use vfs::{CrashOptions, SimVfs, Vfs};
 
-const SIZE: PageSize = PageSize::KIB_4;
-const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
+pub(super) const SIZE: PageSize = PageSize::KIB_4;
+pub(super) const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
 
 /// The number in each row, by key.
-type Rows = BTreeMap<i32, i32>;
+pub(super) type Rows = BTreeMap<i32, i32>;
 
-fn open(disk: &SimVfs, pages: usize, kept_edits_permille: u32) -> (Arc<Instance>, Arc<Cache>) {
-    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+pub(super) fn open(disk: &SimVfs, pages: usize, kept_edits_permille: u32) -> (Arc<Instance>, Arc<Cache>) {
+    let (options, cache) = options(Arc::new(disk.clone()), pages, kept_edits_permille);
+    (Instance::open(options).unwrap(), cache)
+}
+
+pub(super) fn options(
+    vfs: Arc<dyn Vfs>,
+    pages: usize,
+    kept_edits_permille: u32,
+) -> (InstanceOptions, Arc<Cache>) {
     for directory in ["/db", "/log"] {
         vfs.create_directory(Path::new(directory)).unwrap();
     }
@@ -38,10 +46,15 @@ fn open(disk: &SimVfs, pages: usize, kept_edits_permille: u32) -> (Arc<Instance>
     });
     let mut options = InstanceOptions::new(vfs, "/log".into(), cache.clone());
     (options.threads, options.log_file_size) = (false, 64 << 10);
-    (Instance::open(options).unwrap(), cache)
+    (options, cache)
 }
 
-fn create(instance: &Arc<Instance>) {
+pub(super) fn create(instance: &Arc<Instance>) {
+    DATABASES.iter().for_each(|path| drop(create_one(instance, path)));
+}
+
+/// A new database with an empty table.
+pub(super) fn create_one(instance: &Arc<Instance>, path: &str) -> Arc<Database> {
     let definition = TableDefinition {
         name: "t".to_string(),
         columns: vec![
@@ -52,18 +65,23 @@ fn create(instance: &Arc<Instance>) {
         indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
         ..TableDefinition::default()
     };
-    for path in DATABASES {
-        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
-        let db = instance.create_database(Path::new(path), &create).unwrap();
-        let mut session = instance.session();
-        session.begin().unwrap();
-        session.create_table(&db, &definition).unwrap();
-        session.commit(CommitMode::Durable).unwrap();
-    }
+    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let db = instance.create_database(Path::new(path), &create).unwrap();
+    let mut session = instance.session();
+    session.begin().unwrap();
+    session.create_table(&db, &definition).unwrap();
+    session.commit(CommitMode::Durable).unwrap();
+    db
 }
 
 /// Random changes, of which the model learns what was committed. The last transaction stays open.
-fn work(session: &mut Session, db: &Arc<Database>, model: &mut Rows, rng: &mut ChaCha8Rng, count: usize) {
+pub(super) fn work(
+    session: &mut Session,
+    db: &Arc<Database>,
+    model: &mut Rows,
+    rng: &mut ChaCha8Rng,
+    count: usize,
+) {
     let mut table = session.open_table(db, "t").unwrap();
     let mut changed = model.clone();
     session.begin().unwrap();
@@ -93,7 +111,7 @@ fn work(session: &mut Session, db: &Arc<Database>, model: &mut Rows, rng: &mut C
     }
 }
 
-fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> Rows {
+pub(super) fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> Rows {
     let mut session = instance.session();
     let mut table = session.open_table(db, "t").unwrap();
     session.begin().unwrap();
