@@ -67,8 +67,8 @@ impl Instance {
     /// Opens the log stream in a directory, recovering its databases if they were not shut down. They stay attached
     /// then, with changes that only the log has, until [`Instance::detach`] or [`Instance::shutdown`].
     ///
-    /// Errors: the directory is in use, logs are damaged or missing, a database of the log is not there. Nothing is
-    /// changed then, except that recovery may have brought pages forward.
+    /// Errors: the directory is in use, logs are damaged or missing, a database of the log is not there that was not
+    /// detached before the crash. Nothing is changed then, except that recovery may have brought pages forward.
     pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
         let path = lock_path(&options);
         let lock = options.vfs.lock(&path).map_err(|e| match e.kind() {

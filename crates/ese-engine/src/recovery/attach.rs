@@ -2,7 +2,11 @@
 //!
 //! A database takes part from its attach record on, unless its header says that it was shut down cleanly later
 //! than that: then the file already has everything and the records are not for it.
+//!
+//! A database may be removed, moved or created anew once it is detached, while redo still begins before that. What is
+//! found in its place then is no error before the log has ended without its detach record.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,11 +27,14 @@ pub(super) struct Attacher<'a> {
     core: &'a Arc<Core>,
     options: &'a InstanceOptions,
     pub torn_pages: usize,
+    /// Ids in the log of databases that are attached at this point of it, but are not found where they were. Their
+    /// records are skipped.
+    missed: BTreeMap<u8, Error>,
 }
 
 impl<'a> Attacher<'a> {
     pub fn new(core: &'a Arc<Core>, options: &'a InstanceOptions) -> Attacher<'a> {
-        Attacher { core, options, torn_pages: 0 }
+        Attacher { core, options, torn_pages: 0, missed: BTreeMap::new() }
     }
 
     /// Attaches what was attached at the position where redo starts.
@@ -51,6 +58,8 @@ impl<'a> Attacher<'a> {
 
     /// A detach record: the file was flushed before it was written; only its header may not say so yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
+        // All its pages were in the file by then, wherever that is now.
+        self.missed.remove(&log_id);
         let Some(database) = self.core.database_in_log(log_id) else {
             return Ok(());
         };
@@ -60,31 +69,33 @@ impl<'a> Attacher<'a> {
         database.close_clean(position, LogTime::NONE)
     }
 
+    /// The instance ended, or recovery did: nothing was attached any more.
+    pub fn none_attached(&mut self) {
+        self.missed.clear();
+    }
+
+    /// At the end of the log: fails if a database that it has left attached was not found.
+    pub fn check_none_missed(&mut self) -> Result<()> {
+        self.missed.pop_first().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
     fn open(&mut self, log_id: u8, path: &str, signature: Signature, attached_at: LogPosition) -> Result<()> {
-        if self.core.database_in_log(log_id).is_some() {
+        // An id is taken until the log says that its database was detached, also by one that is missed: records under
+        // this id may be for that one.
+        if self.core.database_in_log(log_id).is_some() || self.missed.contains_key(&log_id) {
             return Ok(());
         }
         let path = PathBuf::from(path);
         let vfs = &*self.options.vfs;
-        if !vfs.exists(&path) {
-            return Err(Error::Usage(format!(
-                "{}: the log needs this database to recover, and it is not there; put it back, or move the logs away \
-                 to start without it",
-                path.display()
-            )));
-        }
-        let failed = |e: std::io::Error| Error::io(&path, &e);
-        let file = vfs.open(&path, OpenMode::Write).map_err(failed)?;
-        // What a killed process had written may still be in the kernel only: what is read must also be durable.
-        file.sync(IoReason::DatabaseHeader).map_err(failed)?;
-        let (mut header, copies) = read_header(&*file)?;
-        check_format(&path, &header, self.options.page_size)?;
-        if header.signature != signature {
-            return Err(Error::Usage(format!(
-                "{}: this is another database than the one the log is about; put the right one back",
-                path.display()
-            )));
-        }
+        let (file, mut header, copies) = match self.find(&path, signature) {
+            Ok(found) => found,
+            // What the file is, is known, and it is not the database. What could not be read may well be.
+            Err(error @ (Error::Usage(_) | Error::Corrupt { .. })) => {
+                self.missed.insert(log_id, error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let has_all =
             header.state == DatabaseState::CleanShutdown && header.consistent_position >= attached_at;
         if has_all && copies == HeaderCopies::Both {
@@ -122,6 +133,35 @@ impl<'a> Attacher<'a> {
         let database = Database::open(self.core, opened, log_id);
         database.update_header(|_| {})
     }
+
+    /// The database with this signature, and its header. Changes nothing.
+    fn find(
+        &self,
+        path: &Path,
+        signature: Signature,
+    ) -> Result<(Arc<dyn File>, DatabaseHeader, HeaderCopies)> {
+        let vfs = &*self.options.vfs;
+        if !vfs.exists(path) {
+            return Err(Error::Usage(format!(
+                "{}: the log needs this database to recover, and it is not there; put it back, or move the logs away \
+                 to start without it",
+                path.display()
+            )));
+        }
+        let failed = |e: std::io::Error| Error::io(path, &e);
+        let file = vfs.open(path, OpenMode::Write).map_err(failed)?;
+        // What a killed process had written may still be in the kernel only: what is read must also be durable.
+        file.sync(IoReason::DatabaseHeader).map_err(failed)?;
+        let (header, copies) = read_header(&*file)?;
+        check_format(path, &header, self.options.page_size)?;
+        if header.signature != signature {
+            return Err(Error::Usage(format!(
+                "{}: this is another database than the one the log is about; put the right one back",
+                path.display()
+            )));
+        }
+        Ok((file, header, copies))
+    }
 }
 
 /// The header of a database file, from whichever copy is good, and which that was.
@@ -154,4 +194,48 @@ pub(crate) fn check_format(path: &Path, header: &DatabaseHeader, page_size: Page
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ese_format::log::record::{DatabaseIdInLog, LogRecord, encode_path};
+    use vfs::{SimVfs, Vfs};
+
+    use super::*;
+    use crate::CreateOptions;
+    use crate::btree::tests::open;
+
+    /// Instances once gave an id to two databases that were attached at the same time. What is missed must not be
+    /// forgotten for the other one, nor may that one get its records.
+    #[test]
+    fn an_id_of_a_database_that_is_missed_is_not_free() {
+        let disk = SimVfs::new();
+        let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
+        let [missed, other] = ["/db/missed.edb", "/db/other.edb"].map(Path::new);
+        let [db, other_db] =
+            [missed, other].map(|path| instance.create_database(path, &CreateOptions::default()).unwrap());
+        let attachment = other_db.attachment();
+        instance.detach(&other_db).unwrap();
+        let attach = AttachDb {
+            procid: 0,
+            database: DatabaseIdInLog(db.log_id),
+            max_pages: 0,
+            consistent_position: attachment.consistent_position,
+            signature: attachment.signature,
+            log_signature: attachment.signature,
+            flags: AttachDb::UNICODE,
+            path: encode_path(&other.to_string_lossy()),
+        };
+        instance.core().append(&[LogRecord::AttachDb(attach)]).unwrap();
+        instance.flush().unwrap();
+        let disk = disk.process_kill();
+        disk.remove(missed).unwrap();
+        let before = disk.contents(other);
+        let Err(error) = open(&disk, PageSize::KIB_4, 64) else {
+            panic!("a missing database was not missed")
+        };
+        let text = error.to_string();
+        assert!(text.contains("/db/missed.edb") && text.contains("it is not there"), "{text}");
+        assert!(disk.contents(other) == before);
+    }
 }

@@ -194,6 +194,10 @@ fn open_log_with(
                     redo.run(&payloads)?;
                     attacher.detach(detach.database.0, start)?;
                 }
+                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {
+                    attacher.none_attached();
+                    redo.record(kept, record, &payloads)?;
+                }
                 _ => redo.record(kept, record, &payloads)?,
             }
         }
@@ -213,6 +217,8 @@ fn open_log_with(
         redo.reserved = 0;
         apply(&mut redo, stretch)?;
     }
+    // Before anything is made to be rolled back: without all databases nothing may be.
+    attacher.check_none_missed()?;
     summary.records = redo.records;
     summary.applied = redo.applied;
     summary.kept = redo.kept;

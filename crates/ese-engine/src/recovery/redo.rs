@@ -151,7 +151,8 @@ impl Redo {
 
     fn take(&mut self, kept: Kept, record: &LogRecord, payloads: &Payloads) -> Result<()> {
         let (start, end) = (kept.start, kept.end);
-        // Databases that were shut down cleanly later on are not attached: their files have all of this.
+        // Databases that were shut down cleanly later on are not attached: their files have all of this. Nor are those
+        // that are missed: either they will have been detached, or redo fails in the end.
         if record.database().is_some_and(|id| self.attached(id.0).is_none()) {
             return Ok(());
         }

@@ -4,4 +4,5 @@ mod attached;
 mod foreign;
 mod headers;
 mod recovered;
+mod removed;
 mod tables;
