@@ -8,11 +8,11 @@ use ese_format::{Generation, LogPosition, LogTime};
 use parking_lot::{Mutex, RwLock};
 use vfs::Vfs;
 
-use crate::Result;
 use crate::cache::{Cache, FileId};
 use crate::database::Database;
 use crate::log::{LogStream, RecordBatch};
 use crate::versions::{TransactionTable, VersionStore};
+use crate::{Error, Result};
 
 use crate::cleanup::CleanupQueue;
 
@@ -34,6 +34,8 @@ pub struct Core {
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
     /// Serialises checkpoints.
     pub(crate) checkpoint: Mutex<LogPosition>,
+    /// Why nothing may be changed any more.
+    failed: OnceLock<String>,
 }
 
 impl Core {
@@ -47,6 +49,7 @@ impl Core {
             log: OnceLock::new(),
             databases: RwLock::default(),
             checkpoint: Mutex::new(LogPosition::MIN),
+            failed: OnceLock::new(),
         })
     }
 
@@ -61,6 +64,20 @@ impl Core {
         records.iter().for_each(|record| batch.push(record));
         let appended = self.log().append_privileged(&batch)?;
         Ok((appended.start, appended.end))
+    }
+
+    /// [`Error::ReadOnly`] once a transaction could not be rolled back, or the cache failed. Callers ask before changes.
+    pub fn check_writable(&self) -> Result<()> {
+        match self.failed.get() {
+            Some(what) => Err(Error::ReadOnly(what.clone())),
+            None => self.cache.check_writable(),
+        }
+    }
+
+    /// Refuses further changes: something is left that only recovery can take back. Other instances with the same cache
+    /// have nothing to do with it. The first reason stays.
+    pub(crate) fn fail(&self, what: String) {
+        let _ = self.failed.set(what);
     }
 
     pub(crate) fn open_log(&self, log: Arc<LogStream>) {

@@ -60,8 +60,9 @@ pub enum Error {
         /// Required range.
         required: (Generation, Generation),
     },
-    /// A write or sync failed; the instance refuses further changes. Restart to recover from the log.
-    #[error("instance is read-only after an I/O error: {0}")]
+    /// A write or sync failed, or a session ended whose rollback had failed; the instance refuses further changes. Restart
+    /// to recover from the log.
+    #[error("instance is read-only after a failure: {0}")]
     ReadOnly(String),
     /// A read failed, or a write before anything depended on it.
     #[error("{path}: {message}")]

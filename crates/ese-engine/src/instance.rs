@@ -274,7 +274,8 @@ impl Instance {
         attached
     }
 
-    /// Detaches a database: flushes it and leaves it clean. No session may use it any more.
+    /// Detaches a database: flushes it and leaves it clean. No session may use it any more. [`Error::ReadOnly`], and the
+    /// database stays attached and dirty, once the instance refuses changes: drop the instance, and open it again to recover.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
         self.clean_up_all()?;
         database.detach(LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
@@ -328,7 +329,9 @@ impl Instance {
         self.checkpointer.advance(&self.core)
     }
 
-    /// Ends the instance: detaches everything clean. Sessions must have ended; open transactions are an error.
+    /// Ends the instance: detaches everything clean. Sessions must have ended; open transactions are an error. Once the
+    /// instance refuses changes that is [`Error::ReadOnly`]: drop it then; the databases are dirty, and the next open
+    /// recovers them.
     pub fn shutdown(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
@@ -369,6 +372,8 @@ impl Instance {
                     "a transaction is still open; commit or roll it back first".to_string(),
                 ));
             }
+            // The hold of a transaction that could not be rolled back stays until recovery.
+            self.core.check_writable()?;
             self.options.vfs.clock().sleep(Duration::from_millis(1));
         }
     }

@@ -41,7 +41,7 @@ impl Tree {
 
     /// Inserts a record. Errors: duplicate key, write conflict, version store full, disk full; nothing changed.
     pub fn insert(self: &Arc<Self>, session: &mut ActiveTransaction, key: &[u8], data: &[u8]) -> Result<()> {
-        session.check_version_room()?;
+        session.check_change()?;
         let bytes = self.bookmark_bytes(key, data);
         loop {
             let (leaf, behind) = match self.leaf_to_append(&bytes) {
@@ -112,7 +112,7 @@ impl Tree {
 
     /// Flags a record deleted.
     pub fn flag_delete(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark) -> Result<()> {
-        session.check_version_room()?;
+        session.check_change()?;
         let bytes = bookmark.bytes();
         let (leaf, line) = self.node_to_change(session, bookmark)?;
         let page = self.view(&leaf);
@@ -141,7 +141,7 @@ impl Tree {
         data: &[u8],
     ) -> Result<()> {
         debug_assert!(self.is_unique());
-        session.check_version_room()?;
+        session.check_change()?;
         let bytes = bookmark.bytes();
         loop {
             let (leaf, line) = self.node_to_change(session, bookmark)?;

@@ -46,6 +46,19 @@ struct Running {
     hold: Option<Hold>,
     done: Vec<Done>,
     savepoints: Vec<usize>,
+    /// The inserts that a rollback has taken back, from its begin until it succeeds: after a failure it can only be
+    /// repeated, and must not forget them.
+    half_undone: Option<Vec<Done>>,
+}
+
+impl Running {
+    /// Fails after a failed rollback: what is half taken back must not be committed.
+    fn check_whole(&self) -> Result<()> {
+        match self.half_undone {
+            None => Ok(()),
+            Some(_) => Err(Error::Usage("a rollback failed; repeat it".to_string())),
+        }
+    }
 }
 
 /// A session's transaction state. ESE: `PIB`.
@@ -76,7 +89,15 @@ impl ActiveTransaction {
     ) -> ActiveTransaction {
         let level = level.max(1);
         let savepoints = vec![0; usize::from(level)];
-        let running = Running { transaction, level, logged_level: level, hold: Some(hold), done, savepoints };
+        let running = Running {
+            transaction,
+            level,
+            logged_level: level,
+            hold: Some(hold),
+            done,
+            savepoints,
+            half_undone: None,
+        };
         ActiveTransaction {
             core,
             procid,
@@ -118,9 +139,11 @@ impl ActiveTransaction {
                     hold: None,
                     done: Vec::new(),
                     savepoints: vec![0],
+                    half_undone: None,
                 });
             }
             Some(running) if running.level < MAX_LEVEL => {
+                running.check_whole()?;
                 running.level += 1;
                 running.savepoints.push(running.done.len());
             }
@@ -135,6 +158,7 @@ impl ActiveTransaction {
     pub fn commit(&mut self) -> Result<Option<LogPosition>> {
         let procid = self.procid;
         let running = self.running.as_mut().ok_or_else(no_transaction)?;
+        running.check_whole()?;
         if running.level > 1 {
             if running.logged_level == running.level {
                 let record = LogRecord::Commit(Commit { procid, level: running.level - 1 });
@@ -169,12 +193,13 @@ impl ActiveTransaction {
         Ok(end)
     }
 
-    /// Takes back everything since the innermost begin. If this fails (log down) the instance is unusable and
-    /// recovery will do it.
+    /// Takes back everything since the innermost begin. If this fails (log down, a page that cannot be read) the level is
+    /// still there, half taken back, and rollback may be repeated; nothing else can be done in it. If the transaction is
+    /// dropped like that, the instance refuses further changes and recovery will do it.
     pub fn rollback(&mut self) -> Result<()> {
         let running = self.running.as_mut().ok_or_else(no_transaction)?;
         let savepoint = running.savepoints.last().copied().unwrap_or(0);
-        let mut revived = Vec::new();
+        let inserts = running.half_undone.get_or_insert_default();
         while running.done.len() > savepoint {
             let Some(done) = running.done.pop() else { break };
             if let Err(error) = undo(&done, self.procid, &running.transaction, running.level) {
@@ -184,7 +209,7 @@ impl ActiveTransaction {
             if let Done::Node(_, version) = &done
                 && version.change == Change::Insert
             {
-                revived.push(done);
+                inserts.push(done);
             }
         }
         let mut end = LogPosition::MIN;
@@ -193,6 +218,7 @@ impl ActiveTransaction {
             end = self.core.append(&[record])?.1;
             running.logged_level -= 1;
         }
+        let revived = running.half_undone.take().unwrap_or_default();
         let outermost = running.level == 1;
         // Undone inserts leave nodes flagged deleted; they go as soon as no snapshot needs what was before.
         let hold = if outermost { running.hold.take() } else { None };
@@ -231,9 +257,11 @@ impl ActiveTransaction {
         Ok(db.tree(root, id, kind))
     }
 
-    /// Whether the version store has room for another change. May wait; no latch may be held.
-    pub(crate) fn check_version_room(&self) -> Result<()> {
+    /// Whether the instance takes another change, and the version store has room for it. Asked before anything that may
+    /// conflict: who meets what could not be rolled back would retry for ever. May wait; no latch may be held.
+    pub(crate) fn check_change(&self) -> Result<()> {
         let core = &self.core;
+        core.check_writable()?;
         match &self.running {
             Some(running) if core.versions.is_nearly_full() => {
                 core.cleanup.make_room(core, &running.transaction)
@@ -246,8 +274,9 @@ impl ActiveTransaction {
     pub(crate) fn prologue(&mut self) -> Result<(Option<LogRecord>, Arc<Transaction>, u8)> {
         let procid = self.procid;
         let core = &self.core;
-        core.cache.check_writable()?;
+        core.check_writable()?;
         let running = self.running.as_mut().ok_or_else(no_transaction)?;
+        running.check_whole()?;
         let mut record = None;
         if running.logged_level == 0 {
             if running.hold.is_none() {
@@ -306,8 +335,10 @@ fn no_transaction() -> Error {
 impl Drop for ActiveTransaction {
     fn drop(&mut self) {
         while self.running.is_some() {
-            if self.rollback().is_err() {
-                // The log is down; recovery rolls back what is left.
+            if let Err(error) = self.rollback() {
+                // Recovery rolls back what is left, so its hold stays. That must be known before the transaction has ended,
+                // or a shutdown would wait for somebody to release it.
+                self.core.fail(format!("a transaction could not be rolled back: {}", error.cause()));
                 if let Some(running) = self.running.take() {
                     self.core.transactions.end(&running.transaction);
                 }

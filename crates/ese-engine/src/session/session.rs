@@ -67,16 +67,23 @@ impl Session {
         Ok(CommitId(end))
     }
 
-    /// Takes back everything since the innermost begin.
+    /// Takes back everything since the innermost begin. After an error that level is still there, half taken back: rollback
+    /// may be repeated, for example when a page can be read again, and changes and commits are refused. A session that is
+    /// dropped like that tries once more; if it fails again the instance refuses further changes ([`Error::ReadOnly`]),
+    /// what can be read can be read as before, and the next [`Instance::open`](crate::Instance::open) rolls back.
     pub fn rollback(&mut self) -> Result<()> {
         self.touched();
         let level = self.active.level();
         let first = self.definitions.partition_point(|(at, ..)| *at < level);
-        let undone = self.definitions.split_off(first);
+        let mut undone = self.definitions.split_off(first);
         for (_, db, table) in &undone {
             db.catalog.roll_back_change(*table);
         }
-        self.active.rollback()?;
+        if let Err(error) = self.active.rollback() {
+            // They are known when it is repeated.
+            self.definitions.append(&mut undone);
+            return Err(error);
+        }
         let view = self.active.view();
         for (_, db, table) in undone.iter().filter(|_| view.own.is_some()) {
             db.catalog.reserve_again(db, &view, *table)?;

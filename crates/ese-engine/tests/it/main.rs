@@ -5,4 +5,5 @@ mod foreign;
 mod headers;
 mod recovered;
 mod removed;
+mod rollback;
 mod tables;

@@ -1,0 +1,247 @@
+//! Rollbacks that fail because a page to undo on cannot be read, on a log that is as it should be.
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::database::Database;
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
+    Session, Table, TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::{ColumnId, ColumnType, Value};
+use vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+
+const SIZE: PageSize = PageSize::KIB_4;
+const DB: &str = "/db/one.edb";
+/// Committed, and many times what the cache holds.
+const ROWS: i32 = 2000;
+/// Whoever ends an instance is done long before.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Stands in the row that cannot be taken back, and nowhere else.
+const MARK: [u8; 300] = [0xe7; 300];
+
+struct World {
+    disk: SimVfs,
+    faults: Arc<FaultVfs>,
+    cache: Arc<Cache>,
+}
+
+impl World {
+    fn new() -> World {
+        let disk = SimVfs::new();
+        let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+        for directory in ["/db", "/log"] {
+            faults.create_directory(Path::new(directory)).unwrap();
+        }
+        // Pages are written before they go.
+        let options = CacheOptions {
+            kept_edits_permille: 0,
+            ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
+        };
+        World { disk, faults, cache: Cache::new(options) }
+    }
+
+    fn open(&self) -> Result<Arc<Instance>> {
+        let mut options = InstanceOptions::new(self.faults.clone(), "/log".into(), self.cache.clone());
+        (options.threads, options.log_file_size) = (false, 128 << 10);
+        // Damage would be taken for a torn page, and recovery would mend it.
+        options.page_protection = false;
+        Instance::open(options)
+    }
+
+    /// An instance with the committed rows.
+    fn filled(&self) -> (Arc<Instance>, Arc<Database>) {
+        let instance = self.open().unwrap();
+        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let db = instance.create_database(Path::new(DB), &create).unwrap();
+        let definition = TableDefinition {
+            name: "t".to_string(),
+            columns: vec![
+                ColumnDefinition::new("key", ColumnType::Long),
+                ColumnDefinition::new("body", ColumnType::LongBinary),
+            ],
+            indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
+            ..TableDefinition::default()
+        };
+        let mut session = instance.session();
+        session.begin().unwrap();
+        session.create_table(&db, &definition).unwrap();
+        session.commit(CommitMode::Lazy).unwrap();
+        let mut table = session.open_table(&db, "t").unwrap();
+        for key in 0..ROWS {
+            session.begin().unwrap();
+            insert(&mut session, &mut table, key, &[1; 300]).unwrap();
+            session.commit(CommitMode::Lazy).unwrap();
+            instance.step().unwrap();
+        }
+        // What recovery cannot read, it must not find whole in the log.
+        self.cache.flush_file(db.file_id).unwrap();
+        instance.checkpoint().unwrap();
+        (instance, db)
+    }
+
+    /// Has everything written, and reads so much else that the first leaf is not in memory any more.
+    fn push_out_first_leaf(&self, instance: &Arc<Instance>, db: &Arc<Database>) {
+        instance.flush().unwrap();
+        self.cache.flush_file(db.file_id).unwrap();
+        for _ in 0..3 {
+            assert_eq!(keys(instance, db), (0..ROWS).collect::<Vec<_>>());
+        }
+    }
+
+    fn check_clean(&self) {
+        let report = check_database(&self.disk, Path::new(DB), &CheckOptions::default()).unwrap();
+        assert!(report.clean && report.findings.is_empty(), "{:#?}", report.findings);
+    }
+}
+
+fn insert(session: &mut Session, table: &mut Table, key: i32, body: &[u8]) -> Result<()> {
+    let row = [(ColumnId(1), Value::Long(key)), (ColumnId(256), Value::Binary(body.to_vec()))];
+    table.insert(session, &row)
+}
+
+fn keys(instance: &Arc<Instance>, db: &Arc<Database>) -> Vec<i32> {
+    let mut session = instance.session();
+    let mut table = session.open_table(db, "t").unwrap();
+    session.begin().unwrap();
+    let mut keys = Vec::new();
+    let mut more = table.first(&mut session).unwrap();
+    while more {
+        let Value::Long(key) = table.get(&mut session, ColumnId(1)).unwrap() else { panic!("no key") };
+        keys.push(key);
+        more = table.next(&mut session).unwrap();
+    }
+    session.commit(CommitMode::Lazy).unwrap();
+    keys
+}
+
+/// The result of `work`, which must not take for ever.
+fn in_time(what: &str, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    result.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("{what} does not end"))
+}
+
+fn check_read_only<T>(result: Result<T>, reason: &str) {
+    let error = result.err().expect("the instance is of no use for changes");
+    assert!(matches!(&error, Error::ReadOnly(what) if what.contains(reason)), "{error}");
+}
+
+/// What becomes of an instance whose transaction stays half done: it says so, it ends, and the next one has undone it.
+fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(&World)) {
+    let world = World::new();
+    let (instance, db) = world.filled();
+    let mut session = instance.session();
+    let mut table = session.open_table(&db, "t").unwrap();
+    session.begin().unwrap();
+    insert(&mut session, &mut table, -1, &MARK).unwrap();
+    // Its cursor may keep the page.
+    drop(table);
+    world.push_out_first_leaf(&instance, &db);
+    let mut other = instance.session();
+    let mut others = other.open_table(&db, "t").unwrap();
+    other.begin().unwrap();
+    insert(&mut other, &mut others, ROWS, &[2; 300]).unwrap();
+    harm(&world);
+    let failed = session.rollback().unwrap_err();
+    assert!(failed.to_string().contains(reason), "{failed}");
+    assert_eq!(session.level(), 1, "it is still open");
+    instance.core().check_writable().unwrap();
+    drop(session);
+
+    // What was changed before can be committed, but no more is changed, least of all what would meet a conflict.
+    check_read_only(insert(&mut other, &mut others, ROWS + 1, &[2; 300]), reason);
+    other.commit(CommitMode::Durable).unwrap();
+    other.begin().unwrap();
+    check_read_only(insert(&mut other, &mut others, -1, &[2; 300]), reason);
+    other.rollback().unwrap();
+    drop((other, others));
+    // Other instances have the same cache.
+    world.cache.check_writable().unwrap();
+    let (ended, its) = (instance.clone(), db.clone());
+    check_read_only(in_time("detach", move || ended.detach(&its)), reason);
+    for _ in 0..2 {
+        let ended = instance.clone();
+        check_read_only(in_time("shutdown", move || ended.shutdown()), reason);
+    }
+    drop((instance, db));
+
+    let error = world.open().err().expect("recovery cannot undo it either");
+    assert!(error.to_string().contains(reason), "{error}");
+    mend(&world);
+    let instance = world.open().unwrap();
+    assert_eq!(instance.recovery().rolled_back, 1);
+    let db = instance.attach(Path::new(DB), 32).unwrap();
+    assert_eq!(keys(&instance, &db), (0..=ROWS).collect::<Vec<_>>());
+    drop(db);
+    in_time("shutdown", move || instance.shutdown()).unwrap();
+    world.check_clean();
+}
+
+#[test]
+fn an_instance_ends_though_a_page_to_undo_on_cannot_be_read() {
+    let harm = |world: &World| {
+        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
+        world.faults.inject(fault.on_path(DB).forever());
+    };
+    a_failed_rollback(harm, "os error 5", |world| world.faults.clear());
+}
+
+#[test]
+fn an_instance_ends_though_a_page_to_undo_on_is_damaged() {
+    let path = Path::new(DB);
+    let change = |world: &World, from: &[u8], to: &[u8]| {
+        let bytes = world.disk.contents(path).unwrap();
+        let found: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+        assert!(!found.is_empty(), "the page is written");
+        found.iter().for_each(|at| world.disk.corrupt(path, *at as u64, to).unwrap());
+    };
+    // Not the same in every word: that has the same checksum.
+    let damaged = [b"wrong", &MARK[5..]].concat();
+    a_failed_rollback(
+        |world| change(world, &MARK, &damaged),
+        "-1018",
+        |world| change(world, &damaged, &MARK),
+    );
+}
+
+#[test]
+fn a_rollback_that_failed_half_way_is_repeated_and_leaves_no_trace() {
+    for dropped in [false, true] {
+        let world = World::new();
+        let (instance, db) = world.filled();
+        let mut session = instance.session();
+        let mut table = session.open_table(&db, "t").unwrap();
+        session.begin().unwrap();
+        insert(&mut session, &mut table, -1, &MARK).unwrap();
+        drop(table);
+        world.push_out_first_leaf(&instance, &db);
+        let mut table = session.open_table(&db, "t").unwrap();
+        insert(&mut session, &mut table, ROWS, &[2; 300]).unwrap();
+        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
+        world.faults.inject(fault.on_path(DB).forever());
+        assert!(matches!(session.rollback(), Err(Error::Io { .. })));
+        world.faults.clear();
+        if !dropped {
+            // The last insert is taken back, the first one is not.
+            let half = [
+                session.commit(CommitMode::Lazy).err(),
+                session.begin().err(),
+                insert(&mut session, &mut table, ROWS, &[2; 300]).err(),
+            ];
+            assert!(half.iter().all(|error| matches!(error, Some(Error::Usage(_)))), "{half:?}");
+            session.rollback().unwrap();
+            assert_eq!(session.level(), 0);
+        }
+        drop((session, table));
+        instance.core().check_writable().unwrap();
+        assert_eq!(keys(&instance, &db), (0..ROWS).collect::<Vec<_>>());
+        drop(db);
+        in_time("shutdown", move || instance.shutdown()).unwrap();
+        world.check_clean();
+    }
+}
