@@ -10,7 +10,7 @@ use ese_format::log::record::{
     DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChange,
     PageChangeFlags, Undo, operation,
 };
-use ese_format::page::{NodeFlags, Page, PageFlags, node_space, shared_prefix_len};
+use ese_format::page::{NodeFlags, Page, node_space, shared_prefix_len};
 use ese_format::{DbTime, PageNumber};
 use parking_lot::Mutex;
 
@@ -57,7 +57,7 @@ impl Tree {
                     return Err(Error::KeyDuplicate);
                 }
                 let growth = data.len().saturating_sub(node.data.len());
-                if self.has_room(&page, growth) {
+                if self.may_grow(&page, &bytes, growth) {
                     return self.revive(session, leaf, line, key, &bytes, data);
                 }
                 drop(leaf);
@@ -148,7 +148,7 @@ impl Tree {
             let page = self.view(&leaf);
             let old = page.node(line).map_or(&[][..], |node| node.data);
             let growth = data.len().saturating_sub(old.len());
-            if !self.has_room(&page, growth) {
+            if !self.may_grow(&page, bytes, growth) {
                 drop(leaf);
                 self.make_room(bytes, growth)?;
                 continue;
@@ -320,31 +320,6 @@ impl Tree {
             true => Err(Error::WriteConflict),
             false => Ok(()),
         }
-    }
-
-    /// Whether `need` bytes may be used: what undoing uncommitted changes could need stays free.
-    pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
-        let Some(left) = page.free_bytes().checked_sub(need) else { return false };
-        left > self.db.page_size.bytes() / 2 || left >= self.reserved_for_undo(page)
-    }
-
-    /// Bytes that undoing uncommitted changes of this page could need.
-    pub(super) fn reserved_for_undo(&self, page: &Page<'_>) -> usize {
-        let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);
-        if !replaced || !self.db.core.versions.has_replaces() {
-            return 0;
-        }
-        let (Some(first), Some(last)) = (page.node(0), page.node(page.node_count().saturating_sub(1))) else {
-            return 0;
-        };
-        let (first, last) = (self.bookmark_of(&first), self.bookmark_of(&last));
-        let lengths = self.db.core.versions.undo_lengths(self.key(), first.bytes(), last.bytes());
-        let growth = |(version, length): &(Arc<Version>, usize)| {
-            let (line, exact) = self.find(page, &version.bookmark);
-            let stored = page.node(line).filter(|_| exact).map_or(0, |node| node.data.len());
-            length.saturating_sub(stored)
-        };
-        lengths.iter().map(growth).sum()
     }
 
     pub(crate) fn version(

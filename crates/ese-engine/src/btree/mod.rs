@@ -16,6 +16,8 @@ mod merge;
 #[cfg(test)]
 mod race_tests;
 mod room;
+#[cfg(test)]
+mod room_tests;
 mod share;
 #[cfg(test)]
 mod share_tests;

@@ -1,11 +1,11 @@
-//! Making room in this tree until a node fits: the loop around [`split`] and [`share`](super::share), with space
-//! allocation and structure lock.
+//! Whether a page has room for a change, and making room in this tree until a node fits: the loop around [`split`] and
+//! [`share`](super::share), with space allocation and structure lock.
 
 use std::sync::Arc;
 
 use ese_format::PageNumber;
 use ese_format::log::record::{Insert, LogRecord, PageChangeFlags};
-use ese_format::page::{NodeFlags, node_space};
+use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 
 use super::Tree;
 use super::change::insert_size;
@@ -30,6 +30,46 @@ enum Step {
 }
 
 impl Tree {
+    /// Whether `need` bytes may be used: what undoing uncommitted changes could need stays free.
+    pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
+        self.leaves_reserve(page, need, None)
+    }
+
+    /// Whether the node of `bytes` may grow by this much. What it gives up of its own reserve by growing is not needed
+    /// twice.
+    pub(super) fn may_grow(&self, page: &Page<'_>, bytes: &[u8], growth: usize) -> bool {
+        // A node alone has the whole page: which length it has now changes nothing for undo.
+        page.node_count() == 1 && page.free_bytes() >= growth
+            || self.leaves_reserve(page, growth, Some((bytes, growth)))
+    }
+
+    fn leaves_reserve(&self, page: &Page<'_>, need: usize, grown: Option<(&[u8], usize)>) -> bool {
+        let Some(left) = page.free_bytes().checked_sub(need) else { return false };
+        left > self.db.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
+    }
+
+    /// Bytes that undoing uncommitted changes of this page could need, once the node with the bookmark in `grown` is
+    /// longer by the length there.
+    pub(super) fn reserved_for_undo(&self, page: &Page<'_>, grown: Option<(&[u8], usize)>) -> usize {
+        let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);
+        if !replaced || !self.db.core.versions.has_replaces() {
+            return 0;
+        }
+        let (Some(first), Some(last)) = (page.node(0), page.node(page.node_count().saturating_sub(1))) else {
+            return 0;
+        };
+        let (first, last) = (self.bookmark_of(&first), self.bookmark_of(&last));
+        let lengths = self.db.core.versions.undo_lengths(self.key(), first.bytes(), last.bytes());
+        let growth = |(version, length): &(Arc<Version>, usize)| {
+            let (line, exact) = self.find(page, &version.bookmark);
+            let stored = page.node(line).filter(|_| exact).map_or(0, |node| node.data.len());
+            let gained =
+                grown.filter(|(bytes, _)| **bytes == *version.bookmark).map_or(0, |(_, gained)| gained);
+            length.saturating_sub(stored + gained)
+        };
+        lengths.iter().map(growth).sum()
+    }
+
     /// Gives nodes of the leaf of `bytes` to its neighbour, or splits it, and inserts the node in the same atomic group.
     /// `next` is the leaf behind it. False: try the plain insert again.
     pub(crate) fn split_and_insert(
@@ -118,8 +158,8 @@ impl Tree {
         neighbour.and_then(|page| self.pin(page).ok())
     }
 
-    /// Splits until the leaf of `bytes` has `need` more bytes free.
-    pub(crate) fn make_room(self: &Arc<Self>, bytes: &[u8], need: usize) -> Result<()> {
+    /// Splits until the node of `bytes` may grow by this much.
+    pub(crate) fn make_room(self: &Arc<Self>, bytes: &[u8], growth: usize) -> Result<()> {
         let _neighbour = self.pin_right_neighbour(bytes)?;
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.db);
@@ -130,7 +170,7 @@ impl Tree {
                 let (parent, leaf) = match path[..] {
                     [root] => {
                         let page = group.page(root)?;
-                        if self.has_room(&page, need) {
+                        if self.may_grow(&page, bytes, growth) {
                             return Ok(Step::Ready);
                         }
                         let new = space.take_page(group, &trees)?;
@@ -142,14 +182,12 @@ impl Tree {
                 };
                 group.page(parent)?;
                 let page = group.page(leaf)?;
-                if self.has_room(&page, need) {
+                if self.may_grow(&page, bytes, growth) {
                     return Ok(Step::Ready);
                 }
                 let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, None);
-                // A page that cannot be cut holds one node: what undo reserved is its own, so it may grow.
-                let Some(cut) = cut else {
-                    return if page.free_bytes() >= need { Ok(Step::Ready) } else { Err(too_large(bytes)) };
-                };
+                // A page that cannot be cut holds one node. To call it ready would send the caller round for ever.
+                let cut = cut.ok_or_else(|| too_large(bytes))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {
                     return Ok(Step::Split(path.len() - 2));

@@ -133,7 +133,7 @@ impl Tree {
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
             return Err(Stop::Failed(self.damaged(leaf, "its right link and its parent disagree")));
         }
-        let reserved = self.reserved_for_undo(&page) + self.reserved_for_undo(&neighbour);
+        let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
         let room = capacity(self.db.page_size);
         Ok(plan(&self.shape(), room, &page, &neighbour, incoming, reserved))
     }

@@ -47,9 +47,10 @@ pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
         .map(|wanted| kinds.iter().filter(|kind| **kind == wanted).count())
 }
 
-type Leaf = (PageNumber, Vec<(Vec<u8>, Vec<u8>, NodeFlags)>);
+pub(crate) type Leaf = (PageNumber, Vec<(Vec<u8>, Vec<u8>, NodeFlags)>);
 
-fn leaves(tree: &Arc<Tree>) -> Vec<Leaf> {
+/// The leaves, left to right, each with its nodes: key, data and flags.
+pub(crate) fn leaves(tree: &Arc<Tree>) -> Vec<Leaf> {
     let mut at = tree.leaf_for_read(Target::First).unwrap();
     let mut leaves = Vec::new();
     loop {

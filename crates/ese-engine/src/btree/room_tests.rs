@@ -1,0 +1,153 @@
+//! Nodes that one transaction makes shorter and longer again, on pages with little room.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use ese_format::PageSize;
+use ese_format::page::PageFlags;
+use vfs::SimVfs;
+
+use super::Tree;
+use super::share_tests::leaves;
+use super::tests::{DB, Model, check_structure, contents, create_tree, open};
+use crate::session::ActiveTransaction;
+use crate::versions::View;
+use crate::{CreateOptions, Instance};
+
+/// Number of the record that changes.
+const LARGE: u32 = 100;
+/// Its length; with it, a page has less than half its bytes left.
+const LENGTH: usize = 3000;
+
+/// What a transaction does to a record, in lengths of its data.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Replace(usize),
+    Delete,
+    Insert(usize),
+}
+
+use Step::{Delete, Insert, Replace};
+
+/// Fails if `work` does not end, and leaves it alone then: other tests are to go on.
+fn in_time(work: impl FnOnce() + Send + 'static) {
+    let (ended, end) = channel::<()>();
+    let worker = thread::spawn(move || {
+        work();
+        drop(ended);
+    });
+    match end.recv_timeout(Duration::from_secs(20)) {
+        Err(RecvTimeoutError::Timeout) => panic!("it goes on for ever"),
+        _ => worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+/// A tree with these committed records: number and length of data.
+fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
+    let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let tree = create_tree(&instance, &db, PageFlags::empty());
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    session.begin().unwrap();
+    let mut model = Model::new();
+    for &(number, length) in records {
+        let (key, data) = (number.to_be_bytes(), vec![number as u8; length]);
+        tree.insert(&mut session, &key, &data).unwrap();
+        model.insert(key.to_vec(), data);
+    }
+    session.commit().unwrap();
+    (instance, tree, model)
+}
+
+fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step: Step, model: &mut Model) {
+    let key = number.to_be_bytes();
+    let bookmark = tree.bookmark(&key, &[]);
+    // Of the record's length as well, so that no two states look the same.
+    let data_of = |length: usize| vec![length as u8; length];
+    match step {
+        Replace(length) => tree.replace(session, &bookmark, &data_of(length)).unwrap(),
+        Insert(length) => tree.insert(session, &key, &data_of(length)).unwrap(),
+        Delete => tree.flag_delete(session, &bookmark).unwrap(),
+    }
+    match step {
+        Replace(length) | Insert(length) => drop(model.insert(key.to_vec(), data_of(length))),
+        Delete => drop(model.remove(&key[..])),
+    }
+}
+
+/// Runs these steps on the large record among `small` ones of 200 bytes, and ends the transaction in both ways.
+fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
+    for commits in [true, false] {
+        let small = small.clone();
+        in_time(move || {
+            let before = small.clone().filter(|number| *number < LARGE).map(|number| (number, 200));
+            let behind = small.filter(|number| *number > LARGE).map(|number| (number, 200));
+            let records: Vec<_> = before.chain([(LARGE, LENGTH)]).chain(behind).collect();
+            let (instance, tree, before) = tree_of(&records);
+            let pages = leaves(&tree).len();
+            let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+            let mut after = before.clone();
+            session.begin().unwrap();
+            for &step in steps {
+                perform(&tree, &mut session, LARGE, step, &mut after);
+                assert_eq!(contents(&tree, &session.view()), after, "{step:?}");
+                assert_eq!(contents(&tree, &View::latest()), before, "{step:?} is not committed");
+            }
+            if commits {
+                session.commit().map(drop).unwrap()
+            } else {
+                session.rollback().unwrap()
+            }
+            assert_eq!(contents(&tree, &session.view()), if commits { after } else { before });
+            assert_eq!(leaves(&tree).len(), pages, "a page was split for room that the record had before");
+            check_structure(&tree);
+            drop((session, tree));
+            instance.shutdown().unwrap();
+        });
+    }
+}
+
+const ENDLESS: [&[Step]; 4] = [
+    &[Replace(10), Replace(LENGTH)],
+    &[Delete, Insert(10), Replace(LENGTH)],
+    &[Replace(10), Delete, Insert(LENGTH)],
+    &[Delete, Insert(10), Delete, Insert(LENGTH)],
+];
+
+#[test]
+fn a_record_alone_on_its_page_grows_again_in_the_transaction_that_made_it_short() {
+    ENDLESS.into_iter().for_each(|steps| shorter_and_longer(0..0, steps));
+}
+
+#[test]
+fn a_record_grows_again_among_others_without_a_split() {
+    for steps in ENDLESS {
+        shorter_and_longer(98..103, steps);
+        shorter_and_longer(50..200, steps);
+    }
+}
+
+#[test]
+fn a_record_that_grows_leaves_others_what_undo_needs() {
+    in_time(|| {
+        let (instance, tree, before) = tree_of(&[(1, 1500), (2, 1500)]);
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        let mut after = before.clone();
+        session.begin().unwrap();
+        for (number, length, pages) in [(1, 10, 1), (2, 10, 1), (1, 1500, 1), (1, 2400, 1), (1, 2700, 2)] {
+            perform(&tree, &mut session, number, Replace(length), &mut after);
+            assert_eq!(leaves(&tree).len(), pages, "record {number} has {length} bytes");
+        }
+        assert_eq!(contents(&tree, &session.view()), after);
+        session.rollback().unwrap();
+        assert_eq!(contents(&tree, &session.view()), before);
+        assert_eq!(leaves(&tree).len(), 2, "undo found room");
+        check_structure(&tree);
+        drop((session, tree));
+        instance.shutdown().unwrap();
+    });
+}
