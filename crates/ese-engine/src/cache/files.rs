@@ -25,7 +25,7 @@ pub(super) struct Attached {
     pub ledger: Mutex<Ledger>,
     /// Serialises syncs, so that the ledger knows what the last one covered.
     pub sync: Mutex<()>,
-    /// Transfers whose completion is still to come.
+    /// Writers at work, and transfers whose completion is still to come. Closed when the file is about to leave.
     pub in_flight: InFlight,
 }
 
@@ -143,25 +143,55 @@ impl Books {
     }
 }
 
-/// Counts transfers, and lets one wait until they have ended.
+/// Counts what is under way, transfers and writers, and lets one wait until they have ended.
 #[derive(Default)]
 pub(super) struct InFlight {
-    count: Mutex<usize>,
+    state: Mutex<UnderWay>,
     ended: Condvar,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    count: usize,
+    closed: bool,
+}
+
+/// A writer at work, counted until it is dropped.
+pub(super) struct AtWork<'a>(&'a InFlight);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.end(1);
+    }
 }
 
 impl InFlight {
     pub fn begin(&self, count: usize) {
-        *self.count.lock() += count;
+        self.state.lock().count += count;
     }
 
     pub fn end(&self, count: usize) {
-        *self.count.lock() -= count;
+        self.state.lock().count -= count;
         self.ended.notify_all();
     }
 
+    /// A writer begins. `None`: it is too late for that.
+    pub fn enter(&self) -> Option<AtWork<'_>> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return None;
+        }
+        state.count += 1;
+        Some(AtWork(self))
+    }
+
+    /// From now on no writer begins. Those at work go on, and begin their transfers.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+    }
+
     pub fn count(&self) -> usize {
-        *self.count.lock()
+        self.state.lock().count
     }
 
     /// Must not be called with a latch held.
@@ -171,9 +201,9 @@ impl InFlight {
 
     /// Waits until fewer than `limit` are under way. Must not be called with a latch held.
     pub fn wait_below(&self, limit: usize) {
-        let mut now = self.count.lock();
-        while *now >= limit {
-            self.ended.wait(&mut now);
+        let mut state = self.state.lock();
+        while state.count >= limit {
+            self.ended.wait(&mut state);
         }
     }
 }

@@ -97,12 +97,18 @@ impl Cache {
         self.discard(file)
     }
 
-    /// Ends the use of a file and forgets its changes, as a crash would.
+    /// Ends the use of a file and forgets its changes, as a crash would. Waits for those who write its pages: afterwards
+    /// nobody writes to the file, or to the log for the sake of its pages, and others may open them. Must not be called
+    /// with a latch held.
     pub fn discard(&self, file: FileId) -> Result<()> {
         let attached = self.books.file(file)?;
+        // The cleaner, and sessions that need room, write pages of whatever file. Those at work end while the pages
+        // still are what they claimed: a page must not be written once its before-images are forgotten. Who comes
+        // later finds the file closed.
+        attached.in_flight.close();
         attached.in_flight.wait();
         self.table.remove_file(&attached, &self.books.kept);
-        // A writer may have begun in between.
+        // A read-ahead may have begun in between.
         attached.in_flight.wait();
         self.books.remove_file(file);
         Ok(())

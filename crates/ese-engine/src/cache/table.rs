@@ -187,9 +187,11 @@ impl Table {
             gone.sort_by_key(|frame| frame.index);
             for frame in &gone {
                 slots.frames.remove(&frame.key().to_u64());
-                frame.forget_changes(attached);
                 frame.pin();
                 frame.retire();
+                // Only now: a retired page does not become dirty again. So no writer that has it pinned can claim it,
+                // not even for another file that has come to the same id.
+                frame.forget_changes(attached);
             }
             slots.away.retain(|key, away| {
                 let key = PageKey::from_u64(*key);

@@ -5,8 +5,9 @@
 //!    └──────── a page that is latched, or changed beyond the durable log meanwhile, is left for another time
 //! ```
 //!
-//! Invariants: a claimed page has no other writer; latches are only tried here, never waited for, and no call
-//! below this module waits for anything while one is held.
+//! Invariants: a claimed page has no other writer; a writer claims pages, and writes to their log, only while it is
+//! counted at work on their file, which leaves the cache only when nobody is; latches are only tried here, never waited
+//! for, and no call below this module waits for anything while one is held.
 
 use std::io;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ impl Cache {
             else {
                 continue;
             };
+            // Flushing the log may take a while. Whoever discards the file waits for that, or has come before.
+            let Some(_at_work) = attached.in_flight.enter() else { continue };
             let mut claims: Vec<Claim> = of_file.iter().filter_map(|page| Claim::new(page.clone())).collect();
             self.satisfy_log(&attached, &mut claims, ahead)?;
             let mut claims = claims.into_iter().peekable();

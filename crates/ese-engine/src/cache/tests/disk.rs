@@ -49,6 +49,8 @@ pub struct Log {
     pub flushes: AtomicU64,
     pub refuse_undo: AtomicBool,
     pub refuse_protection: AtomicBool,
+    /// Flushes, once they are counted, wait while this is locked.
+    pub gate: Mutex<()>,
 }
 
 impl Log {
@@ -73,6 +75,7 @@ impl WriteAhead for Log {
     fn flush(&self, upto: LogPosition) -> Result<()> {
         assert!(upto <= self.tip(), "asked to flush what was never appended");
         self.flushes.fetch_add(1, Ordering::SeqCst);
+        drop(self.gate.lock());
         self.durable.fetch_max(upto.to_u64(), Ordering::SeqCst);
         Ok(())
     }

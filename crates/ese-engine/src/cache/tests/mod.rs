@@ -1,5 +1,6 @@
 //! Behaviour of the cache against a disk and a log that check the rules.
 
+mod discard;
 mod disk;
 mod faults;
 mod kept;
