@@ -7,7 +7,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ese_format::header::{DatabaseHeader, DatabaseState};
@@ -15,12 +14,13 @@ use ese_format::log::record::{
     AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, Termination, encode_path,
 };
 use ese_format::{LogPosition, LogTime, PageNumber, Signature};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
+use crate::background::Background;
 use crate::catalog::initial_pages;
 use crate::checkpoint::Checkpointer;
 use crate::core::Core;
@@ -43,16 +43,9 @@ pub struct Instance {
     attaching: Mutex<()>,
     /// What recovery did when the instance was opened.
     recovery: RecoverySummary,
-    background: Arc<Background>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    background: Background,
     closed: AtomicBool,
     _lock: Box<dyn DirectoryLock>,
-}
-
-#[derive(Default)]
-struct Background {
-    stop: Mutex<bool>,
-    wake: Condvar,
 }
 
 /// Least pause after a step of a scan that failed.
@@ -100,8 +93,7 @@ impl Instance {
             numbers: Arc::default(),
             attaching: Mutex::default(),
             recovery: opened.summary,
-            background: Arc::default(),
-            threads: Mutex::default(),
+            background: Background::default(),
             closed: AtomicBool::new(false),
             options,
             _lock: lock,
@@ -314,13 +306,13 @@ impl Instance {
             // What a failed step means for the database, its sessions learn from their own reads and writes.
             database.scan_step().unwrap_or(Some(pause.max(SCAN_RETRY)))
         };
-        self.threads.lock().push(self.repeat_after("scan", step));
+        self.background.repeat_after("scan", step);
     }
 
     /// Ends the scan of a database; within milliseconds, unless the device is slow to answer the last read.
     pub fn stop_scan(&self, database: &Database) {
         database.stop_scan();
-        self.background.wake.notify_all();
+        self.background.wake();
     }
 
     /// Moves the checkpoint as far as possible now.
@@ -336,7 +328,7 @@ impl Instance {
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.stop_threads();
+        self.background.stop();
         self.clean_up_all()?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         for database in self.core.databases() {
@@ -387,83 +379,36 @@ impl Instance {
     }
 
     fn start_threads(self: &Arc<Self>) {
-        let mut threads = self.threads.lock();
         let core = self.core.clone();
         let pause = Duration::from_millis(20);
-        threads.push(self.repeat("log", pause, move || {
+        self.background.repeat("log", pause, move || {
             let written = match core.log().wait_for_work(pause) {
                 true => core.log().write_full(),
                 false => core.log().step(),
             };
             written.map(|()| true)
-        }));
+        });
         let core = self.core.clone();
-        threads.push(self.repeat("log-files", pause, move || match core.log().wait_for_chores(pause) {
+        self.background.repeat("log-files", pause, move || match core.log().wait_for_chores(pause) {
             true => core.log().chores(),
             false => Ok(true),
-        }));
+        });
         let core = self.core.clone();
-        threads.push(self.repeat("cleanup", Duration::from_millis(10), move || {
+        self.background.repeat("cleanup", Duration::from_millis(10), move || {
             core.cleanup.step(&core, 512).map(|cleaned| cleaned >= 512)
-        }));
+        });
         let weak = Arc::downgrade(self);
-        threads.push(self.repeat("checkpoint", Duration::from_millis(50), move || match weak.upgrade() {
+        self.background.repeat("checkpoint", Duration::from_millis(50), move || match weak.upgrade() {
             Some(instance) => instance.checkpointer.step(&instance.core, 512),
             None => Ok(false),
-        }));
-    }
-
-    /// A thread that repeats `step`: at once while there is more to do, else after `pause`.
-    fn repeat(
-        &self,
-        name: &str,
-        pause: Duration,
-        mut step: impl FnMut() -> Result<bool> + Send + 'static,
-    ) -> JoinHandle<()> {
-        // Errors are sticky in log and cache; whoever needs them next gets them.
-        let step = move || Some(if step().unwrap_or(false) { Duration::ZERO } else { pause });
-        self.repeat_after(name, step)
-    }
-
-    /// A thread that repeats `step`, each time after the pause that it asks for, until it returns `None`.
-    fn repeat_after(
-        &self,
-        name: &str,
-        mut step: impl FnMut() -> Option<Duration> + Send + 'static,
-    ) -> JoinHandle<()> {
-        let background = self.background.clone();
-        let body = move || {
-            while let Some(pause) = step() {
-                let mut stop = background.stop.lock();
-                if !*stop && !pause.is_zero() {
-                    background.wake.wait_for(&mut stop, pause);
-                }
-                if *stop {
-                    return;
-                }
-            }
-        };
-        std::thread::Builder::new()
-            .name(format!("jetcell-{name}"))
-            .spawn(|| vfs::abort_on_panic(body))
-            .expect("threads can be started")
-    }
-
-    fn stop_threads(&self) {
-        *self.background.stop.lock() = true;
-        self.background.wake.notify_all();
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
-            }
-        }
+        });
     }
 }
 
 impl Drop for Instance {
     /// Without a shutdown the databases stay dirty and the next open recovers them.
     fn drop(&mut self) {
-        self.stop_threads();
+        self.background.stop();
         abandon(&self.core);
     }
 }

@@ -6,6 +6,7 @@
 //! runs without threads, so a simulation exercises the same code.
 
 mod apart;
+mod background;
 pub mod btree;
 pub mod cache;
 pub mod catalog;

@@ -1,0 +1,72 @@
+//! Threads that repeat bounded steps until they are told to stop.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use vfs::abort_on_panic;
+
+use crate::Result;
+
+/// The threads of one instance.
+#[derive(Default)]
+pub(crate) struct Background {
+    signal: Arc<Signal>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Signal {
+    stop: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Background {
+    /// Starts a thread that repeats `step`: at once while there is more to do, else after `pause`.
+    pub fn repeat(
+        &self,
+        name: &str,
+        pause: Duration,
+        mut step: impl FnMut() -> Result<bool> + Send + 'static,
+    ) {
+        // Errors are sticky in log and cache; whoever needs them next gets them.
+        let step = move || Some(if step().unwrap_or(false) { Duration::ZERO } else { pause });
+        self.repeat_after(name, step);
+    }
+
+    /// Starts a thread that repeats `step`, each time after the pause that it asks for, until it returns `None`.
+    pub fn repeat_after(&self, name: &str, mut step: impl FnMut() -> Option<Duration> + Send + 'static) {
+        let signal = self.signal.clone();
+        let body = move || {
+            while let Some(pause) = step() {
+                let mut stop = signal.stop.lock();
+                if !*stop && !pause.is_zero() {
+                    signal.changed.wait_for(&mut stop, pause);
+                }
+                if *stop {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("jetcell-{name}"));
+        let thread = thread.spawn(|| abort_on_panic(body)).expect("threads can be started");
+        self.threads.lock().push(thread);
+    }
+
+    /// Ends the pauses of all threads.
+    pub fn wake(&self) {
+        self.signal.changed.notify_all();
+    }
+
+    /// Ends all threads after their step, and waits for them, unless it is one of them that calls.
+    pub fn stop(&self) {
+        *self.signal.stop.lock() = true;
+        self.wake();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
