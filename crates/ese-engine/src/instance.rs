@@ -115,6 +115,9 @@ impl Instance {
     }
 
     /// A session for one thread.
+    ///
+    /// # Panics
+    /// With 65,519 sessions at a time, the log has no number left for another.
     pub fn session(&self) -> Session {
         Session::new(self.core.clone(), self.numbers.take())
     }

@@ -16,7 +16,7 @@ use super::share_tests::records;
 use super::tests::{DB, create_tree, open_with};
 use super::{Seek, Tree, TreeCursor};
 use crate::cache::WriteLatch;
-use crate::catalog::initial::OBJIDS_ROOT;
+use crate::catalog::OBJIDS_ROOT;
 use crate::database::Database;
 use crate::session::ActiveTransaction;
 use crate::space::SpaceLock;

@@ -8,10 +8,12 @@
 //! that transaction ends. Left out: changing columns, deleting and renaming anything, template tables.
 
 mod change;
-pub(crate) mod initial;
+mod initial;
 mod read;
 
 pub(crate) use change::{FIRST_OWN_PROCID, create_index, create_table, long_value_tree};
+#[cfg(test)]
+pub(crate) use initial::OBJIDS_ROOT;
 pub(crate) use initial::initial_pages;
 pub(crate) use read::{find, names};
 

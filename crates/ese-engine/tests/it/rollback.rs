@@ -84,13 +84,20 @@ impl World {
         (instance, db)
     }
 
-    /// Has everything written, and reads so much else that the first leaf is not in memory any more.
-    fn push_out_first_leaf(&self, instance: &Arc<Instance>, db: &Arc<Database>) {
+    /// A transaction with an insert into the first leaf, which is written and not in memory any more.
+    fn undecided(&self, instance: &Arc<Instance>, db: &Arc<Database>) -> Session {
+        let mut session = instance.session();
+        let mut table = session.open_table(db, "t").unwrap();
+        session.begin().unwrap();
+        insert(&mut session, &mut table, -1, &MARK).unwrap();
+        // Its cursor may keep the page.
+        drop(table);
         instance.flush().unwrap();
         self.cache.flush_file(db.file_id).unwrap();
         for _ in 0..3 {
             assert_eq!(keys(instance, db), (0..ROWS).collect::<Vec<_>>());
         }
+        session
     }
 
     fn check_clean(&self) {
@@ -135,13 +142,7 @@ fn check_read_only<T>(result: Result<T>, reason: &str) {
 fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(&World)) {
     let world = World::new();
     let (instance, db) = world.filled();
-    let mut session = instance.session();
-    let mut table = session.open_table(&db, "t").unwrap();
-    session.begin().unwrap();
-    insert(&mut session, &mut table, -1, &MARK).unwrap();
-    // Its cursor may keep the page.
-    drop(table);
-    world.push_out_first_leaf(&instance, &db);
+    let mut session = world.undecided(&instance, &db);
     let mut other = instance.session();
     let mut others = other.open_table(&db, "t").unwrap();
     other.begin().unwrap();
@@ -214,12 +215,7 @@ fn a_rollback_that_failed_half_way_is_repeated_and_leaves_no_trace() {
     for dropped in [false, true] {
         let world = World::new();
         let (instance, db) = world.filled();
-        let mut session = instance.session();
-        let mut table = session.open_table(&db, "t").unwrap();
-        session.begin().unwrap();
-        insert(&mut session, &mut table, -1, &MARK).unwrap();
-        drop(table);
-        world.push_out_first_leaf(&instance, &db);
+        let mut session = world.undecided(&instance, &db);
         let mut table = session.open_table(&db, "t").unwrap();
         insert(&mut session, &mut table, ROWS, &[2; 300]).unwrap();
         let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
