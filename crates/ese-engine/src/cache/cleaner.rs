@@ -22,7 +22,7 @@ const WORTH_WRITING: usize = 16;
 /// Pages of one batch of background writes. More at once would not be faster, and reads would queue behind them.
 const WRITE_BATCH: usize = 32;
 /// Background transfers in flight with which no further batch is started: enough to keep a device busy.
-const WRITES_IN_FLIGHT: usize = 16;
+pub(super) const WRITES_IN_FLIGHT: usize = 16;
 /// The same when frames run out.
 const URGENT_WRITES_IN_FLIGHT: usize = 128;
 /// Pages that one round of a flush takes on.
@@ -79,12 +79,20 @@ impl Cache {
     /// Dirty pages beyond those that may be in frames.
     fn excess(&self) -> usize {
         let cleaning = self.books.cleaning.load(Ordering::Relaxed);
-        self.books.heavy().saturating_sub(self.limits.dirty + cleaning)
+        self.books.heavy_soon().saturating_sub(self.limits.dirty + cleaning)
     }
 
     /// Whether the cleaner would find a batch to write that it may start.
     pub(super) fn has_batch_to_write(&self) -> bool {
         self.excess() >= WORTH_WRITING && self.books.background.count() < WRITES_IN_FLIGHT
+    }
+
+    /// So many victims wait to be written. The cleaner is called when they are worth a batch, and not only when frames run
+    /// low: by then there can be hundreds of them, and reads and commits wait behind what is written at once.
+    pub(super) fn victims_gathered(&self, wanted: usize) {
+        if wanted >= WORTH_WRITING && self.books.background.count() < WRITES_IN_FLIGHT {
+            self.books.wake.ring();
+        }
     }
 
     /// Starts writing the oldest dirty pages of the file that were first changed before `position`, at most

@@ -122,6 +122,13 @@ impl Books {
         dirty.saturating_sub(light)
     }
 
+    /// The same, and more and more of the others as credit for letting them go runs out: they would all be to be written at
+    /// once when it has.
+    pub fn heavy_soon(&self) -> usize {
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        dirty.saturating_sub(self.kept.will_pay_for(self.light.load(Ordering::Relaxed)))
+    }
+
     pub fn put_free(&self, frame: u32) {
         let mut free = self.free.lock();
         free.push(frame);
@@ -170,9 +177,12 @@ impl InFlight {
         self.state.lock().count += count;
     }
 
-    pub fn end(&self, count: usize) {
-        self.state.lock().count -= count;
+    /// Returns how many are left.
+    pub fn end(&self, count: usize) -> usize {
+        let mut state = self.state.lock();
+        state.count -= count;
         self.ended.notify_all();
+        state.count
     }
 
     /// A writer begins. `None`: it is too late for that.

@@ -38,6 +38,8 @@ const GAIN: i64 = 2;
 const FIRST_CREDIT: usize = 8;
 /// Credit that experience can earn, in units of the first.
 const MOST_CREDIT: i64 = 2;
+/// With less than this share of all credit there can be, it is running out.
+const RUNNING_OUT: i64 = 16;
 /// Pages let go without credit, one in so many, to see whether it would pay by now.
 const PROBE: usize = 64;
 
@@ -140,6 +142,16 @@ impl Kept {
         self.is_on() && (self.is_recovering() || self.credit.load(Ordering::Relaxed) > 0)
     }
 
+    /// How many of `pages` will have gone before credit has run out; estimated, without jumps.
+    pub fn will_pay_for(&self, pages: usize) -> usize {
+        if self.is_recovering() || !self.is_on() {
+            return if self.is_on() { pages } else { 0 };
+        }
+        let plenty = (self.most_credit / RUNNING_OUT).max(1) as usize;
+        let credit = self.credit.load(Ordering::Relaxed).max(0) as usize;
+        pages * credit.min(plenty) / plenty
+    }
+
     /// The same, for one choice of a victim; now and then a page goes to find out.
     pub fn may_go(&self) -> bool {
         self.pays() || self.is_on() && self.probes.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
@@ -230,5 +242,24 @@ impl Cache {
         self.books.find_file(key.file).is_some_and(|attached| {
             self.table.keep_unseen(key, &attached, &self.books.kept, positions, edits)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_credit_runs_out_pages_turn_into_pages_to_write_one_after_the_other() {
+        let kept = Kept::new(4096, 1000, 750, 10, u64::MAX);
+        let mut before = kept.will_pay_for(500);
+        assert_eq!(before, 500);
+        while kept.pays() {
+            kept.went();
+            let now = kept.will_pay_for(500);
+            assert!(now <= before && now + 1 >= before, "{before} pages, then {now}");
+            before = now;
+        }
+        assert_eq!(before, 0);
     }
 }

@@ -158,6 +158,9 @@ impl Cache {
         if wanted.len() < MAX_WANTED && !wanted.contains(&index) {
             wanted.push(index);
         }
+        let count = wanted.len();
+        drop(wanted);
+        self.victims_gathered(count);
     }
 
     /// Dirty pages to write so that they can be evicted, at most `count`; those that were wanted come first.

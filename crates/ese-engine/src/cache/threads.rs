@@ -32,6 +32,12 @@ impl Wake {
         }
     }
 
+    /// Whether there was a call since the last answer.
+    #[cfg(test)]
+    pub fn answer(&self) -> bool {
+        self.work.swap(false, Ordering::AcqRel)
+    }
+
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let _asleep = self.asleep.lock();

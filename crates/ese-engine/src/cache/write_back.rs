@@ -18,6 +18,7 @@ use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
 use vfs::{IoBuffer, IoReason, Transfer, TransferKind, abort_on_panic};
 
+use super::cleaner::WRITES_IN_FLIGHT;
 use super::files::{Attached, Books, InFlight};
 use super::{Cache, PinnedPage, Protection, ReadLatch};
 use crate::{Error, Result};
@@ -319,8 +320,11 @@ fn completed(
         books.cleaning.fetch_sub(count, Ordering::Relaxed);
     }
     if why != Why::Flush {
-        books.background.end(1);
-        books.wake.ring();
+        let left = books.background.end(1);
+        // Between these two the cleaner would start nothing, or has been called.
+        if left == 0 || left + 1 >= WRITES_IN_FLIGHT {
+            books.wake.ring();
+        }
     }
     attached.in_flight.end(1);
     ended.end(count);

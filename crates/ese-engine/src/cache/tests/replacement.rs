@@ -74,6 +74,26 @@ fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
 }
 
 #[test]
+fn the_cleaner_is_called_before_many_victims_wait_for_it() {
+    let bench = Bench::new(2048, 12_000, false);
+    let cache = &bench.cache;
+    let (mut seed, mut most) = (1, 0);
+    for _ in 0..30_000 {
+        let page = random(&mut seed) as u32 % 12_000 + 1;
+        match random(&mut seed) % 8 {
+            0 => drop(bench.set(page, 1)),
+            _ => drop(cache.fetch(bench.key(page)).unwrap()),
+        }
+        if cache.books.wake.answer() {
+            while cache.clean_step().unwrap() > 0 {}
+        }
+        most = most.max(cache.wanted.lock().len());
+    }
+    assert!(cache.counters().written_eviction > 1000, "{:?}", cache.counters());
+    assert!(most < 24, "{most} pages waited to be written");
+}
+
+#[test]
 fn pages_filled_one_after_the_other_are_written_together_and_others_are_not() {
     let written = |page_of: fn(u32, &mut u64) -> u32| {
         let bench = Bench::new(256, 4000, false);
