@@ -104,7 +104,8 @@ impl Cache {
         let mut oldest: Vec<_> = attached.ledger.lock().below(position).take(max_pages).collect();
         oldest.sort_unstable();
         let mut started = 0;
-        for batch in oldest.chunks(WRITE_BATCH) {
+        // Pages that come back to be written must leave frames to others.
+        for batch in oldest.chunks(WRITE_BATCH.min(self.limits.frames / 4).max(1)) {
             self.books.background.wait_below(WRITES_IN_FLIGHT);
             // Pages that cannot be read hold the checkpoint back; who needs them gets the error.
             let (pages, _) = self.pin_all(&attached, batch);

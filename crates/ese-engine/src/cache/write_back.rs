@@ -1,11 +1,12 @@
-//! Writing dirty pages: undo and log first, then copies, in runs of adjacent pages.
+//! Writing dirty pages: undo first, then copies, in runs of adjacent pages, then the log as far as the copies need it.
 //!
 //! ```text
-//!  claim ─> log deferred undo ─> flush the log once ─> per chunk: latch, copy, unlatch ─> seal ─> submit ─> completion
-//!    └──────── a page that is latched, or changed beyond the durable log meanwhile, is left for another time
+//!  claim ─> per chunk: log deferred undo ─> latch, copy, unlatch ─> flush the log ─> seal ─> submit ─> completion
+//!    └──────── a page that is latched, or has new undo by then, is left for another time
 //! ```
 //!
-//! Invariants: a claimed page has no other writer; a writer claims pages, and writes to their log, only while it is
+//! Invariants: the log is flushed after the copy, for what the copy holds: a page that changes faster than the log can be
+//! flushed would else never be written, and hold the checkpoint back; a claimed page has no other writer; a writer claims pages, and writes to their log, only while it is
 //! counted at work on their file, which leaves the cache only when nobody is; latches are only tried here, never waited
 //! for, and no call below this module waits for anything while one is held.
 
@@ -81,7 +82,7 @@ impl Cache {
     ) -> Result<usize> {
         self.books.check()?;
         pages.sort_by_key(PinnedPage::key);
-        let mut started = 0;
+        let (mut started, mut failed) = (0, None);
         for of_file in pages.chunk_by(|a, b| a.key().file == b.key().file) {
             let Some(attached) = of_file.first().and_then(|page| self.books.find_file(page.key().file))
             else {
@@ -89,39 +90,33 @@ impl Cache {
             };
             // Flushing the log may take a while. Whoever discards the file waits for that, or has come before.
             let Some(_at_work) = attached.in_flight.enter() else { continue };
-            let mut claims: Vec<Claim> = of_file.iter().filter_map(|page| Claim::new(page.clone())).collect();
-            self.satisfy_log(&attached, &mut claims, ahead)?;
-            let mut claims = claims.into_iter().peekable();
-            while claims.peek().is_some() {
-                let room = self.books.copies.reserve(claims.len().min(attached.wal.batch_limit()));
-                let chunk = claims.by_ref().take(room).collect();
-                started += self.write_chunk(&attached, chunk, room, why, ended);
-            }
+            let written = self.write_of_file(&attached, of_file, why, ahead, ended, &mut started);
+            failed = failed.or(written.err());
         }
-        Ok(started)
+        // One log that is down does not keep the pages of others in memory.
+        match failed {
+            Some(error) if started == 0 => Err(error),
+            _ => Ok(started),
+        }
     }
 
-    /// Logs deferred undo and makes the log durable as far as the pages need it; drops those that must wait.
-    fn satisfy_log(&self, attached: &Attached, claims: &mut Vec<Claim>, ahead: Ahead) -> Result<()> {
-        let mut needed = LogPosition::MIN;
-        let mut ready = Vec::with_capacity(claims.len());
-        for claim in claims.drain(..) {
-            if log_undo(&claim.page)? {
-                needed = needed.max(claim.page.frame().last());
-                ready.push(claim);
-            }
+    fn write_of_file(
+        &self,
+        attached: &Arc<Attached>,
+        pages: &[PinnedPage],
+        why: Why,
+        ahead: Ahead,
+        ended: &Arc<InFlight>,
+        started: &mut usize,
+    ) -> Result<()> {
+        let claims: Vec<Claim> = pages.iter().filter_map(|page| Claim::new(page.clone())).collect();
+        let mut claims = claims.into_iter().peekable();
+        while claims.peek().is_some() {
+            let room = self.books.copies.reserve(claims.len().min(attached.wal.batch_limit()));
+            let chunk = with_undo_logged(claims.by_ref().take(room));
+            let chunk = chunk.inspect_err(|_| self.books.copies.cancel(room))?;
+            *started += self.write_chunk(attached, chunk, room, why, ahead, ended)?;
         }
-        let durable = attached.wal.durable();
-        if needed > durable {
-            match ahead {
-                Ahead::FlushLog => attached.wal.flush(needed)?,
-                Ahead::Skip => {
-                    attached.wal.request(needed);
-                    ready.retain(|claim| claim.page.frame().last() <= durable);
-                }
-            }
-        }
-        *claims = ready;
         Ok(())
     }
 
@@ -132,24 +127,42 @@ impl Cache {
         claims: Vec<Claim>,
         room: usize,
         why: Why,
+        ahead: Ahead,
         ended: &Arc<InFlight>,
-    ) -> usize {
+    ) -> Result<usize> {
         let durable = attached.wal.durable();
+        let (mut lacking, mut needed) = (LogPosition::MIN, LogPosition::MIN);
         let latched: Vec<(Claim, ReadLatch)> = claims
             .into_iter()
             .filter_map(|claim| {
                 let latch = claim.page.try_read()?;
-                let undo_done =
-                    latch.deferred_undo().iter().all(|undo| undo.settled().is_some_and(|end| end <= durable));
-                (undo_done && claim.page.frame().last() <= durable).then_some((claim, latch))
+                let upto = explained(&claim.page, &latch)?;
+                if upto > durable && ahead == Ahead::Skip {
+                    lacking = lacking.max(upto);
+                    return None;
+                }
+                needed = needed.max(upto);
+                Some((claim, latch))
             })
             .collect();
         let count = latched.len();
         // Pages whose writer got lost in between would be waited for.
         let mut runs = abort_on_panic(|| self.copy(attached, latched));
         self.books.copies.cancel(room - count);
+        if lacking > durable {
+            attached.wal.request(lacking);
+        }
         if count == 0 {
-            return 0;
+            return Ok(0);
+        }
+        if needed > durable
+            && let Err(error) = attached.wal.flush(needed)
+        {
+            for Run { pages, buffer } in runs {
+                pages.iter().for_each(|page| page.frame().written(attached, false));
+                self.books.copies.give(buffer);
+            }
+            return Err(error);
         }
         let page_bytes = self.page_size.bytes();
         for run in &mut runs {
@@ -189,7 +202,7 @@ impl Cache {
                 }
             }
         }
-        count
+        Ok(count)
     }
 
     /// Copies pages in runs of adjacent ones, and gives up their latches; the claims go to the writes.
@@ -260,6 +273,17 @@ struct Run {
 
 fn follows(page: &PinnedPage, next: &PinnedPage) -> bool {
     page.key().page.plus(1) == next.key().page
+}
+
+/// Those of the pages that are not in use at this moment, with their before-images logged.
+fn with_undo_logged(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>> {
+    claims.filter_map(|claim| log_undo(&claim.page).map(|done| done.then_some(claim)).transpose()).collect()
+}
+
+/// How far the log must be durable before a copy of the latched page may be written. `None`: not without more undo.
+fn explained(page: &PinnedPage, latch: &ReadLatch) -> Option<LogPosition> {
+    let ends = latch.deferred_undo().iter().map(|undo| undo.settled());
+    ends.chain([Some(page.frame().last())]).try_fold(LogPosition::MIN, |upto, end| Some(upto.max(end?)))
 }
 
 /// Logs the before-images that hang on a page, without a latch. `false`: the page is in use, try later.

@@ -49,6 +49,9 @@ pub struct Log {
     pub flushes: AtomicU64,
     pub refuse_undo: AtomicBool,
     pub refuse_protection: AtomicBool,
+    pub refuse_flush: AtomicBool,
+    /// What happens elsewhere while a flush is under way.
+    pub meanwhile: Mutex<Option<Box<dyn FnMut() + Send>>>,
     /// Flushes, once they are counted, wait while this is locked.
     pub gate: Mutex<()>,
 }
@@ -76,6 +79,14 @@ impl WriteAhead for Log {
         assert!(upto <= self.tip(), "asked to flush what was never appended");
         self.flushes.fetch_add(1, Ordering::SeqCst);
         drop(self.gate.lock());
+        if self.refuse_flush.load(Ordering::SeqCst) {
+            return Err(crate::Error::ReadOnly("log: no".to_string()));
+        }
+        let meanwhile = self.meanwhile.lock().take();
+        if let Some(mut meanwhile) = meanwhile {
+            meanwhile();
+            *self.meanwhile.lock() = Some(meanwhile);
+        }
         self.durable.fetch_max(upto.to_u64(), Ordering::SeqCst);
         Ok(())
     }

@@ -74,6 +74,41 @@ fn undo_that_could_not_be_logged_is_logged_before_the_next_attempt_writes() {
 }
 
 #[test]
+fn a_page_that_changes_while_the_log_is_flushed_is_written() {
+    let bench = Arc::new(Bench::new(32, 10, false));
+    let before = bench.log.tip();
+    bench.set(3, 1);
+    let (weak, mut value) = (Arc::downgrade(&bench), 1);
+    *bench.log.meanwhile.lock() = Some(Box::new(move || {
+        value += 1;
+        weak.upgrade().unwrap().set(3, value);
+    }));
+    for round in 1..=9 {
+        assert_eq!(bench.cache.write_below(bench.file, LogPosition::MAX, 9).unwrap(), 1);
+        assert_eq!(bench.disk.value(3), round, "as it was when it was copied");
+    }
+    bench.cache.sync_file(bench.file).unwrap();
+    assert!(bench.cache.oldest_dirty(bench.file) > Some(before));
+    *bench.log.meanwhile.lock() = None;
+}
+
+#[test]
+fn a_page_whose_log_cannot_be_flushed_stays_dirty_and_can_be_written_later() {
+    let bench = Bench::new(32, 10, false);
+    let before = bench.log.tip();
+    bench.set(3, 7);
+    bench.log.refuse_flush.store(true, Ordering::SeqCst);
+    assert!(bench.cache.write_below(bench.file, LogPosition::MAX, 9).is_err());
+    assert_eq!((bench.disk.value(3), bench.cache.oldest_dirty(bench.file)), (0, Some(before)));
+    bench.log.refuse_flush.store(false, Ordering::SeqCst);
+    for _ in 0..100 {
+        bench.set(3, 8);
+        assert_eq!(bench.cache.write_below(bench.file, LogPosition::MAX, 9).unwrap(), 1);
+    }
+    assert_eq!((bench.disk.value(3), bench.cache.dirty_pages(bench.file)), (8, 0));
+}
+
+#[test]
 fn a_written_page_counts_until_the_sync() {
     let bench = Bench::new(32, 10, false);
     let before = bench.log.tip();
@@ -249,4 +284,23 @@ fn files_with_their_own_logs_share_the_cache() {
     second.cache.detach(file).unwrap();
     assert!((1..=20).all(|page| first.disk.value(page) == 1 && second.disk.value(page) == 2));
     assert_eq!(first.value(7), 1);
+}
+
+#[test]
+fn a_log_that_is_down_does_not_keep_the_pages_of_others_in_memory() {
+    let first = Bench::new(32, 40, false);
+    let log = Arc::new(Log::default());
+    let disk = Disk::new(40, log.clone(), false);
+    let file = first.cache.attach(disk.clone(), log.clone());
+    let second = Bench { cache: first.cache.clone(), disk, log, file };
+    for page in 1..=5 {
+        first.set(page, 1);
+    }
+    first.log.refuse_flush.store(true, Ordering::SeqCst);
+    for page in 1..=40 {
+        second.set(page, 2);
+    }
+    second.cache.flush_file(file).unwrap();
+    assert!((1..=40).all(|page| second.disk.value(page) == 2));
+    assert!(first.cache.flush_file(first.file).is_err());
 }
