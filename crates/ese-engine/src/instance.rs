@@ -4,31 +4,29 @@
 //! that also works when nobody calls it from a thread (see [`Instance::step`]), so a simulation runs the very
 //! same code on one thread.
 
-use std::path::{Path, PathBuf};
+mod attaching;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ese_format::header::{DatabaseHeader, DatabaseState};
-use ese_format::log::record::{
-    AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, Termination, encode_path,
-};
-use ese_format::{LogPosition, LogTime, PageNumber, Signature};
+use ese_format::log::record::{LogRecord, Termination};
+use ese_format::{LogPosition, LogTime, Signature};
 use parking_lot::Mutex;
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
+use vfs::DirectoryLock;
 
 use crate::background::Background;
-use crate::catalog::initial_pages;
 use crate::checkpoint::Checkpointer;
 use crate::core::Core;
-use crate::database::{self, Database, OpenedFile};
-use crate::options::{CreateOptions, InstanceOptions};
+use crate::database::Database;
+use crate::options::InstanceOptions;
 use crate::recovery::{self, RecoverySummary};
 use crate::session::{Session, SessionNumbers};
-use crate::{Error, Result, double_write};
+use crate::{Error, Result};
 
 /// A running engine. ESE: `INST`.
 #[doc(alias = "INST")]
@@ -120,160 +118,6 @@ impl Instance {
     /// With 65,519 sessions at a time, the log has no number left for another.
     pub fn session(&self) -> Session {
         Session::new(self.core.clone(), self.numbers.take())
-    }
-
-    /// Creates a database and attaches it. The file must not exist.
-    pub fn create_database(&self, path: &Path, create: &CreateOptions) -> Result<Arc<Database>> {
-        let vfs = &*self.options.vfs;
-        let size = self.options.page_size;
-        if vfs.exists(path) {
-            return Err(Error::Usage(format!("{}: file exists; it is not overwritten", path.display())));
-        }
-        let failed = |e: std::io::Error| Error::io(path, &e);
-        let pages = create.initial_pages.max(256);
-        let file = vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
-        let mut logged = false;
-        let result = (|| {
-            let lock = vfs.lock(path).map_err(failed)?;
-            let now = LogTime::from_unix_ms(vfs.clock().unix_ms());
-            let signature = Signature::new(self.random.lock().next_u32(), now);
-            let mut header = DatabaseHeader::fresh(size, signature, self.signature);
-            let initial = initial_pages(size, pages);
-            header.state = DatabaseState::JustCreated;
-            header.db_time = initial.db_time;
-            header.last_tree = initial.last_tree;
-            file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(failed)?;
-            for (page, bytes) in initial.pages {
-                let mut buffer = IoBuffer::zeroed(size.bytes());
-                buffer.copy_from_slice(&bytes);
-                ese_format::checksum::seal_page(&mut buffer, size, page);
-                file.write_at(size.offset_of(page), &buffer, IoReason::DatabaseExtend).map_err(failed)?;
-            }
-            database::write_header(&*file, &header)?;
-            vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-            let _one = self.attaching.lock();
-            let log_id = self.free_log_id()?;
-            let procid = 0;
-            let records = [
-                LogRecord::CreateDb(CreateDb {
-                    procid,
-                    database: DatabaseIdInLog(log_id),
-                    options: 0,
-                    max_pages: 0,
-                    signature,
-                    flags: CreateDb::UNICODE,
-                    version: Some((header.version as u16, header.update as u16)),
-                    path: encode_path(&path.to_string_lossy()),
-                }),
-                LogRecord::CreateDbFinish(CreateDbFinish { procid, database: DatabaseIdInLog(log_id) }),
-            ];
-            logged = true;
-            self.core.append(&records)?;
-            self.attach_file(path, file.clone(), lock, header, log_id, create.extension_pages)
-        })();
-        if result.is_err() && !logged {
-            // Nothing refers to the file yet, so it goes again.
-            let _ = vfs.remove(path);
-        }
-        result
-    }
-
-    /// Attaches a clean database, or hands over one that is attached already: by somebody else, or by recovery.
-    pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
-        let vfs = &*self.options.vfs;
-        let _one = self.attaching.lock();
-        let known = |database: &Arc<Database>| vfs.same_file(&database.path, path);
-        if let Some(known) = self.core.databases().into_iter().find(known) {
-            known.extend_by(extension_pages);
-            return Ok(known);
-        }
-        let file = vfs.open(path, OpenMode::Write).map_err(|e| Error::io(path, &e))?;
-        let lock = vfs.lock(path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() },
-            _ => Error::io(path, &e),
-        })?;
-        let (header, copies) = recovery::read_header(&*file)?;
-        recovery::check_format(path, &header, self.options.page_size)?;
-        // A killed process may have left the file to the kernel; attaching trusts what is read.
-        file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
-        match header.state {
-            DatabaseState::CleanShutdown => {}
-            DatabaseState::JustCreated => {
-                return Err(Error::Usage(format!(
-                    "{}: its creation was interrupted; delete it and create it again",
-                    path.display()
-                )));
-            }
-            _ => {
-                return Err(Error::LogsMissing {
-                    path: path.to_path_buf(),
-                    required: (header.gen_min_required, header.gen_max_required),
-                });
-            }
-        }
-        let log_id = self.free_log_id()?;
-        database::mend_shadow(&*file, &header, copies)?;
-        self.attach_file(path, file, lock, header, log_id, extension_pages)
-    }
-
-    /// The caller holds `attaching` since it chose the id.
-    fn attach_file(
-        &self,
-        path: &Path,
-        file: Arc<dyn vfs::File>,
-        lock: Box<dyn DirectoryLock>,
-        mut header: DatabaseHeader,
-        log_id: u8,
-        extension_pages: u32,
-    ) -> Result<Arc<Database>> {
-        let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
-        // Before the log names the database: recovery would believe images of whatever was at this path before.
-        double_write::discard(&*self.options.vfs, path)?;
-        let side = match self.options.page_protection {
-            true => Some(double_write::DoubleWrite::open(&*self.options.vfs, path, file.clone(), &header)?),
-            false => None,
-        };
-        let record = LogRecord::AttachDb(AttachDb {
-            procid: 0,
-            database: DatabaseIdInLog(log_id),
-            max_pages: 0,
-            consistent_position: header.consistent_position,
-            signature: header.signature,
-            log_signature: header.log_signature,
-            flags: AttachDb::UNICODE,
-            path: encode_path(&path.to_string_lossy()),
-        });
-        // From the record on, recovery needs this log; a generation that begins in between must not slip by.
-        let _steady = self.core.checkpoint.lock();
-        let hold = self.core.transactions.hold_checkpoint(self.core.log().tip());
-        let attached = (|| {
-            let position = self.core.append(&[record])?;
-            self.core.log().flush(position.1)?;
-            self.core.log().settle()?;
-            header.state = DatabaseState::DirtyShutdown;
-            header.log_signature = self.signature;
-            header.attach_time = now;
-            header.attach_position = position.0;
-            header.database_id = u32::from(log_id);
-            header.gen_min_required = position.0.generation;
-            header.gen_min_consistent = position.0.generation;
-            header.gen_max_required = position.0.generation;
-            header.gen_max_committed = position.0.generation;
-            let path = path.to_path_buf();
-            let opened = OpenedFile { path, file, lock, header, extension_pages, side };
-            let database = Database::open(&self.core, opened, log_id);
-            database.update_header(|_| {})?;
-            Ok(database)
-        })();
-        self.core.transactions.release_checkpoint(hold);
-        attached
-    }
-
-    /// Detaches a database: flushes it and leaves it clean. No session may use it any more. [`Error::ReadOnly`], and the
-    /// database stays attached and dirty, once the instance refuses changes: drop the instance, and open it again to recover.
-    pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
-        self.clean_up_all()?;
-        database.detach(LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }
 
     /// Makes everything committed so far durable; returns the position up to which the log is durable.
@@ -371,14 +215,6 @@ impl Instance {
             self.core.check_writable()?;
             self.options.vfs.clock().sleep(Duration::from_millis(1));
         }
-    }
-
-    /// The caller holds `attaching` until the database has the id.
-    fn free_log_id(&self) -> Result<u8> {
-        let used: Vec<u8> = self.core.databases().iter().map(|database| database.log_id).collect();
-        (1..=6).find(|id| !used.contains(id)).ok_or_else(|| {
-            Error::Usage("an instance holds at most 6 databases; use another instance".to_string())
-        })
     }
 
     fn start_threads(self: &Arc<Self>) {
