@@ -328,8 +328,12 @@ impl Database {
 
     /// Flushes the database and leaves it clean. ESE: detach.
     pub(crate) fn detach(&self, now: LogTime) -> Result<()> {
-        self.stop_scan();
         let core = &self.core;
+        // Its file id, and its id in the log, may be another's by now.
+        if core.database(self.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, self)) {
+            return Err(Error::Usage(format!("{} is not attached", self.path.display())));
+        }
+        self.stop_scan();
         let _steady = core.checkpoint.lock();
         core.log().flush(core.log().tip())?;
         core.cache.flush_file(self.file_id)?;

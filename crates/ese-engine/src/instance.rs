@@ -37,7 +37,8 @@ pub struct Instance {
     signature: Signature,
     random: Mutex<ChaCha8Rng>,
     numbers: Arc<SessionNumbers>,
-    /// One attachment at a time: until a database is in use, nobody sees which file and which id in the log it takes.
+    /// One database comes or goes at a time: until it is in use, nobody sees which file and which id in the log it takes,
+    /// and while it is detached, nobody may be given it.
     attaching: Mutex<()>,
     /// What recovery did when the instance was opened.
     recovery: RecoverySummary,
@@ -172,6 +173,7 @@ impl Instance {
     /// instance refuses changes that is [`Error::ReadOnly`]: drop it then; the databases are dirty, and the next open
     /// recovers them.
     pub fn shutdown(&self) -> Result<()> {
+        let _one = self.attaching.lock();
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }

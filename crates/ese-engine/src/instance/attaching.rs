@@ -18,6 +18,7 @@ use crate::{Error, Result, double_write, recovery};
 impl Instance {
     /// Creates a database and attaches it. The file must not exist.
     pub fn create_database(&self, path: &Path, create: &CreateOptions) -> Result<Arc<Database>> {
+        self.core.check_writable()?;
         let vfs = &*self.options.vfs;
         let size = self.options.page_size;
         if vfs.exists(path) {
@@ -81,6 +82,7 @@ impl Instance {
             known.extend_by(extension_pages);
             return Ok(known);
         }
+        self.core.check_writable()?;
         let file = vfs.open(path, OpenMode::Write).map_err(|e| Error::io(path, &e))?;
         let lock = vfs.lock(path).map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() },
@@ -140,8 +142,10 @@ impl Instance {
         // From the record on, recovery needs this log; a generation that begins in between must not slip by.
         let _steady = self.core.checkpoint.lock();
         let hold = self.core.transactions.hold_checkpoint(self.core.log().tip());
+        let mut logged = false;
         let attached = (|| {
             let position = self.core.append(&[record])?;
+            logged = true;
             self.core.log().flush(position.1)?;
             self.core.log().settle()?;
             header.state = DatabaseState::DirtyShutdown;
@@ -160,12 +164,22 @@ impl Instance {
             Ok(database)
         })();
         self.core.transactions.release_checkpoint(hold);
-        attached
+        // To recovery the id is taken by this database from its record on: nobody else may get it.
+        attached.inspect_err(|error: &Error| {
+            if logged {
+                self.core.fail(format!("{} could not be attached: {}", path.display(), error.cause()));
+            }
+        })
     }
 
-    /// Detaches a database: flushes it and leaves it clean. No session may use it any more. [`Error::ReadOnly`], and the
-    /// database stays attached and dirty, once the instance refuses changes: drop the instance, and open it again to recover.
+    /// Detaches a database: flushes it and leaves it clean. No session may use it any more. [`Error::Usage`] if it is not
+    /// attached to this instance, or not any more. [`Error::ReadOnly`], and the database stays attached and dirty, once
+    /// the instance refuses changes: drop the instance, and open it again to recover.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
+        if !Arc::ptr_eq(&database.core, &self.core) {
+            return Err(Error::Usage(format!("{} belongs to another instance", database.path.display())));
+        }
+        let _one = self.attaching.lock();
         self.clean_up_all()?;
         database.detach(LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }

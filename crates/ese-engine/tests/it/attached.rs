@@ -1,4 +1,4 @@
-//! Threads that attach and create databases at the same time.
+//! Databases that are attached, created and detached at the same time, twice, or half.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,10 +7,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ese_engine::database::Database;
-use ese_engine::{CreateOptions, Instance};
-use vfs::{Clock, DirectoryLock, File, OpenMode, SimVfs, Vfs};
+use ese_engine::log::LogNames;
+use ese_engine::{CreateOptions, Error, Instance};
+use ese_format::log::header::LogHeader;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use vfs::{Clock, DirectoryLock, Fault, FaultEffect, FaultTarget, FaultVfs, File, OpenMode, SimVfs, Vfs};
 
-use super::recovered::{DATABASES, create, open, options};
+use super::recovered::{DATABASES, Rows, create, create_one, open, options, rows, work};
 
 /// Long enough for another thread to come to the gate, if nothing keeps it away.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -124,4 +128,83 @@ fn who_attaches_what_another_is_attaching_gets_the_same_database() {
     let attached = at_once(&instance, [DATABASES[0]; 2], |instance, path| instance.attach(path, 32));
     let [one, other] = attached.map(Result::unwrap);
     assert!(Arc::ptr_eq(&one, &other));
+}
+
+/// Commits some rows.
+fn fill(instance: &Arc<Instance>, db: &Arc<Database>, model: &mut Rows, seed: u64) {
+    let mut session = instance.session();
+    work(&mut session, db, model, &mut ChaCha8Rng::seed_from_u64(seed), 60);
+    session.rollback().unwrap();
+    instance.flush().unwrap();
+}
+
+fn has_rows(disk: &SimVfs, models: &[Rows; 2]) {
+    let (instance, _) = open(disk, 256, 750);
+    for (path, model) in DATABASES.iter().zip(models) {
+        let db = instance.attach(Path::new(path), 32).unwrap();
+        assert!(rows(&instance, &db) == *model, "{path}");
+    }
+}
+
+/// Once the log has the record, recovery gives the id to that database, whether its attachment went on or not.
+#[test]
+fn after_an_attachment_that_failed_half_way_no_other_database_gets_its_id_in_the_log() {
+    let disk = SimVfs::new();
+    let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+    let instance = Instance::open(options(faults.clone(), 256, 750).0).unwrap();
+    let mut models = [Rows::new(), Rows::new()];
+    for (path, model) in DATABASES.iter().zip(&mut models) {
+        let db = create_one(&instance, path);
+        fill(&instance, &db, model, 1);
+        instance.detach(&db).unwrap();
+    }
+    // The next generation is entered, and its file has not got its name.
+    let third = create_one(&instance, "/db/three.edb");
+    let next = LogNames::new(Path::new("/log"), "E00").next();
+    let entered = || disk.contents(&next).is_some_and(|bytes| LogHeader::decode(&bytes).is_ok());
+    for seed in 2.. {
+        if entered() {
+            break;
+        }
+        fill(&instance, &third, &mut Rows::new(), seed);
+    }
+    faults.inject(Fault::new(FaultTarget::Rename, FaultEffect::IoError).on_path("E00"));
+    let attach = |path: &str| instance.attach(Path::new(path), 32);
+    let half = attach(DATABASES[0]);
+    assert!(matches!(half, Err(Error::ReadOnly(_))) && faults.fired() == 1, "{:?}", half.err());
+    let other = attach(DATABASES[1]);
+    if let Ok(other) = &other {
+        fill(&instance, other, &mut models[1], 4);
+    }
+    has_rows(&disk.process_kill(), &models);
+    assert!(matches!(other, Err(Error::ReadOnly(_))), "it has the id of the first one");
+    let created = instance.create_database(Path::new("/db/four.edb"), &CreateOptions::default());
+    assert!(matches!(created, Err(Error::ReadOnly(_))) && !disk.exists(Path::new("/db/four.edb")));
+    // What is attached already can still be read.
+    assert!(Arc::ptr_eq(&attach("/db/three.edb").unwrap(), &third));
+}
+
+#[test]
+fn who_detaches_twice_does_not_detach_another_database() {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 256, 750);
+    let mut models = [Rows::new(), Rows::new()];
+    let [one, two] = DATABASES.map(|path| create_one(&instance, path));
+    fill(&instance, &one, &mut models[0], 1);
+    fill(&instance, &two, &mut models[1], 2);
+    for db in [&one, &two] {
+        instance.detach(db).unwrap();
+    }
+    // Who has it keeps its file locked.
+    drop(two);
+    let two = instance.attach(Path::new(DATABASES[1]), 32).unwrap();
+    fill(&instance, &two, &mut models[1], 3);
+    let refused = instance.detach(&one);
+    assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
+    fill(&instance, &two, &mut models[1], 4);
+    has_rows(&disk.process_kill(), &models);
+    let (other, _) = open(&SimVfs::new(), 256, 750);
+    assert!(matches!(other.detach(&two), Err(Error::Usage(_))), "it belongs to another instance");
+    instance.detach(&two).unwrap();
+    assert!(matches!(instance.detach(&two), Err(Error::Usage(_))));
 }
