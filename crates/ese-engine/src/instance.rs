@@ -247,10 +247,16 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// Without a shutdown the databases stay dirty and the next open recovers them.
+    /// Without a shutdown the databases stay dirty and the next open recovers them. Sessions may live longer, but change
+    /// nothing any more.
     fn drop(&mut self) {
         self.background.stop();
+        self.core.fail("the instance has ended".to_string());
+        // Who writes pages of the databases may need the log until then.
         abandon(&self.core);
+        self.core.log().end();
+        // A session may have committed meanwhile.
+        self.core.cleanup.clear();
     }
 }
 

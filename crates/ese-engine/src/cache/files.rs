@@ -49,6 +49,8 @@ pub(super) struct Books {
     free: Apart<Mutex<Vec<u32>>>,
     free_count: AtomicUsize,
     files: Apart<RwLock<Vec<Option<Arc<Attached>>>>>,
+    /// The file id that is given next, if nobody has it. Changes while `files` is taken.
+    pub next_file: AtomicUsize,
     failed: OnceLock<String>,
 }
 
@@ -68,14 +70,19 @@ impl Books {
             free: Apart::default(),
             free_count: AtomicUsize::new(0),
             files: Apart::default(),
+            next_file: AtomicUsize::new(0),
             failed: OnceLock::new(),
         }
     }
 
     pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
         let mut files = self.files.write();
-        let place = files.iter().position(Option::is_none).unwrap_or(files.len());
-        assert!(place <= usize::from(u16::MAX), "more files attached than file ids exist");
+        // Ids come again as late as possible: who still has one of a file that has left must not meet another file.
+        let next = self.next_file.load(Ordering::Relaxed);
+        let is_free = |place: &usize| files.get(*place).is_none_or(Option::is_none);
+        let place = (next..=usize::from(u16::MAX)).chain(0..next).find(is_free);
+        let place = place.expect("fewer files are attached than file ids exist");
+        self.next_file.store((place + 1) % (usize::from(u16::MAX) + 1), Ordering::Relaxed);
         let id = FileId(place as u16);
         let attached = Arc::new(Attached {
             id,
@@ -85,8 +92,8 @@ impl Books {
             sync: Mutex::default(),
             in_flight: InFlight::default(),
         });
-        if place == files.len() {
-            files.push(None);
+        if place >= files.len() {
+            files.resize(place + 1, None);
         }
         files[place] = Some(attached);
         id

@@ -18,6 +18,7 @@ use ese_format::attachment::ATTACHMENT_LIST_LEN;
 use ese_format::log::header::{ENGINE_VERSION, FILE_TYPE_LOG, LOG_VERSION, LogHeader, SEGMENT_BYTES};
 use ese_format::log::parameters::EngineParameters;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
+use parking_lot::MutexGuard;
 use vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use super::LogTail;
@@ -51,11 +52,13 @@ pub(super) struct Files {
     durable: bool,
     /// Archived generations, oldest first, once they were looked up.
     archived: Option<VecDeque<(Generation, PathBuf)>>,
+    /// They may be another's by now.
+    pub(super) ended: bool,
 }
 
 impl Files {
     pub(super) fn new(generation: Generation, created: LogTime) -> Files {
-        Files { named: (generation, created), durable: true, archived: None }
+        Files { named: (generation, created), durable: true, archived: None, ended: false }
     }
 
     pub(super) fn named(&self) -> (Generation, LogTime) {
@@ -214,9 +217,18 @@ fn give_name(options: &LogOptions, generation: Generation) -> std::io::Result<Op
 }
 
 impl LogStream {
+    /// The right to make, rename and remove files, until the stream has ended.
+    fn files(&self) -> Result<MutexGuard<'_, Files>> {
+        let files = self.files.lock();
+        if files.ended {
+            self.check()?;
+        }
+        Ok(files)
+    }
+
     /// Makes the next file ready. `privileged`: a reserve log may become it when the disk is full.
     pub(super) fn prepare_next(&self, privileged: bool) -> Result<()> {
-        let mut files = self.files.lock();
+        let mut files = self.files()?;
         let entered = {
             let state = self.state.lock();
             if state.prepared.is_some() {
@@ -253,7 +265,7 @@ impl LogStream {
     pub(super) fn format_next(&self) -> Result<()> {
         let size = u64::from(self.options.file_size);
         // Who needs the file meanwhile finds none, and waits for this lock to prepare one.
-        let _files = self.files.lock();
+        let _files = self.files()?;
         let mut prepared = {
             let mut state = self.state.lock();
             let begun = state.buffer.tip().generation > state.generation;
@@ -301,7 +313,7 @@ impl LogStream {
     /// What is left to do after a generation was entered: names, then the headers of attached databases.
     pub(crate) fn settle(&self) -> Result<()> {
         let (generation, created) = {
-            let mut files = self.files.lock();
+            let mut files = self.files()?;
             self.give_names(&mut files)?;
             if !files.durable {
                 self.sync_names()?;
@@ -383,7 +395,7 @@ impl LogStream {
 
     /// Creates missing reserve logs. A full disk is no error: they are for later.
     pub(super) fn restore_reserves(&self) {
-        let _one = self.files.lock();
+        let Ok(_one) = self.files() else { return };
         for reserve in reserves(&self.options).map(|number| self.options.names.reserve(number)) {
             if !self.options.vfs.exists(&reserve) && create_filled(&self.options, &reserve).is_err() {
                 return;
@@ -430,7 +442,7 @@ impl LogStream {
     /// Nothing below `generation` is needed any more: the newest of those files are kept to be written over, as many as
     /// the stream may have files, the others removed, some each time.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
-        let mut files = self.files.lock();
+        let mut files = self.files()?;
         self.give_names(&mut files)?;
         self.state.lock().retired = generation;
         let retired = self.retired(&mut files)?;

@@ -537,3 +537,41 @@ fn sessions_begin_while_a_commit_waits_for_the_disk() {
     drop((tree, db));
     instance.shutdown().unwrap();
 }
+
+/// Others may open its files when it has ended.
+#[test]
+fn a_stream_ends_when_its_last_write_has_and_touches_no_file_afterwards() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let end = log.append(&batch(&[record(1, 100)])).unwrap().end;
+    std::thread::scope(|scope| {
+        // No write of the log ends, as if the device did not answer.
+        let device = log.head.lock();
+        scope.spawn(|| drop(log.flush(end)));
+        while !log.state.lock().writing {
+            std::thread::yield_now();
+        }
+        let (ended, has_ended) = mpsc::channel();
+        let log = &log;
+        scope.spawn(move || {
+            log.end();
+            ended.send(log.durable()).unwrap();
+        });
+        assert!(has_ended.recv_timeout(Duration::from_millis(100)).is_err(), "a write is under way");
+        drop(device);
+        assert!(has_ended.recv().unwrap() >= end);
+    });
+    let operations = disk.operations();
+    let refused = [
+        log.append(&batch(&[record(2, 100)])).map(|_| ()),
+        log.flush(LogPosition::new(u32::MAX, 0, 0)).and(log.step()),
+        log.roll(),
+        log.settle(),
+        log.prepare_next(true),
+        log.truncate_below(Generation(1)),
+    ];
+    assert!(refused.iter().all(|result| matches!(result, Err(Error::ReadOnly(_)))), "{refused:?}");
+    log.restore_reserves();
+    assert_eq!(disk.operations(), operations);
+    assert_eq!(read(&disk).unwrap().0.len(), 1);
+}

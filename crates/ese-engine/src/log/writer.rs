@@ -51,6 +51,23 @@ impl LogStream {
         Ok(())
     }
 
+    /// From now on nothing is written, and no file changes its name: others may open the files. Waits for what is under
+    /// way. Everybody who comes later gets [`Error::ReadOnly`].
+    pub(crate) fn end(&self) {
+        let _ = self.down.set("the instance has ended".to_string());
+        self.files.lock().ended = true;
+        let waiter = Waiter::new(LogPosition::MIN, Purpose::Flush);
+        {
+            let mut state = self.state.lock();
+            if !state.writing {
+                return;
+            }
+            state.waiters.push(waiter.clone());
+        }
+        // With the log down, the turn that goes on now is the last.
+        waiter.wait(None);
+    }
+
     /// One turn of the writer, or waiting for that of another, who may have done it. Without `upto` only full segments
     /// are written; if there are none, a generation that begins next is entered.
     pub(super) fn write(&self, upto: Option<LogPosition>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The engine through its public API, on a simulated disk; judged by models and by `ese-check`.
 
 mod attached;
+mod ended;
 mod foreign;
 mod headers;
 mod recovered;

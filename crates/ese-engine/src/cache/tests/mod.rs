@@ -9,6 +9,7 @@ mod rules;
 mod threads;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use disk::{Disk, Log, Undo, World};
 use ese_format::{LogPosition, PageNumber, PageSize};
@@ -32,6 +33,12 @@ impl Bench {
         let cache = Cache::new(CacheOptions::new(cache_pages * size.bytes(), size, Arc::new(world)));
         let file = cache.attach(disk.clone(), log.clone());
         Bench { cache, disk, log, file }
+    }
+
+    /// Attaches the same disk under the same id, as it comes again after all others.
+    fn attach_again(&self) {
+        self.cache.books.next_file.store(usize::from(self.file.0), Ordering::Relaxed);
+        assert_eq!(self.cache.attach(self.disk.clone(), self.log.clone()), self.file);
     }
 
     fn key(&self, page: u32) -> PageKey {
