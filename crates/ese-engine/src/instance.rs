@@ -177,6 +177,8 @@ impl Instance {
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        // Who is refused goes on with all threads.
+        self.clean_up_all()?;
         self.background.stop();
         self.clean_up_all()?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ese_engine::btree::Seek;
 use ese_engine::cache::{Cache, CacheOptions};
@@ -74,4 +75,28 @@ fn a_session_that_outlives_its_instance_cannot_commit() {
         drop(db);
         assert!(disk.lock(Path::new(DATABASES[0])).is_ok(), "nobody has it any more");
     }
+}
+
+#[test]
+fn a_shutdown_that_is_refused_leaves_the_background_at_work() {
+    let disk = SimVfs::new();
+    let options = InstanceOptions { threads: true, ..options(Arc::new(disk.clone()), 256, 750).0 };
+    let instance = Instance::open(options).unwrap();
+    let db = create_one(&instance, DATABASES[0]);
+    let mut session = instance.session();
+    session.begin().unwrap();
+    put(&mut session, &db, 1, 10).unwrap();
+    let refused = instance.shutdown();
+    assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
+    session.rollback().unwrap();
+    session.begin().unwrap();
+    put(&mut session, &db, 1, 11).unwrap();
+    let id = session.commit(CommitMode::Lazy).unwrap();
+    let late = Instant::now() + Duration::from_secs(5);
+    while instance.durable() < id.0 {
+        assert!(Instant::now() < late, "nobody writes the log");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop((session, db));
+    instance.shutdown().unwrap();
 }
