@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::attachment::ATTACHMENT_LIST_LEN;
@@ -54,11 +54,19 @@ pub(super) struct Files {
     archived: Option<VecDeque<(Generation, PathBuf)>>,
     /// They may be another's by now.
     pub(super) ended: bool,
+    /// The reserve logs that were there when the stream was opened can be used.
+    reserves_examined: bool,
 }
 
 impl Files {
     pub(super) fn new(generation: Generation, created: LogTime) -> Files {
-        Files { named: (generation, created), durable: true, archived: None, ended: false }
+        Files {
+            named: (generation, created),
+            durable: true,
+            archived: None,
+            ended: false,
+            reserves_examined: false,
+        }
     }
 
     pub(super) fn named(&self) -> (Generation, LogTime) {
@@ -81,7 +89,7 @@ const FORMAT_WRITE: usize = 256 << 10;
 const FORMAT_PIECE: u64 = 1 << 20;
 
 /// Creates a file of the size of a log, durably, whose blocks read as zeros. On failure nothing is left.
-fn create(options: &LogOptions, path: &std::path::Path) -> Result<Arc<dyn File>> {
+fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let made = (|| {
         if options.vfs.exists(path) {
@@ -100,7 +108,7 @@ fn create(options: &LogOptions, path: &std::path::Path) -> Result<Arc<dyn File>>
 }
 
 /// The same, and with zeros written.
-fn create_filled(options: &LogOptions, path: &std::path::Path) -> Result<Arc<dyn File>> {
+fn create_filled(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
     let file = create(options, path)?;
     match fill(&*file, 0..u64::from(options.file_size)).and_then(|()| file.sync(IoReason::LogFormat)) {
         Ok(()) => Ok(file),
@@ -380,10 +388,16 @@ impl LogStream {
         Ok(archived.into())
     }
 
+    /// Whether the file is there and has the length of a log file: of any other it could not be read as one.
+    fn has_log_size(&self, path: &Path) -> bool {
+        let file = self.options.vfs.open(path, OpenMode::Read);
+        file.and_then(|file| file.len()).is_ok_and(|len| len == u64::from(self.options.file_size))
+    }
+
     fn take_reserve(&self) -> Result<Prepared> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let mut reserves = reserves(&self.options).rev().map(|number| names.reserve(number));
-        let Some(reserve) = reserves.find(|path| vfs.exists(path)) else {
+        let Some(reserve) = reserves.find(|path| self.has_log_size(path)) else {
             return Err(Error::DiskFull { path: names.next() });
         };
         let failed = |e: std::io::Error| Error::io(&reserve, &e);
@@ -395,9 +409,17 @@ impl LogStream {
 
     /// Creates missing reserve logs. A full disk is no error: they are for later.
     pub(super) fn restore_reserves(&self) {
-        let Ok(_one) = self.files() else { return };
-        for reserve in reserves(&self.options).map(|number| self.options.names.reserve(number)) {
-            if !self.options.vfs.exists(&reserve) && create_filled(&self.options, &reserve).is_err() {
+        let Ok(mut files) = self.files() else { return };
+        let vfs = &self.options.vfs;
+        let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
+        if !std::mem::replace(&mut files.reserves_examined, true) {
+            // Of a stream with files of another size, or made when its process was killed.
+            for odd in reserves().filter(|path| vfs.exists(path) && !self.has_log_size(path)) {
+                let _ = vfs.remove(&odd);
+            }
+        }
+        for reserve in reserves() {
+            if !vfs.exists(&reserve) && create_filled(&self.options, &reserve).is_err() {
                 return;
             }
         }

@@ -318,6 +318,38 @@ fn a_full_disk_refuses_appends_but_lets_transactions_end() {
     assert_eq!(read(&disk).unwrap().0.len(), accepted + 1);
 }
 
+/// As a kill while one is made leaves them, or a stream with larger files.
+#[test]
+fn reserve_logs_of_another_size_are_not_used() {
+    let half = FILE_SIZE as usize / 2;
+    for odd in [0, half, 2 * half + 4096, 4 * half] {
+        for later in [false, true] {
+            let disk = SimVfs::new();
+            let put = |numbers: std::ops::RangeInclusive<u32>| {
+                numbers.for_each(|number| disk.put(&names().reserve(number), &vec![7; odd]));
+            };
+            if !later {
+                put(1..=16);
+            }
+            let log = create(disk.clone());
+            let whole = (1..=16).filter(|&number| {
+                disk.contents(&names().reserve(number)).is_some_and(|bytes| bytes.len() == FILE_SIZE as usize)
+            });
+            assert_eq!(whole.count(), 16, "{odd}: reserves are restored");
+            if later {
+                put(10..=16);
+            }
+            disk.set_capacity(disk.used());
+            for number in 0..60 {
+                log.append_privileged(&batch(&[record(number, 3000)])).unwrap();
+            }
+            log.flush(log.tip()).unwrap();
+            let (found, _) = read(&disk.process_kill()).unwrap_or_else(|e| panic!("{odd}: {e}"));
+            assert_eq!(found.len(), 60, "{odd}");
+        }
+    }
+}
+
 #[test]
 fn after_a_failed_write_or_sync_nothing_is_accepted_any_more() {
     for target in [FaultTarget::Write, FaultTarget::Sync] {
