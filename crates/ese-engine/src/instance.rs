@@ -59,9 +59,11 @@ impl Instance {
     /// Opens the log stream in a directory, recovering its databases if they were not shut down. They stay attached
     /// then, with changes that only the log has, until [`Instance::detach`] or [`Instance::shutdown`].
     ///
-    /// Errors: the directory is in use, logs are damaged or missing, a database of the log is not there that was not
-    /// detached before the crash. Nothing is changed then, except that recovery may have brought pages forward.
+    /// Errors: an option is not possible, the directory is in use, logs are damaged or missing, a database of the log is
+    /// not there that was not detached before the crash. Nothing is changed then, except that recovery may have brought
+    /// pages forward.
     pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
+        options.check()?;
         let path = lock_path(&options);
         let lock = options.vfs.lock(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: options.log_directory.clone() },

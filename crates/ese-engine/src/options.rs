@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ese_format::PageSize;
+use ese_format::log::header::SEGMENT_BYTES;
 use vfs::Vfs;
 
 use crate::cache::Cache;
+use crate::{Error, Result};
 
 /// Settings of an instance.
 #[derive(Clone)]
@@ -23,7 +25,8 @@ pub struct InstanceOptions {
     pub page_size: PageSize,
     /// The cache; instances may share one.
     pub cache: Arc<Cache>,
-    /// Bytes of one log file, a multiple of 4096. ESE: `JET_paramLogFileSize`.
+    /// Bytes of one log file of a new log stream: a multiple of 4096, from 65,536 (64 KiB) to 268,431,360 (4 KiB less than
+    /// 256 MiB). An existing stream keeps the size that it has. ESE: `JET_paramLogFileSize`.
     pub log_file_size: u32,
     /// Delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
     pub circular: bool,
@@ -40,7 +43,24 @@ pub struct InstanceOptions {
     pub seed: Option<u64>,
 }
 
+/// Smaller files hold too little beside the largest records.
+const SMALLEST_LOG_FILE: u32 = 64 << 10;
+/// Log headers and positions count segments with 16 bits.
+const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
+
 impl InstanceOptions {
+    pub(crate) fn check(&self) -> Result<()> {
+        let size = self.log_file_size;
+        let possible = (SMALLEST_LOG_FILE..=LARGEST_LOG_FILE).contains(&size);
+        if possible && size.is_multiple_of(SEGMENT_BYTES as u32) {
+            return Ok(());
+        }
+        Err(Error::Usage(format!(
+            "log files of {size} bytes: the size must be a multiple of {SEGMENT_BYTES} from {SMALLEST_LOG_FILE} to \
+             {LARGEST_LOG_FILE}"
+        )))
+    }
+
     /// Defaults: 1 MiB logs named E00, kept; 20 MiB checkpoint depth; 64 MiB of versions; pages protected.
     pub fn new(vfs: Arc<dyn Vfs>, log_directory: PathBuf, cache: Arc<Cache>) -> InstanceOptions {
         InstanceOptions {

@@ -4,6 +4,7 @@ mod attached;
 mod ended;
 mod foreign;
 mod headers;
+mod opened;
 mod recovered;
 mod removed;
 mod rollback;
