@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, encode_path};
-use ese_format::{LogTime, PageNumber, Signature};
+use ese_format::{DbTime, LogPosition, LogTime, PageNumber, Signature, TreeId};
 use rand::RngCore;
 use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
 use super::Instance;
 use crate::catalog::initial_pages;
+use crate::checkpoint::attachments;
 use crate::database::{self, Database, OpenedFile};
 use crate::options::CreateOptions;
 use crate::{Error, Result, double_write, recovery};
@@ -47,7 +49,7 @@ impl Instance {
             database::write_header(&*file, &header)?;
             vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
             let _one = self.attaching.lock();
-            let log_id = self.free_log_id()?;
+            let log_id = self.free_log_id(path)?;
             let procid = 0;
             let records = [
                 LogRecord::CreateDb(CreateDb {
@@ -107,7 +109,7 @@ impl Instance {
                 });
             }
         }
-        let log_id = self.free_log_id()?;
+        let log_id = self.free_log_id(path)?;
         database::mend_shadow(&*file, &header, copies)?;
         self.attach_file(path, file, lock, header, log_id, extension_pages)
     }
@@ -184,11 +186,34 @@ impl Instance {
         database.detach(LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }
 
-    /// The caller holds `attaching` until the database has the id.
-    fn free_log_id(&self) -> Result<u8> {
-        let used: Vec<u8> = self.core.databases().iter().map(|database| database.log_id).collect();
-        (1..=6).find(|id| !used.contains(id)).ok_or_else(|| {
+    /// An id for one more database at `path`. The caller holds `attaching` until the database has it.
+    fn free_log_id(&self, path: &Path) -> Result<u8> {
+        let mut attached = attachments(&self.core);
+        let is_free = |id: &u8| attached.iter().all(|entry| entry.database.0 != *id);
+        let id = (1..=6).find(is_free).ok_or_else(|| {
             Error::Usage("an instance holds at most 6 databases; use another instance".to_string())
-        })
+        })?;
+        let mut entry = Attachment {
+            database: DatabaseIdInLog(id),
+            flags: 0,
+            db_time: DbTime(0),
+            last_tree: TreeId(0),
+            max_pages: 0,
+            attach_position: LogPosition::MIN,
+            consistent_position: LogPosition::MIN,
+            signature: self.signature,
+            path: Vec::new(),
+        };
+        entry.set_path(&path.to_string_lossy());
+        attached.push(entry);
+        // With a list that is too long no checkpoint could be written, nor recovery end.
+        match Attachment::encode_list(&attached) {
+            Ok(_) => Ok(id),
+            Err(_) => Err(Error::Usage(format!(
+                "{}: the paths of all attached databases are too long together for the log; use shorter ones, or another \
+                 instance",
+                path.display()
+            ))),
+        }
     }
 }

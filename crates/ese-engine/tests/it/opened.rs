@@ -37,3 +37,41 @@ fn log_files_of_an_impossible_size_are_refused() {
         drop(with(size).unwrap());
     }
 }
+
+/// What is attached must have room in the list that log headers and the checkpoint have.
+#[test]
+fn paths_that_are_too_long_together_are_refused() {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 256, 750);
+    let directory = Path::new("/").join("d".repeat(200));
+    let paths: Vec<PathBuf> = (0..6).map(|number| directory.join(format!("{number}.edb"))).collect();
+    let create = |path: &PathBuf| instance.create_database(path, &CreateOptions::default());
+    let mut created: Vec<Arc<Database>> = Vec::new();
+    let mut refused = None;
+    for path in &paths {
+        match create(path) {
+            Ok(db) => created.push(db),
+            Err(error) => {
+                assert!(!disk.exists(path));
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    instance.checkpoint().unwrap();
+    drop(open(&disk.process_kill(), 256, 750));
+    assert!(text_of(refused.map_or(Ok(()), Err)).contains("too long together"));
+    // As if they had been made by others.
+    for db in created.split_off(2) {
+        instance.detach(&db).unwrap();
+    }
+    let file = disk.contents(&paths[2]).unwrap();
+    let far = Path::new("/").join("f".repeat(600)).join("far.edb");
+    disk.put(&far, &file);
+    let text = text_of(instance.attach(&far, 32));
+    assert!(text.contains("far.edb") && disk.contents(&far).unwrap() == file, "{text}");
+    instance.attach(&paths[2], 32).unwrap();
+    instance.checkpoint().unwrap();
+    let (recovered, _) = open(&disk.process_kill(), 256, 750);
+    assert_eq!(recovered.recovery().left_attached, 3);
+}
