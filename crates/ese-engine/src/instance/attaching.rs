@@ -1,6 +1,6 @@
 //! Databases that come and go: created, attached, detached.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::attachment::Attachment;
@@ -21,6 +21,7 @@ impl Instance {
     /// Creates a database and attaches it. The file must not exist.
     pub fn create_database(&self, path: &Path, create: &CreateOptions) -> Result<Arc<Database>> {
         self.core.check_writable()?;
+        let path = &path_for_log(path)?;
         let vfs = &*self.options.vfs;
         let size = self.options.page_size;
         if vfs.exists(path) {
@@ -78,6 +79,7 @@ impl Instance {
     /// Attaches a clean database, or hands over one that is attached already: by somebody else, or by recovery.
     pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
         let vfs = &*self.options.vfs;
+        let path = &path_for_log(path)?;
         let _one = self.attaching.lock();
         let known = |database: &Arc<Database>| vfs.same_file(&database.path, path);
         if let Some(known) = self.core.databases().into_iter().find(known) {
@@ -215,5 +217,17 @@ impl Instance {
                 path.display()
             ))),
         }
+    }
+}
+
+/// The path that the log gets: recovery must find the database by it, from whatever working directory.
+fn path_for_log(path: &Path) -> Result<PathBuf> {
+    let absolute = std::path::absolute(path).map_err(|e| Error::Usage(format!("{}: {e}", path.display())))?;
+    match absolute.to_str() {
+        Some(_) => Ok(absolute),
+        None => Err(Error::Usage(format!(
+            "{}: the path is not valid UTF-8, so the log cannot name it and recovery could not find the database",
+            path.display()
+        ))),
     }
 }

@@ -61,7 +61,7 @@ fn paths_that_are_too_long_together_are_refused() {
     instance.checkpoint().unwrap();
     drop(open(&disk.process_kill(), 256, 750));
     assert!(text_of(refused.map_or(Ok(()), Err)).contains("too long together"));
-    // As if they had been made by others.
+    // The same for one that is attached.
     for db in created.split_off(2) {
         instance.detach(&db).unwrap();
     }
@@ -74,4 +74,47 @@ fn paths_that_are_too_long_together_are_refused() {
     instance.checkpoint().unwrap();
     let (recovered, _) = open(&disk.process_kill(), 256, 750);
     assert_eq!(recovered.recovery().left_attached, 3);
+}
+
+/// The log names databases by path, and recovery may run in another working directory.
+#[test]
+fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 256, 750);
+    let [one, two] = ["one.edb", "two.edb"].map(|name| Path::new("db").join(name));
+    let db = instance.create_database(&one, &CreateOptions::default()).unwrap();
+    assert_eq!(db.path, std::path::absolute(&one).unwrap());
+    assert!(disk.exists(&db.path) && !disk.exists(&one));
+    for known in [&one, &db.path] {
+        assert!(Arc::ptr_eq(&db, &instance.attach(known, 32).unwrap()));
+    }
+    let bytes = {
+        let other = SimVfs::new();
+        let (instance, _) = open(&other, 256, 750);
+        create_one(&instance, DATABASES[0]);
+        instance.shutdown().unwrap();
+        other.contents(Path::new(DATABASES[0])).unwrap()
+    };
+    disk.put(&std::path::absolute(&two).unwrap(), &bytes);
+    let attached = instance.attach(&two, 32).unwrap();
+    assert_eq!(attached.path, std::path::absolute(&two).unwrap());
+    let (recovered, _) = open(&disk.process_kill(), 256, 750);
+    let paths: Vec<PathBuf> = recovered.core().databases().iter().map(|db| db.path.clone()).collect();
+    assert_eq!(paths, [db.path.clone(), attached.path.clone()]);
+}
+
+#[test]
+fn a_path_that_the_log_cannot_name_is_refused() {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 256, 750);
+    let path = Path::new("/db").join(OsStr::from_bytes(b"\xff.edb"));
+    let files = || disk.list(Path::new("/db")).unwrap();
+    let text = text_of(instance.create_database(&path, &CreateOptions::default()));
+    assert!(text.contains("UTF-8") && files().is_empty(), "{text} {:?}", files());
+    let db = create_one(&instance, DATABASES[0]);
+    instance.detach(&db).unwrap();
+    let bytes = disk.contents(Path::new(DATABASES[0])).unwrap();
+    disk.put(&path, &bytes);
+    let text = text_of(instance.attach(&path, 32));
+    assert!(text.contains("UTF-8") && disk.contents(&path).unwrap() == bytes, "{text}");
 }
