@@ -14,6 +14,7 @@ use super::Instance;
 use crate::catalog::initial_pages;
 use crate::checkpoint::attachments;
 use crate::database::{self, Database, OpenedFile};
+use crate::log::LogNames;
 use crate::options::CreateOptions;
 use crate::{Error, Result, double_write, recovery};
 
@@ -104,6 +105,13 @@ impl Instance {
                     path.display()
                 )));
             }
+            _ if self.has_logs_of(&header) => {
+                return Err(Error::Usage(format!(
+                    "{}: the database is dirty, and the logs that it needs are here but know it under another path: put \
+                     it back where it was attached, and open the instance again",
+                    path.display()
+                )));
+            }
             _ => {
                 return Err(Error::LogsMissing {
                     path: path.to_path_buf(),
@@ -114,6 +122,14 @@ impl Instance {
         let log_id = self.free_log_id(path)?;
         database::mend_shadow(&*file, &header, copies)?;
         self.attach_file(path, file, lock, header, log_id, extension_pages)
+    }
+
+    /// Whether recovery could bring a dirty database with this header forward, if the logs knew where it is.
+    fn has_logs_of(&self, header: &DatabaseHeader) -> bool {
+        let oldest = header.gen_min_required;
+        let names = LogNames::new(&self.options.log_directory, &self.options.base_name);
+        header.log_signature == self.signature
+            && (oldest >= self.core.log().named().0 || self.options.vfs.exists(&names.archived(oldest)))
     }
 
     /// The caller holds `attaching` since it chose the id.

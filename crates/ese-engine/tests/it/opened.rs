@@ -118,3 +118,24 @@ fn a_path_that_the_log_cannot_name_is_refused() {
     let text = text_of(instance.attach(&path, 32));
     assert!(text.contains("UTF-8") && disk.contents(&path).unwrap() == bytes, "{text}");
 }
+
+#[test]
+fn a_dirty_database_under_another_path_is_said_to_be_that_if_its_logs_are_there() {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 256, 750);
+    let db = create_one(&instance, DATABASES[0]);
+    let dirty = disk.contents(Path::new(DATABASES[0])).unwrap();
+    instance.detach(&db).unwrap();
+    let moved = Path::new("/db/moved.edb");
+    disk.put(moved, &dirty);
+    let text = text_of(instance.attach(moved, 32));
+    assert!(text.contains("moved.edb") && text.contains("another path"), "{text}");
+
+    // Those of another stream are missing.
+    let other = SimVfs::new();
+    other.put(moved, &dirty);
+    let seeded = InstanceOptions { seed: Some(5), ..options(Arc::new(other.clone()), 256, 750).0 };
+    let stranger = Instance::open(seeded).unwrap();
+    assert!(matches!(stranger.attach(moved, 32), Err(Error::LogsMissing { .. })));
+    assert!(disk.contents(moved).unwrap() == dirty && other.contents(moved).unwrap() == dirty);
+}
