@@ -25,8 +25,6 @@ pub(crate) fn generations_needed(depth: u64, log_file_size: u32) -> usize {
 pub(crate) struct Checkpointer {
     /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
     pub depth: u64,
-    /// Bytes of one log file.
-    pub log_file_size: u64,
     /// Where the checkpoint file is.
     pub file: crate::log::CheckpointFile,
     pub signature: ese_format::Signature,
@@ -38,14 +36,16 @@ impl Checkpointer {
     /// useful amount. Returns whether there may be more to do at once.
     pub fn step(&self, core: &Arc<Core>, max_pages: usize) -> Result<bool> {
         core.cleanup.release_durable(core);
-        let tip = self.bytes(core.log().tip());
-        let target = self.position(tip.saturating_sub(self.depth));
+        // Of the files that there are: the stream may be older than the options.
+        let file_size = u64::from(core.log().file_size());
+        let tip = bytes(core.log().tip(), file_size);
+        let target = position(tip.saturating_sub(self.depth), file_size);
         let mut started = 0;
         for database in core.databases() {
             started += core.cache.write_below(database.file_id, target, max_pages)?;
         }
         let current = *core.checkpoint.lock();
-        let behind = self.bytes(core.log().durable()).saturating_sub(self.bytes(current));
+        let behind = bytes(core.log().durable(), file_size).saturating_sub(bytes(current, file_size));
         if behind > self.depth + self.depth / WORTH_MOVING {
             self.advance(core)?;
         }
@@ -91,18 +91,18 @@ impl Checkpointer {
             .map_err(|e| Error::Usage(format!("too many databases attached to one log: {e}")))?;
         self.file.write(&checkpoint)
     }
+}
 
-    fn bytes(&self, position: LogPosition) -> u64 {
-        u64::from(position.generation.0) * self.log_file_size
-            + u64::from(position.segment) * 4096
-            + u64::from(position.offset)
-    }
+/// Bytes of log up to a position, with files of `file_size`.
+fn bytes(position: LogPosition, file_size: u64) -> u64 {
+    u64::from(position.generation.0) * file_size
+        + u64::from(position.segment) * 4096
+        + u64::from(position.offset)
+}
 
-    fn position(&self, bytes: u64) -> LogPosition {
-        let generation = (bytes / self.log_file_size) as u32;
-        let rest = bytes % self.log_file_size;
-        LogPosition::new(generation, (rest / 4096) as u16, (rest % 4096) as u16)
-    }
+fn position(bytes: u64, file_size: u64) -> LogPosition {
+    let (generation, rest) = ((bytes / file_size) as u32, bytes % file_size);
+    LogPosition::new(generation, (rest / 4096) as u16, (rest % 4096) as u16)
 }
 
 /// The attached databases as log headers and checkpoints list them.

@@ -77,7 +77,6 @@ impl Instance {
         opened.checkpoint_file.reserve().inspect_err(|_| abandon(&core))?;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
-            log_file_size: u64::from(options.log_file_size),
             file: opened.checkpoint_file,
             signature: opened.signature,
             circular: options.circular,

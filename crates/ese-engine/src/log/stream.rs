@@ -37,7 +37,7 @@ pub struct LogOptions {
     pub vfs: Arc<dyn Vfs>,
     /// Where and under which names.
     pub names: LogNames,
-    /// Bytes of one file, a multiple of 4096.
+    /// Bytes of one file of a new stream, a multiple of 4096. An existing one keeps the size that it has.
     pub file_size: u32,
     /// Page size of the databases, for the header.
     pub page_size: u32,
@@ -179,8 +179,7 @@ impl LogStream {
     pub fn resume(options: LogOptions, tail: LogTail) -> Result<LogStream> {
         let (file, named) = super::generation::reopen(&options, &tail)?;
         let header = &tail.header;
-        let options =
-            LogOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
+        let options = LogOptions { file_size: LogStream::file_size_behind(&tail), ..options };
         let mut position =
             LogPosition { generation: header.generation, segment: tail.next_segment, offset: 0 };
         // A file that another engine began is left as it is: in it a torn write could not be told from damage.
@@ -195,6 +194,11 @@ impl LogStream {
         *log.files.get_mut() = Files::new(header.generation, header.created);
         log.restore_reserves();
         Ok(log)
+    }
+
+    /// Bytes of one file of a stream that goes on behind its tail: what they were.
+    pub(crate) fn file_size_behind(tail: &LogTail) -> u32 {
+        u32::from(tail.header.file_segments) * SEGMENT_BYTES as u32
     }
 
     fn at(
@@ -248,6 +252,11 @@ impl LogStream {
     /// Identity of the stream.
     pub fn signature(&self) -> Signature {
         self.signature
+    }
+
+    /// Bytes of one file.
+    pub fn file_size(&self) -> u32 {
+        self.options.file_size
     }
 
     /// The newest generation whose file has its name, and when it was created. Records may be in the next already.

@@ -28,6 +28,7 @@ pub(crate) use self::attach::{check_format, read_header};
 use self::redo::{Redo, UndoInfos};
 use self::stretch::{Kept, Stretch};
 use crate::cache::Lent;
+use crate::checkpoint::generations_needed;
 use crate::core::Core;
 use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream};
 use crate::options::InstanceOptions;
@@ -114,7 +115,7 @@ fn open_log_with(
         file_size: options.log_file_size,
         page_size: options.page_size.get(),
         circular: options.circular,
-        kept: crate::checkpoint::generations_needed(options.checkpoint_depth, options.log_file_size),
+        kept: generations_needed(options.checkpoint_depth, options.log_file_size),
     };
     let checkpoint_file =
         CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name);
@@ -154,7 +155,8 @@ fn open_log_with(
         }
         Ok(())
     })?;
-    let log = Arc::new(LogStream::resume(log_options, tail)?);
+    let kept = generations_needed(options.checkpoint_depth, LogStream::file_size_behind(&tail));
+    let log = Arc::new(LogStream::resume(LogOptions { kept, ..log_options }, tail)?);
     start_log(core, log.clone());
     // Redo may log before-images behind it.
     let until = log.tip();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::database::Database;
-use ese_engine::log::CheckpointFile;
+use ese_engine::log::{CheckpointFile, LogNames};
 use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result};
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
@@ -138,4 +138,58 @@ fn a_dirty_database_under_another_path_is_said_to_be_that_if_its_logs_are_there(
     let stranger = Instance::open(seeded).unwrap();
     assert!(matches!(stranger.attach(moved, 32), Err(Error::LogsMissing { .. })));
     assert!(disk.contents(moved).unwrap() == dirty && other.contents(moved).unwrap() == dirty);
+}
+
+/// A stream keeps the size of its files whatever the option says later, and the depth is bytes of these.
+#[test]
+fn the_checkpoint_keeps_its_depth_in_files_of_another_size() {
+    const DEPTH: u64 = 512 << 10;
+    for [made, later] in [[256 << 10, 64 << 10], [64 << 10, 256 << 10]] {
+        let disk = SimVfs::new();
+        let with = |log_file_size: u32| {
+            let options = options(Arc::new(disk.clone()), 512, 0).0;
+            let options =
+                InstanceOptions { log_file_size, checkpoint_depth: DEPTH, circular: true, ..options };
+            Instance::open(options).unwrap()
+        };
+        let instance = with(made);
+        create_one(&instance, DATABASES[0]);
+        instance.shutdown().unwrap();
+        drop(instance);
+        let instance = with(later);
+        let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+        let bytes = |position: LogPosition| {
+            u64::from(position.generation.0) * u64::from(made) + u64::from(position.segment) * 4096
+        };
+        let file = CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00");
+        let mut model = Rows::new();
+        let mut session = instance.session();
+        let (begin, mut deepest) = (bytes(instance.durable()), 0);
+        for key in 0.. {
+            let mut table = session.open_table(&db, "t").unwrap();
+            let row = [(1, Value::Long(key)), (2, Value::Long(1)), (256, Value::Binary(vec![7; 1000]))];
+            session.begin().unwrap();
+            table.insert(&mut session, &row.map(|(column, value)| (ColumnId(column), value))).unwrap();
+            session.commit(CommitMode::Lazy).unwrap();
+            model.insert(key, 1);
+            if key % 8 == 0 {
+                instance.step().unwrap();
+                let checkpoint = file.read().unwrap().expect("it was shut down before").position;
+                let durable = bytes(instance.durable());
+                deepest = deepest.max(durable - bytes(checkpoint));
+                if durable - begin > 8 * DEPTH {
+                    break;
+                }
+            }
+        }
+        let most = DEPTH + DEPTH / 8 + u64::from(made);
+        assert!((DEPTH / 2..=most).contains(&deepest), "{deepest} of {most} with files of {made}");
+        let names = LogNames::new(Path::new("/log"), "E00");
+        let archived = disk.list(Path::new("/log")).unwrap();
+        let archived = archived.iter().filter(|path| names.generation_of(path).is_some()).count() as u64;
+        assert!(archived <= most / u64::from(made) + 5, "{archived} files of {made}");
+        assert_eq!(rows(&instance, &db), model);
+        drop(session);
+        instance.shutdown().unwrap();
+    }
 }
