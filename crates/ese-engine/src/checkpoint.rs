@@ -15,10 +15,15 @@ use crate::{Error, Result};
 /// Each move of the checkpoint costs a few syncs, so it must be worth this share of the depth: an eighth.
 const WORTH_MOVING: u64 = 8;
 
+/// How far behind the checkpoint is when it is moved.
+fn deepest(depth: u64) -> u64 {
+    depth.saturating_add(depth / WORTH_MOVING)
+}
+
 /// Older generations that redo may need, at most.
 pub(crate) fn generations_needed(depth: u64, log_file_size: u32) -> usize {
     // Four more for a checkpoint that takes its time.
-    ((depth + depth / WORTH_MOVING) / u64::from(log_file_size.max(1))).min(1 << 16) as usize + 4
+    (deepest(depth) / u64::from(log_file_size.max(1))).min(1 << 16) as usize + 4
 }
 
 /// Writes checkpoints of one instance.
@@ -46,7 +51,7 @@ impl Checkpointer {
         }
         let current = *core.checkpoint.lock();
         let behind = bytes(core.log().durable(), file_size).saturating_sub(bytes(current, file_size));
-        if behind > self.depth + self.depth / WORTH_MOVING {
+        if behind > deepest(self.depth) {
             self.advance(core)?;
         }
         Ok(started >= max_pages)
@@ -108,4 +113,30 @@ fn position(bytes: u64, file_size: u64) -> LogPosition {
 /// The attached databases as log headers and checkpoints list them.
 pub(crate) fn attachments(core: &Core) -> Vec<Attachment> {
     core.databases().iter().map(|database| database.attachment()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use vfs::{SimVfs, Vfs};
+
+    use super::*;
+    use crate::cache::{Cache, CacheOptions};
+    use crate::{CreateOptions, Instance, InstanceOptions};
+
+    #[test]
+    fn any_depth_can_be_asked_for() {
+        assert_eq!(generations_needed(u64::MAX, 1 << 20), (1 << 16) + 4);
+        assert_eq!(generations_needed(8 << 20, 1 << 20), 9 + 4);
+        let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
+        let cache = Cache::new(CacheOptions::new(256 << 12, ese_format::PageSize::KIB_4, disk.clock()));
+        let mut options = InstanceOptions::new(disk, "/log".into(), cache);
+        (options.threads, options.checkpoint_depth) = (false, u64::MAX);
+        let instance = Instance::open(options).unwrap();
+        instance.create_database(Path::new("/db/deep.edb"), &CreateOptions::default()).unwrap();
+        instance.step().unwrap();
+        instance.shutdown().unwrap();
+    }
 }
