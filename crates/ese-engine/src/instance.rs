@@ -33,7 +33,7 @@ use crate::{Error, Result};
 pub struct Instance {
     core: Arc<Core>,
     options: InstanceOptions,
-    checkpointer: Checkpointer,
+    checkpointer: Arc<Checkpointer>,
     signature: Signature,
     random: Mutex<ChaCha8Rng>,
     numbers: Arc<SessionNumbers>,
@@ -87,7 +87,7 @@ impl Instance {
         }
         let instance = Arc::new(Instance {
             core,
-            checkpointer,
+            checkpointer: Arc::new(checkpointer),
             signature: opened.signature,
             random: Mutex::new(random),
             numbers: Arc::default(),
@@ -222,7 +222,7 @@ impl Instance {
         }
     }
 
-    fn start_threads(self: &Arc<Self>) {
+    fn start_threads(&self) {
         let core = self.core.clone();
         let pause = Duration::from_millis(20);
         self.background.repeat("log", pause, move || {
@@ -241,11 +241,10 @@ impl Instance {
         self.background.repeat("cleanup", Duration::from_millis(10), move || {
             core.cleanup.step(&core, 512).map(|cleaned| cleaned >= 512)
         });
-        let weak = Arc::downgrade(self);
-        self.background.repeat("checkpoint", Duration::from_millis(50), move || match weak.upgrade() {
-            Some(instance) => instance.checkpointer.step(&instance.core, 512),
-            None => Ok(false),
-        });
+        // None of them holds the instance: it must have ended when its owner has dropped it.
+        let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
+        self.background
+            .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
     }
 }
 

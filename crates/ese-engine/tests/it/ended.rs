@@ -1,7 +1,8 @@
 //! The end of an instance, and what outlives it or stands in its way.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use ese_engine::btree::Seek;
@@ -9,7 +10,7 @@ use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::database::Database;
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::record::{ColumnId, Value};
-use vfs::{SimVfs, Vfs};
+use vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, SimVfs, Transfer, Vfs};
 
 use super::recovered::{DATABASES, SIZE, create_one, options, rows};
 
@@ -99,4 +100,137 @@ fn a_shutdown_that_is_refused_leaves_the_background_at_work() {
     }
     drop((session, db));
     instance.shutdown().unwrap();
+}
+
+/// A disk on which the syncs of database files wait at a gate when it is closed.
+#[derive(Clone)]
+struct Gated {
+    disk: SimVfs,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    /// Somebody has come to the closed gate.
+    reached: bool,
+}
+
+impl Gate {
+    fn set(&self, closed: bool) {
+        self.state.lock().unwrap().closed = closed;
+        self.changed.notify_all();
+    }
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.reached |= state.closed;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| state.closed).unwrap());
+    }
+    fn wait_until_reached(&self) {
+        drop(self.changed.wait_while(self.state.lock().unwrap(), |state| !state.reached).unwrap());
+    }
+}
+
+impl Vfs for Gated {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(GatedFile { file: self.disk.open(path, mode)?, gate: self.gate.clone() }))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        self.disk.exists(path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.disk.sync_directory(directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.disk.create_directory(directory)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.list(directory)
+    }
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        self.disk.free_space(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.disk.lock(path)
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.disk.clock()
+    }
+}
+
+struct GatedFile {
+    file: Arc<dyn File>,
+    gate: Arc<Gate>,
+}
+
+impl File for GatedFile {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        self.file.read_at(offset, buffer, reason)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        self.file.write_at(offset, data, reason)
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        self.file.submit(batch)
+    }
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        if reason == IoReason::CheckpointWrite {
+            self.gate.pass();
+        }
+        self.file.sync(reason)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.file.grow(len)
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.truncate(len)
+    }
+}
+
+#[test]
+fn who_has_dropped_an_instance_can_open_it_again_at_once() {
+    let disk = SimVfs::new();
+    let gate = Arc::<Gate>::default();
+    let world = Gated { disk: disk.clone(), gate: gate.clone() };
+    // Every change is worth a checkpoint.
+    let options =
+        InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(world), 256, 750).0 };
+    let instance = Instance::open(options).unwrap();
+    let db = create_one(&instance, DATABASES[0]);
+    gate.set(true);
+    commit(&instance, &db, 1, 10, CommitMode::Durable);
+    drop(db);
+    gate.wait_until_reached();
+    let (dropped, is_dropped) = mpsc::channel();
+    let dropping = {
+        let disk = disk.clone();
+        std::thread::spawn(move || {
+            drop(instance);
+            dropped.send(disk.lock(Path::new("/log/E00.lock")).map(drop).is_ok()).unwrap();
+        })
+    };
+    // It waits for the checkpoint, or it does not wait for anything.
+    let early = is_dropped.recv_timeout(Duration::from_millis(200)).ok();
+    gate.set(false);
+    assert!(early.unwrap_or_else(|| is_dropped.recv().unwrap()), "the log directory is still in use");
+    dropping.join().unwrap();
 }
