@@ -49,6 +49,9 @@ struct Running {
     /// The inserts that a rollback has taken back, from its begin until it succeeds: after a failure it can only be
     /// repeated, and must not forget them.
     half_undone: Option<Vec<Done>>,
+    /// The innermost levels are those of statements that failed and could not be taken back: nobody but them knows that
+    /// they exist, and the next rollback takes them back first.
+    owed: u8,
 }
 
 impl Running {
@@ -97,6 +100,7 @@ impl ActiveTransaction {
             done,
             savepoints,
             half_undone: None,
+            owed: 0,
         };
         ActiveTransaction {
             core,
@@ -112,9 +116,9 @@ impl ActiveTransaction {
         self.procid
     }
 
-    /// Nesting depth; 0 outside a transaction.
+    /// Nesting depth; 0 outside a transaction. A failed statement has no level of its own any more.
     pub fn level(&self) -> u8 {
-        self.running.as_ref().map_or(0, |running| running.level)
+        self.running.as_ref().map_or(0, |running| running.level - running.owed)
     }
 
     /// What the session may see now.
@@ -140,6 +144,7 @@ impl ActiveTransaction {
                     done: Vec::new(),
                     savepoints: vec![0],
                     half_undone: None,
+                    owed: 0,
                 });
             }
             Some(running) if running.level < MAX_LEVEL => {
@@ -197,6 +202,24 @@ impl ActiveTransaction {
     /// still there, half taken back, and rollback may be repeated; nothing else can be done in it. If the transaction is
     /// dropped like that, the instance refuses further changes and recovery will do it.
     pub fn rollback(&mut self) -> Result<()> {
+        while self.running.as_ref().is_some_and(|running| running.owed > 0) {
+            self.rollback_level()?;
+            self.running.iter_mut().for_each(|running| running.owed -= 1);
+        }
+        self.rollback_level()
+    }
+
+    /// Takes back the level of a statement that failed. If that fails too, it is left to the next rollback: the level is
+    /// none that the caller has begun, so it must not have to be rolled back by itself.
+    pub(crate) fn rollback_statement(&mut self) -> Result<()> {
+        let result = self.rollback();
+        if result.is_err() {
+            self.running.iter_mut().for_each(|running| running.owed += 1);
+        }
+        result
+    }
+
+    fn rollback_level(&mut self) -> Result<()> {
         let running = self.running.as_mut().ok_or_else(no_transaction)?;
         let savepoint = running.savepoints.last().copied().unwrap_or(0);
         let inserts = running.half_undone.get_or_insert_default();

@@ -4,6 +4,8 @@ mod active;
 mod number;
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]
 mod session;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub(crate) use active::Done;
 pub use active::{ActiveTransaction, MAX_LEVEL};

@@ -37,7 +37,7 @@ pub(crate) fn statement<T>(
     session.begin()?;
     let done = work(session).and_then(|value| session.commit().map(|_| value));
     if done.is_err() {
-        session.rollback()?;
+        session.rollback_statement()?;
     }
     done
 }

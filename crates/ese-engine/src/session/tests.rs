@@ -1,0 +1,155 @@
+//! Statements that fail, and whose rollback fails too.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_format::page::PageFlags;
+use ese_format::{PageNumber, PageSize};
+use vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+
+use super::ActiveTransaction;
+use crate::btree::tests::{contents, create_tree};
+use crate::btree::{Target, Tree};
+use crate::cache::{Cache, CacheOptions};
+use crate::database::Database;
+use crate::table::statement;
+use crate::versions::View;
+use crate::{CreateOptions, Error, Instance, InstanceOptions, Result};
+
+const SIZE: PageSize = PageSize::KIB_4;
+const PATH: &str = "/db/one.edb";
+/// Many times what the cache holds.
+pub(crate) const RECORDS: u32 = 2000;
+
+/// A tree with records whose keys are their numbers, on a disk that can be harmed.
+pub(crate) struct World {
+    disk: SimVfs,
+    faults: Arc<FaultVfs>,
+    cache: Arc<Cache>,
+    pub instance: Arc<Instance>,
+    db: Arc<Database>,
+    pub tree: Arc<Tree>,
+}
+
+impl World {
+    pub fn new() -> World {
+        let disk = SimVfs::new();
+        let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+        for directory in ["/db", "/log"] {
+            faults.create_directory(Path::new(directory)).unwrap();
+        }
+        // Pages are written before they go.
+        let options = CacheOptions {
+            kept_edits_permille: 0,
+            ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
+        };
+        let cache = Cache::new(options);
+        let mut options = InstanceOptions::new(faults.clone(), "/log".into(), cache.clone());
+        options.threads = false;
+        let instance = Instance::open(options).unwrap();
+        let db = instance.create_database(Path::new(PATH), &CreateOptions::default()).unwrap();
+        let tree = create_tree(&instance, &db, PageFlags::empty());
+        let world = World { disk, faults, cache, instance, db, tree };
+        let mut session = world.session(1);
+        for record in 0..RECORDS {
+            session.begin().unwrap();
+            world.tree.insert(&mut session, &record.to_be_bytes(), &[1; 300]).unwrap();
+            session.commit().unwrap();
+            world.instance.step().unwrap();
+        }
+        world
+    }
+
+    pub fn session(&self, number: u16) -> ActiveTransaction {
+        ActiveTransaction::new(self.instance.core().clone(), number)
+    }
+
+    pub fn leaf(&self, key: &[u8]) -> PageNumber {
+        self.tree.leaf_for_read(Target::Key(key)).unwrap().key().page
+    }
+
+    /// Writes all pages, and reads so many others that this one, near the end of the tree, leaves memory.
+    pub fn evict(&self, page: PageNumber) {
+        self.instance.flush().unwrap();
+        self.cache.flush_file(self.db.file_id).unwrap();
+        drop(contents(&self.tree, &View::latest()));
+        assert!(self.db.resident(page).is_none());
+    }
+
+    /// Damages a page on the disk, or mends it again.
+    pub fn invert(&self, page: PageNumber) {
+        let path = Path::new(PATH);
+        let at = SIZE.offset_of(page) as usize + SIZE.bytes() / 2;
+        let inverted = [!self.disk.contents(path).unwrap()[at]];
+        self.disk.corrupt(path, at as u64, &inverted).unwrap();
+    }
+
+    fn break_reads(&self) {
+        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
+        self.faults.inject(fault.on_path(PATH).forever());
+    }
+
+    /// A statement that fails behind an insert that cannot be taken back.
+    fn statement(&self, session: &mut ActiveTransaction, key: &[u8]) -> Result<()> {
+        statement(session, true, |session| {
+            self.tree.insert(session, key, b"data")?;
+            self.evict(self.leaf(key));
+            self.break_reads();
+            Err(Error::KeyDuplicate)
+        })
+    }
+
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.tree.get(&View::latest(), key, |_| ()).unwrap().is_some()
+    }
+}
+
+/// Who has begun one level rolls back one level, and has none left.
+#[test]
+fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_began_on() {
+    let world = World::new();
+    let mut session = world.session(1);
+    session.begin().unwrap();
+    world.tree.insert(&mut session, b"za", b"of the user").unwrap();
+    let failed = world.statement(&mut session, b"zb").unwrap_err();
+    assert!(matches!(failed, Error::Io { .. }), "{failed}");
+    assert_eq!(session.level(), 1);
+    let half = [session.begin().err(), session.commit().err()];
+    assert!(half.iter().all(|error| matches!(error, Some(Error::Usage(_)))), "{half:?}");
+    assert!(session.rollback().is_err(), "pages cannot be read yet");
+    assert_eq!(session.level(), 1);
+
+    world.faults.clear();
+    session.rollback().unwrap();
+    assert_eq!(session.level(), 0);
+    assert!(!world.has(b"za") && !world.has(b"zb"));
+    // What is begun now is a transaction, and its commit is one.
+    session.begin().unwrap();
+    world.tree.insert(&mut session, b"zc", b"data").unwrap();
+    assert!(session.commit().unwrap().is_some());
+    drop(session);
+    assert!(world.has(b"zc"));
+}
+
+/// The statement within has failed, and so has the one around it: the level below both is the user's second.
+#[test]
+fn statements_within_each_other_are_taken_back_by_one_rollback() {
+    let world = World::new();
+    let mut session = world.session(1);
+    session.begin().unwrap();
+    world.tree.insert(&mut session, b"za", b"of the user").unwrap();
+    session.begin().unwrap();
+    let failed = statement(&mut session, true, |session| {
+        world.tree.insert(session, b"zb", b"data")?;
+        world.statement(session, b"zc")
+    });
+    assert!(matches!(failed, Err(Error::Io { .. })));
+    assert_eq!(session.level(), 2);
+
+    world.faults.clear();
+    session.rollback().unwrap();
+    assert_eq!(session.level(), 1);
+    assert!(session.commit().unwrap().is_some());
+    let expected = ["a", "b", "c"].map(|letter| world.has(format!("z{letter}").as_bytes()));
+    assert_eq!(expected, [true, false, false]);
+}
