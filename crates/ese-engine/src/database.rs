@@ -126,7 +126,7 @@ impl WriteAhead for WriteGuard {
 
     fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<Option<Box<dyn Send + Sync>>> {
         match &self.side {
-            Some(side) => Ok(Some(Box::new(side.protect(pages)?))),
+            Some(side) => Ok(Some(Box::new(side.protect(pages, self.core.durable())?))),
             None => Ok(None),
         }
     }

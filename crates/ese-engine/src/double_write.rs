@@ -5,9 +5,9 @@
 //! the side file before redo starts. It costs a second, sequential write of every page.
 //!
 //! ```text
-//! <database>.jdw, a ring of batches that starts over at 0 when the next one does not fit:
-//!   0     8        36     40                      4096         4096 + page size
-//!   | magic | signDb | count | (pgno, hash) ...     | image 0    | image 1 ...
+//! <database>.jdw (data.edb.jdw), a ring of batches that starts over at 0 when the next one does not fit:
+//!   0     8        36        64        72     76                    4096         4096 + page size
+//!   | magic | signDb | signLog | durable | count | (pgno, hash) ...   | image 0    | image 1 ...
 //! ```
 //!
 //! Invariants: the images of a batch are durable before any of its pages is written in place; a batch is only
@@ -15,6 +15,12 @@
 //! believed only if their XXH3 matches (ESE's checksum is linear, and a tear through repeated content can pass it),
 //! so a torn or stale batch does no harm: of several good images of a page the one with the
 //! highest dbtime counts, and only if the page in the database is damaged or not newer.
+//!
+//! Nor are images believed whose changes the log does not have: a database and its logs may have been put back as they
+//! were once, without the side file. Each batch says up to where the log was durable when it was made. A page is written
+//! only when the log is durable up to its last change, so no image has changes behind that; and a crash leaves what
+//! was durable, so the log never ends before it, unless it is another history. When torn pages are back, all images are
+//! removed: when a new history has become as long as the old one was, nothing is left of that.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,18 +28,22 @@ use std::sync::Arc;
 use ese_format::checksum::{PageVerdict, verify_page};
 use ese_format::header::DatabaseHeader;
 use ese_format::page::Page;
-use ese_format::{PageNumber, PageSize, Signature};
+use ese_format::{LogPosition, PageNumber, PageSize, Signature};
 use parking_lot::{Condvar, Mutex};
 use twox_hash::XxHash3_64;
 use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::{Error, Result};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
+const MAGIC: u64 = u64::from_le_bytes(*b"jetcelD2");
+/// Of batches that do not name the log, in files named without the extension of the database.
+const OLD_MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
 const DESCRIPTOR: usize = 4096;
 /// Page numbers that fit a descriptor.
 const MAX_BATCH: usize = (DESCRIPTOR - ENTRIES) / ENTRY;
-const ENTRIES: usize = 40;
+const COUNT: usize = 72;
+const OLD_COUNT: usize = 36;
+const ENTRIES: usize = COUNT + 4;
 const ENTRY: usize = 12;
 /// Bytes of the ring.
 const RING: u64 = 8 << 20;
@@ -43,6 +53,7 @@ pub(crate) struct DoubleWrite {
     database: Arc<dyn File>,
     file: Arc<dyn File>,
     signature: Signature,
+    log_signature: Signature,
     page_size: PageSize,
     state: Mutex<State>,
     released: Condvar,
@@ -67,45 +78,66 @@ impl Drop for Protection {
     }
 }
 
-/// Path of the side file.
+/// Path of the side file. The whole name is in it: databases may differ in their extensions only.
 pub(crate) fn path_of(database: &Path) -> PathBuf {
-    database.with_extension("jdw")
+    let mut path = database.as_os_str().to_owned();
+    path.push(".jdw");
+    path.into()
+}
+
+/// The side file, if it is there, and one that an earlier version left. A file of somebody else's with such a name is none.
+fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
+    let magic = |path: &Path| {
+        if !vfs.exists(path) {
+            return Ok(None);
+        }
+        let failed = |e: std::io::Error| Error::io(path, &e);
+        let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+        let mut start = IoBuffer::zeroed(DESCRIPTOR);
+        if file.len().map_err(failed)? >= DESCRIPTOR as u64 {
+            file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(failed)?;
+        }
+        Ok(start.first_chunk().map(|magic| u64::from_le_bytes(*magic)))
+    };
+    let (side, old) = (path_of(database), database.with_extension("jdw"));
+    // Zero: nothing was written yet.
+    let is_ours = matches!(magic(&side)?, Some(MAGIC | OLD_MAGIC | 0));
+    let is_old = old != side && magic(&old)? == Some(OLD_MAGIC);
+    Ok([(side, is_ours), (old, is_old)].into_iter().filter_map(|(path, is)| is.then_some(path)).collect())
 }
 
 /// Removes the side file, durably. For a database that is clean or has been restored: all its pages are whole, and
 /// images would be believed even if somebody has put an older copy in its place since they were made.
 pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
-    let side = path_of(database);
-    let failed = |e: std::io::Error| Error::io(&side, &e);
-    if vfs.exists(&side) {
-        vfs.remove(&side).map_err(failed)?;
+    for side in side_files(vfs, database)? {
+        vfs.remove(&side).map_err(|e| Error::io(&side, &e))?;
     }
     // Also if it is not there: who removed it may have left that to the kernel.
-    vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(failed)
+    let directory = database.parent().unwrap_or(Path::new("."));
+    vfs.sync_directory(directory).map_err(|e| Error::io(directory, &e))
 }
 
 impl DoubleWrite {
-    /// Opens or creates the side file. Call [`restore`] or [`discard`] before.
-    pub fn open(
+    /// Creates the side file, for pages whose changes are in the log with this signature. Call [`discard`] before: what is
+    /// there afterwards is somebody else's.
+    pub fn create(
         vfs: &dyn Vfs,
         path: &Path,
         database: Arc<dyn File>,
         header: &DatabaseHeader,
+        log_signature: Signature,
     ) -> Result<Arc<DoubleWrite>> {
         let side = path_of(path);
         let failed = |e: std::io::Error| Error::io(&side, &e);
-        let mode = if vfs.exists(&side) { OpenMode::Write } else { OpenMode::CreateNew };
-        let file = vfs.open(&side, mode).map_err(failed)?;
-        // Also if it is there: a process killed right after creating it may have left the name to the kernel.
+        let file = vfs.open(&side, OpenMode::CreateNew).map_err(failed)?;
         vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-        if file.len().map_err(failed)? < RING {
-            file.grow(RING).map_err(failed)?;
-            file.sync(IoReason::Other).map_err(failed)?;
-        }
+        file.grow(RING).map_err(failed)?;
+        file.sync(IoReason::Other).map_err(failed)?;
         Ok(Arc::new(DoubleWrite {
             database,
             file,
             signature: header.signature,
+            log_signature,
             page_size: header.page_size,
             state: Mutex::new(State { next: 0, busy: false, failed: None }),
             released: Condvar::new(),
@@ -117,10 +149,15 @@ impl DoubleWrite {
         MAX_BATCH.min((RING as usize - DESCRIPTOR) / self.page_size.bytes())
     }
 
-    /// Makes sealed page images durable in the side file. Write the pages in place, then drop the result.
+    /// Makes sealed page images durable in the side file. Write the pages in place, then drop the result. The log is
+    /// durable up to `durable`, which covers every change of the pages.
     ///
     /// After a failure every call fails: nothing is tried again, and whoever waits learns of it in turn.
-    pub fn protect(self: &Arc<Self>, pages: &[(PageNumber, &[u8])]) -> Result<Protection> {
+    pub fn protect(
+        self: &Arc<Self>,
+        pages: &[(PageNumber, &[u8])],
+        durable: LogPosition,
+    ) -> Result<Protection> {
         let (turn, at) = {
             let mut state = self.state.lock();
             while state.busy {
@@ -136,7 +173,7 @@ impl DoubleWrite {
             (Protection(self.clone()), state.next)
         };
         // Meanwhile nobody else gets past `busy`.
-        match self.write(at, pages) {
+        match self.write(at, pages, durable) {
             Ok(next) => self.state.lock().next = next,
             Err(error) => {
                 self.state.lock().failed = Some(error.cause());
@@ -147,7 +184,7 @@ impl DoubleWrite {
     }
 
     /// Writes a batch at an offset, or at 0 if it does not fit there. Returns where it ends.
-    fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])]) -> Result<u64> {
+    fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])], durable: LogPosition) -> Result<u64> {
         let size = self.page_size.bytes();
         let len = DESCRIPTOR + pages.len() * size;
         let failed =
@@ -159,7 +196,9 @@ impl DoubleWrite {
         let mut batch = IoBuffer::zeroed(len);
         batch[..8].copy_from_slice(&MAGIC.to_le_bytes());
         batch[8..36].copy_from_slice(&self.signature.to_bytes());
-        batch[36..40].copy_from_slice(&(pages.len() as u32).to_le_bytes());
+        batch[36..64].copy_from_slice(&self.log_signature.to_bytes());
+        batch[64..COUNT].copy_from_slice(&durable.to_u64().to_le_bytes());
+        batch[COUNT..ENTRIES].copy_from_slice(&(pages.len() as u32).to_le_bytes());
         for (i, (page, image)) in pages.iter().enumerate() {
             let entry = ENTRIES + ENTRY * i;
             batch[entry..entry + 4].copy_from_slice(&page.get().to_le_bytes());
@@ -173,19 +212,40 @@ impl DoubleWrite {
     }
 }
 
-/// Puts torn pages of a database back from its side file. Returns how many. Runs before redo, on a dirty database.
+/// Puts torn pages of a database back from its side file. Returns how many. Runs before redo, on a dirty database. The log
+/// with this signature ends at `until`: images of another one, or with changes behind its end, are not believed.
 pub(crate) fn restore(
     vfs: &dyn Vfs,
     path: &Path,
     database: &dyn File,
     header: &DatabaseHeader,
+    log_signature: Signature,
+    until: LogPosition,
 ) -> Result<usize> {
-    let side = path_of(path);
-    if !vfs.exists(&side) {
-        return Ok(0);
+    let known = |descriptor: &[u8]| {
+        descriptor[36..64] == log_signature.to_bytes() && position_in(descriptor) <= until
+    };
+    let mut restored = 0;
+    for side in side_files(vfs, path)? {
+        restored += restore_from(vfs, &side, known, database, header)?;
     }
-    let failed = |e: std::io::Error| Error::io(&side, &e);
-    let file = vfs.open(&side, OpenMode::Write).map_err(failed)?;
+    Ok(restored)
+}
+
+fn position_in(descriptor: &[u8]) -> LogPosition {
+    LogPosition::from_u64(u64::from_le_bytes(descriptor[64..COUNT].try_into().unwrap_or_default()))
+}
+
+/// From one side file, of batches that are `known`.
+fn restore_from(
+    vfs: &dyn Vfs,
+    side: &Path,
+    known: impl Fn(&[u8]) -> bool,
+    database: &dyn File,
+    header: &DatabaseHeader,
+) -> Result<usize> {
+    let failed = |e: std::io::Error| Error::io(side, &e);
+    let file = vfs.open(side, OpenMode::Write).map_err(failed)?;
     // Images that a killed process had written may still be in the kernel only; putting one in its place can be torn.
     file.sync(IoReason::Other).map_err(failed)?;
     let len = file.len().map_err(failed)? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
@@ -199,14 +259,20 @@ pub(crate) fn restore(
         file.read_at(at, &mut descriptor, IoReason::DatabaseRead).map_err(failed)?;
         let block = at;
         at += DESCRIPTOR as u64;
-        if descriptor[..8] != MAGIC.to_le_bytes() || descriptor[8..36] != header.signature.to_bytes() {
+        let count_at = match descriptor.first_chunk().map_or(0, |magic| u64::from_le_bytes(*magic)) {
+            MAGIC if known(&descriptor) => COUNT,
+            OLD_MAGIC => OLD_COUNT,
+            _ => continue,
+        };
+        if descriptor[8..36] != header.signature.to_bytes() {
             continue;
         }
         let word = |i: usize| u32::from_le_bytes(descriptor[i..i + 4].try_into().unwrap_or_default());
-        let count = (word(36) as usize).min(MAX_BATCH);
+        let entries = count_at + 4;
+        let count = (word(count_at) as usize).min((DESCRIPTOR - entries) / ENTRY);
         for i in 0..count {
             let image_at = block + DESCRIPTOR as u64 + (i * size) as u64;
-            let entry = ENTRIES + ENTRY * i;
+            let entry = entries + ENTRY * i;
             let Some(page) = PageNumber::new(word(entry)).filter(|_| image_at + size as u64 <= len) else {
                 break;
             };
@@ -221,7 +287,7 @@ pub(crate) fn restore(
             }
         }
     }
-    let broken = |e: std::io::Error| Error::io(path, &e);
+    let broken = |e: std::io::Error| Error::io(database.path(), &e);
     let database_len = database.len().map_err(broken)?;
     let mut stored = IoBuffer::zeroed(size);
     let mut restored = 0;
@@ -251,133 +317,5 @@ pub(crate) fn restore(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ese_format::checksum::seal_page;
-    use ese_format::page::{NodeFlags, PageFlags, PageMut};
-    use ese_format::{DbTime, LogTime, TreeId};
-    use std::sync::mpsc;
-    use std::time::Duration;
-    use vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs};
-
-    const SIZE: PageSize = PageSize::KIB_4;
-    const PAGE: PageNumber = PageNumber::fixed(5);
-
-    fn image(time: u64, fill: u8) -> Vec<u8> {
-        let mut bytes = vec![0; SIZE.bytes()];
-        let mut page = PageMut::format(&mut bytes, SIZE, PAGE, TreeId(9), PageFlags::LEAF);
-        page.insert_node(0, NodeFlags::empty(), b"k", &[fill; 3900]).unwrap();
-        page.set_db_time(DbTime(time));
-        seal_page(&mut bytes, SIZE, PAGE);
-        bytes
-    }
-
-    /// What a database page that was `stored` is after a crash, when the image written last is changed by `damage`.
-    fn restored(stored: &[u8], written: &[u8], damage: impl Fn(&mut [u8])) -> (usize, Vec<u8>) {
-        let vfs = SimVfs::new();
-        let path = Path::new("/data.edb");
-        let file = vfs.open(path, OpenMode::CreateNew).unwrap();
-        let offset = SIZE.offset_of(PAGE);
-        let write = |file: &dyn File, offset: u64, bytes: &[u8]| {
-            let mut buffer = IoBuffer::zeroed(bytes.len());
-            buffer.copy_from_slice(bytes);
-            file.write_at(offset, &buffer, IoReason::Other).unwrap();
-        };
-        write(&*file, offset, stored);
-        let signature = Signature::new(7, LogTime::NONE);
-        let header = DatabaseHeader::fresh(SIZE, signature, signature);
-        let side = DoubleWrite::open(&vfs, path, file.clone(), &header).unwrap();
-        drop(side.protect(&[(PAGE, written)]).unwrap());
-        let mut torn = written.to_vec();
-        damage(&mut torn);
-        write(&*vfs.open(&path_of(path), OpenMode::Write).unwrap(), DESCRIPTOR as u64, &torn);
-        let count = restore(&vfs, path, &*file, &header).unwrap();
-        let mut found = IoBuffer::zeroed(SIZE.bytes());
-        file.read_at(offset, &mut found, IoReason::Other).unwrap();
-        (count, found.to_vec())
-    }
-
-    #[test]
-    fn a_torn_page_comes_back_and_a_newer_one_stays() {
-        let (old, new) = (image(10, 1), image(20, 2));
-        let mut torn = new.clone();
-        torn[2048..].copy_from_slice(&old[2048..]);
-        assert_eq!(restored(&torn, &new, |_| ()), (1, new.clone()));
-        assert_eq!(restored(&new, &old, |_| ()), (0, new));
-    }
-
-    #[test]
-    fn a_torn_image_is_not_believed_though_its_checksum_passes() {
-        let (old, new) = (image(10, 1), image(20, 2));
-        let tear = |bytes: &mut [u8]| bytes[1024..2048].fill(0);
-        let mut torn = new.clone();
-        tear(&mut torn);
-        assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageVerdict::Good, "the checksum does not see it");
-        assert_eq!(restored(&old, &new, tear), (0, old));
-    }
-
-    #[test]
-    fn a_side_file_whose_creator_was_killed_has_its_name_when_images_are_in_it() {
-        let signature = Signature::new(7, LogTime::NONE);
-        let header = DatabaseHeader::fresh(SIZE, signature, signature);
-        let open = |disk: &SimVfs| {
-            let database = disk.open(Path::new("/data.edb"), OpenMode::Write).unwrap();
-            DoubleWrite::open(disk, Path::new("/data.edb"), database, &header)
-        };
-        for operations in 1..5 {
-            let disk = SimVfs::new();
-            disk.put(Path::new("/data.edb"), &[]);
-            disk.stop_after(operations);
-            let _ = open(&disk);
-            let disk = disk.process_kill();
-            drop(open(&disk).unwrap().protect(&[(PAGE, &image(10, 1))]).unwrap());
-            let lost = CrashOptions { lose_name: 1.0, ..CrashOptions::default() };
-            assert!(disk.crash(1, lost).contents(&path_of(Path::new("/data.edb"))).is_some(), "{operations}");
-        }
-    }
-
-    /// Whoever waits for its turn gets an error, too, and soon: nobody comes afterwards who would wake it. What failed is
-    /// not tried again: of a second sync that succeeds nobody knows what it has left out.
-    #[test]
-    fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
-        let full = RING as usize / (DESCRIPTOR + SIZE.bytes());
-        let cases = [
-            (FaultTarget::Write, ".jdw", 1, true),
-            (FaultTarget::Write, ".jdw", 1, false),
-            (FaultTarget::Sync, ".jdw", 1, false),
-            (FaultTarget::Sync, ".edb", full, false),
-        ];
-        for (target, part, batches, forever) in cases {
-            let disk = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
-            let path = Path::new("/data.edb");
-            let database = disk.open(path, OpenMode::CreateNew).unwrap();
-            let signature = Signature::new(7, LogTime::NONE);
-            let header = DatabaseHeader::fresh(SIZE, signature, signature);
-            let side = DoubleWrite::open(&*disk, path, database, &header).unwrap();
-            let image = image(10, 1);
-            let mut protection = None;
-            for _ in 0..batches {
-                drop(protection.take());
-                protection = Some(side.protect(&[(PAGE, &image)]).unwrap());
-            }
-            let (done, ended) = mpsc::channel();
-            for _ in 0..2 {
-                let (side, image, done) = (side.clone(), image.clone(), done.clone());
-                std::thread::spawn(move || {
-                    let result = side.protect(&[(PAGE, &image)]).map(drop);
-                    let _ = done.send(result);
-                });
-            }
-            assert!(ended.recv_timeout(Duration::from_millis(100)).is_err(), "they wait for their turn");
-            let fault = Fault::new(target, FaultEffect::IoError).on_path(part);
-            disk.inject(if forever { fault.forever() } else { fault });
-            drop(protection);
-            for _ in 0..2 {
-                let result = ended.recv_timeout(Duration::from_secs(5)).expect("nobody waits for ever");
-                let error = result.unwrap_err().to_string();
-                assert!(error.contains(part), "{error}");
-            }
-            assert_eq!(disk.fired(), 1, "{target:?} of {part}");
-        }
-    }
-}
+#[path = "double_write_tests.rs"]
+mod tests;

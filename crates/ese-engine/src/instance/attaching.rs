@@ -146,7 +146,10 @@ impl Instance {
         // Before the log names the database: recovery would believe images of whatever was at this path before.
         double_write::discard(&*self.options.vfs, path)?;
         let side = match self.options.page_protection {
-            true => Some(double_write::DoubleWrite::open(&*self.options.vfs, path, file.clone(), &header)?),
+            true => {
+                let (vfs, file) = (&*self.options.vfs, file.clone());
+                Some(double_write::DoubleWrite::create(vfs, path, file, &header, self.signature)?)
+            }
             false => None,
         };
         let record = LogRecord::AttachDb(AttachDb {

@@ -26,6 +26,9 @@ use crate::{Error, Result};
 pub(super) struct Attacher<'a> {
     core: &'a Arc<Core>,
     options: &'a InstanceOptions,
+    log_signature: Signature,
+    /// Where the log ended.
+    until: LogPosition,
     pub torn_pages: usize,
     /// Ids in the log of databases that are attached at this point of it, but are not found where they were. Their
     /// records are skipped.
@@ -33,8 +36,13 @@ pub(super) struct Attacher<'a> {
 }
 
 impl<'a> Attacher<'a> {
-    pub fn new(core: &'a Arc<Core>, options: &'a InstanceOptions) -> Attacher<'a> {
-        Attacher { core, options, torn_pages: 0, missed: BTreeMap::new() }
+    pub fn new(
+        core: &'a Arc<Core>,
+        options: &'a InstanceOptions,
+        log_signature: Signature,
+        until: LogPosition,
+    ) -> Attacher<'a> {
+        Attacher { core, options, log_signature, until, torn_pages: 0, missed: BTreeMap::new() }
     }
 
     /// Attaches what was attached at the position where redo starts.
@@ -111,7 +119,9 @@ impl<'a> Attacher<'a> {
             return write_header(&*file, &header);
         }
         mend_shadow(&*file, &header, copies)?;
-        self.torn_pages += double_write::restore(vfs, &path, &*file, &header)?;
+        let (signature, until) = (self.log_signature, self.until);
+        self.torn_pages += double_write::restore(vfs, &path, &*file, &header, signature, until)?;
+        double_write::discard(vfs, &path)?;
         if header.state != DatabaseState::DirtyShutdown {
             // The crash fell between the attach record and the header.
             header.state = DatabaseState::DirtyShutdown;
@@ -122,12 +132,8 @@ impl<'a> Attacher<'a> {
             header.gen_max_committed = attached_at.generation;
         }
         let side = match self.options.page_protection {
-            true => Some(DoubleWrite::open(vfs, &path, file.clone(), &header)?),
-            false => {
-                // Nobody keeps the images up from here on, nor removes them when the database is clean.
-                double_write::discard(vfs, &path)?;
-                None
-            }
+            true => Some(DoubleWrite::create(vfs, &path, file.clone(), &header, signature)?),
+            false => None,
         };
         let opened = OpenedFile { path, file, lock, header, extension_pages: 256, side };
         let database = Database::open(self.core, opened, log_id);

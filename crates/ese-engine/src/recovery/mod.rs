@@ -168,7 +168,7 @@ fn open_log_with(
     let reserved = if rest.is_some() { lent.bytes() / 2 } else { 0 };
     let mut redo = Redo::new(core.clone(), reader.clone(), threads, infos, lent);
     redo.reserved = reserved;
-    let mut attacher = Attacher::new(core, options);
+    let mut attacher = Attacher::new(core, options, signature, until);
     match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
         Some(Ok(list)) => attacher.attach_listed(&list, start)?,
         _ => {

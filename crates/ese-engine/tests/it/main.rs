@@ -8,4 +8,5 @@ mod opened;
 mod recovered;
 mod removed;
 mod rollback;
+mod side_files;
 mod tables;

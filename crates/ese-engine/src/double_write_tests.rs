@@ -1,0 +1,187 @@
+//! What is put back from a side file, and what is not.
+
+use super::*;
+use ese_format::checksum::seal_page;
+use ese_format::page::{NodeFlags, PageFlags, PageMut};
+use ese_format::{DbTime, LogTime, TreeId};
+use std::sync::mpsc;
+use std::time::Duration;
+use vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs};
+
+const SIZE: PageSize = PageSize::KIB_4;
+const PAGE: PageNumber = PageNumber::fixed(5);
+
+fn image(time: u64, fill: u8) -> Vec<u8> {
+    let mut bytes = vec![0; SIZE.bytes()];
+    let mut page = PageMut::format(&mut bytes, SIZE, PAGE, TreeId(9), PageFlags::LEAF);
+    page.insert_node(0, NodeFlags::empty(), b"k", &[fill; 3900]).unwrap();
+    page.set_db_time(DbTime(time));
+    seal_page(&mut bytes, SIZE, PAGE);
+    bytes
+}
+
+/// Up to where the log is durable when images are made.
+const DURABLE: LogPosition = LogPosition::new(3, 9, 40);
+
+fn signature(random: u32) -> Signature {
+    Signature::new(random, LogTime::NONE)
+}
+
+fn header() -> DatabaseHeader {
+    DatabaseHeader::fresh(SIZE, signature(7), signature(8))
+}
+
+fn write(file: &dyn File, offset: u64, bytes: &[u8]) {
+    let mut buffer = IoBuffer::zeroed(bytes.len());
+    buffer.copy_from_slice(bytes);
+    file.write_at(offset, &buffer, IoReason::Other).unwrap();
+}
+
+/// A database with a page.
+fn database(stored: &[u8]) -> (SimVfs, &'static Path, Arc<dyn File>) {
+    let (vfs, path) = (SimVfs::new(), Path::new("/data.edb"));
+    let file = vfs.open(path, OpenMode::CreateNew).unwrap();
+    write(&*file, SIZE.offset_of(PAGE), stored);
+    (vfs, path, file)
+}
+
+/// What that page is after a crash, when the log with this signature ends there.
+fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usize, Vec<u8>) {
+    let file = vfs.open(path, OpenMode::Write).unwrap();
+    let count = restore(vfs, path, &*file, &header(), log, until).unwrap();
+    let mut found = IoBuffer::zeroed(SIZE.bytes());
+    file.read_at(SIZE.offset_of(PAGE), &mut found, IoReason::Other).unwrap();
+    (count, found.to_vec())
+}
+
+/// What a database page that was `stored` is after a crash, when the image written last is changed by `damage`.
+fn restored(stored: &[u8], written: &[u8], damage: impl Fn(&mut [u8])) -> (usize, Vec<u8>) {
+    let (vfs, path, file) = database(stored);
+    let side = DoubleWrite::create(&vfs, path, file, &header(), signature(8)).unwrap();
+    drop(side.protect(&[(PAGE, written)], DURABLE).unwrap());
+    let mut torn = written.to_vec();
+    damage(&mut torn);
+    write(&*vfs.open(&path_of(path), OpenMode::Write).unwrap(), DESCRIPTOR as u64, &torn);
+    after(&vfs, path, signature(8), DURABLE)
+}
+
+#[test]
+fn a_torn_page_comes_back_and_a_newer_one_stays() {
+    let (old, new) = (image(10, 1), image(20, 2));
+    let mut torn = new.clone();
+    torn[2048..].copy_from_slice(&old[2048..]);
+    assert_eq!(restored(&torn, &new, |_| ()), (1, new.clone()));
+    assert_eq!(restored(&new, &old, |_| ()), (0, new));
+}
+
+#[test]
+fn a_torn_image_is_not_believed_though_its_checksum_passes() {
+    let (old, new) = (image(10, 1), image(20, 2));
+    let tear = |bytes: &mut [u8]| bytes[1024..2048].fill(0);
+    let mut torn = new.clone();
+    tear(&mut torn);
+    assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageVerdict::Good, "the checksum does not see it");
+    assert_eq!(restored(&old, &new, tear), (0, old));
+}
+
+/// Neither of what the log has lost since, as it is with a copy of an older time, nor of another log.
+#[test]
+fn an_image_is_believed_only_if_the_log_has_its_changes() {
+    let (old, new) = (image(10, 1), image(20, 2));
+    for (log, until, count) in [
+        (8, DURABLE, 1),
+        (8, LogPosition::new(4, 1, 40), 1),
+        (8, LogPosition::new(3, 8, 40), 0),
+        (9, DURABLE, 0),
+    ] {
+        let (vfs, path, file) = database(&old);
+        let side = DoubleWrite::create(&vfs, path, file, &header(), signature(8)).unwrap();
+        drop(side.protect(&[(PAGE, &new)], DURABLE).unwrap());
+        let expected = if count > 0 { &new } else { &old };
+        assert_eq!(after(&vfs, path, signature(log), until), (count, expected.clone()), "{log}, {until:?}");
+    }
+}
+
+#[test]
+fn images_that_an_earlier_version_left_are_used_and_removed_and_no_other_file_of_that_name_is() {
+    let (old, new) = (image(10, 1), image(20, 2));
+    let mut batch = vec![0; DESCRIPTOR];
+    batch[8..36].copy_from_slice(&signature(7).to_bytes());
+    batch[36..40].copy_from_slice(&1_u32.to_le_bytes());
+    batch[40..44].copy_from_slice(&PAGE.get().to_le_bytes());
+    batch[44..52].copy_from_slice(&XxHash3_64::oneshot(&new).to_le_bytes());
+    batch.extend_from_slice(&new);
+    let side = Path::new("/data.jdw");
+    for (magic, found) in [(b"jetcelDW", 1), (b"jetcelD2", 0), (b"database", 0)] {
+        let (vfs, path, _) = database(&old);
+        batch[..8].copy_from_slice(magic);
+        vfs.put(side, &batch);
+        let expected = if found > 0 { &new } else { &old };
+        assert_eq!(after(&vfs, path, signature(8), DURABLE), (found, expected.clone()));
+        discard(&vfs, path).unwrap();
+        assert_eq!(vfs.exists(side), found == 0, "{magic:?}");
+    }
+}
+
+#[test]
+fn a_side_file_whose_creator_was_killed_has_its_name_when_images_are_in_it() {
+    let path = Path::new("/data.edb");
+    let create = |disk: &SimVfs| {
+        discard(disk, path)?;
+        let database = disk.open(path, OpenMode::Write).map_err(|e| Error::io(path, &e))?;
+        DoubleWrite::create(disk, path, database, &header(), signature(8))
+    };
+    for operations in 1..8 {
+        let disk = SimVfs::new();
+        disk.put(path, &[]);
+        disk.stop_after(operations);
+        let _ = create(&disk);
+        let disk = disk.process_kill();
+        drop(create(&disk).unwrap().protect(&[(PAGE, &image(10, 1))], DURABLE).unwrap());
+        let lost = CrashOptions { lose_name: 1.0, ..CrashOptions::default() };
+        assert!(disk.crash(1, lost).contents(&path_of(path)).is_some(), "{operations}");
+    }
+}
+
+/// Whoever waits for its turn gets an error, too, and soon: nobody comes afterwards who would wake it. What failed is
+/// not tried again: of a second sync that succeeds nobody knows what it has left out.
+#[test]
+fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
+    let full = RING as usize / (DESCRIPTOR + SIZE.bytes());
+    let cases = [
+        (FaultTarget::Write, ".jdw", 1, true),
+        (FaultTarget::Write, ".jdw", 1, false),
+        (FaultTarget::Sync, ".jdw", 1, false),
+        (FaultTarget::Sync, ".edb", full, false),
+    ];
+    for (target, part, batches, forever) in cases {
+        let disk = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
+        let path = Path::new("/data.edb");
+        let database = disk.open(path, OpenMode::CreateNew).unwrap();
+        let side = DoubleWrite::create(&*disk, path, database, &header(), signature(8)).unwrap();
+        let image = image(10, 1);
+        let mut protection = None;
+        for _ in 0..batches {
+            drop(protection.take());
+            protection = Some(side.protect(&[(PAGE, &image)], DURABLE).unwrap());
+        }
+        let (done, ended) = mpsc::channel();
+        for _ in 0..2 {
+            let (side, image, done) = (side.clone(), image.clone(), done.clone());
+            std::thread::spawn(move || {
+                let result = side.protect(&[(PAGE, &image)], DURABLE).map(drop);
+                let _ = done.send(result);
+            });
+        }
+        assert!(ended.recv_timeout(Duration::from_millis(100)).is_err(), "they wait for their turn");
+        let fault = Fault::new(target, FaultEffect::IoError).on_path(part);
+        disk.inject(if forever { fault.forever() } else { fault });
+        drop(protection);
+        for _ in 0..2 {
+            let result = ended.recv_timeout(Duration::from_secs(5)).expect("nobody waits for ever");
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        assert_eq!(disk.fired(), 1, "{target:?} of {part}");
+    }
+}
