@@ -236,7 +236,10 @@ impl Database {
         self.trees.lock().get(&root).cloned()
     }
 
+    /// The tree with this root is no more. Under the lock that its pages were freed under: whoever has them next would
+    /// have his tree forgotten.
     pub(crate) fn forget_tree(&self, root: PageNumber) {
+        debug_assert!(self.space.is_locked());
         self.trees.lock().remove(&root);
     }
 

@@ -337,7 +337,9 @@ fn undo(done: &Done, procid: u16, transaction: &Arc<Transaction>, level: u8) -> 
         Done::Tree(db, root) => {
             // Cleanup must not walk into pages that are given away.
             let _paused = db.core.cleanup.pause();
-            SpaceLock::new(db).free_tree(procid, *root)?;
+            // Until it is forgotten nobody may create another tree on its pages.
+            let space = SpaceLock::new(db);
+            space.free_tree(procid, *root)?;
             db.forget_tree(*root);
             Ok(())
         }
