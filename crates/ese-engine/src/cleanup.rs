@@ -138,10 +138,13 @@ impl CleanupQueue {
                 return Ok(());
             }
             // What is left is there for transactions that run. The oldest of them may use all room, in order to end.
-            let oldest = core.transactions.oldest_snapshot();
-            let hopeless = self.hopeless.load(Ordering::Relaxed) == oldest;
-            if hopeless || core.transactions.is_oldest(transaction) {
+            if core.transactions.is_oldest(transaction) {
                 return core.versions.check_room();
+            }
+            // Asked for once it is known that it is somebody else's.
+            let oldest = core.transactions.oldest_snapshot();
+            if self.hopeless.load(Ordering::Relaxed) == oldest {
+                return Err(core.versions.full());
             }
             if patience.is_zero() {
                 self.hopeless.store(oldest, Ordering::Relaxed);
@@ -307,63 +310,5 @@ fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber, owner: &mut Owner)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::sync::atomic::AtomicUsize;
-
-    use ese_format::PageSize;
-    use ese_format::page::PageFlags;
-    use vfs::{SimVfs, Vfs};
-
-    use super::*;
-    use crate::btree::tests::create_tree;
-    use crate::cache::{Cache, CacheOptions};
-    use crate::session::ActiveTransaction;
-    use crate::{CreateOptions, Instance, InstanceOptions};
-
-    const SESSIONS: u16 = 4;
-
-    #[test]
-    fn who_finds_the_version_store_full_waits_for_the_cleaner() {
-        let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
-        disk.create_directory(Path::new("/log")).unwrap();
-        let cache = Cache::new(CacheOptions::new(256 << 12, PageSize::KIB_4, disk.clock()));
-        let mut options = InstanceOptions::new(disk, "/log".into(), cache);
-        options.threads = false;
-        options.version_store_bytes = 4 << 10;
-        let instance = Instance::open(options).unwrap();
-        let db = instance.create_database(Path::new("/log/full.edb"), &CreateOptions::default()).unwrap();
-        let tree = create_tree(&instance, &db, PageFlags::empty());
-        let core = instance.core();
-        // One transaction at a time: none is long, so there is always room, as soon as the cleaner is through.
-        let turn = Mutex::new(());
-        let at_work = AtomicUsize::new(usize::from(SESSIONS));
-        std::thread::scope(|scope| {
-            for number in 1..=SESSIONS {
-                let (tree, turn, at_work) = (&tree, &turn, &at_work);
-                scope.spawn(move || {
-                    let mut session = ActiveTransaction::new(core.clone(), number);
-                    let key = number.to_be_bytes();
-                    let outcome = (0..5000).try_for_each(|round| {
-                        let _one = turn.lock();
-                        session.begin()?;
-                        let data = [round as u8; 300];
-                        match round {
-                            0 => tree.insert(&mut session, &key, &data)?,
-                            _ => tree.replace(&mut session, &tree.bookmark(&key, &[]), &data)?,
-                        }
-                        session.commit().map(|_| ())
-                    });
-                    drop(session);
-                    at_work.fetch_sub(1, Ordering::Relaxed);
-                    outcome.unwrap();
-                });
-            }
-            while at_work.load(Ordering::Relaxed) > 0 {
-                core.cleanup.step(core, usize::MAX).unwrap();
-            }
-        });
-        drop((tree, db));
-        instance.shutdown().unwrap();
-    }
-}
+#[path = "cleanup_tests.rs"]
+mod tests;

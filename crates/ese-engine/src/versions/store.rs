@@ -188,9 +188,14 @@ impl VersionStore {
     /// Fails when another change would exceed the limit. Undo needs no room, so rollback always works.
     pub fn check_room(&self) -> Result<()> {
         match self.holds(self.limit) {
-            true => Err(Error::VersionStoreFull { limit_bytes: self.limit }),
+            true => Err(self.full()),
             false => Ok(()),
         }
+    }
+
+    /// What is said to who may not change anything for want of room.
+    pub(crate) fn full(&self) -> Error {
+        Error::VersionStoreFull { limit_bytes: self.limit }
     }
 
     /// Whether there is not much more than what the oldest transaction may need to end.

@@ -1,0 +1,93 @@
+//! Room in the version store.
+
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+
+use ese_format::PageSize;
+use ese_format::page::PageFlags;
+use vfs::{SimVfs, Vfs};
+
+use super::*;
+use crate::Error;
+use crate::btree::tests::create_tree;
+use crate::cache::{Cache, CacheOptions};
+use crate::session::ActiveTransaction;
+use crate::{CreateOptions, Instance, InstanceOptions};
+
+const SESSIONS: u16 = 4;
+
+/// An instance with room for so many bytes of versions, and a tree.
+fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
+    let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
+    disk.create_directory(Path::new("/log")).unwrap();
+    let cache = Cache::new(CacheOptions::new(256 << 12, PageSize::KIB_4, disk.clock()));
+    let mut options = InstanceOptions::new(disk, "/log".into(), cache);
+    options.threads = false;
+    options.version_store_bytes = bytes;
+    let instance = Instance::open(options).unwrap();
+    let db = instance.create_database(Path::new("/log/full.edb"), &CreateOptions::default()).unwrap();
+    let tree = create_tree(&instance, &db, PageFlags::empty());
+    (instance, tree)
+}
+
+#[test]
+fn who_finds_the_version_store_full_waits_for_the_cleaner() {
+    let (instance, tree) = with_room_for(4 << 10);
+    let core = instance.core();
+    // One transaction at a time: none is long, so there is always room, as soon as the cleaner is through.
+    let turn = Mutex::new(());
+    let at_work = AtomicUsize::new(usize::from(SESSIONS));
+    std::thread::scope(|scope| {
+        for number in 1..=SESSIONS {
+            let (tree, turn, at_work) = (&tree, &turn, &at_work);
+            scope.spawn(move || {
+                let mut session = ActiveTransaction::new(core.clone(), number);
+                let key = number.to_be_bytes();
+                let outcome = (0..5000).try_for_each(|round| {
+                    let _one = turn.lock();
+                    session.begin()?;
+                    let data = [round as u8; 300];
+                    match round {
+                        0 => tree.insert(&mut session, &key, &data)?,
+                        _ => tree.replace(&mut session, &tree.bookmark(&key, &[]), &data)?,
+                    }
+                    session.commit().map(|_| ())
+                });
+                drop(session);
+                at_work.fetch_sub(1, Ordering::Relaxed);
+                outcome.unwrap();
+            });
+        }
+        while at_work.load(Ordering::Relaxed) > 0 {
+            core.cleanup.step(core, usize::MAX).unwrap();
+        }
+    });
+    drop(tree);
+    instance.shutdown().unwrap();
+}
+
+/// Also when others have waited for its end in vain: they leave it what it may need.
+#[test]
+fn the_oldest_transaction_has_the_room_that_others_are_refused() {
+    let (instance, tree) = with_room_for(64 << 10);
+    let [mut oldest, mut other] =
+        [1, 2].map(|number| ActiveTransaction::new(instance.core().clone(), number));
+    oldest.begin().unwrap();
+    tree.insert(&mut oldest, b"first", b"data").unwrap();
+    other.begin().unwrap();
+    let mut fill = || {
+        (0_u64..).find_map(|_| {
+            let key = instance.core().versions.next_id().to_be_bytes();
+            tree.insert(&mut other, &key, b"data").err()
+        })
+    };
+    for _ in 0..2 {
+        assert!(matches!(fill(), Some(Error::VersionStoreFull { .. })));
+    }
+    for key in [b"second", b"third "] {
+        tree.insert(&mut oldest, key, b"data").unwrap();
+    }
+    oldest.commit().unwrap();
+    drop((oldest, other, tree));
+    instance.shutdown().unwrap();
+}
