@@ -11,13 +11,13 @@ use std::time::Duration;
 use ese_format::LogPosition;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::Result;
 use crate::apart::Parts;
 use crate::btree::Tree;
 use crate::core::Core;
 use crate::database::Database;
 use crate::session::Done;
 use crate::versions::{Change, CommitNumber, Hold, Transaction};
+use crate::{Error, Result};
 
 /// Nodes whose pages are asked for at once.
 const AHEAD: usize = 128;
@@ -116,7 +116,7 @@ impl CleanupQueue {
     }
 
     /// Cleans at most `limit` transactions whose history nobody can see; returns how many. Each keeps its place
-    /// until it is done, so an error loses nothing.
+    /// until it is done, so an error, which is the first one, loses nothing: others have been cleaned all the same.
     pub(crate) fn step(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
         let Some(_one) = self.cleaning.try_lock() else { return Ok(0) };
         self.clean_some(core, limit)
@@ -133,14 +133,16 @@ impl CleanupQueue {
     pub(crate) fn make_room(&self, core: &Arc<Core>, transaction: &Transaction) -> Result<()> {
         let mut patience = PATIENCE;
         loop {
-            self.clean_all(core)?;
+            let cleaned = self.clean_all(core);
             if !core.versions.is_nearly_full() {
                 return Ok(());
             }
             // What is left is there for transactions that run. The oldest of them may use all room, in order to end.
             if core.transactions.is_oldest(transaction) {
-                return core.versions.check_room();
+                return core.versions.check_room().or_else(|full| cleaned.and(Err(full)));
             }
+            // Or it is there because a page cannot be read, and no waiting helps.
+            cleaned?;
             // Asked for once it is known that it is somebody else's.
             let oldest = core.transactions.oldest_snapshot();
             if self.hopeless.load(Ordering::Relaxed) == oldest {
@@ -156,29 +158,39 @@ impl CleanupQueue {
 
     fn clean_some(&self, core: &Arc<Core>, limit: usize) -> Result<usize> {
         let released = self.release_holding(core);
-        let limit = limit.min(self.waiting().len());
+        // Each is tried once, and what comes meanwhile is left: so this ends, whatever fails.
+        let mut untried = self.waiting().len();
         let mut owner = Owner::default();
         let mut cleaned = 0;
-        while cleaned < limit {
+        let (mut kept, mut failure) = (Vec::new(), None);
+        while cleaned < limit && untried > 0 {
             let oldest = core.transactions.oldest_snapshot();
-            let mut batch = self.take_front(oldest, (limit - cleaned).min(BATCH));
+            let batch = self.take_front(oldest, untried.min(limit - cleaned).min(BATCH));
             if batch.is_empty() {
                 break;
             }
-            while let Some(settled) = batch.front_mut() {
-                while let Some(done) = settled.done.pop() {
-                    if let Err(error) = clean(core, &done, oldest, &mut owner) {
-                        settled.done.push(done);
-                        let mut waiting = self.waiting();
-                        batch.into_iter().rev().for_each(|settled| waiting.push_front(settled));
-                        return Err(error);
+            untried -= batch.len();
+            for mut settled in batch {
+                match clean_settled(core, &mut settled, oldest, &mut owner) {
+                    Ok(()) => {
+                        self.finish(core, settled);
+                        cleaned += 1;
+                    }
+                    // A page that cannot be read is in nobody else's way. Anything else is in everybody's.
+                    Err(error) => {
+                        if !matches!(error, Error::Io { .. } | Error::Corrupt { .. }) {
+                            untried = 0;
+                        }
+                        failure.get_or_insert(error);
+                        kept.push(settled);
                     }
                 }
-                batch.pop_front().into_iter().for_each(|settled| self.finish(core, settled));
-                cleaned += 1;
             }
         }
-        Ok(released + cleaned)
+        let Some(error) = failure else { return Ok(released + cleaned) };
+        let mut waiting = self.waiting();
+        kept.into_iter().rev().for_each(|settled| waiting.push_front(settled));
+        Err(error)
     }
 
     /// Cleans what recovery found, in the order of trees and keys: each page comes once, and a batch ahead. After an
@@ -285,6 +297,22 @@ impl Owner {
         self.open = tree.db.open_tree(tree.root).is_some_and(|open| Arc::ptr_eq(&open, tree));
         self.tree = Some(tree.clone());
     }
+}
+
+/// After an error the rest is still there.
+fn clean_settled(
+    core: &Arc<Core>,
+    settled: &mut Settled,
+    oldest: CommitNumber,
+    owner: &mut Owner,
+) -> Result<()> {
+    while let Some(done) = settled.done.pop() {
+        if let Err(error) = clean(core, &done, oldest, owner) {
+            settled.done.push(done);
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 fn clean(core: &Arc<Core>, done: &Done, oldest: CommitNumber, owner: &mut Owner) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Room in the version store.
+//! Room in the version store, and pages that cannot be read.
 
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
@@ -8,10 +8,10 @@ use ese_format::page::PageFlags;
 use vfs::{SimVfs, Vfs};
 
 use super::*;
-use crate::Error;
 use crate::btree::tests::create_tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::session::ActiveTransaction;
+use crate::session::tests::{RECORDS, World};
 use crate::{CreateOptions, Instance, InstanceOptions};
 
 const SESSIONS: u16 = 4;
@@ -90,4 +90,44 @@ fn the_oldest_transaction_has_the_room_that_others_are_refused() {
     oldest.commit().unwrap();
     drop((oldest, other, tree));
     instance.shutdown().unwrap();
+}
+
+#[test]
+fn what_cannot_be_cleaned_because_a_page_cannot_be_read_is_in_nobody_elses_way() {
+    let world = World::new();
+    let core = world.instance.core();
+    let step = || {
+        world.instance.flush().unwrap();
+        core.cleanup.step(core, 256)
+    };
+    while !core.cleanup.is_empty() {
+        step().unwrap();
+    }
+    let mut session = world.session(1);
+    for record in [RECORDS - 1, 0] {
+        session.begin().unwrap();
+        world.tree.flag_delete(&mut session, &world.tree.bookmark(&record.to_be_bytes(), &[])).unwrap();
+        session.commit().unwrap();
+    }
+    drop(session);
+    let page = world.leaf(&(RECORDS - 1).to_be_bytes());
+    world.evict(page);
+    world.invert(page);
+    assert_eq!(core.cleanup.len(), 2);
+    // The hold of what was cleaned ends when the log is durable.
+    for _ in 0..2 {
+        let error = step().unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    }
+    assert_eq!(core.cleanup.len(), 1);
+    // There is room, so nobody has to know.
+    let transaction = core.transactions.begin();
+    core.cleanup.make_room(core, &transaction).unwrap();
+    core.transactions.end(&transaction);
+
+    world.invert(page);
+    while !core.cleanup.is_empty() {
+        step().unwrap();
+    }
+    assert!(!world.has(&(RECORDS - 1).to_be_bytes()));
 }
