@@ -71,6 +71,7 @@ pub(crate) fn create_index(
         let view = session.view();
         let own_transaction =
             view.own.clone().ok_or_else(|| Error::Usage("no transaction has begun".to_string()))?;
+        db.core.check_writable()?;
         let state = db.catalog.open(db, &view, table)?;
         let mut index = definition.index(&state.schema, db.page_size)?;
         if index.is_primary() {
@@ -86,7 +87,7 @@ pub(crate) fn create_index(
         schema.long_values = state.long_values.get().map(|tree| (tree.id, tree.root));
         schema.indexes.push(index);
         let id = schema.tree;
-        db.catalog.changed(id, Arc::new(TableState::new(db, schema)?), &own_transaction);
+        db.catalog.changed(id, Arc::new(TableState::new(db, schema)?));
         Ok(id)
     })
 }

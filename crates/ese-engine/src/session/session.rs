@@ -31,10 +31,29 @@ pub struct Session {
     pub(crate) active: ActiveTransaction,
     /// Counts everything that may change what the session sees.
     changes: u64,
-    /// Definitions changed in the running transaction, with its level then.
-    definitions: Vec<(u8, Arc<Database>, TreeId)>,
+    /// Definitions changed in the running transaction.
+    definitions: Vec<Definition>,
     /// Given back last: what is still to be rolled back is rolled back by then.
     _number: SessionNumber,
+}
+
+struct Definition {
+    /// Of the transaction; a commit of a nested level makes it less.
+    level: u8,
+    db: Arc<Database>,
+    table: TreeId,
+    /// The table is new.
+    created: bool,
+}
+
+impl Definition {
+    /// The level is about to be rolled back.
+    fn roll_back(&self) {
+        match self.created {
+            true => self.db.catalog.roll_back_creation(self.table),
+            false => self.db.catalog.roll_back_change(self.table),
+        }
+    }
 }
 
 impl Session {
@@ -59,7 +78,7 @@ impl Session {
         if level == 0 {
             self.definitions.clear();
         }
-        self.definitions.iter_mut().for_each(|(at, ..)| *at = level.min(*at));
+        self.definitions.iter_mut().for_each(|one| one.level = level.min(one.level));
         let Some(end) = end else { return Ok(CommitId(LogPosition::MIN)) };
         if mode == CommitMode::Durable {
             self.active.core.commit(end)?;
@@ -74,20 +93,11 @@ impl Session {
     pub fn rollback(&mut self) -> Result<()> {
         self.touched();
         let level = self.active.level();
-        let first = self.definitions.partition_point(|(at, ..)| *at < level);
-        let mut undone = self.definitions.split_off(first);
-        for (_, db, table) in &undone {
-            db.catalog.roll_back_change(*table);
-        }
-        if let Err(error) = self.active.rollback() {
-            // They are known when it is repeated.
-            self.definitions.append(&mut undone);
-            return Err(error);
-        }
-        let view = self.active.view();
-        for (_, db, table) in undone.iter().filter(|_| view.own.is_some()) {
-            db.catalog.reserve_again(db, &view, *table)?;
-        }
+        let first = self.definitions.partition_point(|one| one.level < level);
+        self.definitions[first..].iter().for_each(Definition::roll_back);
+        // After an error they are known when it is repeated.
+        self.active.rollback()?;
+        self.definitions.truncate(first);
         Ok(())
     }
 
@@ -99,7 +109,7 @@ impl Session {
     /// Creates a table.
     pub fn create_table(&mut self, db: &Arc<Database>, definition: &TableDefinition) -> Result<()> {
         let table = catalog::create_table(&mut self.active, db, definition)?;
-        self.definitions.push((self.level(), db.clone(), table));
+        self.defined(db, table, true);
         Ok(())
     }
 
@@ -107,8 +117,12 @@ impl Session {
     /// open to this session only.
     pub fn create_index(&mut self, db: &Arc<Database>, table: &str, index: &IndexDefinition) -> Result<()> {
         let table = catalog::create_index(&mut self.active, db, table, index)?;
-        self.definitions.push((self.level(), db.clone(), table));
+        self.defined(db, table, false);
         Ok(())
+    }
+
+    fn defined(&mut self, db: &Arc<Database>, table: TreeId, created: bool) {
+        self.definitions.push(Definition { level: self.level(), db: db.clone(), table, created });
     }
 
     /// Names of the tables, in their order without regard to case.
@@ -116,7 +130,8 @@ impl Session {
         catalog::names(db, &self.active.view())
     }
 
-    /// Opens a table by name; case of ASCII letters is ignored.
+    /// Opens a table by name; case of ASCII letters is ignored. [`Error::WriteConflict`] while
+    /// another session changes its definition, and if one has since the transaction began.
     pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
         if !Arc::ptr_eq(&db.core, &self.active.core) {
             return Err(Error::Usage(format!("{} belongs to another instance", db.path.display())));
@@ -140,5 +155,12 @@ impl Session {
         let done = work(&self.active.view(), None);
         self.active.commit()?;
         done
+    }
+}
+
+impl Drop for Session {
+    /// The transaction rolls itself back when it is dropped next.
+    fn drop(&mut self) {
+        self.definitions.iter().for_each(Definition::roll_back);
     }
 }

@@ -2,6 +2,7 @@
 
 mod attached;
 mod ended;
+mod definitions;
 mod foreign;
 mod headers;
 mod opened;

@@ -241,3 +241,80 @@ fn a_rollback_that_failed_half_way_is_repeated_and_leaves_no_trace() {
         world.check_clean();
     }
 }
+
+/// Level 1 of the transaction has made an index, level 2 another one and an insert into a page that is not in memory.
+fn two_indexes(world: &World, db: &Arc<Database>, instance: &Arc<Instance>) -> Session {
+    let mut session = instance.session();
+    for index in ["X", "Y"] {
+        session.begin().unwrap();
+        session.create_index(db, "t", &IndexDefinition::new(index, &["key"])).unwrap();
+    }
+    let mut table = session.open_table(db, "t").unwrap();
+    insert(&mut session, &mut table, -1, &MARK).unwrap();
+    instance.flush().unwrap();
+    world.cache.flush_file(db.file_id).unwrap();
+    for _ in 0..3 {
+        let mut more = table.first(&mut session).unwrap();
+        while more {
+            more = table.next(&mut session).unwrap();
+        }
+    }
+    session
+}
+
+#[test]
+fn a_table_stays_reserved_while_a_change_of_its_definition_is_taken_back() {
+    let world = World::new();
+    let (instance, db) = world.filled();
+    let mut session = two_indexes(&world, &db, &instance);
+    let mut other = instance.session();
+    let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
+    world.faults.inject(fault.on_path(DB).forever());
+    assert!(matches!(session.rollback(), Err(Error::Io { .. })));
+    world.faults.clear();
+    let refused = other.open_table(&db, "t").err();
+    assert!(matches!(refused, Some(Error::WriteConflict)), "a row of its would be missing in X: {refused:?}");
+    session.rollback().unwrap();
+    assert_eq!(session.level(), 1, "no more than the one that failed");
+    assert!(matches!(other.open_table(&db, "t"), Err(Error::WriteConflict)));
+    let mut table = session.open_table(&db, "t").unwrap();
+    assert!(table.set_index(Some("Y")).is_err());
+    insert(&mut session, &mut table, ROWS, &[2; 300]).unwrap();
+    session.commit(CommitMode::Lazy).unwrap();
+    let mut others = other.open_table(&db, "t").unwrap();
+    others.set_index(Some("X")).unwrap();
+    assert!(others.last(&mut other).unwrap());
+    assert_eq!(others.get(&mut other, ColumnId(1)).unwrap(), Value::Long(ROWS));
+    drop((session, table, other, others, db));
+    in_time("shutdown", move || instance.shutdown()).unwrap();
+    world.check_clean();
+}
+
+#[test]
+fn a_table_can_be_read_though_a_change_of_its_definition_could_not_be_taken_back() {
+    let world = World::new();
+    let (instance, db) = world.filled();
+    let session = two_indexes(&world, &db, &instance);
+    let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
+    world.faults.inject(fault.on_path(DB).forever());
+    drop(session);
+    world.faults.clear();
+    assert_eq!(keys(&instance, &db), (0..ROWS).collect::<Vec<_>>());
+    let mut other = instance.session();
+    let mut table = other.open_table(&db, "t").unwrap();
+    assert!(table.set_index(Some("X")).is_err());
+    other.begin().unwrap();
+    check_read_only(insert(&mut other, &mut table, ROWS, &[2; 300]), "os error 5");
+    check_read_only(other.create_index(&db, "t", &IndexDefinition::new("Z", &["key"])), "os error 5");
+    drop((other, table, db));
+    let ended = instance.clone();
+    check_read_only(in_time("shutdown", move || ended.shutdown()), "os error 5");
+    drop(instance);
+    let instance = world.open().unwrap();
+    assert_eq!(instance.recovery().rolled_back, 1);
+    let db = instance.attach(Path::new(DB), 32).unwrap();
+    assert_eq!(keys(&instance, &db), (0..ROWS).collect::<Vec<_>>());
+    drop(db);
+    in_time("shutdown", move || instance.shutdown()).unwrap();
+    world.check_clean();
+}

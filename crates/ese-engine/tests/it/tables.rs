@@ -21,10 +21,10 @@ use vfs::{SimVfs, Vfs};
 const DB: &str = "/db/tables.edb";
 const SIZES: [PageSize; 4] = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
 
-struct World {
+pub(super) struct World {
     disk: SimVfs,
-    instance: Arc<Instance>,
-    db: Arc<Database>,
+    pub(super) instance: Arc<Instance>,
+    pub(super) db: Arc<Database>,
 }
 
 fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
@@ -44,7 +44,7 @@ fn open_with(disk: &SimVfs, size: PageSize, threads: bool) -> Arc<Instance> {
 }
 
 impl World {
-    fn new(size: PageSize) -> World {
+    pub(super) fn new(size: PageSize) -> World {
         let disk = SimVfs::new();
         let instance = open(&disk, size);
         let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// Shuts down and has the file checked by other eyes.
-    fn end(self) -> SimVfs {
+    pub(super) fn end(self) -> SimVfs {
         self.instance.shutdown().unwrap();
         let report = check_database(&self.disk, Path::new(DB), &CheckOptions::default()).unwrap();
         let errors: Vec<_> = report.errors().collect();
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-fn in_transaction<T>(s: &mut Session, work: impl FnOnce(&mut Session) -> T) -> T {
+pub(super) fn in_transaction<T>(s: &mut Session, work: impl FnOnce(&mut Session) -> T) -> T {
     s.begin().unwrap();
     let done = work(s);
     s.commit(CommitMode::Lazy).unwrap();

@@ -1,0 +1,106 @@
+//! What sessions meet while others change definitions, and after it was taken back.
+
+use ese_engine::{ColumnDefinition, Error, IndexDefinition, Session, Table, TableDefinition};
+use ese_format::PageSize;
+use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
+
+use super::tables::{World, in_transaction};
+
+/// The first column of variable size, and the first of fixed size.
+const NAME: ColumnId = ColumnId(128);
+const NUMBER: ColumnId = ColumnId(1);
+
+/// A table with a name and a number that counts itself, and no index.
+fn definition() -> TableDefinition {
+    let number = ColumnDefinition::new("Number", ColumnType::Long).with_flags(ColumnFlags::AUTO_INCREMENT);
+    TableDefinition {
+        name: "Log".into(),
+        columns: vec![ColumnDefinition::new("Name", ColumnType::Text), number],
+        ..TableDefinition::default()
+    }
+}
+
+fn by_name(index: &str) -> IndexDefinition {
+    IndexDefinition::new(index, &["Name"])
+}
+
+/// With the table.
+fn world() -> World {
+    let world = World::new(PageSize::KIB_4);
+    let mut s = world.instance.session();
+    in_transaction(&mut s, |s| s.create_table(&world.db, &definition()).unwrap());
+    world
+}
+
+fn open(s: &mut Session, world: &World) -> Table {
+    s.open_table(&world.db, "Log").unwrap()
+}
+
+fn insert(s: &mut Session, table: &mut Table) {
+    table.insert(s, &[(NAME, Value::Text("x".into()))]).unwrap();
+}
+
+fn numbers(s: &mut Session, table: &mut Table, index: Option<&str>) -> Vec<i32> {
+    table.set_index(index).unwrap();
+    let mut numbers = Vec::new();
+    let mut found = table.first(s).unwrap();
+    while found {
+        let Value::Long(number) = table.get(s, NUMBER).unwrap() else { panic!("no number") };
+        numbers.push(number);
+        found = table.next(s).unwrap();
+    }
+    numbers
+}
+
+#[test]
+fn a_snapshot_from_before_an_index_does_not_open_its_table_and_takes_the_index_from_nobody() {
+    let world = world();
+    let [mut s, mut old, mut other] = [(); 3].map(|()| world.instance.session());
+    in_transaction(&mut s, |s| {
+        let mut table = open(s, &world);
+        (0..3).for_each(|_| insert(s, &mut table));
+    });
+    old.begin().unwrap();
+    in_transaction(&mut s, |s| s.create_index(&world.db, "Log", &by_name("Kept")).unwrap());
+    let refused = old.open_table(&world.db, "Log").err();
+    assert!(matches!(refused, Some(Error::WriteConflict)), "it sees no entries: {refused:?}");
+
+    // A later change that is taken back hides nothing of this.
+    s.begin().unwrap();
+    s.create_index(&world.db, "Log", &by_name("Taken back")).unwrap();
+    s.rollback().unwrap();
+    for round in 0..2 {
+        let refused = old.open_table(&world.db, "Log").err();
+        assert!(matches!(refused, Some(Error::WriteConflict)), "{round}: {refused:?}");
+        let mut table = open(&mut other, &world);
+        in_transaction(&mut other, |other| insert(other, &mut table));
+        assert_eq!(numbers(&mut other, &mut table, Some("Kept")).len(), 4 + round);
+        assert!(table.set_index(Some("Taken back")).is_err());
+    }
+    old.rollback().unwrap();
+    let mut table = open(&mut old, &world);
+    assert_eq!(numbers(&mut old, &mut table, Some("Kept")), [1, 2, 3, 4, 5]);
+    drop((table, s, old, other));
+    world.end();
+}
+
+#[test]
+fn an_old_snapshot_does_not_make_a_table_lose_an_index_for_everybody() {
+    let world = world();
+    let [mut s, mut old] = [(); 2].map(|()| world.instance.session());
+    in_transaction(&mut s, |s| {
+        let mut table = open(s, &world);
+        (0..3).for_each(|_| insert(s, &mut table));
+    });
+    old.begin().unwrap();
+    in_transaction(&mut s, |s| s.create_index(&world.db, "Log", &by_name("Kept")).unwrap());
+    s.begin().unwrap();
+    s.create_index(&world.db, "Log", &by_name("Taken back")).unwrap();
+    s.rollback().unwrap();
+    let _ = old.open_table(&world.db, "Log");
+    let mut table = open(&mut s, &world);
+    in_transaction(&mut s, |s| insert(s, &mut table));
+    assert_eq!(numbers(&mut s, &mut table, Some("Kept")), [1, 2, 3, 4]);
+    drop((table, s, old));
+    world.end();
+}
