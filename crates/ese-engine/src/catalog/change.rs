@@ -67,7 +67,7 @@ pub(crate) fn create_index(
     definition: &IndexDefinition,
 ) -> Result<TreeId> {
     let _changing = db.catalog.changing.lock();
-    statement(session, true, |session| {
+    let changed = statement(session, true, |session| {
         let view = session.view();
         let own_transaction =
             view.own.clone().ok_or_else(|| Error::Usage("no transaction has begun".to_string()))?;
@@ -86,10 +86,12 @@ pub(crate) fn create_index(
         let mut schema = state.schema.clone();
         schema.long_values = state.long_values.get().map(|tree| (tree.id, tree.root));
         schema.indexes.push(index);
-        let id = schema.tree;
-        db.catalog.changed(id, Arc::new(TableState::new(db, schema)?));
-        Ok(id)
-    })
+        TableState::new(db, schema)
+    })?;
+    // Not before: the commit of the statement can fail, and then the index is gone.
+    let id = changed.schema.tree;
+    db.catalog.changed(id, Arc::new(changed));
+    Ok(id)
 }
 
 /// The long-value tree of a table, created if it has none yet: in a transaction of its own, as others will use it.
