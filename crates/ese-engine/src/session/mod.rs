@@ -10,4 +10,5 @@ pub(crate) mod tests;
 pub(crate) use active::Done;
 pub use active::{ActiveTransaction, MAX_LEVEL};
 pub(crate) use number::SessionNumbers;
+pub(crate) use session::SessionId;
 pub use session::{CommitId, CommitMode, Session};

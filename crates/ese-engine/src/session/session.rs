@@ -1,6 +1,7 @@
 //! A session: transactions, and the tables opened and defined in them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ese_format::{LogPosition, TreeId};
 
@@ -29,12 +30,25 @@ pub struct CommitId(pub LogPosition);
 #[doc(alias = "JET_SESID")]
 pub struct Session {
     pub(crate) active: ActiveTransaction,
+    /// No other session of the process has had it, unlike the number in the log, which comes again.
+    id: SessionId,
     /// Counts everything that may change what the session sees.
     changes: u64,
     /// Definitions changed in the running transaction.
     definitions: Vec<Definition>,
     /// Given back last: what is still to be rolled back is rolled back by then.
     _number: SessionNumber,
+}
+
+/// Tells sessions apart for whatever is bound to one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionId(u64);
+
+impl SessionId {
+    fn next() -> SessionId {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        SessionId(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
 }
 
 struct Definition {
@@ -59,7 +73,11 @@ impl Definition {
 impl Session {
     pub(crate) fn new(core: Arc<Core>, number: SessionNumber) -> Session {
         let active = ActiveTransaction::new(core, number.get());
-        Session { active, changes: 0, definitions: Vec::new(), _number: number }
+        Session { active, id: SessionId::next(), changes: 0, definitions: Vec::new(), _number: number }
+    }
+
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
     }
 
     /// Begins a transaction, or a nested one that can be rolled back on its own; at most 7 deep, and statements
@@ -130,13 +148,13 @@ impl Session {
         catalog::names(db, &self.active.view())
     }
 
-    /// Opens a table by name; case of ASCII letters is ignored. [`Error::WriteConflict`] while
+    /// Opens a table by name, for this session only; case of ASCII letters is ignored. [`Error::WriteConflict`] while
     /// another session changes its definition, and if one has since the transaction began.
     pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
         if !Arc::ptr_eq(&db.core, &self.active.core) {
             return Err(Error::Usage(format!("{} belongs to another instance", db.path.display())));
         }
-        Ok(Table::new(db.catalog.open(db, &self.active.view(), name)?))
+        Ok(Table::new(self.id, db.catalog.open(db, &self.active.view(), name)?))
     }
 
     /// The session may see something else now.

@@ -8,15 +8,16 @@ use ese_format::record::{ColumnId, Record, Value};
 
 use super::{TableState, rows};
 use crate::btree::{Bookmark, Seek, TreeCursor};
-use crate::session::{ActiveTransaction, Session};
+use crate::session::{ActiveTransaction, Session, SessionId};
 use crate::versions::View;
 use crate::{Error, Result};
 
 /// A table open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
 ///
-/// Between transactions every call sees what is committed at that moment.
+/// Between transactions every call sees what is committed at that moment. Other sessions are refused ([`Error::Usage`]).
 #[doc(alias = "FUCB")]
 pub struct Table {
+    session: SessionId,
     state: Arc<TableState>,
     cursor: TreeCursor,
     /// The secondary index whose order is used: number in the state.
@@ -32,10 +33,32 @@ pub struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(state: Arc<TableState>) -> Table {
+    pub(crate) fn new(session: SessionId, state: Arc<TableState>) -> Table {
         let cursor = TreeCursor::new(state.tree.clone());
         let (row, row_as_of) = (Vec::new(), None);
-        Table { state, cursor, index: None, current: None, inserted: None, row, row_as_of, end: None }
+        Table {
+            session,
+            state,
+            cursor,
+            index: None,
+            current: None,
+            inserted: None,
+            row,
+            row_as_of,
+            end: None,
+        }
+    }
+
+    /// Fails if the definition is gone, and in other sessions: the definition may be visible to its own only, and what is
+    /// remembered of the current record is what that one sees.
+    fn check(&self, s: &Session) -> Result<()> {
+        if s.id() != self.session {
+            let name = &self.state.schema.name;
+            return Err(Error::Usage(format!(
+                "table {name:?} is open in another session; open it in this one"
+            )));
+        }
+        self.state.check()
     }
 
     /// The table's definition.
@@ -132,7 +155,7 @@ impl Table {
 
     /// Inserts a record. The current record stays; [`Table::go_to_inserted`] makes it the new one.
     pub fn insert(&mut self, s: &mut Session, row: &[(ColumnId, Value)]) -> Result<()> {
-        self.state.check()?;
+        self.check(s)?;
         let inserted = rows::insert(&mut s.active, &self.state, row);
         s.touched();
         self.inserted = Some(inserted?);
@@ -195,7 +218,7 @@ impl Table {
 
     /// Reads the current record under one view.
     fn read<T>(&mut self, s: &mut Session, work: impl FnOnce(&Table, &View) -> Result<T>) -> Result<T> {
-        self.state.check()?;
+        self.check(s)?;
         s.reading(|view, as_of| {
             let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
             if self.row_as_of.is_none() || self.row_as_of != as_of {
@@ -212,7 +235,7 @@ impl Table {
         s: &mut Session,
         step: impl FnOnce(&mut TreeCursor, &View) -> Result<bool>,
     ) -> Result<bool> {
-        self.state.check()?;
+        self.check(s)?;
         (self.current, self.row_as_of) = (None, None);
         s.reading(|view, as_of| {
             let found = step(&mut self.cursor, view)?;

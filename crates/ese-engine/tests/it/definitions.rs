@@ -1,6 +1,6 @@
 //! What sessions meet while others change definitions, and after it was taken back.
 
-use ese_engine::{ColumnDefinition, Error, IndexDefinition, Session, Table, TableDefinition};
+use ese_engine::{ColumnDefinition, CommitMode, Error, IndexDefinition, Session, Table, TableDefinition};
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
@@ -102,5 +102,44 @@ fn an_old_snapshot_does_not_make_a_table_lose_an_index_for_everybody() {
     in_transaction(&mut s, |s| insert(s, &mut table));
     assert_eq!(numbers(&mut s, &mut table, Some("Kept")), [1, 2, 3, 4]);
     drop((table, s, old));
+    world.end();
+}
+
+#[test]
+fn a_table_is_of_no_use_to_other_sessions_least_of_all_when_its_own_is_gone() {
+    let world = world();
+    let row = [(NAME, Value::Text("x".into()))];
+    for new in [true, false] {
+        let [mut own, mut other] = [(); 2].map(|()| world.instance.session());
+        own.begin().unwrap();
+        let name = if new { "New" } else { "Log" };
+        match new {
+            true => own.create_table(&world.db, &TableDefinition { name: name.into(), ..definition() }),
+            false => own.create_index(&world.db, name, &by_name("Name")),
+        }
+        .unwrap();
+        let mut table = own.open_table(&world.db, name).unwrap();
+        insert(&mut own, &mut table);
+        assert!(table.first(&mut own).unwrap());
+        other.begin().unwrap();
+        let mut refused = vec![
+            table.get(&mut other, NAME).err(),
+            table.replace(&mut other, &row).err(),
+            table.delete(&mut other).err(),
+            table.first(&mut other).err(),
+        ];
+        drop(own);
+        refused.push(table.insert(&mut other, &row).err());
+        refused.push(table.first(&mut other).err());
+        refused.push(table.preread(&[]).err());
+        assert!(refused.iter().all(|error| matches!(error, Some(Error::Usage(_)))), "{refused:#?}");
+        other.commit(CommitMode::Lazy).unwrap();
+    }
+    let mut s = world.instance.session();
+    assert_eq!(s.tables(&world.db).unwrap(), ["Log"]);
+    let mut table = open(&mut s, &world);
+    assert!(table.set_index(Some("Name")).is_err());
+    assert!(numbers(&mut s, &mut table, None).is_empty());
+    drop((table, s));
     world.end();
 }
