@@ -63,6 +63,7 @@ impl Entry {
     }
 
     fn set_state(&mut self, state: Arc<TableState>) {
+        state.continue_numbers(&self.state);
         self.state.set_gone();
         self.state = state;
     }

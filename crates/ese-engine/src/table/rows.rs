@@ -56,13 +56,14 @@ pub(super) fn insert(
     state: &TableState,
     row: &[(ColumnId, Value)],
 ) -> Result<Bookmark> {
+    check_begun(session)?;
     let mut values = encode(state, row)?;
-    if let Some(column) = state.increment_column() {
-        match values.iter().find(|(other, _)| other.id == column.id) {
-            Some((_, Some(raw))) => state.increment_used(column, raw)?,
-            Some((_, None)) => return Err(usage(&RecordError::NullNotAllowed(column.id))),
-            None => values.push((column, Some(state.next_increment(column)?.into()))),
+    let chosen = chosen_increment(state, &values)?;
+    if let Some(column) = state.increment_column().filter(|_| chosen.is_none()) {
+        if values.iter().any(|(other, _)| other.id == column.id) {
+            return Err(usage(&RecordError::NullNotAllowed(column.id)));
         }
+        values.push((column, Some(state.next_increment(column)?.into())));
     }
     let size = state.tree.db.page_size;
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, size));
@@ -89,6 +90,8 @@ pub(super) fn insert(
         session.row = bytes;
         Ok(state.tree.bookmark_of_key(key))
     })
+    // A statement that failed has not used the value.
+    .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
 /// Changes columns of a record; `before` is what the session sees of it.
@@ -100,6 +103,7 @@ pub(super) fn replace(
     changes: &[(ColumnId, Value)],
 ) -> Result<()> {
     let values = encode(state, changes)?;
+    let chosen = chosen_increment(state, &values)?;
     let changed = |index: &Index| {
         let columns = index.segments.iter().map(|segment| segment.column);
         let conditions = index.conditions.iter().map(|condition| condition.column);
@@ -145,6 +149,7 @@ pub(super) fn replace(
         session.row = bytes;
         dropped.into_iter().try_for_each(|id| long_values::remove(session, state, id))
     })
+    .inspect(|()| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
 /// Deletes a record; `before` is what the session sees of it.
@@ -247,6 +252,15 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
 }
 
 type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
+
+/// The value that the program chose for the auto-increment column.
+fn chosen_increment(state: &TableState, values: &[RawValue<'_>]) -> Result<Option<i64>> {
+    let Some(column) = state.increment_column() else { return Ok(None) };
+    match values.iter().find(|(other, _)| other.id == column.id) {
+        Some((_, Some(raw))) => state.chosen_increment(column, raw).map(Some),
+        _ => Ok(None),
+    }
+}
 
 fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec<RawValue<'t>>> {
     row.iter()

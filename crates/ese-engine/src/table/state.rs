@@ -74,6 +74,13 @@ impl TableState {
         self.gone.store(true, Ordering::Release);
     }
 
+    /// Goes on where another state of the same table is: numbers that it gave may be in rows that are not committed.
+    pub fn continue_numbers(&self, other: &TableState) {
+        *self.last_long_value.lock() = *other.last_long_value.lock();
+        *self.last_row.lock() = *other.last_row.lock();
+        *self.last_increment.lock() = *other.last_increment.lock();
+    }
+
     /// Fails if the trees may not be touched any more.
     pub fn check(&self) -> Result<()> {
         match self.gone.load(Ordering::Acquire) {
@@ -141,18 +148,24 @@ impl TableState {
         Ok(bytes[..column.stored_size().min(8)].to_vec())
     }
 
-    /// The program chose a value of the auto-increment column; later ones are higher.
-    pub fn increment_used(&self, column: &Column, raw: &[u8]) -> Result<()> {
+    /// What a raw value of the auto-increment column means. To be called before it is used: from then on the highest
+    /// value is known, which could not be told from what is committed any more.
+    pub fn chosen_increment(&self, column: &Column, raw: &[u8]) -> Result<i64> {
         let mut last = self.last_increment.lock();
-        let before = match *last {
-            Some(before) => before,
-            None => self.highest_increment(column)?,
-        };
-        *last = Some(before.max(number(column.kind, raw)));
-        Ok(())
+        if last.is_none() {
+            *last = Some(self.highest_increment(column)?);
+        }
+        Ok(number(column.kind, raw))
     }
 
-    /// From the index that starts with the column, else from all records.
+    /// A record has this value of the auto-increment column now; later ones are higher.
+    pub fn increment_used(&self, value: i64) {
+        let mut last = self.last_increment.lock();
+        *last = last.max(Some(value));
+    }
+
+    /// From the index that starts with the column, else from all records; before anybody has used the table, so that
+    /// all of them are committed.
     fn highest_increment(&self, column: &Column) -> Result<i64> {
         let starts = |index: &&Index| index.segments.first().is_some_and(|one| one.column == column.id);
         if let Some(index) = self.schema.indexes.iter().find(starts) {

@@ -143,3 +143,82 @@ fn a_table_is_of_no_use_to_other_sessions_least_of_all_when_its_own_is_gone() {
     drop((table, s));
     world.end();
 }
+
+#[test]
+fn numbers_are_not_given_again_when_a_definition_changes() {
+    let world = world();
+    let [mut s, mut other] = [(); 2].map(|()| world.instance.session());
+    other.begin().unwrap();
+    let mut table = open(&mut other, &world);
+    (0..2).for_each(|_| insert(&mut other, &mut table));
+    drop(table);
+
+    // Refused, because what the other one does is open.
+    s.begin().unwrap();
+    let refused = s.create_index(&world.db, "Log", &by_name("Refused"));
+    assert!(matches!(refused, Err(Error::WriteConflict)), "{refused:?}");
+    s.rollback().unwrap();
+    let mut table = open(&mut s, &world);
+    in_transaction(&mut s, |s| insert(s, &mut table));
+    assert_eq!(numbers(&mut s, &mut table, None), [3]);
+    other.commit(CommitMode::Lazy).unwrap();
+    drop(table);
+
+    // In one transaction.
+    s.begin().unwrap();
+    let next = |s: &mut Session| {
+        let mut table = open(s, &world);
+        insert(s, &mut table);
+    };
+    next(&mut s);
+    s.create_index(&world.db, "Log", &by_name("Kept")).unwrap();
+    next(&mut s);
+    s.begin().unwrap();
+    s.create_index(&world.db, "Log", &by_name("Taken back")).unwrap();
+    s.rollback().unwrap();
+    next(&mut s);
+    s.commit(CommitMode::Lazy).unwrap();
+    let mut table = open(&mut s, &world);
+    assert_eq!(numbers(&mut s, &mut table, None), [1, 2, 3, 4, 5, 6]);
+    drop((table, s, other));
+    world.end();
+}
+
+#[test]
+fn a_replace_that_chooses_a_number_raises_the_next_one() {
+    let world = world();
+    let mut s = world.instance.session();
+    let mut table = open(&mut s, &world);
+    s.begin().unwrap();
+    insert(&mut s, &mut table);
+    assert!(table.first(&mut s).unwrap());
+    table.replace(&mut s, &[(NUMBER, Value::Long(2))]).unwrap();
+    insert(&mut s, &mut table);
+    s.commit(CommitMode::Lazy).unwrap();
+    assert_eq!(numbers(&mut s, &mut table, None), [2, 3]);
+    drop((table, s));
+    world.end();
+}
+
+#[test]
+fn a_number_that_was_refused_is_not_used() {
+    let world = world();
+    let mut s = world.instance.session();
+    in_transaction(&mut s, |s| s.create_index(&world.db, "Log", &by_name("Name").unique()).unwrap());
+    let mut table = open(&mut s, &world);
+    let highest = (NUMBER, Value::Long(i32::MAX));
+    let named = |name: &str| (NAME, Value::Text(name.into()));
+    let refused = table.insert(&mut s, &[highest.clone(), named("a")]);
+    assert!(matches!(refused, Err(Error::Usage(_))), "no transaction");
+    s.begin().unwrap();
+    table.insert(&mut s, &[named("a")]).unwrap();
+    table.insert(&mut s, &[named("b")]).unwrap();
+    assert!(matches!(table.insert(&mut s, &[highest.clone(), named("a")]), Err(Error::KeyDuplicate)));
+    assert!(table.first(&mut s).unwrap());
+    assert!(matches!(table.replace(&mut s, &[highest, named("b")]), Err(Error::KeyDuplicate)));
+    table.insert(&mut s, &[named("c")]).unwrap();
+    s.commit(CommitMode::Lazy).unwrap();
+    assert_eq!(numbers(&mut s, &mut table, None), [1, 2, 3]);
+    drop((table, s));
+    world.end();
+}
