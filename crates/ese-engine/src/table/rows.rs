@@ -264,7 +264,12 @@ fn chosen_increment(state: &TableState, values: &[RawValue<'_>]) -> Result<Optio
 
 fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec<RawValue<'t>>> {
     row.iter()
-        .map(|(id, value)| {
+        .enumerate()
+        .map(|(at, (id, value))| {
+            // Of two long values the record would refer to one, and the other would be nobody's.
+            if row[..at].iter().any(|(other, _)| other == id) {
+                return Err(Error::Usage(format!("column {id} is given twice")));
+            }
             let column = state.schema.column(*id).ok_or_else(|| usage(&RecordError::UnknownColumn(*id)))?;
             let raw =
                 value.encode(column).map_err(|e| Error::Usage(format!("column {:?}: {e}", column.name)))?;

@@ -222,3 +222,23 @@ fn a_number_that_was_refused_is_not_used() {
     drop((table, s));
     world.end();
 }
+
+#[test]
+fn a_column_given_twice_is_refused() {
+    let world = World::new(PageSize::KIB_4);
+    let mut s = world.instance.session();
+    let body = ColumnDefinition::new("Body", ColumnType::LongBinary);
+    let wanted = TableDefinition { name: "Long".into(), columns: vec![body], ..TableDefinition::default() };
+    in_transaction(&mut s, |s| s.create_table(&world.db, &wanted).unwrap());
+    let mut table = s.open_table(&world.db, "Long").unwrap();
+    let value = |byte| (ColumnId::FIRST_TAGGED, Value::Binary(vec![byte; 9000]));
+    s.begin().unwrap();
+    assert!(matches!(table.insert(&mut s, &[value(1), value(2)]), Err(Error::Usage(_))));
+    table.insert(&mut s, &[value(1)]).unwrap();
+    assert!(table.first(&mut s).unwrap());
+    assert!(matches!(table.replace(&mut s, &[value(2), value(3)]), Err(Error::Usage(_))));
+    assert_eq!(table.row(&mut s).unwrap(), [value(1)]);
+    s.commit(CommitMode::Lazy).unwrap();
+    drop((table, s));
+    world.end();
+}
