@@ -1,8 +1,8 @@
 //! The engine through its public API, on a simulated disk; judged by models and by `ese-check`.
 
 mod attached;
-mod ended;
 mod definitions;
+mod ended;
 mod foreign;
 mod headers;
 mod opened;
