@@ -317,6 +317,11 @@ impl Database {
         attachment
     }
 
+    /// The oldest log that the header says is needed.
+    pub(crate) fn oldest_log(&self) -> Generation {
+        self.header.lock().gen_min_required
+    }
+
     /// Before pages with changes of a generation are written: it must be replayed for the file to be consistent.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
         if self.mark.0.load(Ordering::Acquire) >= generation.0 {

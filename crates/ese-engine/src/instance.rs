@@ -83,7 +83,7 @@ impl Instance {
         };
         *core.checkpoint.lock() = opened.checkpoint;
         if options.circular {
-            core.log().truncate_below(opened.checkpoint.generation).inspect_err(|_| abandon(&core))?;
+            crate::checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| abandon(&core))?;
         }
         let instance = Arc::new(Instance {
             core,
