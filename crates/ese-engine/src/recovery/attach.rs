@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies, HeaderError};
 use ese_format::log::record::{AttachDb, decode_path};
-use ese_format::{LogPosition, LogTime, PageSize, Signature};
+use ese_format::{Generation, LogPosition, LogTime, PageSize, Signature};
 use vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use crate::core::Core;
@@ -22,13 +22,21 @@ use crate::double_write::{self, DoubleWrite};
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
+/// The log that is redone.
+pub(super) struct Stream {
+    pub signature: Signature,
+    /// Its oldest generation, if redo begins there for want of a checkpoint.
+    pub begins: Option<Generation>,
+    pub newest: Generation,
+    /// Where it ended.
+    pub until: LogPosition,
+}
+
 /// Attaches databases for redo.
 pub(super) struct Attacher<'a> {
     core: &'a Arc<Core>,
     options: &'a InstanceOptions,
-    log_signature: Signature,
-    /// Where the log ended.
-    until: LogPosition,
+    stream: Stream,
     pub torn_pages: usize,
     /// Ids in the log of databases that are attached at this point of it, but are not found where they were. Their
     /// records are skipped.
@@ -36,13 +44,8 @@ pub(super) struct Attacher<'a> {
 }
 
 impl<'a> Attacher<'a> {
-    pub fn new(
-        core: &'a Arc<Core>,
-        options: &'a InstanceOptions,
-        log_signature: Signature,
-        until: LogPosition,
-    ) -> Attacher<'a> {
-        Attacher { core, options, log_signature, until, torn_pages: 0, missed: BTreeMap::new() }
+    pub fn new(core: &'a Arc<Core>, options: &'a InstanceOptions, stream: Stream) -> Attacher<'a> {
+        Attacher { core, options, stream, torn_pages: 0, missed: BTreeMap::new() }
     }
 
     /// Attaches what was attached at the position where redo starts.
@@ -109,6 +112,7 @@ impl<'a> Attacher<'a> {
         if has_all && copies == HeaderCopies::Both {
             return Ok(());
         }
+        self.check_all_there(&path, &header)?;
         let lock = vfs.lock(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() },
             _ => Error::io(&path, &e),
@@ -119,7 +123,7 @@ impl<'a> Attacher<'a> {
             return write_header(&*file, &header);
         }
         mend_shadow(&*file, &header, copies)?;
-        let (signature, until) = (self.log_signature, self.until);
+        let (signature, until) = (self.stream.signature, self.stream.until);
         self.torn_pages += double_write::restore(vfs, &path, &*file, &header, signature, until)?;
         double_write::discard(vfs, &path)?;
         if header.state != DatabaseState::DirtyShutdown {
@@ -138,6 +142,21 @@ impl<'a> Attacher<'a> {
         let opened = OpenedFile { path, file, lock, header, extension_pages: 256, side };
         let database = Database::open(self.core, opened, log_id);
         database.update_header(|_| {})
+    }
+
+    /// Fails if the log lacks generations that the file needs. The names of logs are durable before a header names them,
+    /// and headers before a checkpoint goes past them, so no crash leaves that. With a checkpoint the oldest one that a
+    /// header names may be gone all the same: redo begins behind it.
+    fn check_all_there(&self, path: &Path, header: &DatabaseHeader) -> Result<()> {
+        let (oldest, newest) = (header.gen_min_required, header.gen_max_required);
+        let lacking = match &self.stream {
+            stream if header.log_signature != stream.signature => return Ok(()),
+            _ if header.state != DatabaseState::DirtyShutdown => return Ok(()),
+            stream if newest > stream.newest => (stream.newest.next(), newest),
+            Stream { begins: Some(begins), .. } if oldest < *begins => (oldest, Generation(begins.0 - 1)),
+            _ => return Ok(()),
+        };
+        Err(Error::LogsMissing { path: path.to_path_buf(), required: lacking })
     }
 
     /// The database with this signature, and its header. Changes nothing.

@@ -23,7 +23,7 @@ use ese_format::checkpoint::Checkpoint;
 use ese_format::log::record::{LogRecord, RecoveryUndo, Termination, kinds};
 use ese_format::{LogPosition, LogTime, Signature};
 
-use self::attach::Attacher;
+use self::attach::{Attacher, Stream};
 pub(crate) use self::attach::{check_format, read_header};
 use self::redo::{Redo, UndoInfos};
 use self::stretch::{Kept, Stretch};
@@ -168,7 +168,8 @@ fn open_log_with(
     let reserved = if rest.is_some() { lent.bytes() / 2 } else { 0 };
     let mut redo = Redo::new(core.clone(), reader.clone(), threads, infos, lent);
     redo.reserved = reserved;
-    let mut attacher = Attacher::new(core, options, signature, until);
+    let begins = checkpoint.is_none().then_some(oldest);
+    let mut attacher = Attacher::new(core, options, Stream { signature, begins, newest, until });
     match checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
         Some(Ok(list)) => attacher.attach_listed(&list, start)?,
         _ => {

@@ -5,6 +5,7 @@ mod definitions;
 mod ended;
 mod foreign;
 mod headers;
+mod log_set;
 mod opened;
 mod recovered;
 mod removed;
