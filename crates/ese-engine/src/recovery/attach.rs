@@ -1,7 +1,7 @@
 //! Which databases take part in redo, and from where.
 //!
 //! A database takes part from its attach record on, unless its header says that it was shut down cleanly later
-//! than that: then the file already has everything and the records are not for it.
+//! than that, or went on with another log: then the file already has everything and the records are not for it.
 //!
 //! A database may be removed, moved or created anew once it is detached, while redo still begins before that. What is
 //! found in its place then is no error before the log has ended without its detach record.
@@ -52,7 +52,8 @@ impl<'a> Attacher<'a> {
     pub fn attach_listed(&mut self, list: &[Attachment], start: LogPosition) -> Result<()> {
         for entry in list.iter().filter(|entry| entry.attach_position < start) {
             let log_id = entry.database.0;
-            self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position)?;
+            // The list was made when the header named this log.
+            self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position, |_| false)?;
             // The header may be older than the checkpoint, and what used up these numbers is not redone.
             if let Some(database) = self.core.database_in_log(log_id) {
                 database.tree_id_used(entry.last_tree);
@@ -64,7 +65,11 @@ impl<'a> Attacher<'a> {
 
     /// An attach record at `position`.
     pub fn attach(&mut self, record: &AttachDb, position: LogPosition) -> Result<()> {
-        self.open(record.database.0, &decode_path(&record.path), record.signature, position)
+        let before = |header: &DatabaseHeader| {
+            header.log_signature == record.log_signature
+                && header.consistent_position == record.consistent_position
+        };
+        self.open(record.database.0, &decode_path(&record.path), record.signature, position, before)
     }
 
     /// A detach record: the file was flushed before it was written; only its header may not say so yet.
@@ -90,7 +95,15 @@ impl<'a> Attacher<'a> {
         self.missed.pop_first().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    fn open(&mut self, log_id: u8, path: &str, signature: Signature, attached_at: LogPosition) -> Result<()> {
+    /// `is_before` tells whether a header of another log is the one with which the database was attached.
+    fn open(
+        &mut self,
+        log_id: u8,
+        path: &str,
+        signature: Signature,
+        attached_at: LogPosition,
+        is_before: impl Fn(&DatabaseHeader) -> bool,
+    ) -> Result<()> {
         // An id is taken until the log says that its database was detached, also by one that is missed: records under
         // this id may be for that one.
         if self.core.database_in_log(log_id).is_some() || self.missed.contains_key(&log_id) {
@@ -107,8 +120,22 @@ impl<'a> Attacher<'a> {
             }
             Err(error) => return Err(error),
         };
-        let has_all =
-            header.state == DatabaseState::CleanShutdown && header.consistent_position >= attached_at;
+        let clean = header.state == DatabaseState::CleanShutdown;
+        let own = header.log_signature == self.stream.signature;
+        // Positions of another log tell nothing about this one.
+        let in_this_log = own || (clean && is_before(&header));
+        if !in_this_log {
+            if !clean {
+                let what = format!(
+                    "{}: it was in use with another log last and was not shut down; recover it with that log first",
+                    path.display()
+                );
+                self.missed.insert(log_id, Error::Usage(what));
+            }
+            // The database went on with the other log after this one had let it go.
+            return Ok(());
+        }
+        let has_all = clean && own && header.consistent_position >= attached_at;
         if has_all && copies == HeaderCopies::Both {
             return Ok(());
         }
@@ -129,6 +156,7 @@ impl<'a> Attacher<'a> {
         if header.state != DatabaseState::DirtyShutdown {
             // The crash fell between the attach record and the header.
             header.state = DatabaseState::DirtyShutdown;
+            header.log_signature = self.stream.signature;
             header.attach_position = attached_at;
             header.gen_min_required = attached_at.generation;
             header.gen_min_consistent = attached_at.generation;

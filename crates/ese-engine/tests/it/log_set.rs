@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::log::LogNames;
-use ese_engine::{Error, Instance, Result};
-use ese_format::header::DatabaseHeader;
+use ese_engine::{CommitMode, Error, Instance, Result};
+use ese_format::header::{DatabaseHeader, DatabaseState};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use vfs::{SimVfs, Vfs};
 
-use super::recovered::{DATABASES, Rows, SIZE, create, open, options, rows, work};
+use super::recovered::{DATABASES, Rows, SIZE, create, create_one, open, options, rows, work};
 
 /// Opens the instance whose log is in a directory of its own.
 fn open_log(disk: &SimVfs, directory: &str, seed: u64) -> Result<Arc<Instance>> {
@@ -80,6 +80,106 @@ fn logs_that_are_gone_from_either_end_are_missed() {
         let instance = open_log(&disk, "/log", 1).unwrap();
         for (path, model) in DATABASES.iter().zip(&models) {
             assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
+        }
+    }
+}
+
+/// A disk on which the first log was cut off when it had let the database go, but not its checkpoint. The second log has
+/// the database then, and is cut off as well or not. Returns what the database must hold.
+fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {
+    let (disk, path) = (SimVfs::new(), Path::new(DATABASES[0]));
+    let mut model = Rows::new();
+    let instance = open_log(&disk, "/one", 1).unwrap();
+    drop(create_one(&instance, DATABASES[0]));
+    // The last time it is attached the log is far ahead of where the other one will be.
+    for count in [500, 20] {
+        let db = instance.attach(path, 32).unwrap();
+        let mut session = instance.session();
+        work(&mut session, &db, &mut model, rng, count);
+        session.rollback().unwrap();
+        drop(session);
+        instance.detach(&db).unwrap();
+    }
+    let disk = disk.process_kill();
+    let instance = open_log(&disk, "/two", 2).unwrap();
+    let db = instance.attach(path, 32).unwrap();
+    let mut session = instance.session();
+    work(&mut session, &db, &mut model, rng, 60);
+    instance.flush().unwrap();
+    instance.core().cache.flush_file(db.file_id).unwrap();
+    if shut_down {
+        session.rollback().unwrap();
+        drop((session, db));
+        instance.shutdown().unwrap();
+    }
+    (disk.process_kill(), model)
+}
+
+#[test]
+fn a_database_that_went_on_with_another_log_is_left_to_that() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    for shut_down in [false, true] {
+        let (disk, model) = moved_on(&mut rng, shut_down);
+        let side = |disk: &SimVfs| disk.list(Path::new("/db")).unwrap();
+        let before = (contents(&disk), side(&disk));
+        assert_eq!(header(&disk, DATABASES[0]).state == DatabaseState::CleanShutdown, shut_down);
+        let instance = open_log(&disk, "/one", 1).unwrap();
+        assert_eq!(instance.recovery().left_attached, 0);
+        assert!((contents(&disk), side(&disk)) == before, "shut down: {shut_down}");
+        drop(instance);
+        let instance = open_log(&disk.process_kill(), "/two", 2).unwrap();
+        assert_eq!(instance.recovery().left_attached, usize::from(!shut_down));
+        let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+        assert_eq!(rows(&instance, &db), model, "shut down: {shut_down}");
+    }
+}
+
+/// The log that still has a database attached, which another log has in use, cannot recover without it.
+#[test]
+fn a_database_in_use_with_another_log_is_missed() {
+    let (disk, _) = moved_on(&mut ChaCha8Rng::seed_from_u64(3), true);
+    let instance = open_log(&disk, "/one", 1).unwrap();
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    instance.flush().unwrap();
+    let killed = disk.process_kill();
+    let clean = {
+        instance.detach(&db).unwrap();
+        disk.contents(Path::new(DATABASES[0])).unwrap()
+    };
+    let disk = killed;
+    disk.put(Path::new(DATABASES[0]), &clean);
+    let other = open_log(&disk, "/two", 2).unwrap();
+    other.attach(Path::new(DATABASES[0]), 32).unwrap();
+    let disk = disk.process_kill();
+    let before = contents(&disk);
+    let error = open_log(&disk, "/one", 1).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(DATABASES[0]) && error.contains("in use with another log"), "{error}");
+    assert!(contents(&disk) == before);
+}
+
+/// Between the record and the header of an attachment the file still is as the other log left it.
+#[test]
+fn a_database_of_another_log_is_attached_though_a_crash_cuts_that_off() {
+    let (moved, model) = moved_on(&mut ChaCha8Rng::seed_from_u64(4), true);
+    let mut left_attached = 0;
+    for cut in 0.. {
+        let mut disk = moved.clone_disk();
+        let instance = open_log(&disk, "/one", 1).unwrap();
+        disk.stop_after(disk.operations() + cut);
+        let done = instance.attach(Path::new(DATABASES[0]), 32).is_ok();
+        for _ in 0..2 {
+            disk = disk.process_kill();
+            let instance = open_log(&disk, "/one", 1).unwrap_or_else(|e| panic!("cut {cut}: {e}"));
+            left_attached += instance.recovery().left_attached;
+            let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+            assert_eq!(rows(&instance, &db), model, "cut {cut}");
+            let mut session = instance.session();
+            session.begin().unwrap();
+            session.commit(CommitMode::Durable).unwrap();
+        }
+        if done {
+            assert!(left_attached > cut as usize + 2, "{left_attached} in {cut} cuts");
+            return;
         }
     }
 }
