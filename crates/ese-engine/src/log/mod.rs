@@ -8,6 +8,8 @@ mod checkpoint_file;
 mod generation;
 mod name;
 mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -128,8 +128,21 @@ impl LogReader {
         let mut reader = LogReader { vfs, names, files: BTreeMap::new(), again: Mutex::default() };
         let current = reader.names.current();
         if reader.vfs.exists(&current) {
-            let header = reader.header(&current)?;
-            files.insert(header.generation, current);
+            let generation = reader.header(&current)?.generation;
+            // It would be archived over one of them.
+            if let Some((newest, archived)) =
+                files.last_key_value().filter(|(newest, _)| **newest >= generation)
+            {
+                let what = format!(
+                    "it holds log generation {:X} (hexadecimal), but {} holds {:X}, so it is not the newest log; put the \
+                     right one in its place, or move away the logs that do not belong to it",
+                    generation.0,
+                    archived.display(),
+                    newest.0
+                );
+                return Err(Error::Corrupt { path: current, page: None, what });
+            }
+            files.insert(generation, current);
         }
         reader.files = files;
         if let Some(generation) = reader.begun()? {

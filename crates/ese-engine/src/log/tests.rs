@@ -20,11 +20,11 @@ use crate::{CreateOptions, Error, Result};
 
 const FILE_SIZE: u32 = 64 << 10;
 
-fn names() -> LogNames {
+pub(super) fn names() -> LogNames {
     LogNames::new(Path::new("/log"), "E00")
 }
 
-fn options(vfs: impl Vfs + 'static) -> LogOptions {
+pub(super) fn options(vfs: impl Vfs + 'static) -> LogOptions {
     options_on(Arc::new(vfs))
 }
 
@@ -32,26 +32,26 @@ fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
     LogOptions { vfs, names: names(), file_size: FILE_SIZE, page_size: 32768, circular: false, kept: 8 }
 }
 
-fn create(vfs: impl Vfs + 'static) -> LogStream {
+pub(super) fn create(vfs: impl Vfs + 'static) -> LogStream {
     LogStream::create(options(vfs), Signature::new(7, LogTime::NONE)).unwrap()
 }
 
 /// A record that can be told from others, of about `len` bytes.
-fn record(number: u64, len: usize) -> LogRecord {
+pub(super) fn record(number: u64, len: usize) -> LogRecord {
     let mut random = ChaCha8Rng::seed_from_u64(number);
     let mut text = number.to_le_bytes().to_vec();
     text.extend((0..len).map(|_| random.random::<u8>()));
     LogRecord::Trace(Trace { procid: 1, text })
 }
 
-fn batch(records: &[LogRecord]) -> RecordBatch {
+pub(super) fn batch(records: &[LogRecord]) -> RecordBatch {
     let mut batch = RecordBatch::new();
     records.iter().for_each(|record| batch.push(record));
     batch
 }
 
 /// Everything in the log but filler.
-fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
+pub(super) fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
     let reader = LogReader::open(Arc::new(vfs.clone()), names())?.expect("there is a log");
     let mut records = Vec::new();
     let tail = reader.read_from(LogPosition::new(reader.range().0.0, 1, 0), |record| {
@@ -63,7 +63,7 @@ fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
     Ok((records, tail))
 }
 
-fn contents(records: &[StoredRecord]) -> Vec<LogRecord> {
+pub(super) fn contents(records: &[StoredRecord]) -> Vec<LogRecord> {
     records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect()
 }
 
