@@ -142,8 +142,11 @@ impl Vfs for RealVfs {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
-            if path.is_file() {
-                paths.push(path);
+            // A file that cannot be looked at must not look as if it were not there.
+            match std::fs::metadata(&path) {
+                Ok(found) if found.is_file() => paths.push(path),
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
             }
         }
         paths.sort();

@@ -216,10 +216,13 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
 fn give_name(options: &LogOptions, generation: Generation) -> std::io::Result<Option<PathBuf>> {
     let (vfs, names) = (&options.vfs, &options.names);
     let current = names.current();
-    let archived = vfs.exists(&current).then(|| names.archived(Generation(generation.0 - 1)));
-    if let Some(archived) = &archived {
-        vfs.rename(&current, archived)?;
-    }
+    let archived = names.archived(Generation(generation.0 - 1));
+    // Only who tries knows for sure that there is none: the next line would replace it.
+    let archived = match vfs.rename(&current, &archived) {
+        Ok(()) => Some(archived),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
     vfs.rename(&names.next(), &current)?;
     Ok(archived)
 }

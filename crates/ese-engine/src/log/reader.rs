@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -126,8 +126,9 @@ impl LogReader {
         let mut files: BTreeMap<Generation, PathBuf> =
             listed.iter().filter_map(|path| Some((names.generation_of(path)?, path.clone()))).collect();
         let mut reader = LogReader { vfs, names, files: BTreeMap::new(), again: Mutex::default() };
-        let current = reader.names.current();
-        if reader.vfs.exists(&current) {
+        let (current, next) = (reader.names.current(), reader.names.next());
+        let is_there = |name: &Path| listed.iter().any(|path| path.file_name() == name.file_name());
+        if is_there(&current) {
             let generation = reader.header(&current)?.generation;
             // It would be archived over one of them.
             if let Some((newest, archived)) =
@@ -145,8 +146,10 @@ impl LogReader {
             files.insert(generation, current);
         }
         reader.files = files;
-        if let Some(generation) = reader.begun()? {
-            let next = reader.names.next();
+        if !reader.files.is_empty()
+            && is_there(&next)
+            && let Some(generation) = reader.begun(&next)?
+        {
             reader.files.insert(generation, next);
         }
         Ok((!reader.files.is_empty()).then_some(reader))
@@ -154,12 +157,15 @@ impl LogReader {
 
     /// The generation in the prepared file, if that was entered before a crash: it continues the newest log. Any other
     /// content is that of an earlier use, or a header that a crash cut off, behind which nothing was acknowledged.
-    fn begun(&self) -> Result<Option<Generation>> {
-        let next = self.names.next();
-        if self.files.is_empty() || !self.vfs.exists(&next) {
-            return Ok(None);
-        }
-        let Ok(header) = self.header(&next) else { return Ok(None) };
+    fn begun(&self, next: &Path) -> Result<Option<Generation>> {
+        let header = match self.header(next) {
+            Ok(header) => header,
+            Err(Error::Corrupt { .. } | Error::Io { kind: io::ErrorKind::UnexpectedEof, .. }) => {
+                return Ok(None);
+            }
+            // What cannot be read may well hold what was acknowledged.
+            Err(error) => return Err(error),
+        };
         let (_, newest) = self.range();
         let last = self.header_of(newest)?;
         let continues = header.generation == newest.next()
@@ -177,7 +183,7 @@ impl LogReader {
     }
 
     /// Where its files are.
-    pub fn directory(&self) -> &std::path::Path {
+    pub fn directory(&self) -> &Path {
         self.names.directory()
     }
 
@@ -356,13 +362,13 @@ impl LogReader {
         Err(self.corrupt(generation, what.to_string()))
     }
 
-    fn header(&self, path: &PathBuf) -> Result<LogHeader> {
+    fn header(&self, path: &Path) -> Result<LogHeader> {
         let failed = |e: std::io::Error| Error::io(path, &e);
         let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
         let mut bytes = IoBuffer::zeroed(SEGMENT_BYTES);
         file.read_at(0, &mut bytes, IoReason::LogRead).map_err(failed)?;
         LogHeader::decode(&bytes).map_err(|e| Error::Corrupt {
-            path: path.clone(),
+            path: path.to_path_buf(),
             page: None,
             what: e.to_string(),
         })

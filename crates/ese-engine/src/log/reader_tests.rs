@@ -1,9 +1,11 @@
 //! Streams whose files were moved about, or cannot be read, or grow while they are read.
 
-use ese_format::Generation;
-use vfs::{SimVfs, Vfs};
+use std::sync::Arc;
 
-use super::tests::{batch, create, names, options, read, record};
+use ese_format::Generation;
+use vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+
+use super::tests::{batch, contents, create, names, options, read, record};
 use super::*;
 use crate::Error;
 
@@ -52,4 +54,32 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
         assert!(disk.contents(&newest).unwrap() == whole);
         assert!(disk.contents(&names().current()).unwrap() == old);
     }
+}
+
+#[test]
+fn a_generation_that_cannot_be_read_is_not_taken_for_one_that_was_not_entered() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let mut next = 0;
+    // Nobody settles, so it has no name.
+    fill(&log, &mut next, |log| log.tip().segment > 2 && log.tip().generation > log.named().0);
+    let disk = disk.process_kill();
+    assert_eq!(read(&disk).unwrap().1.path, names().next());
+
+    for fault in [FaultTarget::Read, FaultTarget::Open] {
+        let faulty = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+        faulty.inject(Fault::new(fault, FaultEffect::IoError).on_path("tmp.log"));
+        let opened =
+            LogReader::open(faulty.clone(), names()).map(|reader| reader.map(|reader| reader.range()));
+        assert!(matches!(opened, Err(Error::Io { .. })), "{fault:?}: {opened:?}");
+        assert_eq!(faulty.fired(), 1);
+    }
+    let (found, tail) = read(&disk).unwrap();
+    assert_eq!(contents(&found), (0..next).map(|number| record(number, 3000)).collect::<Vec<_>>());
+    // A header that a crash cut off is still no error.
+    let cut = disk.clone_disk();
+    cut.put(&names().next(), &[0; 512]);
+    assert!(read(&cut).is_ok());
+    LogStream::resume(options(disk.clone()), tail).unwrap();
+    assert_eq!(read(&disk).unwrap().0.len(), found.len());
 }

@@ -354,6 +354,21 @@ fn names() {
 }
 
 #[test]
+fn a_file_that_cannot_be_looked_at_is_not_left_out_of_a_list() {
+    let vfs = vfs(Backend::Threads, true).unwrap();
+    let directory = on_disk();
+    let [file, link, gone] = ["file", "link", "gone"].map(|name| directory.path().join(name));
+    std::fs::write(&file, b"x").unwrap();
+    std::os::unix::fs::symlink("nowhere", &gone).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert_eq!(vfs.list(directory.path()).unwrap(), [file, link.clone()]);
+    std::fs::remove_file(&link).unwrap();
+    // Whoever follows it gets an error, but not that nothing is there.
+    std::os::unix::fs::symlink(&link, &link).unwrap();
+    assert!(vfs.list(directory.path()).is_err());
+}
+
+#[test]
 fn a_lock_has_one_holder_under_any_name() {
     let directory = on_disk();
     let path = directory.path().join("lock");
