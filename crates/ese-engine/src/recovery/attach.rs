@@ -104,12 +104,22 @@ impl<'a> Attacher<'a> {
         attached_at: LogPosition,
         is_before: impl Fn(&DatabaseHeader) -> bool,
     ) -> Result<()> {
+        let path = PathBuf::from(path);
         // An id is taken until the log says that its database was detached, also by one that is missed: records under
         // this id may be for that one.
-        if self.core.database_in_log(log_id).is_some() || self.missed.contains_key(&log_id) {
-            return Ok(());
+        match self.core.database_in_log(log_id) {
+            Some(other) if other.attachment().signature != signature => {
+                let what = format!(
+                    "the log attaches it as database {log_id}, which is {} at that point of the log, so whose changes \
+                     follow cannot be told",
+                    other.path.display()
+                );
+                return Err(Error::Corrupt { path, page: None, what });
+            }
+            Some(_) => return Ok(()),
+            None if self.missed.contains_key(&log_id) => return Ok(()),
+            None => {}
         }
-        let path = PathBuf::from(path);
         let vfs = &*self.options.vfs;
         let (file, mut header, copies) = match self.find(&path, signature) {
             Ok(found) => found,
@@ -262,11 +272,41 @@ mod tests {
     /// forgotten for the other one, nor may that one get its records.
     #[test]
     fn an_id_of_a_database_that_is_missed_is_not_free() {
+        let disk = two_under_one_id();
+        let [missed, other] = PATHS.map(Path::new);
+        disk.remove(missed).unwrap();
+        let before = disk.contents(other);
+        let Err(error) = open(&disk, PageSize::KIB_4, 64) else {
+            panic!("a missing database was not missed")
+        };
+        let text = error.to_string();
+        assert!(text.contains(PATHS[0]) && text.contains("it is not there"), "{text}");
+        assert!(disk.contents(other) == before);
+    }
+
+    /// If both are there, nothing tells whose the records are.
+    #[test]
+    fn one_id_for_two_databases_is_refused() {
+        let disk = two_under_one_id();
+        let before = disk.contents(Path::new(PATHS[1]));
+        let Err(error) = open(&disk, PageSize::KIB_4, 64) else {
+            panic!("records of one were made in the other")
+        };
+        let text = error.to_string();
+        assert!(matches!(error, Error::Corrupt { .. }), "{text}");
+        assert!(PATHS.iter().all(|path| text.contains(path)), "{text}");
+        assert!(disk.contents(Path::new(PATHS[1])) == before);
+    }
+
+    const PATHS: [&str; 2] = ["/db/missed.edb", "/db/other.edb"];
+
+    /// A log that attaches one database and then another under the same id.
+    fn two_under_one_id() -> SimVfs {
         let disk = SimVfs::new();
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
-        let [missed, other] = ["/db/missed.edb", "/db/other.edb"].map(Path::new);
+        let paths = PATHS.map(Path::new);
         let [db, other_db] =
-            [missed, other].map(|path| instance.create_database(path, &CreateOptions::default()).unwrap());
+            paths.map(|path| instance.create_database(path, &CreateOptions::default()).unwrap());
         let attachment = other_db.attachment();
         instance.detach(&other_db).unwrap();
         let attach = AttachDb {
@@ -277,18 +317,10 @@ mod tests {
             signature: attachment.signature,
             log_signature: attachment.signature,
             flags: AttachDb::UNICODE,
-            path: encode_path(&other.to_string_lossy()),
+            path: encode_path(PATHS[1]),
         };
         instance.core().append(&[LogRecord::AttachDb(attach)]).unwrap();
         instance.flush().unwrap();
-        let disk = disk.process_kill();
-        disk.remove(missed).unwrap();
-        let before = disk.contents(other);
-        let Err(error) = open(&disk, PageSize::KIB_4, 64) else {
-            panic!("a missing database was not missed")
-        };
-        let text = error.to_string();
-        assert!(text.contains("/db/missed.edb") && text.contains("it is not there"), "{text}");
-        assert!(disk.contents(other) == before);
+        disk.process_kill()
     }
 }
