@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::record::record_len;
@@ -68,6 +68,15 @@ pub struct LogReader {
     files: BTreeMap<Generation, PathBuf>,
     /// Files that records are read from again.
     again: Mutex<BTreeMap<Generation, Again>>,
+    held: OnceLock<Held>,
+}
+
+/// The newest file as far as it was read. The stream goes on behind that, and gives the file other names.
+struct Held {
+    header: LogHeader,
+    next_segment: u16,
+    accumulated: u64,
+    again: Again,
 }
 
 #[derive(Clone)]
@@ -125,7 +134,8 @@ impl LogReader {
         let listed = vfs.list(&directory).map_err(|e| Error::io(&directory, &e))?;
         let mut files: BTreeMap<Generation, PathBuf> =
             listed.iter().filter_map(|path| Some((names.generation_of(path)?, path.clone()))).collect();
-        let mut reader = LogReader { vfs, names, files: BTreeMap::new(), again: Mutex::default() };
+        let (again, held) = (Mutex::default(), OnceLock::new());
+        let mut reader = LogReader { vfs, names, files: BTreeMap::new(), again, held };
         let (current, next) = (reader.names.current(), reader.names.next());
         let is_there = |name: &Path| listed.iter().any(|path| path.file_name() == name.file_name());
         if is_there(&current) {
@@ -199,29 +209,9 @@ impl LogReader {
         mut visit: impl FnMut(StoredRecord) -> Result<()>,
     ) -> Result<LogTail> {
         let (_, newest) = self.range();
-        let mut previous: Option<LoadedLog> = None;
-        let mut pending: Option<Pending> = None;
-        let mut next: Option<Result<Coming>> = None;
-        for number in from.generation.0..=newest.0 {
-            let generation = Generation(number);
-            let coming = next.take().unwrap_or_else(|| self.begin(generation, IoBuffer::zeroed(0)));
-            let log = self.finish(coming?, generation == newest)?;
-            let mut spare = IoBuffer::zeroed(0);
-            if let Some(previous) = previous.take() {
-                self.check_chain(&previous, &log)?;
-                spare = previous.bytes;
-            }
-            if generation.next() < newest {
-                next = Some(self.begin(generation.next(), spare));
-            }
-            for index in 1..=log.scan.last {
-                self.records(&log.segment(index), &mut pending, &mut |record| {
-                    if record.start >= from { visit(record) } else { Ok(()) }
-                })?;
-            }
-            previous = Some(log);
-        }
-        let log = previous.ok_or_else(|| self.missing(from.generation))?;
+        let mut visit = |record: StoredRecord| if record.start >= from { visit(record) } else { Ok(()) };
+        let log = self.read_files(from.generation.0..=newest.0, &mut None, &mut visit)?;
+        let log = log.ok_or_else(|| self.missing(from.generation))?;
         let repaired =
             log.scan.repaired.iter().map(|&index| (index, log.segment(index).bytes.to_vec())).collect();
         Ok(LogTail {
@@ -234,14 +224,75 @@ impl LogReader {
         })
     }
 
-    /// The same up to `until`, where the stream ended when it was read before; it may have grown since.
-    pub fn read_until(
+    /// Visits all records of generations that follow each other, and returns the last one.
+    fn read_files(
+        &self,
+        generations: impl Iterator<Item = u32>,
+        pending: &mut Option<Pending>,
+        visit: &mut dyn FnMut(StoredRecord) -> Result<()>,
+    ) -> Result<Option<LoadedLog>> {
+        let (_, newest) = self.range();
+        let mut previous: Option<LoadedLog> = None;
+        let mut next: Option<Result<Coming>> = None;
+        for generation in generations.map(Generation) {
+            let coming = next.take().unwrap_or_else(|| self.begin(generation, IoBuffer::zeroed(0)));
+            let log = self.finish(coming?, generation == newest)?;
+            let mut spare = IoBuffer::zeroed(0);
+            if let Some(previous) = previous.take() {
+                self.check_chain(&previous, &log.header)?;
+                spare = previous.bytes;
+            }
+            if generation.next() < newest {
+                next = Some(self.begin(generation.next(), spare));
+            }
+            for index in 1..=log.scan.last {
+                self.records(&log.segment(index), pending, visit)?;
+            }
+            previous = Some(log);
+        }
+        Ok(previous)
+    }
+
+    /// Keeps hold of the newest file, before the stream is resumed behind `tail`: who reads records of it again does not
+    /// look for it by names that change, nor sees what is being written behind them.
+    pub fn hold(&self, tail: &LogTail) -> Result<()> {
+        let held = Held {
+            header: tail.header.clone(),
+            next_segment: tail.next_segment,
+            accumulated: tail.accumulated,
+            again: self.open_again(&tail.path)?,
+        };
+        let _ = self.held.set(held);
+        Ok(())
+    }
+
+    /// Reads again up to where the stream ended when it was held; it may have grown since.
+    pub fn read_held(
         &self,
         from: LogPosition,
-        until: LogPosition,
         mut visit: impl FnMut(StoredRecord) -> Result<()>,
     ) -> Result<()> {
-        self.read_from(from, |record| if record.start < until { visit(record) } else { Ok(()) })?;
+        let held = self.held.get().ok_or_else(|| Error::Usage("the newest log is not held".to_string()))?;
+        let mut visit = |record: StoredRecord| if record.start >= from { visit(record) } else { Ok(()) };
+        let generation = held.header.generation;
+        let mut pending = None;
+        if let Some(previous) = self.read_files(from.generation.0..generation.0, &mut pending, &mut visit)? {
+            self.check_chain(&previous, &held.header)?;
+        }
+        // Behind them one that is empty: that is where the log ended.
+        let end = usize::from(held.next_segment) * SEGMENT_BYTES;
+        let mut bytes = IoBuffer::zeroed(end + SEGMENT_BYTES);
+        let file = &held.again.file;
+        file.read_at(0, &mut bytes[..end], IoReason::LogRead).map_err(|e| Error::io(file.path(), &e))?;
+        let scan =
+            scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
+        if (scan.last + 1, scan.accumulated) != (held.next_segment, held.accumulated) {
+            return Err(self.corrupt(generation, "it is not what it was when it was read first".to_string()));
+        }
+        let log = LoadedLog { header: held.header.clone(), bytes, scan };
+        for index in 1..held.next_segment {
+            self.records(&log.segment(index), &mut pending, &mut visit)?;
+        }
         Ok(())
     }
 
@@ -301,20 +352,26 @@ impl LogReader {
     }
 
     fn again(&self, generation: Generation) -> Result<Again> {
+        if let Some(held) = self.held.get().filter(|held| held.header.generation == generation) {
+            return Ok(held.again.clone());
+        }
         if let Some(again) = self.again.lock().get(&generation) {
             return Ok(again.clone());
         }
-        let path = self.path_of(generation)?;
-        let failed = |e: io::Error| Error::io(&path, &e);
-        let file = self.vfs.open(&path, OpenMode::Read).map_err(failed)?;
-        let segments = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
-        let again = Again { file, segments };
+        let again = self.open_again(&self.path_of(generation)?)?;
         let mut open = self.again.lock();
         if open.len() >= MOST_OPEN {
             open.clear();
         }
         open.insert(generation, again.clone());
         Ok(again)
+    }
+
+    fn open_again(&self, path: &Path) -> Result<Again> {
+        let failed = |e: io::Error| Error::io(path, &e);
+        let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
+        let segments = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
+        Ok(Again { file, segments })
     }
 
     /// Reads a record again that was visited before, once the stream is resumed. Its bytes are not verified.
@@ -346,15 +403,15 @@ impl LogReader {
         })
     }
 
-    fn check_chain(&self, previous: &LoadedLog, log: &LoadedLog) -> Result<()> {
-        let generation = log.header.generation;
+    fn check_chain(&self, previous: &LoadedLog, header: &LogHeader) -> Result<()> {
+        let generation = header.generation;
         // Earlier formats leave the field zero.
-        let has_checksum = (log.header.version_update, log.header.version_update_minor) >= (5, 13);
-        let what = if log.header.signature != previous.header.signature {
+        let has_checksum = (header.version_update, header.version_update_minor) >= (5, 13);
+        let what = if header.signature != previous.header.signature {
             "belongs to another log stream"
-        } else if log.header.previous_created != previous.header.created {
+        } else if header.previous_created != previous.header.created {
             "does not continue the generation before it (creation times differ)"
-        } else if has_checksum && log.header.previous_checksum != previous.scan.accumulated {
+        } else if has_checksum && header.previous_checksum != previous.scan.accumulated {
             "does not continue the generation before it (its checksum differs)"
         } else {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ese_format::Generation;
+use ese_format::{Generation, LogPosition};
 use vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::tests::{batch, contents, create, names, options, read, record};
@@ -82,4 +82,59 @@ fn a_generation_that_cannot_be_read_is_not_taken_for_one_that_was_not_entered() 
     assert!(read(&cut).is_ok());
     LogStream::resume(options(disk.clone()), tail).unwrap();
     assert_eq!(read(&disk).unwrap().0.len(), found.len());
+}
+
+/// Recovery may read the end of the log a second time when the stream goes on behind it: under other names, with more
+/// records, and a write that is under way.
+#[test]
+fn what_was_read_is_read_again_while_the_stream_goes_on() {
+    for unnamed in [false, true] {
+        let disk = SimVfs::new();
+        let log = create(disk.clone());
+        let mut next = 0;
+        fill(&log, &mut next, |log| log.tip().generation.0 == 3 && log.tip().segment > 5);
+        if unnamed {
+            fill(&log, &mut next, |log| log.tip().segment == 4 && log.tip().generation > log.named().0);
+        } else {
+            log.settle().unwrap();
+        }
+        let disk = disk.process_kill();
+        let reader = LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap();
+        let from = LogPosition::new(2, 3, 0);
+        let mut first = Vec::new();
+        let keep = |kept: &mut Vec<StoredRecord>, record| {
+            kept.push(record);
+            Ok(())
+        };
+        let tail = reader.read_from(from, |record| keep(&mut first, record)).unwrap();
+        assert_eq!(tail.path == names().next(), unnamed);
+        let (generation, end) = (tail.header.generation, tail.next_segment);
+        reader.hold(&tail).unwrap();
+        let again = || {
+            let mut again = Vec::new();
+            reader.read_held(from, |record| keep(&mut again, record)).unwrap();
+            let [first, again] = [&first, &again].map(|records| {
+                records.iter().map(|one| (one.start, one.end, one.bytes.clone())).collect::<Vec<_>>()
+            });
+            assert!(first == again, "unnamed: {unnamed}");
+        };
+        let log = LogStream::resume(options(disk.clone()), tail).unwrap();
+        again();
+        fill(&log, &mut next, |log| log.tip().generation > generation);
+        again();
+        fill(&log, &mut next, |log| log.tip().generation.0 > generation.0 + 1 && log.tip().segment > 2);
+        log.settle().unwrap();
+        again();
+        // As it looks to who reads in the middle of a write: a segment not yet there, the one behind it is.
+        let archived = names().archived(generation);
+        disk.corrupt(&archived, u64::from(end + 1) * 4096, &[0; 4096]).unwrap();
+        assert!(read(&disk).is_err());
+        again();
+        // Of a record the place is known, and its file stays at hand among any number of others.
+        let last = first.iter().rfind(|record| record.start.generation == generation).unwrap();
+        assert_eq!(reader.read_again(last.start, last.end).unwrap(), last.bytes);
+        let damaged = u64::from(end - 1) * 4096 + 600;
+        disk.corrupt(&archived, damaged, &[0xA5; 64]).unwrap();
+        assert!(reader.read_held(from, |_| Ok(())).is_err());
+    }
 }

@@ -155,6 +155,7 @@ fn open_log_with(
         }
         Ok(())
     })?;
+    reader.hold(&tail)?;
     let kept = generations_needed(options.checkpoint_depth, LogStream::file_size_behind(&tail));
     let log = Arc::new(LogStream::resume(LogOptions { kept, ..log_options }, tail)?);
     start_log(core, log.clone());
@@ -210,7 +211,7 @@ fn open_log_with(
     if let Some(rest) = rest {
         let memory = (memory / 2).max(LEAST_MEMORY.min(memory));
         let mut stretch = Stretch::new(memory);
-        reader.read_until(rest, until, |stored| match stretch.push(stored) {
+        reader.read_held(rest, |stored| match stretch.push(stored) {
             Ok(()) => Ok(()),
             Err(stored) => {
                 apply(&mut redo, std::mem::replace(&mut stretch, Stretch::new(memory)))?;
