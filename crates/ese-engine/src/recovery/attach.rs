@@ -211,6 +211,14 @@ impl<'a> Attacher<'a> {
                 path.display()
             )));
         }
+        if let Some(copy) = self.copy_beside_log(path, signature)? {
+            return Err(Error::Usage(format!(
+                "{}: the log is about this database, but beside the log there is a copy of it, {}; if the log was copied \
+                 with it, recover where both come from, else move the copy away",
+                path.display(),
+                copy.display()
+            )));
+        }
         let failed = |e: std::io::Error| Error::io(path, &e);
         let file = vfs.open(path, OpenMode::Write).map_err(failed)?;
         // What a killed process had written may still be in the kernel only: what is read must also be durable.
@@ -224,6 +232,23 @@ impl<'a> Attacher<'a> {
             )));
         }
         Ok((file, header, copies))
+    }
+
+    /// Another file with the name and the signature of the database in the directory of the log: both were copied there,
+    /// and the log still names the original, which has a log of its own.
+    fn copy_beside_log(&self, path: &Path, signature: Signature) -> Result<Option<PathBuf>> {
+        let vfs = &*self.options.vfs;
+        let Some(name) = path.file_name() else { return Ok(None) };
+        let beside = self.options.log_directory.join(name);
+        if !vfs.exists(&beside) || vfs.same_file(&beside, path) {
+            return Ok(None);
+        }
+        let file = vfs.open(&beside, OpenMode::Read).map_err(|e| Error::io(&beside, &e))?;
+        match read_header(&*file) {
+            Ok((header, _)) => Ok((header.signature == signature).then_some(beside)),
+            Err(Error::Usage(_) | Error::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Logs and databases that do not belong together.
+//! Logs and databases that do not belong together: logs missing at either end, a database that went on with another
+//! log, and a copy of both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use vfs::{SimVfs, Vfs};
 
-use super::recovered::{DATABASES, Rows, SIZE, create, create_one, open, options, rows, work};
+use super::recovered::{DATABASES, Rows, SIZE, create, create_one, killed, open, options, rows, work};
 
 /// Opens the instance whose log is in a directory of its own.
 fn open_log(disk: &SimVfs, directory: &str, seed: u64) -> Result<Arc<Instance>> {
@@ -181,5 +182,42 @@ fn a_database_of_another_log_is_attached_though_a_crash_cuts_that_off() {
             assert!(left_attached > cut as usize + 2, "{left_attached} in {cut} cuts");
             return;
         }
+    }
+}
+
+#[test]
+fn a_copied_log_does_not_recover_the_original() {
+    let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(5));
+    let copy = Path::new("/copy");
+    disk.create_directory(copy).unwrap();
+    for directory in ["/db", "/log"] {
+        for path in disk.list(Path::new(directory)).unwrap() {
+            disk.put(&copy.join(path.file_name().unwrap()), &disk.contents(&path).unwrap());
+        }
+    }
+    let before = contents(&disk);
+    let error = open_log(&disk, "/copy", 1).map(|_| ()).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Usage(_)), "{text}");
+    assert!(text.contains(DATABASES[0]) && text.contains("/copy/one.edb"), "{text}");
+    assert!(contents(&disk) == before);
+    let (instance, _) = open(&disk, 256, 750);
+    for (path, model) in DATABASES.iter().zip(&models) {
+        assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
+    }
+}
+
+/// Beside the log there may be another database of the same name, or none of the names is another file.
+#[test]
+fn what_lies_beside_the_log_by_chance_does_not_matter() {
+    let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(6));
+    let other = SimVfs::new();
+    let (instance, _) = open(&other, 256, 750);
+    create(&instance);
+    disk.put(Path::new("/log/one.edb"), &other.contents(Path::new(DATABASES[1])).unwrap());
+    disk.put(Path::new("/log/two.edb"), b"no database");
+    let (instance, _) = open(&disk, 256, 750);
+    for (path, model) in DATABASES.iter().zip(&models) {
+        assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
     }
 }

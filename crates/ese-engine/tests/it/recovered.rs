@@ -147,7 +147,7 @@ fn last_record(disk: &SimVfs) -> LogRecord {
 }
 
 /// A disk on which two databases were in use when the process was killed, and what they must hold.
-fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
+pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256, 750);
     create(&instance);
