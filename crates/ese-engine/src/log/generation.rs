@@ -1,4 +1,4 @@
-//! Files of the stream: the first one, the next one prepared in advance, entering it, recycling, reserves.
+//! Files of the stream: the first one, the next one prepared in advance, entering it, recycling; reserve logs are in `reserve`.
 //!
 //! Entering a generation costs the commit that does it nothing: its header goes into the prepared file with the first
 //! records, in one synced write. The rest follows in the background, in an order that a crash may cut anywhere:
@@ -8,6 +8,8 @@
 //!
 //! A new file is ready when it has its blocks. Zeros are written into them when nothing else is to be written: they
 //! make small synced writes cheaper, and a log that fills faster than that writes large ones.
+
+mod reserve;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -72,11 +74,6 @@ impl Files {
     pub(super) fn named(&self) -> (Generation, LogTime) {
         self.named
     }
-}
-
-/// Reserve logs kept for a full disk: two, or as many small ones as make a megabyte.
-fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
-    1..=((1 << 20) / options.file_size).clamp(2, 16)
 }
 
 /// No generation follows this one. ESE: `lGenerationMax`.
@@ -389,53 +386,6 @@ impl LogStream {
             found.into_iter().filter_map(|path| Some((names.generation_of(&path)?, path))).collect();
         archived.sort_unstable();
         Ok(archived.into())
-    }
-
-    /// Whether the file is there and has the length of a log file: of any other it could not be read as one.
-    fn has_log_size(&self, path: &Path) -> bool {
-        let file = self.options.vfs.open(path, OpenMode::Read);
-        file.and_then(|file| file.len()).is_ok_and(|len| len == u64::from(self.options.file_size))
-    }
-
-    fn take_reserve(&self) -> Result<Prepared> {
-        let (names, vfs) = (&self.options.names, &self.options.vfs);
-        let mut reserves = reserves(&self.options).rev().map(|number| names.reserve(number));
-        let Some(reserve) = reserves.find(|path| self.has_log_size(path)) else {
-            return Err(Error::DiskFull { path: names.next() });
-        };
-        let failed = |e: std::io::Error| Error::io(&reserve, &e);
-        vfs.rename(&reserve, &names.next()).map_err(failed)?;
-        vfs.sync_directory(names.directory()).map_err(failed)?;
-        let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
-        Ok(Prepared { file, from_reserve: true, written: u64::from(self.options.file_size) })
-    }
-
-    /// Creates missing reserve logs. A full disk is no error: they are for later.
-    pub(super) fn restore_reserves(&self) {
-        let Ok(mut files) = self.files() else { return };
-        let vfs = &self.options.vfs;
-        let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
-        if !std::mem::replace(&mut files.reserves_examined, true) {
-            // Of a stream with files of another size, or made when its process was killed.
-            for odd in reserves().filter(|path| vfs.exists(path) && !self.has_log_size(path)) {
-                let _ = vfs.remove(&odd);
-            }
-        }
-        for reserve in reserves() {
-            if !vfs.exists(&reserve) && create_filled(&self.options, &reserve).is_err() {
-                return;
-            }
-        }
-        self.state.lock().on_reserves = false;
-    }
-
-    /// Ordinary work may not use what the reserves gave: it goes on when all of them are there again.
-    pub(super) fn leave_reserves(&self) -> Result<()> {
-        self.restore_reserves();
-        match self.state.lock().on_reserves {
-            true => Err(Error::DiskFull { path: self.options.names.next() }),
-            false => Ok(()),
-        }
     }
 
     pub(super) fn discard_prepared(&self) {

@@ -5,6 +5,8 @@
 //!
 //! The next file is read while the records of one are visited; not the newest, which may be written to at the time.
 
+mod again;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,8 +19,10 @@ use ese_format::log::scan::{LogScan, scan_log};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition};
 use parking_lot::Mutex;
-use vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+use vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
+use self::again::Again;
+pub(crate) use self::again::Rereading;
 use super::LogNames;
 use crate::{Error, Result};
 
@@ -27,11 +31,6 @@ const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT: u8 = 77;
 /// What is set aside for a record at once, whatever it says about its length.
 const MOST_RESERVED: usize = 1 << 20;
-
-/// Bytes of the log in one batch of records that are read again: a page may lack any number of changes.
-const AGAIN_BYTES: usize = 4 << 20;
-/// Files that stay open while records are read again.
-const MOST_OPEN: usize = 64;
 
 /// One record with its place.
 #[derive(Debug, Clone)]
@@ -77,18 +76,6 @@ struct Held {
     next_segment: u16,
     accumulated: u64,
     again: Again,
-}
-
-#[derive(Clone)]
-struct Again {
-    file: Arc<dyn File>,
-    segments: u16,
-}
-
-/// Records on their way to be read again.
-pub(crate) struct Rereading {
-    asked: usize,
-    arrived: Receiver<(LogPosition, u16, io::Result<IoBuffer>)>,
 }
 
 struct LoadedLog {
@@ -294,113 +281,6 @@ impl LogReader {
             self.records(&log.segment(index), &mut pending, &mut visit)?;
         }
         Ok(())
-    }
-
-    /// Starts reading records again, once the stream is resumed: the first of them, up to a limit, that lie within one
-    /// generation. The others are left out.
-    pub(crate) fn begin_again(&self, records: &[(LogPosition, LogPosition)]) -> Result<Rereading> {
-        let (sender, arrived) = channel();
-        let mut of_files: BTreeMap<Generation, Vec<Transfer>> = BTreeMap::new();
-        let (mut asked, mut bytes) = (0, 0);
-        for &(start, end) in records.iter().filter(|(start, end)| start.generation == end.generation) {
-            let of = self.again(start.generation)?.segments;
-            let (first, last) = (start.segment, end.segment.min(of.saturating_sub(2)));
-            let len = (usize::from(last.saturating_sub(first)) + 1) * SEGMENT_BYTES;
-            bytes += len;
-            if bytes > AGAIN_BYTES {
-                break;
-            }
-            let sender = sender.clone();
-            // Nobody waits for it any more if that fails.
-            let done =
-                move |result: io::Result<()>, buffer| drop(sender.send((start, of, result.map(|()| buffer))));
-            of_files.entry(start.generation).or_default().push(Transfer {
-                kind: TransferKind::Read,
-                offset: u64::from(first) * SEGMENT_BYTES as u64,
-                buffer: IoBuffer::zeroed(len),
-                reason: IoReason::LogRead,
-                done: Box::new(done),
-            });
-            asked += 1;
-        }
-        for (generation, transfers) in of_files {
-            self.again(generation)?.file.submit(transfers);
-        }
-        Ok(Rereading { asked, arrived })
-    }
-
-    /// Waits for the records and takes them apart. Their bytes are not verified; what could not be read is missing.
-    pub(crate) fn finish_again(&self, reading: Rereading) -> BTreeMap<LogPosition, Vec<u8>> {
-        let mut found = BTreeMap::new();
-        for (start, of, bytes) in reading.arrived.iter().take(reading.asked) {
-            let Ok(bytes) = bytes else { continue };
-            let mut pending = None;
-            for (index, bytes) in (start.segment..).zip(bytes.chunks_exact(SEGMENT_BYTES)) {
-                let segment = Segment { generation: start.generation, of, index, bytes };
-                let read = self.records(&segment, &mut pending, &mut |record| {
-                    if record.start == start {
-                        found.insert(start, record.bytes);
-                    }
-                    Ok(())
-                });
-                if read.is_err() {
-                    break;
-                }
-            }
-        }
-        found
-    }
-
-    fn again(&self, generation: Generation) -> Result<Again> {
-        if let Some(held) = self.held.get().filter(|held| held.header.generation == generation) {
-            return Ok(held.again.clone());
-        }
-        if let Some(again) = self.again.lock().get(&generation) {
-            return Ok(again.clone());
-        }
-        let again = self.open_again(&self.path_of(generation)?)?;
-        let mut open = self.again.lock();
-        if open.len() >= MOST_OPEN {
-            open.clear();
-        }
-        open.insert(generation, again.clone());
-        Ok(again)
-    }
-
-    fn open_again(&self, path: &Path) -> Result<Again> {
-        let failed = |e: io::Error| Error::io(path, &e);
-        let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
-        let segments = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
-        Ok(Again { file, segments })
-    }
-
-    /// Reads a record again that was visited before, once the stream is resumed. Its bytes are not verified.
-    pub fn read_again(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
-        let mut pending = None;
-        let mut found = None;
-        for number in start.generation.0..=end.generation.0.min(self.range().1.0) {
-            let generation = Generation(number);
-            let Again { file, segments: of } = self.again(generation)?;
-            let first = if generation == start.generation { start.segment } else { 1 };
-            let last = if generation == end.generation { end.segment } else { u16::MAX };
-            // The last segment of a file is only ever a shadow.
-            let last = last.min(of.saturating_sub(2));
-            let count = usize::from(last.saturating_sub(first)) + 1;
-            let mut bytes = IoBuffer::zeroed(count * SEGMENT_BYTES);
-            file.read_at(u64::from(first) * SEGMENT_BYTES as u64, &mut bytes, IoReason::LogRead)
-                .map_err(|e| Error::io(file.path(), &e))?;
-            for (index, bytes) in (first..=last).zip(bytes.chunks_exact(SEGMENT_BYTES)) {
-                self.records(&Segment { generation, of, index, bytes }, &mut pending, &mut |record| {
-                    if record.start == start {
-                        found = Some(record.bytes);
-                    }
-                    Ok(())
-                })?;
-            }
-        }
-        found.ok_or_else(|| {
-            self.corrupt(start.generation, format!("log record at {start:?} is not there any more"))
-        })
     }
 
     fn check_chain(&self, previous: &LoadedLog, header: &LogHeader) -> Result<()> {
