@@ -84,13 +84,18 @@ impl Cache {
 
     /// Whether the cleaner would find a batch to write that it may start.
     pub(super) fn has_batch_to_write(&self) -> bool {
-        self.excess() >= WORTH_WRITING && self.books.background.count() < WRITES_IN_FLIGHT
+        self.may_start(self.excess())
+    }
+
+    /// Whether so many pages are worth a batch now.
+    fn may_start(&self, pages: usize) -> bool {
+        pages >= WORTH_WRITING && self.books.background.count() < WRITES_IN_FLIGHT
     }
 
     /// So many victims wait to be written. The cleaner is called when they are worth a batch, and not only when frames run
     /// low: by then there can be hundreds of them, and reads and commits wait behind what is written at once.
     pub(super) fn victims_gathered(&self, wanted: usize) {
-        if wanted >= WORTH_WRITING && self.books.background.count() < WRITES_IN_FLIGHT {
+        if self.may_start(wanted) {
             self.books.wake.ring();
         }
     }

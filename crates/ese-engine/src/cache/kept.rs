@@ -144,8 +144,11 @@ impl Kept {
 
     /// How many of `pages` will have gone before credit has run out; estimated, without jumps.
     pub fn will_pay_for(&self, pages: usize) -> usize {
-        if self.is_recovering() || !self.is_on() {
-            return if self.is_on() { pages } else { 0 };
+        if !self.is_on() {
+            return 0;
+        }
+        if self.is_recovering() {
+            return pages;
         }
         let plenty = (self.most_credit / RUNNING_OUT).max(1) as usize;
         let credit = self.credit.load(Ordering::Relaxed).max(0) as usize;

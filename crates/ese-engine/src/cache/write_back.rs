@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Invariants: the log is flushed after the copy, for what the copy holds: a page that changes faster than the log can be
-//! flushed would else never be written, and hold the checkpoint back; a claimed page has no other writer; a writer claims pages, and writes to their log, only while it is
-//! counted at work on their file, which leaves the cache only when nobody is; latches are only tried here, never waited
-//! for, and no call below this module waits for anything while one is held.
+//! flushed would else never be written, and hold the checkpoint back; a claimed page has no other writer; a writer claims
+//! pages, and writes to their log, only while it is counted at work on their file, which leaves the cache only when nobody
+//! is; latches are only tried here, never waited for, and no call below this module waits for anything while one is held.
 
 use std::io;
 use std::sync::Arc;
@@ -145,17 +145,30 @@ impl Cache {
                 Some((claim, latch))
             })
             .collect();
-        let count = latched.len();
+        self.books.copies.cancel(room - latched.len());
         // Pages whose writer got lost in between would be waited for.
-        let mut runs = abort_on_panic(|| self.copy(attached, latched));
-        self.books.copies.cancel(room - count);
+        let written = abort_on_panic(|| self.write_latched(attached, latched, needed, why, ended));
         if lacking > durable {
             attached.wal.request(lacking);
         }
+        written
+    }
+
+    /// Copies pages, gives up their latches, and submits the copies once the log is durable up to `needed`.
+    fn write_latched(
+        &self,
+        attached: &Arc<Attached>,
+        latched: Vec<(Claim, ReadLatch)>,
+        needed: LogPosition,
+        why: Why,
+        ended: &Arc<InFlight>,
+    ) -> Result<usize> {
+        let count = latched.len();
         if count == 0 {
             return Ok(0);
         }
-        if needed > durable
+        let mut runs = self.copy(attached, latched);
+        if needed > attached.wal.durable()
             && let Err(error) = attached.wal.flush(needed)
         {
             for Run { pages, buffer } in runs {
