@@ -12,7 +12,7 @@ size=${1:-4GiB}
 directory=${2:-target/bench-check}
 rounds=${ROUNDS:-5}
 
-cargo build --release --quiet -p cli
+cargo build --release --quiet -p jetcell
 jetcell=$PWD/target/release/jetcell
 if [[ -z ${DATABASE:-} ]]; then
     mkdir -p "$directory"

@@ -14,7 +14,7 @@ limit=${LIMIT:-120}
 rounds=${ROUNDS:-3}
 python=${JETCELL_READERS_VENV:-target/readers-venv}/bin/python
 
-cargo build --release --quiet -p cli
+cargo build --release --quiet -p jetcell
 jetcell=$PWD/target/release/jetcell
 [[ -x $python ]] || scripts/setup-readers.sh
 mkdir -p "$directory"

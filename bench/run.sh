@@ -87,7 +87,7 @@ for name in wiredtiger rocksdb sqlite lmdb redb fjall; do
 done
 if [[ $wanted == all || ,$wanted, == *,jetcell,* ]]; then
     # Row 10 measures the command itself.
-    CARGO_TARGET_DIR=$PWD/target cargo build --release --quiet --locked -p cli
+    CARGO_TARGET_DIR=$PWD/target cargo build --release --quiet --locked -p jetcell
 fi
 if [[ ${1:-} == build ]]; then exit; fi
 exec "$engines/jetcell" table "$@"

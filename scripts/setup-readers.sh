@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the three independent ESE readers into target/readers-venv, pinned; does nothing when they are there.
-# The tests that let them read our files use this environment (see crates/testkit/src/readers).
+# The tests that let them read our files use this environment (see tests/src/readers).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=${JETCELL_READERS_VENV:-$root/target/readers-venv}

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use ese_format::checksum::{PageVerdict, seal_page, verify_page};
 use ese_format::{PageNumber, PageSize};
 use serde::Serialize;
-use vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs};
 
 use crate::usage::Usage;
 use crate::work::Random;

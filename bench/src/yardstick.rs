@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::Value;
-use vfs::IoBuffer;
+use jetcell_vfs::IoBuffer;
 
 use crate::drive::Latencies;
 use crate::usage::Usage;

@@ -1,4 +1,4 @@
-//! See `testkit::fuzz::header`.
+//! See `system_tests::fuzz::header`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::fuzz::header(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| system_tests::fuzz::header(data));

@@ -1,4 +1,4 @@
-//! See `testkit::fuzz::log_segment`.
+//! See `system_tests::fuzz::log_segment`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::fuzz::log_segment(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| system_tests::fuzz::log_segment(data));

@@ -1,4 +1,4 @@
-//! See `testkit::fuzz::page`.
+//! See `system_tests::fuzz::page`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::fuzz::page(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| system_tests::fuzz::page(data));

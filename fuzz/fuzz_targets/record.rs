@@ -1,4 +1,4 @@
-//! See `testkit::fuzz::record`.
+//! See `system_tests::fuzz::record`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::fuzz::record(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| system_tests::fuzz::record(data));

@@ -12,7 +12,7 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
-use vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs, Vfs};
 
 use crate::store::{Key, Operation, Recovered, Session, Store, StoreOptions, Transfers};
 

@@ -7,7 +7,7 @@ use ese_format::checksum::header_checksum;
 use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies};
 use ese_format::recognise::FILE_TYPE_AT;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::CheckError;
 use crate::finding::{Finding, FindingKind, Findings, Severity};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, Signature};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
-use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::checkpoint::check_checkpoint;
 use crate::finding::{FindingKind, Findings, Severity};

@@ -14,7 +14,7 @@ use ese_format::flush_map::{
 };
 use ese_format::page::PageFlags;
 use ese_format::recognise::Format;
-use vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::database::Database;
 use crate::files::Source;

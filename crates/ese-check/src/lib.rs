@@ -45,8 +45,8 @@ use std::{fmt, io};
 use ese_format::PageNumber;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
 pub use ese_format::recognise::{Format, START_LEN};
+use jetcell_vfs::Vfs;
 use serde::Serialize;
-use vfs::Vfs;
 
 use crate::database::Database;
 pub use crate::files::{LogSet, check_files};

@@ -16,8 +16,8 @@ use ese_format::checksum::SEGMENT_LEN;
 use ese_format::log::header::{LOG_VERSION, LogHeader, LogHeaderError};
 use ese_format::log::segment::{SegmentKind, classify, shadow_of};
 use ese_format::recognise::old_log_version;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
-use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::finding::{FindingKind, Findings, Severity};
 use crate::{Cancel, CheckError, Finding};

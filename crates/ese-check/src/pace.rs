@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use vfs::Clock;
+use jetcell_vfs::Clock;
 
 /// Longest sleep before looking for a request to stop.
 const NAP: Duration = Duration::from_millis(100);

@@ -11,8 +11,8 @@ use std::{io, thread};
 use ese_format::checksum::{PageVerdict, verify_page};
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
+use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 use serde::Serialize;
-use vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::finding::{FindingKind, Findings, Severity};

@@ -11,7 +11,7 @@ use std::{fmt, io};
 use ese_format::checksum::PageVerdict;
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
-use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::finding::FindingKind;

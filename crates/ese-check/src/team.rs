@@ -17,7 +17,7 @@ use std::thread::{self, Scope};
 use ese_format::checksum::PageVerdict;
 use ese_format::page::Page;
 use ese_format::{DbTime, PageNumber};
-use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::finding::Findings;

@@ -1,11 +1,11 @@
 //! Threads that repeat bounded steps until they are told to stop.
 
+use jetcell_sync::thread::JoinHandle;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-use vfs::abort_on_panic;
+use jetcell_sync::{Condvar, Mutex};
+use jetcell_vfs::abort_on_panic;
 
 use crate::Result;
 
@@ -49,7 +49,7 @@ impl Background {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name(format!("jetcell-{name}"));
+        let thread = jetcell_sync::thread::Builder::new().name(format!("jetcell-{name}"));
         let thread = thread.spawn(|| abort_on_panic(body)).expect("threads can be started");
         self.threads.lock().push(thread);
     }
@@ -64,7 +64,7 @@ impl Background {
         *self.signal.stop.lock() = true;
         self.wake();
         for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.thread().id() != std::thread::current().id() {
+            if thread.thread().id() != jetcell_sync::thread::current().id() {
                 let _ = thread.join();
             }
         }

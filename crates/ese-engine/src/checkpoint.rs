@@ -129,7 +129,7 @@ mod tests {
     use ese_format::header::DatabaseHeader;
     use ese_format::page::PageFlags;
     use ese_format::{PageNumber, PageSize};
-    use vfs::{SimVfs, Vfs};
+    use jetcell_vfs::{SimVfs, Vfs};
 
     use super::*;
     use crate::btree::tests::create_tree;

@@ -1,11 +1,11 @@
 //! Room in the version store, and pages that cannot be read.
 
+use jetcell_sync::atomic::AtomicUsize;
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
 
 use ese_format::PageSize;
 use ese_format::page::PageFlags;
-use vfs::{SimVfs, Vfs};
+use jetcell_vfs::{SimVfs, Vfs};
 
 use super::*;
 use crate::btree::tests::create_tree;
@@ -37,7 +37,7 @@ fn who_finds_the_version_store_full_waits_for_the_cleaner() {
     // One transaction at a time: none is long, so there is always room, as soon as the cleaner is through.
     let turn = Mutex::new(());
     let at_work = AtomicUsize::new(usize::from(SESSIONS));
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         for number in 1..=SESSIONS {
             let (tree, turn, at_work) = (&tree, &turn, &at_work);
             scope.spawn(move || {

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, LogTime};
-use parking_lot::{Mutex, RwLock};
-use vfs::Vfs;
+use jetcell_sync::{Mutex, RwLock};
+use jetcell_vfs::Vfs;
 
 use crate::cache::{Cache, FileId};
 use crate::database::Database;

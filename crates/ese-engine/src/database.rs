@@ -4,10 +4,10 @@
 //! changes of a generation that the header does not name yet, and its lower marks are raised only after the pages
 //! below are durable. Both copies are written one after the other with a sync between, so one is always whole.
 
+use jetcell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
@@ -15,8 +15,8 @@ use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path}
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::page::{Page, PageFlags};
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
-use parking_lot::Mutex;
-use vfs::{DirectoryLock, File, IoReason};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{DirectoryLock, File, IoReason};
 
 use crate::apart::Apart;
 use crate::btree::Tree;
@@ -432,7 +432,7 @@ pub(crate) fn mend_shadow(file: &dyn File, header: &DatabaseHeader, copies: Head
 }
 
 fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Result<()> {
-    let mut page = vfs::IoBuffer::zeroed(header.page_size.bytes());
+    let mut page = jetcell_vfs::IoBuffer::zeroed(header.page_size.bytes());
     page.copy_from_slice(&header.encode());
     let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: header: {e}", file.path().display()));
     file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(failed)?;

@@ -29,9 +29,9 @@ use ese_format::checksum::{PageVerdict, verify_page};
 use ese_format::header::DatabaseHeader;
 use ese_format::page::Page;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use parking_lot::{Condvar, Mutex};
+use jetcell_sync::{Condvar, Mutex};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use twox_hash::XxHash3_64;
-use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::{Error, Result};
 

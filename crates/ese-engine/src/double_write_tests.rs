@@ -4,9 +4,9 @@ use super::*;
 use ese_format::checksum::seal_page;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 use ese_format::{DbTime, LogTime, TreeId};
+use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs};
 use std::sync::mpsc;
 use std::time::Duration;
-use vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const PAGE: PageNumber = PageNumber::fixed(5);
@@ -168,7 +168,7 @@ fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
         let (done, ended) = mpsc::channel();
         for _ in 0..2 {
             let (side, image, done) = (side.clone(), image.clone(), done.clone());
-            std::thread::spawn(move || {
+            jetcell_sync::thread::spawn(move || {
                 let result = side.protect(&[(PAGE, &image)], DURABLE).map(drop);
                 let _ = done.send(result);
             });

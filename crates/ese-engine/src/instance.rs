@@ -6,18 +6,18 @@
 
 mod attaching;
 
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ese_format::log::record::{LogRecord, Termination};
 use ese_format::{LogPosition, LogTime, Signature};
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
+use jetcell_vfs::DirectoryLock;
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use vfs::DirectoryLock;
 
 use crate::background::Background;
 use crate::checkpoint::Checkpointer;
@@ -272,6 +272,6 @@ fn abandon(core: &Core) {
     }
 }
 
-fn seed_of(clock: &dyn vfs::Clock) -> u64 {
+fn seed_of(clock: &dyn jetcell_vfs::Clock) -> u64 {
     clock.unix_ms() as u64 ^ clock.monotonic().as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ese_format::PageSize;
 use ese_format::log::header::SEGMENT_BYTES;
-use vfs::Vfs;
+use jetcell_vfs::Vfs;
 
 use crate::cache::Cache;
 use crate::{Error, Result};

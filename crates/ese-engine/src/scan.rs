@@ -11,15 +11,15 @@
 //!
 //! Left out: which tree a page belongs to, the structure of pages, progress that survives a restart.
 
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ese_format::PageNumber;
 use ese_format::checksum::{PageVerdict, verify_page};
-use parking_lot::Mutex;
-use vfs::{IoBuffer, IoReason};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{IoBuffer, IoReason};
 
 use crate::Result;
 use crate::cache::Examined;

@@ -1,12 +1,14 @@
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
-use vfs::{Clock, CountedVfs, DirectoryLock, File, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs};
+use jetcell_vfs::{
+    Clock, CountedVfs, DirectoryLock, File, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs,
+};
 
 use super::{EXTENT_BYTES, PageFlaw};
 use crate::btree::Tree;
@@ -193,7 +195,7 @@ impl File for TornFile {
     fn submit(&self, batch: Vec<Transfer>) {
         for transfer in batch {
             let database = self.world.database.get().and_then(Weak::upgrade);
-            let page_write = transfer.kind == vfs::TransferKind::Write;
+            let page_write = transfer.kind == jetcell_vfs::TransferKind::Write;
             let Some(database) = database.filter(|_| page_write) else {
                 self.inner.submit(vec![transfer]);
                 continue;
@@ -279,7 +281,7 @@ fn a_thread_scans_and_stops_when_asked() {
     let began = Instant::now();
     while db.scan_progress().passes < 20 {
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", db.scan_progress());
-        std::thread::yield_now();
+        jetcell_sync::thread::yield_now();
     }
     let asked = Instant::now();
     instance.stop_scan(&db);

@@ -1,9 +1,4 @@
-//! Development only: simulated worlds, the corpus of real files, independent readers, fuzz entry points.
+//! Development only: the corpus of real files, and damage made on purpose.
 
 pub mod corpus;
 pub mod damage;
-pub mod fuzz;
-pub mod killed;
-pub mod logged;
-pub mod readers;
-pub mod simulation;

@@ -3,8 +3,8 @@
 //! Order inside one change: everything that can fail is checked, the record goes to the log, then the page and
 //! the version store change, all under the leaf's write latch. So a failed call changed nothing.
 
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ese_format::log::record::{
     DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChange,
@@ -12,7 +12,7 @@ use ese_format::log::record::{
 };
 use ese_format::page::{NodeFlags, Page, node_space, shared_prefix_len};
 use ese_format::{DbTime, PageNumber};
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
 
 use super::before_image::DeferredBeforeImage;
 use super::descend::Target;

@@ -1,15 +1,15 @@
 //! Nodes that one transaction makes shorter and longer again, on pages with little room.
 
+use jetcell_sync::thread;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
 use ese_format::PageSize;
 use ese_format::page::PageFlags;
-use vfs::SimVfs;
+use jetcell_vfs::SimVfs;
 
 use super::Tree;
 use super::share_tests::leaves;

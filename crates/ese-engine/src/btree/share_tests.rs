@@ -7,9 +7,9 @@ use std::sync::Arc;
 use ese_format::log::record::LogRecord;
 use ese_format::page::{NodeFlags, PageFlags};
 use ese_format::{LogPosition, PageNumber, PageSize};
+use jetcell_vfs::SimVfs;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use vfs::SimVfs;
 
 use super::Tree;
 use super::apply::merge_type;

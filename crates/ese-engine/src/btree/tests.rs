@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ese_format::page::{Page, PageFlags};
 use ese_format::{PageNumber, PageSize};
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::{Seek, Tree, TreeCursor};
 use crate::cache::{Cache, CacheOptions};
@@ -265,7 +265,7 @@ fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
                 inserted => assert!(inserted.is_ok() && model.insert(key, data).is_none()),
             }
         }
-        assert!(tree.append_leaf.load(std::sync::atomic::Ordering::Relaxed) == 0, "one went elsewhere");
+        assert!(tree.append_leaf.load(jetcell_sync::atomic::Ordering::Relaxed) == 0, "one went elsewhere");
         session.commit().unwrap();
         assert_eq!(contents(tree, &session.view()), *model);
         session.begin().unwrap();

@@ -1,11 +1,11 @@
 //! When dirty pages are written: to make frames available, to move the checkpoint, to flush a file.
 
+use jetcell_sync::atomic::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ese_format::{LogPosition, PageNumber};
-use vfs::IoReason;
+use jetcell_vfs::IoReason;
 
 use super::files::{Attached, InFlight};
 use super::frame::Frame;

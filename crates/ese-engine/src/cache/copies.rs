@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::{Condvar, Mutex};
-use vfs::IoBuffer;
+use jetcell_sync::{Condvar, Mutex};
+use jetcell_vfs::IoBuffer;
 
 /// The pool of copies.
 pub(super) struct Copies {

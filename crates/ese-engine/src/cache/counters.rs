@@ -1,6 +1,6 @@
 //! What the cache counts about itself. Transfers and their latencies are counted below, in the `vfs` decorators.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 /// A snapshot of the cache's counters; sums since the cache was made unless said otherwise.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@
 use std::io;
 
 use ese_format::checksum::{PageVerdict, verify_page};
-use vfs::IoReason;
+use jetcell_vfs::IoReason;
 
 use super::change::Hold;
 use super::frame::State;

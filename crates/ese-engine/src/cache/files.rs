@@ -1,11 +1,11 @@
 //! Attached files and the books kept across all frames.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ese_format::PageSize;
-use parking_lot::{Condvar, Mutex, RwLock};
-use vfs::File;
+use jetcell_sync::{Condvar, Mutex, RwLock};
+use jetcell_vfs::File;
 
 use super::copies::Copies;
 use super::counters::Tallies;

@@ -2,8 +2,8 @@
 //!
 //! Invariant: never more than one page per frame.
 
-use parking_lot::Mutex;
-use vfs::IoBuffer;
+use jetcell_sync::Mutex;
+use jetcell_vfs::IoBuffer;
 
 /// A compromise between allocator overhead per page and memory taken too early.
 const SLAB_BYTES: usize = 1 << 20;

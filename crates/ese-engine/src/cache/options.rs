@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ese_format::PageSize;
-use vfs::Clock;
+use jetcell_vfs::Clock;
 
 /// How to make a cache; [`CacheOptions::new`] has defaults for all but the essentials.
 #[derive(Clone)]

@@ -1,12 +1,12 @@
 //! The cache itself: what it is made of, attaching and detaching files, counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use jetcell_sync::thread::JoinHandle;
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 use ese_format::{LogPosition, PageSize};
-use parking_lot::Mutex;
-use vfs::{Clock, File};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{Clock, File};
 
 use super::copies::Copies;
 use super::files::Books;

@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
-use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::files::{Attached, Books};
 use super::frame::State;

@@ -6,10 +6,10 @@
 //!
 //! Nothing is ordered in a list: a use costs two stores, a victim is the best of a sample.
 
+use jetcell_sync::atomic::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use vfs::IoBuffer;
+use jetcell_vfs::IoBuffer;
 
 use super::frame::Frame;
 use super::{Cache, PinnedPage};

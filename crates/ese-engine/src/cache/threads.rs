@@ -1,12 +1,12 @@
 //! The optional thread that keeps the pool of available frames filled.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::thread;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-use vfs::abort_on_panic;
+use jetcell_sync::{Condvar, Mutex};
+use jetcell_vfs::abort_on_panic;
 
 use super::Cache;
 use crate::{Error, Result};

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ese_format::TreeId;
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
 
 use crate::database::Database;
 use crate::table::TableState;
@@ -158,7 +158,7 @@ mod tests {
 
     use ese_format::PageSize;
     use ese_format::record::ColumnType;
-    use vfs::SimVfs;
+    use jetcell_vfs::SimVfs;
 
     use super::*;
     use crate::btree::tests::open;

@@ -7,8 +7,8 @@ use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, encode_path};
 use ese_format::{DbTime, LogPosition, LogTime, PageNumber, Signature, TreeId};
+use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 use rand::RngCore;
-use vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
 use super::Instance;
 use crate::catalog::initial_pages;
@@ -136,7 +136,7 @@ impl Instance {
     fn attach_file(
         &self,
         path: &Path,
-        file: Arc<dyn vfs::File>,
+        file: Arc<dyn jetcell_vfs::File>,
         lock: Box<dyn DirectoryLock>,
         mut header: DatabaseHeader,
         log_id: u8,

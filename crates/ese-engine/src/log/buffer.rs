@@ -13,7 +13,7 @@ use ese_format::LogPosition;
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::log::record::LogRecord;
 use ese_format::log::segment::RECORDS_AT;
-use vfs::IoBuffer;
+use jetcell_vfs::IoBuffer;
 
 /// Below this the rest of a segment is filled rather than used for a fragment.
 const SMALLEST_FRAGMENT: usize = 32;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
-use parking_lot::Mutex;
-use vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::{Error, Result};
 
@@ -78,7 +78,7 @@ impl CheckpointFile {
 #[cfg(test)]
 mod tests {
     use ese_format::{LogPosition, LogTime, Signature};
-    use vfs::{CrashOptions, SimVfs};
+    use jetcell_vfs::{CrashOptions, SimVfs};
 
     use super::*;
 

@@ -20,8 +20,8 @@ use ese_format::attachment::ATTACHMENT_LIST_LEN;
 use ese_format::log::header::{ENGINE_VERSION, FILE_TYPE_LOG, LOG_VERSION, LogHeader, SEGMENT_BYTES};
 use ese_format::log::parameters::EngineParameters;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
-use parking_lot::MutexGuard;
-use vfs::{File, IoBuffer, IoReason, OpenMode};
+use jetcell_sync::MutexGuard;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use super::LogTail;
 use super::stream::{LogOptions, LogStream};

@@ -18,8 +18,8 @@ use ese_format::log::record::record_len;
 use ese_format::log::scan::{LogScan, scan_log};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition};
-use parking_lot::Mutex;
-use vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
 use self::again::Again;
 pub(crate) use self::again::Rereading;

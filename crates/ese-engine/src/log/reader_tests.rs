@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ese_format::{Generation, LogPosition};
-use vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::tests::{batch, contents, create, names, options, read, record};
 use super::*;

@@ -1,7 +1,7 @@
 //! The stream on a disk that loses power, fills up, fails or is shared by threads; and logs that Windows wrote.
 
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use ese_format::log::header::LogHeader;
 use ese_format::log::record::{LogRecord, Trace};
 use ese_format::page::PageFlags;
 use ese_format::{Generation, LogPosition, LogTime, PageSize, Signature};
+use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::*;
 use crate::btree::tests::create_tree;
@@ -358,7 +358,7 @@ fn after_a_failed_write_or_sync_nothing_is_accepted_any_more() {
         let first = log.append(&batch(&[record(1, 10)])).unwrap().end;
         log.flush(first).unwrap();
         let durable = log.durable();
-        disk.inject(Fault::new(target, FaultEffect::IoError).for_reason(vfs::IoReason::LogWrite));
+        disk.inject(Fault::new(target, FaultEffect::IoError).for_reason(jetcell_vfs::IoReason::LogWrite));
         let second = log.append(&batch(&[record(2, 10)])).unwrap().end;
         for result in [log.flush(second), log.flush(second), log.append(&batch(&[record(3, 10)])).map(|_| ())]
         {
@@ -374,7 +374,7 @@ fn after_a_failed_write_or_sync_nothing_is_accepted_any_more() {
 fn commits_of_many_threads_share_writes() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         for thread in 0..8u64 {
             let log = &log;
             scope.spawn(move || {
@@ -385,7 +385,9 @@ fn commits_of_many_threads_share_writes() {
                     // Some stop for a while, and are waited for in vain.
                     match thread % 4 {
                         0 => log.flush(end).unwrap(),
-                        1 if number % 16 == 0 => std::thread::sleep(std::time::Duration::from_millis(2)),
+                        1 if number % 16 == 0 => {
+                            jetcell_sync::thread::sleep(std::time::Duration::from_millis(2))
+                        }
                         _ => log.commit(end).unwrap(),
                     }
                     assert!(log.durable() >= end || thread % 4 == 1);
@@ -421,7 +423,7 @@ fn files_are_formatted_while_records_come() {
     let log = &create(disk.clone());
     let done = &AtomicBool::new(false);
     let expected: Vec<LogRecord> = (0..3000).map(|number| record(number, 2000)).collect();
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
                 match log.wait_for_work(Duration::from_millis(1)) {
@@ -537,7 +539,7 @@ fn sessions_begin_while_a_commit_waits_for_the_disk() {
     let db = instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
     let (core, commits) = (instance.core(), AtomicU64::new(0));
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         // No write of the log ends, as if the device did not answer.
         let device = core.log().head.lock();
         scope.spawn(|| {
@@ -553,7 +555,7 @@ fn sessions_begin_while_a_commit_waits_for_the_disk() {
         let mut known = 0;
         while known == 0 || known != commits.load(Ordering::Relaxed) {
             known = commits.load(Ordering::Relaxed);
-            std::thread::sleep(Duration::from_millis(100));
+            jetcell_sync::thread::sleep(Duration::from_millis(100));
         }
         assert!(known < 2000, "nobody waited");
         let (begun, has_begun) = mpsc::channel();
@@ -576,12 +578,12 @@ fn a_stream_ends_when_its_last_write_has_and_touches_no_file_afterwards() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let end = log.append(&batch(&[record(1, 100)])).unwrap().end;
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         // No write of the log ends, as if the device did not answer.
         let device = log.head.lock();
         scope.spawn(|| drop(log.flush(end)));
         while !log.state.lock().writing {
-            std::thread::yield_now();
+            jetcell_sync::thread::yield_now();
         }
         let (ended, has_ended) = mpsc::channel();
         let log = &log;

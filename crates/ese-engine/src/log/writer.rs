@@ -8,16 +8,16 @@
 //! before. A copy of the last segment goes with it: the shadow that ESE's readers expect. The next write
 //! overwrites it, when what it copies is long durable.
 
+use jetcell_sync::atomic::{AtomicU8, Ordering};
+use jetcell_sync::thread::Thread;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
 use ese_format::{Generation, LogPosition, LogTime};
-use parking_lot::MutexGuard;
-use vfs::{File, IoReason};
+use jetcell_sync::MutexGuard;
+use jetcell_vfs::{File, IoReason};
 
 use super::buffer::Run;
 use super::generation::Named;
@@ -312,7 +312,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     fn new(upto: LogPosition, purpose: Purpose) -> Arc<Waiter> {
-        Arc::new(Waiter { upto, purpose, thread: std::thread::current(), verdict: AtomicU8::new(0) })
+        Arc::new(Waiter { upto, purpose, thread: jetcell_sync::thread::current(), verdict: AtomicU8::new(0) })
     }
 
     fn wake(&self, verdict: Verdict) {
@@ -335,9 +335,9 @@ impl Waiter {
                 _ => {}
             }
             match end.map(|end| end.saturating_duration_since(Instant::now())) {
-                None => std::thread::park(),
+                None => jetcell_sync::thread::park(),
                 Some(Duration::ZERO) => return None,
-                Some(left) => std::thread::park_timeout(left),
+                Some(left) => jetcell_sync::thread::park_timeout(left),
             }
         }
     }

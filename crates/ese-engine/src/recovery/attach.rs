@@ -14,7 +14,7 @@ use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies, HeaderError};
 use ese_format::log::record::{AttachDb, decode_path};
 use ese_format::{Generation, LogPosition, LogTime, PageSize, Signature};
-use vfs::{File, IoBuffer, IoReason, OpenMode};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use crate::core::Core;
 use crate::database::{Database, OpenedFile, mend_shadow, write_header};
@@ -287,7 +287,7 @@ pub(crate) fn check_format(path: &Path, header: &DatabaseHeader, page_size: Page
 #[cfg(test)]
 mod tests {
     use ese_format::log::record::{DatabaseIdInLog, LogRecord, encode_path};
-    use vfs::{SimVfs, Vfs};
+    use jetcell_vfs::{SimVfs, Vfs};
 
     use super::*;
     use crate::CreateOptions;

@@ -162,7 +162,7 @@ fn open_log_with(
     // Redo may log before-images behind it.
     let until = log.tip();
     let threads = match options.threads {
-        true => std::thread::available_parallelism().map_or(1, NonZero::get).min(REDO_THREADS),
+        true => jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(REDO_THREADS),
         false => 1,
     };
     // What the next windows will need is not given back before.

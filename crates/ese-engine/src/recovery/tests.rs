@@ -8,9 +8,9 @@ use ese_format::checksum::seal_page;
 use ese_format::log::record::LogRecord;
 use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{LogPosition, LogTime, PageSize, Signature};
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::{RecoverySummary, open_log_with};
 use crate::btree::tests::{Model, contents, create_tree, open, open_as, open_with, transaction};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
 
 use crate::catalog::FIRST_OWN_PROCID;
 

@@ -1,7 +1,7 @@
 //! A session: transactions, and the tables opened and defined in them.
 
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ese_format::{LogPosition, TreeId};
 

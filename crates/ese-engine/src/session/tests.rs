@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
-use vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::ActiveTransaction;
 use crate::btree::tests::{contents, create_tree};

@@ -6,7 +6,7 @@ use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, ExtendDb, LogRecord};
 use ese_format::page::Page;
 use ese_format::space::{Extent, SpaceHeader};
-use parking_lot::MutexGuard;
+use jetcell_sync::MutexGuard;
 
 use super::extents::{self, Found};
 use crate::btree::group::{self, AtomicGroup, Attempt, Shape, Stop};

@@ -1,13 +1,13 @@
 //! What all sessions share about one table: schema, trees, and the numbers handed out.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::long_value::{LongValueId, LongValueKey};
 use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, Record};
 use ese_format::{PageNumber, TreeId};
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
 
 use crate::btree::{Target, Tree, TreeCursor};
 use crate::database::Database;

@@ -1,14 +1,14 @@
 //! Replaces of running transactions, in the order of their nodes: what undoing them could need of a page.
 
+use jetcell_sync::atomic::{self, AtomicUsize};
 use std::borrow::Borrow;
 use std::cmp::Ordering::{self, Equal};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{self, AtomicUsize};
 
 use ese_format::PageNumber;
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
 
 use super::Version;
 use crate::cache::FileId;

@@ -1,11 +1,11 @@
 //! Transaction identities, snapshots, and which of them are still running.
 
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ese_format::LogPosition;
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
 
 use crate::apart::{Apart, Part, Parts};
 
@@ -281,7 +281,7 @@ mod tests {
                 table.end(&transaction);
             }
         };
-        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
+        jetcell_sync::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(oldest_after(third), Some(at(3)), "held twice");
         assert_eq!(oldest_after(fourth), Some(at(3)));
         assert_eq!(oldest_after(again), Some(at(5)), "the fourth went before");
-        let elsewhere = std::thread::scope(|scope| scope.spawn(|| hold(2)).join().unwrap());
+        let elsewhere = jetcell_sync::thread::scope(|scope| scope.spawn(|| hold(2)).join().unwrap());
         assert_eq!(table.oldest_hold(), Some(at(2)), "whoever holds it");
         assert_eq!((oldest_after(elsewhere), oldest_after(fifth)), (Some(at(5)), None));
     }

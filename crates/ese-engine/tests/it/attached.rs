@@ -10,9 +10,11 @@ use ese_engine::database::Database;
 use ese_engine::log::LogNames;
 use ese_engine::{CreateOptions, Error, Instance};
 use ese_format::log::header::LogHeader;
+use jetcell_vfs::{
+    Clock, DirectoryLock, Fault, FaultEffect, FaultTarget, FaultVfs, File, OpenMode, SimVfs, Vfs,
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use vfs::{Clock, DirectoryLock, Fault, FaultEffect, FaultTarget, FaultVfs, File, OpenMode, SimVfs, Vfs};
 
 use super::recovered::{DATABASES, Rows, create, create_one, open, options, rows, work};
 

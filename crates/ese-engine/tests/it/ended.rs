@@ -10,7 +10,7 @@ use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::database::Database;
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::record::{ColumnId, Value};
-use vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, SimVfs, Transfer, Vfs};
+use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, SimVfs, Transfer, Vfs};
 
 use super::recovered::{DATABASES, SIZE, create_one, options, rows};
 

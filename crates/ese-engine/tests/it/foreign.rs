@@ -8,8 +8,8 @@ use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions};
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
+use jetcell_vfs::{SimVfs, Vfs};
 use testkit::corpus::Corpus;
-use vfs::{SimVfs, Vfs};
 
 #[test]
 fn real_databases_are_read_and_changed() {

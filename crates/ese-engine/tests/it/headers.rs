@@ -15,7 +15,7 @@ use ese_format::log::record::LogRecord;
 use ese_format::page::Page;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{DbTime, LogPosition, PageSize};
-use vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const DATABASE: &str = "/db/data.edb";

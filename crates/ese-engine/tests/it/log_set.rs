@@ -7,9 +7,9 @@ use std::sync::Arc;
 use ese_engine::log::LogNames;
 use ese_engine::{CommitMode, Error, Instance, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
+use jetcell_vfs::{SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use vfs::{SimVfs, Vfs};
 
 use super::recovered::{DATABASES, Rows, SIZE, create, create_one, killed, open, options, rows, work};
 

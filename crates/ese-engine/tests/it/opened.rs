@@ -10,7 +10,7 @@ use ese_engine::log::{CheckpointFile, LogNames};
 use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
-use vfs::{SimVfs, Vfs};
+use jetcell_vfs::{SimVfs, Vfs};
 
 use super::recovered::{DATABASES, Rows, create_one, open, options, rows};
 

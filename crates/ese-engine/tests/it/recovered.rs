@@ -17,9 +17,9 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::LogRecord;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use vfs::{CrashOptions, SimVfs, Vfs};
 
 pub(super) const SIZE: PageSize = PageSize::KIB_4;
 pub(super) const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];

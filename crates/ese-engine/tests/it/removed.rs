@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::{CommitMode, Error, Instance};
+use jetcell_vfs::{SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use vfs::{SimVfs, Vfs};
 
 use super::recovered::{DATABASES, Rows, SIZE, create, create_one, open, options, rows, work};
 

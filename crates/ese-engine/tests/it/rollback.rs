@@ -13,7 +13,7 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
-use vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const DB: &str = "/db/one.edb";

@@ -7,9 +7,9 @@ use ese_engine::cache::Cache;
 use ese_engine::database::Database;
 use ese_engine::{CommitMode, CreateOptions, Instance};
 use ese_format::PageNumber;
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::recovered::{Rows, SIZE, create_one, open, rows, work};
 

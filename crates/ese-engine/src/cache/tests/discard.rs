@@ -1,6 +1,6 @@
 //! Files that leave the cache while somebody is about to write their pages.
 
-use std::sync::atomic::Ordering;
+use jetcell_sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::*;
@@ -10,16 +10,16 @@ fn a_discard_waits_for_the_writer_that_waits_for_the_log() {
     let bench = Bench::new(32, 10, false);
     bench.set(3, 7);
     let gate = bench.log.gate.lock();
-    let (early, written_by_then) = std::thread::scope(|scope| {
+    let (early, written_by_then) = jetcell_sync::thread::scope(|scope| {
         let writer = scope.spawn(|| bench.cache.write_below(bench.file, LogPosition::MAX, 9));
         while bench.log.flushes.load(Ordering::SeqCst) == 0 {
-            std::thread::yield_now();
+            jetcell_sync::thread::yield_now();
         }
         let discard = scope.spawn(|| {
             bench.cache.discard(bench.file).unwrap();
             bench.disk.writes.lock().len()
         });
-        std::thread::sleep(Duration::from_millis(100));
+        jetcell_sync::thread::sleep(Duration::from_millis(100));
         let early = discard.is_finished();
         drop(gate);
         let written_by_then = discard.join().unwrap();

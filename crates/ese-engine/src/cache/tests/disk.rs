@@ -4,18 +4,18 @@
 //! refuses, by panicking, pages whose log is not durable, whose undo is not logged, that have another write in flight,
 //! or whose checksum is wrong.
 
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ese_format::checksum::{PageVerdict, seal_page, verify_page};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{LogPosition, PageNumber, PageSize, TreeId};
-use parking_lot::Mutex;
-use vfs::{Clock, File, IoReason, Transfer, TransferKind};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{Clock, File, IoReason, Transfer, TransferKind};
 
 use crate::Result;
 use crate::cache::{DeferredUndo, Protection, WriteAhead};
@@ -35,7 +35,7 @@ impl Clock for World {
     fn sleep(&self, duration: Duration) {
         self.0.fetch_add(duration.as_micros() as u64, Ordering::Relaxed);
         // Long enough that who is waited for gets a processor.
-        std::thread::sleep(Duration::from_micros(20));
+        jetcell_sync::thread::sleep(Duration::from_micros(20));
     }
 }
 
@@ -176,7 +176,7 @@ impl Disk {
         });
         if background {
             let weak = Arc::downgrade(&disk);
-            std::thread::spawn(move || {
+            jetcell_sync::thread::spawn(move || {
                 // Out of order, as devices are.
                 let mut queue = Vec::new();
                 while let Ok(transfer) = receiver.recv() {

@@ -1,6 +1,6 @@
 //! Damaged pages and failing devices.
 
-use std::sync::atomic::Ordering;
+use jetcell_sync::atomic::Ordering;
 
 use super::*;
 use crate::Error;

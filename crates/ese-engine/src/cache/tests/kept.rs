@@ -1,6 +1,6 @@
 //! Dirty pages that go without being written.
 
-use std::sync::atomic::Ordering;
+use jetcell_sync::atomic::Ordering;
 use std::time::Duration;
 
 use ese_format::page::NodeFlags;
@@ -86,7 +86,7 @@ fn whoever_reads_or_builds_a_page_that_is_away_gets_it_right() {
         bench.push_out(page);
     }
     let mut bytes = vec![0; disk::SIZE.bytes()];
-    let examined = bench.cache.examine(bench.key(1), &mut bytes, vfs::IoReason::Scan).unwrap();
+    let examined = bench.cache.examine(bench.key(1), &mut bytes, jetcell_vfs::IoReason::Scan).unwrap();
     assert!(matches!(examined, Examined::Superseded), "the disk has an old state: {examined:?}");
     assert_eq!(bench.value(1), 9);
 
@@ -138,7 +138,7 @@ fn a_page_that_comes_back_is_not_for_writers_before_its_bytes_are_there() {
     bench.edit(7, 1);
     bench.push_out(7);
     let reading = bench.disk.gate.lock();
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         let reader = scope.spawn(|| bench.value(7));
         let page = loop {
             let Some(page) = bench.cache.table.pin(bench.key(7)) else { continue };
@@ -152,7 +152,7 @@ fn a_page_that_comes_back_is_not_for_writers_before_its_bytes_are_there() {
         drop(reading);
         for _ in 0..100 {
             assert!(page.frame().lacks_edits(), "a writer would copy bytes that are not there");
-            std::thread::sleep(Duration::from_millis(1));
+            jetcell_sync::thread::sleep(Duration::from_millis(1));
         }
         drop(latch);
         assert_eq!(reader.join().unwrap(), 1);

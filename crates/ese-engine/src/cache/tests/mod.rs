@@ -8,8 +8,8 @@ mod replacement;
 mod rules;
 mod threads;
 
+use jetcell_sync::atomic::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use disk::{Disk, Log, Undo, World};
 use ese_format::{LogPosition, PageNumber, PageSize};

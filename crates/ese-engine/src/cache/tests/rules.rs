@@ -4,7 +4,7 @@ use super::disk::{self, SIZE};
 use super::*;
 use crate::Error;
 use ese_format::page::{Page, PageFlags};
-use std::sync::atomic::Ordering;
+use jetcell_sync::atomic::Ordering;
 
 #[test]
 fn pages_are_read_once_and_then_found() {
@@ -171,10 +171,10 @@ fn adjacent_pages_are_read_ahead_together_and_waited_for() {
     bench.disk.hold.store(true, Ordering::SeqCst);
     bench.cache.preread(&[8, 4, 5, 6, 30].map(|page| bench.key(page)));
     assert!(bench.cache.resident(bench.key(5)).is_none());
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         let waiting = scope.spawn(|| bench.value(5));
         while bench.cache.counters().preread_stalls == 0 {
-            std::thread::yield_now();
+            jetcell_sync::thread::yield_now();
         }
         bench.disk.release();
         assert_eq!(waiting.join().unwrap(), 0);

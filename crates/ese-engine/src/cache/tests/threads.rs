@@ -1,6 +1,6 @@
 //! Many sessions on a tiny cache, against a model.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::cache::CacheCounters;
@@ -26,7 +26,7 @@ fn hammer(
         bench.cache.start_threads().unwrap();
     }
     let model: Vec<AtomicU64> = (0..=pages).map(|_| AtomicU64::new(0)).collect();
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         for session in 0..SESSIONS {
             let (bench, model) = (&bench, &model);
             scope.spawn(move || {
@@ -105,7 +105,7 @@ fn sessions_whose_pages_go_and_come_back_with_their_edits_lose_nothing() {
 #[test]
 fn sessions_that_miss_the_same_page_cause_one_read() {
     let bench = Bench::new(64, 50, true);
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         for _ in 0..SESSIONS {
             scope.spawn(|| (1..=50).for_each(|page| assert_eq!(bench.value(page), 0)));
         }

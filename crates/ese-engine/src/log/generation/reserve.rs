@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vfs::OpenMode;
+use jetcell_vfs::OpenMode;
 
 use super::{Prepared, create_filled};
 use crate::log::stream::{LogOptions, LogStream};

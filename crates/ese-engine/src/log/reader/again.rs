@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, LogPosition};
-use vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 
 use super::{LogReader, Segment};
 use crate::{Error, Result};

@@ -1,12 +1,12 @@
 //! What a page told about versioned changes while redo made them: before-images, which hang on the page again until they
 //! are logged, and keys.
 
+use jetcell_sync::atomic::AtomicBool;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
 use ese_format::page::{Page, PageFlags};
-use parking_lot::Mutex;
+use jetcell_sync::Mutex;
 
 use super::touch::versioned;
 use crate::btree::before_image::DeferredBeforeImage;

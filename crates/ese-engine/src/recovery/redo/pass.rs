@@ -18,8 +18,8 @@ use ese_format::checksum::{first_block_len, time_of_first_block};
 use ese_format::log::record::LogRecord;
 use ese_format::page::{Page, PageMut};
 use ese_format::{DbTime, LogPosition};
-use parking_lot::Mutex;
-use vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::hanging::{Found, Hanging};
 use super::touch::{Touch, apply, edit_of, edit_unseen, formats, has_needless_image, time_before};
@@ -94,7 +94,7 @@ impl<'a> Pass<'a> {
         let frames = self.core.cache.counters().frames as usize;
         let groups: Vec<Group<'_>> = touches.chunk_by(|a, b| a.key == b.key).collect();
         let batches = Mutex::new(groups.chunks((frames / 16 / threads).clamp(1, BATCH)));
-        std::thread::scope(|scope| {
+        jetcell_sync::thread::scope(|scope| {
             let more: Vec<_> = (1..threads)
                 .map(|_| {
                     let mut pass = Pass::new(self.core, self.steps, self.payloads, self.log, self.memory);

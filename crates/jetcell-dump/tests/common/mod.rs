@@ -1,0 +1,58 @@
+//! Files in memory and dumps of them.
+#![allow(dead_code)]
+
+use std::path::Path;
+
+use jetcell_dump::{Output, Result, Source};
+use jetcell_vfs::SimVfs;
+use serde_json::Value;
+use testkit::corpus::Corpus;
+
+/// A file of the corpus; nothing, with a message in the test log, when there is none.
+pub fn corpus_file(name: &str) -> Option<Vec<u8>> {
+    Some(Corpus::locate()?.read(name))
+}
+
+/// The entries of the manifest; none without corpus.
+pub fn manifest() -> Vec<Value> {
+    let Some(corpus) = Corpus::locate() else { return Vec::new() };
+    let text = std::fs::read_to_string(corpus.root().join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    manifest["files"].as_array().unwrap().clone()
+}
+
+/// A dump that must come to its end, as JSON lines, and how many problems it found.
+pub fn dump(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> (String, u64) {
+    let (output, problems, result) = run(bytes, true, with);
+    result.unwrap();
+    (output, problems)
+}
+
+/// The same as text.
+pub fn text(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> String {
+    let (output, _, result) = run(bytes, false, with);
+    result.unwrap();
+    output
+}
+
+/// A dump that may fail.
+pub fn run(
+    bytes: &[u8],
+    json: bool,
+    with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>,
+) -> (String, u64, Result<()>) {
+    let vfs = SimVfs::new();
+    let path = Path::new("/file");
+    vfs.put(path, bytes);
+    let source = Source::open(&vfs, path).unwrap();
+    let mut out = Vec::new();
+    let mut output = if json { Output::json(&mut out) } else { Output::text(&mut out) };
+    let result = with(&source, &mut output);
+    let problems = output.problems();
+    (String::from_utf8(out).unwrap(), problems, result)
+}
+
+/// The JSON lines.
+pub fn items(output: &str) -> Vec<Value> {
+    output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

@@ -1,0 +1,121 @@
+//! An open database and the tables its catalog names. What the catalog lost, its shadow gives back.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use ese_check::CheckError;
+use ese_check::database::Database;
+use ese_check::reader::PageReader;
+use ese_format::PageNumber;
+use ese_format::catalog::{CATALOG, CATALOG_SHADOW, CatalogRow, RowKind, TableSchema, assemble};
+use ese_format::page::NodeFlags;
+use ese_format::record::ColumnType;
+use jetcell_vfs::Vfs;
+
+use crate::issue::Issues;
+use crate::table::{Table, unique};
+use crate::walk::LeafWalk;
+
+/// A database, open for reading.
+pub struct Source {
+    pub(crate) database: Database,
+    tables: Vec<Table>,
+}
+
+impl Source {
+    /// Opens the file and reads its catalog.
+    pub fn open(vfs: &dyn Vfs, path: &Path, issues: &mut Issues) -> Result<Source, CheckError> {
+        let (database, findings) = Database::open_with_findings(vfs, path)?;
+        for finding in findings {
+            issues.note(None, &finding.what);
+        }
+        if !database.is_clean() {
+            let header = &database.header;
+            issues.note(
+                None,
+                format!(
+                    "the database was not shut down cleanly (state {:?}, needs log generations {:#X} to {:#X}): what \
+                     is exported is what is on its pages, without what only the logs hold",
+                    header.state, header.gen_min_required.0, header.gen_max_required.0
+                ),
+            );
+        }
+        let tables = tables(&database, issues);
+        Ok(Source { database, tables })
+    }
+
+    /// Every table, system tables included, in catalog order.
+    pub fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// The table of this name; case of ASCII letters is ignored.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name.eq_ignore_ascii_case(name))
+    }
+}
+
+type Rows = BTreeMap<Vec<u8>, CatalogRow>;
+
+fn tables(database: &Database, issues: &mut Issues) -> Vec<Table> {
+    let mut found = Issues::default();
+    let mut rows = rows(database, CATALOG, 4, &mut found);
+    if found.any_missing() || rows.is_empty() {
+        let before = rows.len();
+        let shadow = self::rows(database, CATALOG_SHADOW, 24, &mut Issues::default());
+        for (key, row) in shadow {
+            rows.entry(key).or_insert(row);
+        }
+        let what = format!(
+            "the catalog is damaged; {} of its {} rows come from the shadow catalog",
+            rows.len() - before,
+            rows.len()
+        );
+        issues.missing(Some(PageNumber::fixed(4)), what);
+    }
+    for row in rows.values().filter(|row| row.kind == RowKind::Column && row.root_or_type != 0) {
+        if ColumnType::from_code(row.root_or_type).is_none() {
+            let what = format!(
+                "column {} of table object {} has type {}, which cannot be exported",
+                row.name, row.table.0, row.root_or_type
+            );
+            issues.missing(None, what);
+        }
+    }
+    let schemas = assemble(rows.into_values());
+    let mut names = HashSet::new();
+    let size = database.page_size;
+    schemas
+        .iter()
+        .map(|schema| {
+            let template = template_of(schema, &schemas);
+            if let (None, Some(name)) = (template, &schema.template) {
+                issues
+                    .missing(None, format!("table {}: its template table {name} is not there", schema.name));
+            }
+            let mut table = Table::new(schema, template, size);
+            table.name = unique(&schema.name, &mut names);
+            table
+        })
+        .collect()
+}
+
+fn template_of<'s>(schema: &TableSchema, schemas: &'s [TableSchema]) -> Option<&'s TableSchema> {
+    let name = schema.template.as_deref()?;
+    schemas.iter().find(|other| other.tree != schema.tree && other.name.eq_ignore_ascii_case(name))
+}
+
+fn rows(database: &Database, tree: ese_format::TreeId, root: u32, issues: &mut Issues) -> Rows {
+    let mut reader = PageReader::new(database);
+    let mut walk = LeafWalk::new(tree, PageNumber::fixed(root), &reader);
+    let mut rows = Rows::new();
+    while let Some((number, image)) = walk.next(&mut reader, issues) {
+        for node in image.page().nodes().filter(|node| !node.flags.contains(NodeFlags::DELETED)) {
+            match CatalogRow::decode(node.data, database.page_size) {
+                Ok(row) => drop(rows.insert(node.key_to_vec(), row)),
+                Err(error) => issues.missing(Some(number), error),
+            }
+        }
+    }
+    rows
+}

@@ -1,0 +1,373 @@
+//! Long values that exceed a small limit: each is in a file of its own with the bytes that its cell has otherwise.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_format::long_value::LongValueKey;
+use ese_format::page::PageFlags;
+use jetcell_export::{
+    Cell, Destination, ExportError, Exported, Format, Issues, Item, Options, ROW_LIMIT, Reading, Source,
+    export, read_rows,
+};
+use jetcell_vfs::{RealOptions, RealVfs};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use rusqlite::types::ValueRef;
+use serde_json::Value as Json;
+use testkit::corpus::Corpus;
+use testkit::damage::Patient;
+
+const FORMATS: [Format; 4] = [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite];
+const DATABASES: [&str; 6] = [
+    "db/4k/binary.edb",
+    "db/4k/text.edb",
+    "db/4k/multi.edb",
+    "db/8k/decompress_test.edb",
+    "db/16k/qmgr-win11-24h2.db",
+    "db/32k/Windows-search.edb",
+];
+
+fn real() -> RealVfs {
+    RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap()
+}
+
+/// What a test varies.
+struct Run<'r> {
+    database: &'r Path,
+    format: Format,
+    row_limit: usize,
+    table: Option<&'r str>,
+    force: bool,
+}
+
+impl Run<'_> {
+    fn to(&self, destination: Destination) -> Result<Exported, ExportError> {
+        let options = Options {
+            tables: self.table.map(str::to_owned).into_iter().collect(),
+            format: self.format,
+            destination,
+            deleted: false,
+            force: self.force,
+            row_limit: self.row_limit,
+        };
+        export(&real(), self.database, &options, &mut |_, _| {})
+    }
+
+    fn to_directory(&self, directory: &Path) -> Result<Exported, ExportError> {
+        self.to(Destination::Directory(directory.to_owned()))
+    }
+}
+
+/// Table, number of the row in it, and column.
+type At = (String, usize, String);
+
+/// The values of a cell as they are with the default limit; none for one that is unreadable.
+struct Whole {
+    items: Vec<Option<Vec<u8>>>,
+    multi: bool,
+}
+
+/// Every cell that is not null; and how many long or compressed values have any bytes.
+fn whole(database: &Path) -> (BTreeMap<At, Whole>, u64) {
+    let source = Source::open(&real(), database, &mut Issues::default()).unwrap();
+    let (mut cells, mut long) = (BTreeMap::new(), 0);
+    for table in source.tables() {
+        let mut number = 0;
+        read_rows(&source, table, Reading::default(), &mut Issues::default(), |row| {
+            for (cell, column) in row.cells.iter().zip(&table.columns) {
+                let items = cell.items().iter().map(|item| match item {
+                    Item::Here(bytes) => {
+                        long += u64::from(matches!(bytes, Cow::Owned(bytes) if !bytes.is_empty()));
+                        Some(bytes.to_vec())
+                    }
+                    Item::Elsewhere(elsewhere) => panic!("{elsewhere:?} without a place for it"),
+                    Item::Unreadable(_) => None,
+                });
+                let whole = Whole { items: items.collect(), multi: matches!(cell, Cell::Multi(_)) };
+                if *cell != Cell::Null {
+                    cells.insert((table.name.clone(), number, column.column.name.clone()), whole);
+                }
+            }
+            number += 1;
+            Ok(())
+        })
+        .unwrap();
+    }
+    (cells, long)
+}
+
+/// Path and length of each file that an output names, in order of the cells.
+type Named = Vec<(At, String, u64)>;
+
+fn named_in_json(at: &At, json: &Json, named: &mut Named) {
+    match json {
+        Json::Array(items) => items.iter().for_each(|item| named_in_json(at, item, named)),
+        Json::Object(object) => {
+            if let (Some(path), Some(bytes)) = (object.get("$file"), object.get("$bytes")) {
+                assert_eq!(object.len(), 2);
+                named.push((at.clone(), path.as_str().unwrap().to_owned(), bytes.as_u64().unwrap()));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn named_in_text(at: &At, text: &str, named: &mut Named) {
+    if let Some(rest) = text.strip_prefix("#file: ") {
+        let (path, rest) = rest.rsplit_once(" (").unwrap();
+        let bytes = rest.strip_suffix(" bytes)").unwrap().parse().unwrap();
+        named.push((at.clone(), path.to_owned(), bytes));
+    } else if text.starts_with('[')
+        && let Ok(json) = serde_json::from_str(text)
+    {
+        named_in_json(at, &json, named);
+    }
+}
+
+fn named_in_output(format: Format, output: &Path) -> Named {
+    let mut named = Named::new();
+    for path in files(output, format.extension()) {
+        let table = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let at = |row: usize, column: &str| (table.clone(), row, column.to_owned());
+        match format {
+            Format::Csv => {
+                let mut reader = csv::Reader::from_path(&path).unwrap();
+                let columns = reader.headers().unwrap().clone();
+                for (row, record) in reader.records().enumerate() {
+                    for (column, text) in columns.iter().zip(&record.unwrap()) {
+                        named_in_text(&at(row, column), text, &mut named);
+                    }
+                }
+            }
+            Format::JsonLines => {
+                for (row, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+                    let object: serde_json::Map<String, Json> = serde_json::from_str(line).unwrap();
+                    for (column, json) in &object {
+                        named_in_json(&at(row, column), json, &mut named);
+                    }
+                }
+            }
+            Format::Parquet => {
+                let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+                for (row, record) in reader.get_row_iter(None).unwrap().enumerate() {
+                    let record = record.unwrap();
+                    let column = record.get_column_iter().find(|(name, _)| *name == "_unreadable");
+                    if let Some((_, Field::Str(notes))) = column {
+                        for note in notes.lines() {
+                            let (column, text) = note.split_once(": ").unwrap();
+                            named_in_text(&at(row, column), text, &mut named);
+                        }
+                    }
+                }
+            }
+            Format::Sqlite => named_in_sqlite(&path, &mut named),
+        }
+    }
+    named
+}
+
+fn named_in_sqlite(path: &Path, named: &mut Named) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let mut tables = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();
+    let tables: Vec<String> =
+        tables.query_map([], |row| row.get(0)).unwrap().map(|name| name.unwrap()).collect();
+    for table in tables {
+        let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\" ORDER BY rowid")).unwrap();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let mut rows = statement.query([]).unwrap();
+        let mut number = 0;
+        while let Some(row) = rows.next().unwrap() {
+            for (place, column) in columns.iter().enumerate() {
+                if let ValueRef::Text(text) = row.get_ref(place).unwrap() {
+                    let text = std::str::from_utf8(text).unwrap();
+                    assert_ne!(column, "_more", "no table of this test is so wide");
+                    named_in_text(&(table.clone(), number, column.clone()), text, named);
+                }
+            }
+            number += 1;
+        }
+    }
+}
+
+/// The files of a directory with this ending.
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|it| it == extension)).collect()
+}
+
+/// Everything below a directory.
+fn all_below(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| [all_below(&path), vec![path]].concat()).collect()
+}
+
+/// Each file that the output names has the bytes of its cell; there are no others. Returns how many.
+fn check_files(format: Format, output: &Path, cells: &BTreeMap<At, Whole>) -> u64 {
+    let named = named_in_output(format, output);
+    for (at, path, len) in &named {
+        let whole = &cells[at];
+        let stem = path.strip_suffix(".bin").unwrap();
+        let item = if whole.multi { stem.rsplit_once('-').unwrap().1.parse::<usize>().unwrap() } else { 1 };
+        let bytes = std::fs::read(output.join(path)).unwrap();
+        assert_eq!(bytes.len() as u64, *len, "{at:?}: {path}");
+        assert!(whole.items[item - 1].as_deref() == Some(&bytes[..]), "{at:?}: {path} has other bytes");
+    }
+    let mut paths: Vec<&str> = named.iter().map(|(_, path, _)| path.as_str()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), named.len(), "each cell has files of its own");
+    assert_eq!(files(&output.join("values"), "bin").len(), named.len());
+    let partial = all_below(output).into_iter().find(|path| path.to_string_lossy().contains(".partial"));
+    assert_eq!(partial, None);
+    named.len() as u64
+}
+
+#[test]
+fn each_file_has_the_bytes_of_its_cell() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let (mut all, mut some) = (0, 0);
+    for name in DATABASES {
+        let directory = tempfile::tempdir().unwrap();
+        let database = corpus.unpack(name, directory.path());
+        let (cells, long) = whole(&database);
+        for format in FORMATS {
+            for row_limit in [0, 3000, ROW_LIMIT] {
+                // Thousands of files take long and say no more.
+                if row_limit == 0 && long > 1000 {
+                    continue;
+                }
+                let output = directory.path().join(format!("{format}-{row_limit}"));
+                let run = Run { database: &database, format, row_limit, table: None, force: false };
+                let exported = run.to_directory(&output).unwrap();
+                assert!(!exported.issues.any_missing(), "{name}: {:?}", exported.issues.kept());
+                let count = check_files(format, &output, &cells);
+                assert_eq!(exported.value_files, count, "{name} as {format}, limit {row_limit}");
+                match row_limit {
+                    0 => {
+                        assert_eq!(count, long, "{name} as {format}: every value that is not in the record");
+                        all += count;
+                    }
+                    ROW_LIMIT => assert!(count == 0 && !output.join("values").exists()),
+                    _ => {
+                        assert!(count <= long);
+                        some += count;
+                    }
+                }
+            }
+        }
+    }
+    eprintln!("{all} files without room, {some} with some");
+    assert!(some > 0 && all > some && all > 100, "{all}, {some}");
+}
+
+#[test]
+fn a_damaged_chunk_leaves_no_file() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let (mut lost, mut kept) = (0, 0);
+    for name in DATABASES {
+        let directory = tempfile::tempdir().unwrap();
+        let database = corpus.unpack(name, directory.path());
+        let patient = Patient::new(std::fs::read(&database).unwrap());
+        // Chunks that come after the first, so that a part of the value is written by then.
+        let leaves = patient.find(|page| page.is_leaf() && page.flags().contains(PageFlags::LONG_VALUE));
+        let later = leaves.iter().filter_map(|&page| {
+            let is_later =
+                |key: &[u8]| matches!(LongValueKey::decode(key), Some(LongValueKey::Chunk(_, 1..)));
+            Some((page, patient.page(page).nodes().position(|node| is_later(&node.key_to_vec()))?))
+        });
+        for (page, index) in later.take(2) {
+            let mut damaged = patient.clone();
+            damaged.edit(page, |mut it| it.replace_data(index, &[0xff; 3]).unwrap());
+            std::fs::write(&database, &damaged.bytes).unwrap();
+            let (cells, _) = whole(&database);
+            let unreadable =
+                cells.values().flat_map(|whole| &whole.items).filter(|item| item.is_none()).count();
+            let (format, output) = (Format::JsonLines, directory.path().join("out"));
+            // A value of several chunks has no room.
+            let run = Run { database: &database, format, row_limit: 3000, table: None, force: false };
+            let exported = run.to_directory(&output).unwrap();
+            // Compares with the cells that are readable; a file for another one fails there.
+            kept += check_files(format, &output, &cells);
+            let told = exported.issues.kept().iter().filter(|issue| issue.what.contains("chunk at byte"));
+            assert_eq!(told.count(), unreadable, "{name}, page {page}: {:?}", exported.issues.kept());
+            lost += unreadable;
+            std::fs::remove_dir_all(&output).unwrap();
+        }
+    }
+    assert!(lost > 0 && kept > 0, "{lost} lost, {kept} kept");
+}
+
+/// The name of the first file and of the table that it is from, and its bytes.
+fn first_file(output: &Path) -> (String, String, Vec<u8>) {
+    let mut found = files(&output.join("values"), "bin");
+    found.sort();
+    let name = found[0].file_name().unwrap().to_string_lossy().into_owned();
+    let bytes = std::fs::read(&found[0]).unwrap();
+    (name.rsplitn(4, '-').last().unwrap().to_owned(), name, bytes)
+}
+
+#[test]
+fn files_are_replaced_only_by_force_and_none_is_left_half() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let database = corpus.unpack("db/4k/binary.edb", directory.path());
+    for format in FORMATS {
+        let output = directory.path().join(format.extension());
+        let run = Run { database: &database, format, row_limit: 0, table: None, force: false };
+        run.to_directory(&output).unwrap();
+        let (table, name, bytes) = first_file(&output);
+
+        // A file in the way, and what a killed run left.
+        let other = directory.path().join(format!("{format}-other"));
+        let in_the_way = other.join("values").join(&name);
+        let stem = if format == Format::Sqlite { "binary.edb" } else { &table };
+        let stale = other.join("values").join(format!("{stem}.{format}.partial"));
+        std::fs::create_dir_all(&stale).unwrap();
+        std::fs::write(stale.join("stale.bin"), "stale").unwrap();
+        std::fs::write(&in_the_way, "mine").unwrap();
+        let run = Run { table: Some(&table), ..run };
+        let error = run.to_directory(&other).unwrap_err().to_string();
+        assert!(error.contains(&name) && error.contains("--force"), "{error}");
+        assert_eq!(std::fs::read(&in_the_way).unwrap(), b"mine");
+        assert_eq!(all_below(&other), [in_the_way.clone(), other.join("values")], "{format}");
+
+        let run = Run { force: true, ..run };
+        run.to_directory(&other).unwrap();
+        assert_eq!(std::fs::read(&in_the_way).unwrap(), bytes);
+
+        let file = directory.path().join(format!("one.{format}"));
+        let exported = run.to(Destination::File(file)).unwrap();
+        let beside = directory.path().join(format!("one.{format}.values"));
+        assert_eq!(std::fs::read(beside.join(&name)).unwrap(), bytes);
+        assert_eq!(all_below(&beside).len() as u64, exported.value_files);
+    }
+}
+
+#[test]
+fn standard_output_has_no_place_for_files() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let database = corpus.unpack("db/4k/binary.edb", directory.path());
+    let run = Run { database: &database, format: Format::JsonLines, row_limit: 0, table: None, force: false };
+    let output = directory.path().join("out");
+    run.to_directory(&output).unwrap();
+    let (table, _, _) = first_file(&output);
+    let exported = Run { table: Some(&table), ..run }.to(Destination::Stdout).unwrap();
+    assert_eq!(exported.value_files, 0);
+    assert!(exported.issues.any_missing());
+    let what = &exported.issues.kept()[0].what;
+    assert!(what.contains("standard output") && what.contains("--output"), "{what}");
+    let source = Source::open(&real(), &database, &mut Issues::default()).unwrap();
+    let reading = Reading { row_limit: 0, ..Reading::default() };
+    let mut marked = 0;
+    read_rows(&source, source.table(&table).unwrap(), reading, &mut Issues::default(), |row| {
+        let items = row.cells.iter().flat_map(Cell::items);
+        marked += items.filter(|item| matches!(item, Item::Unreadable(_))).count();
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(marked, exported.issues.kept().len());
+}

@@ -1,0 +1,135 @@
+//! What has to hold for every set of rates.
+
+use jetcell_raid_models::diagram::Diagram;
+use jetcell_raid_models::units::{AnnualFailure, Hours, PerHour};
+use jetcell_raid_models::{Assessment, Model, Question, RaidType, Rates, Scrub, Set};
+use proptest::prelude::*;
+
+const HOURS: f64 = 43_800.0;
+
+/// Rates from far better to far worse than the published ones, as powers of ten.
+fn rates() -> impl Strategy<Value = Rates> {
+    let rate = |range: std::ops::Range<f64>| range.prop_map(|power| PerHour::new(10f64.powf(power)).unwrap());
+    (rate(-9.0..-4.0), rate(-8.0..-2.0), rate(-3.0..1.0), rate(-5.0..0.0))
+        .prop_map(|(failure, latent, restore, scrub)| Rates { failure, latent, restore, scrub })
+}
+
+fn models(parities: u32) -> &'static [Model] {
+    const GENERAL: Model =
+        Model::General(jetcell_raid_models::General { rebuild_cleans: false, scrub_while_degraded: true });
+    match parities {
+        1 => &[Model::A, GENERAL],
+        2 => &[Model::B1, Model::B2, GENERAL],
+        _ => &[GENERAL],
+    }
+}
+
+fn loss(model: Model, data: u32, parities: u32, rates: &Rates) -> f64 {
+    model.fate(Set { data, parities }, rates, HOURS).unwrap().loss
+}
+
+/// Rounding may turn equality into a difference in the last digits.
+fn not_more(less: f64, more: f64) -> bool {
+    less <= more * (1.0 + 1e-9)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn more_redundancy_never_raises_the_loss(rates in rates(), data in 1u32..12) {
+        for (fewer, more) in [(1, 2), (2, 3)] {
+            let (fewer, more) = (loss(Model::general(), data, fewer, &rates), loss(Model::general(), data, more, &rates));
+            prop_assert!(not_more(more, fewer), "{more:e} {fewer:e}");
+        }
+        prop_assert!(not_more(loss(Model::B1, data, 2, &rates), loss(Model::A, data, 1, &rates)));
+    }
+
+    #[test]
+    fn more_data_disks_never_lower_the_loss(rates in rates(), data in 1u32..12, parities in 1u32..4) {
+        for &model in models(parities) {
+            prop_assert!(not_more(loss(model, data, parities, &rates), loss(model, data + 1, parities, &rates)), "{}", model);
+        }
+    }
+
+    #[test]
+    fn the_loss_is_monotone_in_each_rate(rates in rates(), data in 1u32..10, parities in 1u32..4, factor in 1.01f64..10.0) {
+        let times = |rate: PerHour| PerHour::new(rate.get() * factor).unwrap();
+        for &model in models(parities) {
+            let base = loss(model, data, parities, &rates);
+            let changed = |rates: Rates| loss(model, data, parities, &rates);
+            prop_assert!(not_more(base, changed(Rates { failure: times(rates.failure), ..rates })), "{} failure", model);
+            // Where defects arise as fast as they are repaired, the diagrams have a bias of their own: a set with a
+            // defect counts one drive less that can fail, and a restored drive brings back one that can.
+            if rates.latent.get() * factor * 20.0 < rates.restore.get().min(rates.scrub.get()) {
+                let worse = changed(Rates { latent: times(rates.latent), ..rates });
+                prop_assert!(not_more(base, worse), "{} latent", model);
+                let quicker = changed(Rates { restore: times(rates.restore), ..rates });
+                prop_assert!(not_more(quicker, base), "{} restore", model);
+                let oftener = changed(Rates { scrub: times(rates.scrub), ..rates });
+                prop_assert!(not_more(oftener, base), "{} scrub", model);
+            }
+        }
+    }
+
+    #[test]
+    fn the_loss_grows_with_time_and_agrees_with_survival(rates in rates(), data in 1u32..10, parities in 1u32..4) {
+        for &model in models(parities) {
+            let chain = Diagram::new(model, Set { data, parities }).chain(&rates).unwrap();
+            let (half, whole) = (chain.after(HOURS / 2.0).unwrap(), chain.after(HOURS).unwrap());
+            prop_assert!(not_more(half.loss, whole.loss));
+            prop_assert!((whole.loss + whole.survival - 1.0).abs() < 1e-12);
+            prop_assert!((0.0..=1.0).contains(&whole.loss));
+        }
+    }
+
+    #[test]
+    fn when_losses_are_rare_they_follow_the_mean_time(rates in rates(), data in 1u32..10, parities in 1u32..4) {
+        // Long after the start and long before the mean time to loss, the probability is a straight line.
+        for &model in models(parities) {
+            let chain = Diagram::new(model, Set { data, parities }).chain(&rates).unwrap();
+            let mean = chain.mean_time_to_loss().unwrap();
+            let line = (chain.after(1e7).unwrap().loss - chain.after(5e6).unwrap().loss) / 5e6;
+            if mean > 1e12 {
+                prop_assert!((line * mean - 1.0).abs() < 1e-4, "{} {}", line * mean, mean);
+            }
+        }
+    }
+}
+
+/// Values of any size, with the borders of what is sensible among them.
+fn any_size() -> impl Strategy<Value = f64> {
+    let power = |range: std::ops::Range<f64>| range.prop_map(|power| 10f64.powf(power));
+    let border = proptest::sample::select(vec![0.0, 1.0, f64::MAX, f64::MIN_POSITIVE]);
+    prop_oneof![8 => power(-9.0..3.0), 2 => power(-300.0..300.0), 1 => border]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_question_panics_and_every_answer_is_a_probability(
+        raid in 0usize..6, data in 0u32..14, groups in 0u32..2_000_000, years in 0.0f64..100.0,
+        afr in 0.0f64..1.0, latent in any_size(), restore in any_size(), scrub in any_size(),
+        spares in proptest::option::of(0u32..2000), delivery in any_size(),
+    ) {
+        let question = Question {
+            raid: RaidType::ALL.get(raid).copied(),
+            data_disks: Some(data),
+            groups: Some(groups),
+            years: Some(years),
+            afr: AnnualFailure::new(afr).ok(),
+            latent_rate: PerHour::new(latent).ok(),
+            restore: Hours::new(restore).ok(),
+            scrub: Hours::new(scrub).ok().map(Scrub::Mean),
+            spares,
+            spare_delivery: spares.and(Hours::new(delivery).ok()),
+            ..Question::default()
+        };
+        let Ok(case) = question.case() else { return Ok(()) };
+        let Ok(answer) = Assessment::new(&case) else { return Ok(()) };
+        for loss in [answer.group.loss, answer.array.loss, answer.general_group_loss] {
+            prop_assert!((0.0..=1.0 + 1e-12).contains(&loss), "{loss} {question:?}");
+        }
+    }
+}

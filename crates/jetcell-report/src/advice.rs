@@ -1,0 +1,242 @@
+//! What to look at when a rule is broken: one sentence for each, from the evidence that the run has left.
+
+use jetcell_workload::limit::Limiter;
+use jetcell_workload::result::{Rule, RunResult};
+use jetcell_workload::sampler::InstanceSample;
+use jetcell_workload::{Sample, Verdict};
+
+use crate::number::{plain, three};
+
+/// Processors busier than this delay I/O by themselves.
+const BUSY_CPU_PERCENT: f64 = 80.0;
+/// A device with more requests in progress on average, or busier, is the likely cause.
+const LONG_QUEUE: f64 = 2.0;
+const BUSY_DISK_PERCENT: f64 = 80.0;
+/// An interval this many times slower than the average is an incident, not the level.
+const INCIDENT: f64 = 3.0;
+
+/// One sentence for each broken rule, those with the same cause together.
+pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
+    let mut said: Vec<(Vec<&str>, String)> = Vec::new();
+    for rule in result.rules.iter().filter(|rule| !rule.passed) {
+        let what = Evidence { result, samples }.on(rule);
+        match said.iter_mut().find(|(_, same)| *same == what) {
+            Some((names, _)) => names.push(&rule.name),
+            None => said.push((vec![&rule.name], what)),
+        }
+    }
+    let mut lines: Vec<String> =
+        said.iter().map(|(names, what)| format!("{}: {what}.", names.join("; "))).collect();
+    if result.verdict == Verdict::Incomplete && result.measured_seconds > 0.0 {
+        lines.push(
+            "The run did not end: figures are those up to its last sample and prove nothing about the rest."
+                .into(),
+        );
+    }
+    lines
+}
+
+struct Evidence<'a> {
+    result: &'a RunResult,
+    samples: &'a [Sample],
+}
+
+impl Evidence<'_> {
+    fn on(&self, rule: &Rule) -> String {
+        let name = rule.name.as_str();
+        let says = |words: &str| name.contains(words);
+        if says("database read latency") {
+            self.slow("database reads", says("Maximum"), |i| i.database_read.average_ms, self.read_ms())
+        } else if says("log write latency") {
+            self.slow("log writes", says("Maximum"), |i| i.log_write.average_ms, self.log_ms())
+        } else if says("page fault stalls") {
+            format!(
+                "sessions waited for a free cache page, because pages are changed faster than they are written back \
+                 (a database write took {} ms on average); a larger --cache or fewer --threads tell whether writes \
+                 of the device are the cause",
+                three(self.mean(|row| row.database_writes_average_latency_ms))
+            )
+        } else if says("transactional I/O per second")
+            || says("Operations behind")
+            || says("Operations not completed")
+        {
+            self.too_few()
+        } else if says("I/O errors") {
+            "the storage failed transfers; the kernel log (dmesg) names device and sector, and figures about speed \
+             mean nothing until that is mended"
+                .into()
+        } else if says("wrong content") || says("Bad pages") {
+            "what was read is not what was written: keep the files, see `jetcell check` for the pages and the kernel \
+             log for the device, and test memory before the storage is blamed"
+                .into()
+        } else {
+            "see the tables below".into()
+        }
+    }
+
+    fn mean(&self, value: fn(&jetcell_workload::result::InstanceRow) -> f64) -> f64 {
+        self.result.instances.iter().map(value).sum::<f64>() / self.result.instances.len().max(1) as f64
+    }
+
+    fn read_ms(&self) -> f64 {
+        self.mean(|row| row.database_reads_average_latency_ms)
+    }
+
+    fn log_ms(&self) -> f64 {
+        self.mean(|row| row.log_writes_average_latency_ms)
+    }
+
+    /// Why transfers of a kind were slow.
+    fn slow(&self, what: &str, of_one: bool, value: fn(&InstanceSample) -> f64, average: f64) -> String {
+        let slowest = self.samples.iter().flat_map(|sample| {
+            sample.instances.iter().map(move |instance| (value(instance), sample.at_seconds))
+        });
+        let slowest = slowest.max_by(|a, b| a.0.total_cmp(&b.0));
+        if let (true, Some((ms, at))) = (of_one, slowest)
+            && ms > average * INCIDENT
+        {
+            return format!(
+                "single intervals were slow, not the run ({} ms in the interval that ended at {at:.0} s, {} ms on \
+                 average): look at what happened then: other users of the device, its write cache being emptied, \
+                 garbage collection, scheduled jobs",
+                plain(ms),
+                plain(average)
+            );
+        }
+        self.cause(what)
+    }
+
+    /// Processors, devices, or what is between them.
+    fn cause(&self, what: &str) -> String {
+        let host = &self.result.analysis.host;
+        if host.seconds <= 0.0 {
+            return format!(
+                "{what} were slow, and the machine was not sampled: iostat -x 1 shows the device's queue"
+            );
+        }
+        let disk = host.disks.iter().max_by(|a, b| a.queue.total_cmp(&b.queue));
+        let (cpu, own) = (plain(host.cpu_percent.round()), plain(host.process_cpu_percent.round()));
+        let device = disk.map(|disk| {
+            let (queue, busy) = (plain((disk.queue * 10.0).round() / 10.0), plain(disk.busy_percent.round()));
+            format!(
+                "{} had {queue} requests in progress on average and was busy {busy} % of the time",
+                disk.device
+            )
+        });
+        let loaded =
+            disk.is_some_and(|disk| disk.queue >= LONG_QUEUE || disk.busy_percent >= BUSY_DISK_PERCENT);
+        match device {
+            _ if host.cpu_percent >= BUSY_CPU_PERCENT => format!(
+                "{what} were slow while the processors were {cpu} % busy, {own} % with this test: free the processors \
+                 of other work, or use fewer --threads, before the storage is blamed"
+            ),
+            Some(device) if loaded => format!(
+                "{what} were slow while the processors were only {cpu} % busy, and {device}: the device is the limit; \
+                 fewer --threads or a --rate show at which load it keeps the limit"
+            ),
+            Some(device) => format!(
+                "{what} were slow though the processors were {cpu} % busy and {device}: neither is loaded, so look \
+                 between them: file system, encryption, virtualisation, limits of the cgroup, the path to remote storage"
+            ),
+            None => format!(
+                "{what} were slow while the processors were {cpu} % busy; no local device is under the directories, \
+                 so look at the path to the storage and at the storage itself"
+            ),
+        }
+    }
+
+    /// Why the target was not reached.
+    fn too_few(&self) -> String {
+        let Some(limit) = &self.result.analysis.limit else {
+            return "nothing tells what limited the run".into();
+        };
+        let what_to_do = match limit.limiter {
+            Limiter::TargetRate => "the storage was not asked for more: raise --rate",
+            Limiter::Cpu => {
+                "the machine was measured, not the storage: free its processors, or use a larger one"
+            }
+            Limiter::LogFlush => {
+                "look at log write latency: a faster log device, or logs apart with --log-dir"
+            }
+            Limiter::Cache => "look at database write latency, or give a larger --cache",
+            Limiter::Device => {
+                "look at database read latency: the device answers no faster at this depth; more --threads ask for more at once"
+            }
+            Limiter::Threads => "too little was asked for at once: more --threads",
+        };
+        format!("limited by {}, as {}; {what_to_do}", limit.limiter.title(), limit.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{result, samples};
+    use jetcell_workload::host::{DiskUse, HostUse};
+
+    fn with_host(cpu_percent: f64, queue: f64) -> RunResult {
+        let mut result = result();
+        let disk = DiskUse { device: "vda".into(), queue, busy_percent: 10.0, ..DiskUse::default() };
+        result.analysis.host =
+            HostUse { seconds: 60.0, cpu_percent, disks: vec![disk], ..HostUse::default() };
+        result
+    }
+
+    #[test]
+    fn slow_reads_are_blamed_on_what_was_busy() {
+        let said = |cpu, queue| advice(&with_host(cpu, queue), &samples(3)).join("\n");
+        assert!(said(95.0, 30.0).contains("95 % busy") && said(95.0, 30.0).contains("free the processors"));
+        assert!(
+            said(5.0, 30.0).contains("vda had 30 requests in progress")
+                && said(5.0, 30.0).contains("device is the limit")
+        );
+        assert!(said(5.0, 0.1).contains("look between them"));
+        assert_eq!(said(5.0, 0.1).lines().count(), 1);
+        assert!(advice(&result(), &[])[0].contains("iostat"));
+    }
+
+    #[test]
+    fn one_slow_interval_is_told_from_a_slow_run() {
+        let mut result = with_host(5.0, 30.0);
+        result.rules[0].name = "Maximum database read latency of a sample (msec)".into();
+        let mut samples = samples(9);
+        assert!(advice(&result, &samples)[0].contains("device is the limit"));
+        samples[6].instances[0].database_read.average_ms = 300.0;
+        let said = &advice(&result, &samples)[0];
+        assert!(said.contains("300 ms in the interval that ended at 7 s, 1.25 ms on average"), "{said}");
+    }
+
+    #[test]
+    fn every_rule_of_the_verdict_has_its_sentence() {
+        use jetcell_workload::drive::Measured;
+        use jetcell_workload::result::{FileVerification, InstanceRow, Verification};
+        use jetcell_workload::verdict::{Evidence as Given, judge};
+        let file = FileVerification { bad: 1, ..FileVerification::default() };
+        let verification = Verification { files: vec![file], seconds: 1.0 };
+        let given = Given { io_errors: 1, verification: Some(&verification), ..Given::default() };
+        let mut measured = Measured { seconds: 60.0, complete: true, ..Measured::default() };
+        measured.cache.stalls = 5;
+        measured.tally.wrong_records = 1;
+        let row = InstanceRow {
+            database_reads_average_latency_ms: 500.0,
+            maximum_database_read_ms: 600.0,
+            log_writes_average_latency_ms: 500.0,
+            maximum_log_write_ms: 600.0,
+            ..InstanceRow::named("i".into(), "d".into(), "l".into())
+        };
+        let mut broken = result();
+        broken.rules = judge(&broken.configuration, &[row], 1.0, &measured, &given).rules;
+        let said = advice(&broken, &[]);
+        assert!(
+            broken.rules.iter().all(|rule| said.iter().any(|line| line.contains(&rule.name))),
+            "{said:#?}"
+        );
+        assert!(broken.rules.len() >= 9 && broken.rules.iter().all(|rule| !rule.passed));
+        assert!(
+            said.iter().all(|line| !line.contains("see the tables") && !line.contains('\n')),
+            "{said:#?}"
+        );
+        broken.rules.iter_mut().for_each(|rule| rule.passed = true);
+        assert_eq!(advice(&broken, &[]), Vec::<String>::new());
+    }
+}

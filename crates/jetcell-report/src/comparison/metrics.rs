@@ -1,0 +1,128 @@
+//! The figures that are compared, and the charts.
+
+use jetcell_workload::measure::LatencySummary;
+use jetcell_workload::repeat::{Interval, Repetitions};
+use jetcell_workload::result::InstanceRow;
+use jetcell_workload::sampler::InstanceSample;
+use jetcell_workload::{RunResult, Sample};
+
+use super::Better::{Higher, Lower};
+use super::{Better, Metric, Value, label};
+use crate::Stored;
+use crate::chart::{Chart, Series};
+
+/// Kinds of I/O in the order of importance, with the percentiles that are shown.
+const LATENCIES: [(&str, &str, &[Percentile]); 3] = [
+    ("database_read", "Database read", &[P50, P95, P99, P99_99, MAX]),
+    ("database_write", "Database write", &[P50, P95, P99, P99_99, MAX]),
+    ("log_write", "Log write", &[P99, MAX]),
+];
+
+type Percentile = (&'static str, fn(&LatencySummary) -> u64);
+const P50: Percentile = ("p50", |summary| summary.p50);
+const P95: Percentile = ("p95", |summary| summary.p95);
+const P99: Percentile = ("p99", |summary| summary.p99);
+const P99_99: Percentile = ("p99.99", |summary| summary.p99_99);
+const MAX: Percentile = ("max", |summary| summary.max);
+
+/// All figures that at least one run has.
+pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
+    let measured = |run: &RunResult| run.measured_seconds > 0.0;
+    let metric = |name: &str, unit: &str, better: Better, value: &dyn Fn(&RunResult) -> Option<Value>| {
+        let value = |run: &&RunResult| measured(run).then(|| value(run)).flatten();
+        let finite = |value: &Value| value.figure.is_finite();
+        Metric {
+            name: name.into(),
+            unit: unit.into(),
+            better,
+            values: runs.iter().map(|run| value(run).filter(finite)).collect(),
+        }
+    };
+    let mut all = vec![
+        metric("Transactional I/O", "1/s", Higher, &|run| {
+            repeated(run, run.achieved_transactional_iops, |all| all.transactional_iops)
+        }),
+        metric("Operations", "1/s", Higher, &|run| {
+            repeated(run, run.operations.per_second, |all| all.operations_per_second)
+        }),
+    ];
+    for (kind, name, percentiles) in LATENCIES {
+        all.push(metric(&format!("{name} mean"), "ms", Lower, &|run| mean_latency(run, kind)));
+        for (percentile, value) in percentiles {
+            all.push(metric(&format!("{name} {percentile}"), "ms", Lower, &|run| {
+                // The samples of a killed run hold no percentiles.
+                let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
+                once(value(summary) as f64 / 1000.0)
+            }));
+        }
+    }
+    let host = |run: &RunResult| Some(run.analysis.host.clone()).filter(|host| host.seconds > 0.0);
+    all.extend([
+        metric("CPU, this test", "%", Lower, &|run| once(host(run)?.process_cpu_percent)),
+        metric("CPU, whole machine", "%", Lower, &|run| once(host(run)?.cpu_percent)),
+        metric("CPU per 1000 I/O/s", "%", Lower, &|run| {
+            let iops = run.achieved_transactional_iops;
+            once(host(run).filter(|_| iops > 0.0)?.process_cpu_percent * 1000.0 / iops)
+        }),
+        metric("Written per operation", "KiB", Lower, &written_per_operation),
+        metric("Page-fault stalls", "", Lower, &|run| once(run.page_fault_stalls as f64)),
+    ]);
+    all.retain(|metric| metric.values.iter().any(Option::is_some));
+    all
+}
+
+fn once(figure: f64) -> Option<Value> {
+    Some(Value { figure, interval: None })
+}
+
+fn repeated(run: &RunResult, figure: f64, of: fn(&Repetitions) -> Interval) -> Option<Value> {
+    Some(Value { figure, interval: run.analysis.repetitions.as_ref().map(of) })
+}
+
+/// Of the slowest instance, as the verdict judges; nothing if there was no such I/O.
+fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
+    let value: fn(&InstanceRow) -> (f64, f64) = match kind {
+        "database_read" => |row| (row.database_reads_per_second, row.database_reads_average_latency_ms),
+        "database_write" => |row| (row.database_writes_per_second, row.database_writes_average_latency_ms),
+        _ => |row| (row.log_writes_per_second, row.log_writes_average_latency_ms),
+    };
+    let used = run.instances.iter().map(value).filter(|(rate, _)| *rate > 0.0);
+    let figure = used.map(|(_, latency)| latency).reduce(f64::max)?;
+    match kind {
+        "database_read" => repeated(run, figure, |all| all.database_read_ms),
+        "log_write" => repeated(run, figure, |all| all.log_write_ms),
+        _ => once(figure),
+    }
+}
+
+/// Bytes to databases and logs for one completed operation of the load: what the device must take for it.
+fn written_per_operation(run: &RunResult) -> Option<Value> {
+    let written = |row: &InstanceRow| {
+        row.database_writes_per_second * row.database_writes_average_bytes
+            + row.log_writes_per_second * row.log_writes_average_bytes
+    };
+    let operations = Some(run.operations.per_second).filter(|rate| *rate > 0.0)?;
+    once(run.instances.iter().map(written).sum::<f64>() / operations / 1024.0)
+}
+
+/// The same over time, one line for each run.
+pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
+    let chart = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| {
+        let line = |(run, (name, stored)): (usize, &(String, Stored))| {
+            let points = stored.samples.iter().map(|sample| (sample.at_seconds, value(sample)));
+            Series::new(format!("{}: {name}", label(run)), points)
+        };
+        Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
+    };
+    let slowest = |sample: &Sample, io: fn(&InstanceSample) -> jetcell_workload::measure::IoRates| {
+        let used = sample.instances.iter().map(io).filter(|rates| rates.per_second > 0.0);
+        // An interval without transfers is a gap.
+        used.map(|rates| rates.average_ms).reduce(f64::max).unwrap_or(f64::NAN)
+    };
+    let latency = "milliseconds, average of an interval, slowest instance";
+    vec![
+        chart("Transactional I/O", "transfers per second, all instances", &Sample::iops),
+        chart("Database read latency", latency, &|sample| slowest(sample, |i| i.database_read)),
+        chart("Log write latency", latency, &|sample| slowest(sample, |i| i.log_write)),
+    ]
+}

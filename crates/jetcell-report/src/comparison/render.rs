@@ -1,0 +1,364 @@
+//! A comparison as text, HTML, Markdown, CSV and JSON.
+
+use jetcell_workload::Verdict;
+use jetcell_workload::repeat::Interval;
+use maud::html as markup;
+use serde_json::{Value as Json, json};
+
+use super::{Better, Comparison, Finding, Metric, SIGNS, Setting, label};
+use crate::table::{Cell, Column, Table};
+use crate::tables::verdict_word;
+use crate::{html as page, markdown as md, text as plain_text};
+
+/// Layout of the JSON; raised when a field changes its meaning or goes away.
+const SCHEMA: u32 = 1;
+/// Terminals narrower than this wrap.
+const WIDTH: usize = 100;
+/// With more runs, differences get a table of their own in the terminal.
+const ONE_TABLE: usize = 4;
+const TITLE: &str = "Jetcell comparison";
+
+/// For a terminal of 100 columns, for up to eight runs.
+pub fn text(comparison: &Comparison) -> String {
+    let shown = |table: &Table| {
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let _ = plain_text::write_table(&mut out, table, usize::MAX);
+        out + "\n"
+    };
+    let mut runs = runs(comparison);
+    for cell in runs.rows.iter_mut().filter_map(|row| row.get_mut(1)) {
+        cell.text = end_of(&cell.text, WIDTH - 40);
+    }
+    let mut out = shown(&runs);
+    comparison.warnings.iter().for_each(|line| out += &wrapped("! ", line));
+    for setting in comparison.load.iter().chain(&comparison.environment) {
+        out += &wrapped("  ", &format!("{}: {}", setting.name, who_has_what(setting)));
+    }
+    out.push('\n');
+    if comparison.columns.len() <= ONE_TABLE {
+        out += &shown(&figures(comparison, true));
+    } else {
+        out += &shown(&figures(comparison, false));
+        out += &shown(&differences(comparison));
+    }
+    if let Some(table) = intervals(comparison) {
+        out += &shown(&table);
+    }
+    out + &wrapped("", &notes(comparison).join(" "))
+}
+
+/// One page without scripts and without anything from elsewhere.
+pub fn html(comparison: &Comparison) -> String {
+    page::page(
+        TITLE,
+        &markup! {
+            h1 { (TITLE) }
+            (page::table(&runs(comparison)))
+            @if !comparison.warnings.is_empty() {
+                h2 { "Before believing a difference" }
+                ul class="advice" { @for line in &comparison.warnings { li { (line) } } }
+            }
+            @for table in &tables(comparison) { (page::table(table)) }
+            h2 { "Over time" }
+            div class="charts" { @for chart in &comparison.charts { (chart.figure()) } }
+        },
+    )
+}
+
+/// With the tables of GitHub's dialect.
+pub fn markdown(comparison: &Comparison) -> String {
+    let mut out = format!("# {TITLE}\n\n{}", md::table(&runs(comparison)));
+    for warning in &comparison.warnings {
+        out += &format!("- {}\n", md::escaped(warning));
+    }
+    out.push('\n');
+    tables(comparison).iter().for_each(|table| out += &md::table(table));
+    out
+}
+
+/// One line for each figure of each run, with all its digits.
+pub fn csv(comparison: &Comparison) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    // Writing to memory does not fail, and every record has nine fields.
+    let _ = writer.write_record([
+        "metric",
+        "unit",
+        "better",
+        "run",
+        "value",
+        "interval_low",
+        "interval_high",
+        "difference_percent",
+        "finding",
+    ]);
+    for metric in &comparison.metrics {
+        for (run, column) in comparison.columns.iter().enumerate() {
+            let Some(value) = metric.value(run) else { continue };
+            let (low, high) = value.interval.map(ends).map_or((None, None), |(a, b)| (Some(a), Some(b)));
+            let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+            let other = run != comparison.base;
+            let delta = metric.delta(comparison.base, run).filter(|_| other);
+            let finding = metric.finding(comparison.base, run).filter(|_| other);
+            let better = match metric.better {
+                Better::Higher => "higher",
+                Better::Lower => "lower",
+                Better::Neither => "neither",
+            };
+            let _ = writer.write_record([
+                metric.name.as_str(),
+                metric.unit.as_str(),
+                better,
+                column.name.as_str(),
+                number(Some(value.figure)).as_str(),
+                number(low).as_str(),
+                number(high).as_str(),
+                number(delta).as_str(),
+                finding.map_or("", word),
+            ]);
+        }
+    }
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+/// The same for programs.
+pub fn json(comparison: &Comparison) -> String {
+    let base = comparison.base;
+    let value = |metric: &Metric, run: usize| -> Json {
+        let Some(value) = metric.value(run) else { return Json::Null };
+        json!({
+            "value": value.figure,
+            "interval": value.interval.map(ends).map(|(low, high)| json!({ "low": low, "high": high })),
+            "difference_percent": metric.delta(base, run).filter(|_| run != base),
+            "finding": metric.finding(base, run).filter(|_| run != base).map(word),
+        })
+    };
+    let metric = |metric: &Metric| {
+        json!({
+            "name": metric.name,
+            "unit": metric.unit,
+            "better": metric.better,
+            "values": (0..comparison.columns.len()).map(|run| value(metric, run)).collect::<Vec<_>>(),
+        })
+    };
+    let settings = |all: &[Setting]| -> Vec<Json> {
+        all.iter().map(|setting| json!({ "name": setting.name, "values": setting.values })).collect()
+    };
+    let run = |column: &super::Column| {
+        json!({
+            "name": column.name,
+            "verdict": column.verdict,
+            "reason": column.reason,
+            "measured_seconds": column.measured_seconds,
+            "repetitions": column.repetitions,
+        })
+    };
+    let all = json!({
+        "comparison_schema_version": SCHEMA,
+        "sign_convention": SIGNS,
+        "base": base,
+        "runs": comparison.columns.iter().map(run).collect::<Vec<_>>(),
+        "metrics": comparison.metrics.iter().map(metric).collect::<Vec<_>>(),
+        "differing_load": settings(&comparison.load),
+        "differing_environment": settings(&comparison.environment),
+        "warnings": comparison.warnings,
+    });
+    format!("{all:#}\n")
+}
+
+fn tables(comparison: &Comparison) -> Vec<Table> {
+    let mut figures = figures(comparison, true);
+    figures.notes = notes(comparison);
+    let settings = |title, all: &[Setting]| {
+        let rows =
+            all.iter().fold(Table::facts(title), |table, one| table.fact(&one.name, who_has_what(one)));
+        rows.or_say("Nothing.")
+    };
+    let mut all = vec![figures];
+    all.extend(intervals(comparison));
+    all.push(settings("What differs in the load", &comparison.load));
+    all.push(settings("What differs in program, machine and storage", &comparison.environment));
+    all
+}
+
+fn notes(comparison: &Comparison) -> Vec<String> {
+    let mut notes = vec![format!("The base is {}. {SIGNS}", label(comparison.base))];
+    if intervals(comparison).is_some() {
+        notes.push(
+            "Intervals hold the mean of the repetitions with 95 % confidence. A difference in parentheses is not \
+             shown: the intervals overlap."
+                .into(),
+        );
+    }
+    notes
+}
+
+fn runs(comparison: &Comparison) -> Table {
+    let row = |(number, column): (usize, &super::Column)| {
+        let base = if number == comparison.base { "base" } else { "" };
+        let verdict = Cell::judged(verdict_word(column.verdict), column.verdict == Verdict::Pass);
+        let measured = crate::number::span(column.measured_seconds);
+        vec![label(number).into(), column.name.as_str().into(), base.into(), verdict, measured.into()]
+    };
+    Table::words("Runs", &["Run", "Name", "", "Verdict", "Measured"])
+        .rows(comparison.columns.iter().enumerate().map(row))
+}
+
+/// Figures, and beside each the difference.
+fn figures(comparison: &Comparison, with_differences: bool) -> Table {
+    let base = comparison.base;
+    let mut table = Table::numbers("Figures", "Figure", []);
+    for run in 0..comparison.columns.len() {
+        table.columns.push(number_column(label(run)));
+        if with_differences && run != base {
+            table.columns.push(number_column("diff %".into()));
+        }
+    }
+    table.rows(comparison.metrics.iter().map(|metric| {
+        let mut row = vec![name(metric).into()];
+        for run in 0..comparison.columns.len() {
+            row.push(metric.value(run).map_or_else(|| "–".into(), |value| digits(value.figure).into()));
+            if with_differences && run != base {
+                row.push(difference(metric, base, run));
+            }
+        }
+        row
+    }))
+}
+
+/// Differences alone.
+fn differences(comparison: &Comparison) -> Table {
+    let others = || (0..comparison.columns.len()).filter(|run| *run != comparison.base);
+    let mut table = Table::numbers("Differences", "Difference in %", []);
+    table.columns.extend(others().map(label).map(number_column));
+    table.rows(comparison.metrics.iter().map(|metric| {
+        let cells = others().map(|run| difference(metric, comparison.base, run));
+        std::iter::once(name(metric).into()).chain(cells).collect()
+    }))
+}
+
+/// Intervals of every run against those of the base, if there are any.
+fn intervals(comparison: &Comparison) -> Option<Table> {
+    let mut table = Table::words(
+        "Confidence intervals of 95 %",
+        &["Figure", "Run", "Its interval", "That of the base", "Finding"],
+    );
+    for metric in &comparison.metrics {
+        for run in (0..comparison.columns.len()).filter(|run| *run != comparison.base) {
+            let Some(finding) = metric.finding(comparison.base, run) else { continue };
+            let interval = |run: usize| {
+                let (low, high) = metric.value(run)?.interval.map(ends)?;
+                Some(format!("{} … {}", digits(low), digits(high)))
+            };
+            let (own, base) = (interval(run), interval(comparison.base));
+            let cells = [name(metric), label(run), own.unwrap_or_default(), base.unwrap_or_default()];
+            let row = cells.into_iter().chain([word(finding).to_string()]);
+            table.rows.push(row.map(Cell::from).collect());
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn number_column(name: String) -> Column {
+    Column { name, number: true }
+}
+
+fn name(metric: &Metric) -> String {
+    let arrow = match metric.better {
+        Better::Higher => '↑',
+        Better::Lower => '↓',
+        Better::Neither => '·',
+    };
+    match metric.unit.as_str() {
+        "" => format!("{} {arrow}", metric.name),
+        unit => format!("{} ({unit}) {arrow}", metric.name),
+    }
+}
+
+/// Coloured only where repetitions show it.
+fn difference(metric: &Metric, base: usize, run: usize) -> Cell {
+    let Some(delta) = metric.delta(base, run) else { return "–".into() };
+    let percent = percent(delta);
+    match metric.finding(base, run) {
+        Some(Finding::NotShown) => format!("({percent})").into(),
+        Some(Finding::Different) if metric.better != Better::Neither => Cell::judged(percent, delta > 0.0),
+        _ => percent.into(),
+    }
+}
+
+const fn word(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Different => "different",
+        Finding::NotShown => "no difference shown",
+    }
+}
+
+const fn ends(interval: Interval) -> (f64, f64) {
+    (interval.mean - interval.half_width, interval.mean + interval.half_width)
+}
+
+fn percent(delta: f64) -> String {
+    if delta.abs() >= 999.95 {
+        format!("{delta:+.0}")
+    } else {
+        format!("{:+.1}", (delta * 10.0).round() / 10.0 + 0.0)
+    }
+}
+
+/// Five digits, so that eight runs stand side by side; CSV and JSON have all.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 9_999.95 => 0,
+        size if size >= 999.995 => 1,
+        size if size >= 99.9995 => 2,
+        _ => 3,
+    };
+    match value.abs() {
+        size if size >= 999_999.5 => format!("{value:.2e}"),
+        _ => format!("{value:.decimals$}"),
+    }
+}
+
+/// `4 (run 1, run 3), 8 (run 2)`.
+fn who_has_what(setting: &Setting) -> String {
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for (run, value) in setting.values.iter().enumerate() {
+        match groups.iter_mut().find(|(other, _)| other == value) {
+            Some((_, runs)) => runs.push(label(run)),
+            None => groups.push((value, vec![label(run)])),
+        }
+    }
+    let one = |(value, runs): &(&str, Vec<String>)| {
+        let value = if value.is_empty() { "not set" } else { value };
+        format!("{value} ({})", runs.join(", "))
+    };
+    groups.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Paths differ at their ends.
+fn end_of(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.into();
+    }
+    std::iter::once('…').chain(name.chars().skip(length + 1 - width)).collect()
+}
+
+fn wrapped(mark: &str, text: &str) -> String {
+    let indent = " ".repeat(mark.chars().count());
+    let (mut out, mut line) = (String::new(), format!("  {mark}"));
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out += &line;
+            out.push('\n');
+            (line, empty) = (format!("  {indent}"), true);
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    out + &line + "\n"
+}

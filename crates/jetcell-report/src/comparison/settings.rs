@@ -1,0 +1,142 @@
+//! What was not the same, and what that means for the comparison.
+
+use std::collections::BTreeSet;
+
+use jetcell_workload::units::human_bytes;
+use jetcell_workload::{RunResult, Verdict};
+use serde_json::Value;
+
+use super::{Column, Setting, label};
+
+/// Options that say where, not what; and those that the plan has decided, which are compared as decided.
+const NOT_LOAD: [&str; 8] =
+    ["dirs", "log_dirs", "output", "description", "page_size", "cache", "databases", "size"];
+
+/// What is configured differently: every option of the load, and what the plan made of it.
+pub(super) fn load(runs: &[&RunResult]) -> Vec<Setting> {
+    let decided = |run: &RunResult| {
+        [
+            ("page_size", human_bytes(u64::from(run.plan.page_bytes))),
+            ("databases", run.database_files.to_string()),
+            // Before the load, together: what `80%` or existing databases came to.
+            ("size", human_bytes(run.initial_database_bytes)),
+            ("cache", human_bytes(run.plan.cache_bytes)),
+        ]
+        .map(|(name, value)| (name.to_string(), value))
+    };
+    let one = |run: &&RunResult| {
+        let mut all = decided(run).to_vec();
+        let profile = serde_json::to_value(&run.configuration).unwrap_or_default();
+        if let Value::Object(options) = profile {
+            options
+                .iter()
+                .filter(|(name, _)| !NOT_LOAD.contains(&name.as_str()))
+                .for_each(|(name, value)| flatten(name, value, &mut all));
+        }
+        all
+    };
+    differing(runs.iter().map(one).collect())
+}
+
+/// What ran it, and on what.
+pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
+    let one = |run: &&RunResult| {
+        let machine = &run.machine;
+        let mut all: Vec<(String, String)> = [
+            ("jetcell", run.jetcell_version.clone()),
+            ("host", machine.host.clone()),
+            ("kernel", machine.kernel.clone()),
+            ("processor", format!("{} × {}", machine.processors, machine.processor)),
+            ("memory", human_bytes(machine.memory_bytes)),
+        ]
+        .map(|(name, value)| (name.to_string(), value))
+        .to_vec();
+        let storage = |of: &dyn Fn(&jetcell_workload::machine::Storage) -> Option<String>| {
+            let distinct: BTreeSet<String> = machine.storage.iter().filter_map(of).collect();
+            distinct.into_iter().collect::<Vec<_>>().join(", ")
+        };
+        all.push(("file system".into(), storage(&|one| Some(one.mount.as_ref()?.file_system.clone()))));
+        all.push(("mount options".into(), storage(&|one| Some(one.mount.as_ref()?.options.clone()))));
+        all.push(("device".into(), storage(&|one| Some(one.device.as_ref()?.name.clone()))));
+        all
+    };
+    differing(runs.iter().map(one).collect())
+}
+
+/// Leaves under their dotted names, as a configuration file has them.
+fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(field, value)| flatten(&format!("{name}.{field}"), value, out));
+        }
+        Value::String(text) => out.push((name.into(), text.clone())),
+        other => out.push((name.into(), other.to_string())),
+    }
+}
+
+fn differing(runs: Vec<Vec<(String, String)>>) -> Vec<Setting> {
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in runs.iter().flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let value = |run: &Vec<(String, String)>, name: &String| {
+        run.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let setting = |name: &String| Setting {
+        name: name.clone(),
+        values: runs.iter().map(|run| value(run, name)).collect(),
+    };
+    let differs = |setting: &Setting| setting.values.windows(2).any(|pair| pair[0] != pair[1]);
+    names.into_iter().map(setting).filter(differs).collect()
+}
+
+/// What a reader must know before believing a difference.
+pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (number, column) in columns.iter().enumerate() {
+        let what = match column.verdict {
+            Verdict::Pass => continue,
+            Verdict::Fail => "failed",
+            Verdict::Incomplete if column.measured_seconds == 0.0 => "is incomplete and has measured nothing",
+            Verdict::Incomplete => "is incomplete",
+        };
+        lines.push(format!("{} {what}: {}", label(number), column.reason));
+    }
+    for (number, run) in runs.iter().enumerate() {
+        if let Some(same) = runs.iter().take(number).position(|earlier| earlier == run) {
+            lines.push(format!("{} and {} hold the same result", label(same), label(number)));
+        }
+    }
+    if !load.is_empty() {
+        let names: Vec<&str> = load.iter().map(|setting| setting.name.as_str()).collect();
+        lines.push(format!(
+            "not the same load: {} {}; every difference below is that of all of it together",
+            names.join(", "),
+            if names.len() == 1 { "differs" } else { "differ" }
+        ));
+    }
+    let (longest, shortest) = runs
+        .iter()
+        .map(|run| run.measured_seconds)
+        .fold((0.0, f64::MAX), |(long, short): (f64, f64), seconds| (long.max(seconds), short.min(seconds)));
+    let told = load.iter().any(|setting| matches!(setting.name.as_str(), "duration" | "repeat"));
+    if !told && longest > shortest * 1.1 {
+        lines.push(format!("measured for {shortest:.0} s to {longest:.0} s: a longer run sees rarer events"));
+    }
+    let unrepeated: Vec<String> =
+        (0..columns.len()).filter(|run| columns[*run].repetitions < 2).map(label).collect();
+    if !unrepeated.is_empty() {
+        let who = if unrepeated.len() == columns.len() { "no run".into() } else { unrepeated.join(", ") };
+        let verb = match unrepeated.len() {
+            all if all == columns.len() => "was",
+            1 => "was not",
+            _ => "were not",
+        };
+        lines.push(format!(
+            "{who} {verb} repeated (--repeat): how much chance is in the figures is not known"
+        ));
+    }
+    lines
+}

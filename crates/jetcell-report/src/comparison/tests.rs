@@ -1,0 +1,259 @@
+use jetcell_workload::repeat::{Interval, Repetition, Repetitions};
+use jetcell_workload::sampler::SampleFile;
+use serde::Deserialize;
+
+use super::*;
+use crate::example::{result, samples};
+
+#[derive(Deserialize)]
+struct Printed {
+    columns: Vec<String>,
+    metrics: Vec<PrintedMetric>,
+}
+
+#[derive(Deserialize)]
+struct PrintedMetric {
+    metric: String,
+    better: Better,
+    values: Vec<f64>,
+    reported_delta_pct: Vec<Option<f64>>,
+    computed_delta_pct: Vec<Option<f64>>,
+}
+
+/// A published comparison of three file systems, with two decimals in the figures and none in the percentages.
+fn printed() -> Printed {
+    serde_json::from_str(include_str!("filesystem-comparison.json")).unwrap()
+}
+
+fn metric(better: Better, figures: &[f64]) -> Metric {
+    let values = figures.iter().map(|figure| Some(Value { figure: *figure, interval: None })).collect();
+    Metric { name: "m".into(), unit: String::new(), better, values }
+}
+
+#[test]
+fn the_28_printed_percentages_come_out() {
+    let printed = printed();
+    let mut compared = 0;
+    for row in &printed.metrics {
+        let ours = metric(row.better, &row.values);
+        for run in 1..printed.columns.len() {
+            let delta = ours.delta(0, run).unwrap();
+            let name = &row.metric;
+            assert_eq!(delta.round(), row.reported_delta_pct[run].unwrap(), "{name} {run}: {delta}");
+            assert!((delta - row.computed_delta_pct[run].unwrap()).abs() < 0.0051, "{name} {run}: {delta}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 28);
+}
+
+/// Printed figures are rounded, so a percentage is only known to lie in an interval. Each printed percentage lies in
+/// its own; three could also have been printed as their neighbour, the first because it is a tie: exactly 62.5.
+#[test]
+fn the_printed_figures_leave_three_percentages_open() {
+    let mut open = Vec::new();
+    for row in &printed().metrics {
+        for (run, reported) in row.reported_delta_pct.iter().enumerate().skip(1) {
+            let mut ends: Vec<f64> = [-0.005, 0.005]
+                .iter()
+                .flat_map(|a| [-0.005, 0.005].map(|b| (row.values[0] + a, row.values[run] + b)))
+                .map(|(base, value)| metric(row.better, &[base, value]).delta(0, 1).unwrap().round())
+                .collect();
+            ends.sort_by(f64::total_cmp);
+            assert!((ends[0]..=ends[3]).contains(&reported.unwrap()), "{} {run}: {ends:?}", row.metric);
+            if ends[0] != ends[3] {
+                open.push((row.metric.clone(), run, ends[0], ends[3]));
+            }
+        }
+    }
+    let open: Vec<_> = open.iter().map(|(name, run, low, high)| (name.as_str(), *run, *low, *high)).collect();
+    let expected = [
+        ("db_writes_avg_latency_ms", 1, -63.0, -62.0),
+        ("log_writes_avg_latency_ms", 2, -31.0, -30.0),
+        ("avg_processor_time_pct", 1, 14.0, 15.0),
+    ];
+    assert_eq!(open, expected);
+}
+
+#[test]
+fn signs_say_better() {
+    assert_eq!(metric(Better::Higher, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(10.0));
+    assert_eq!(metric(Better::Lower, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(-10.0));
+    assert_eq!(metric(Better::Neither, &[100.0, 90.0]).delta(0, 1).map(f64::round), Some(-10.0));
+}
+
+#[test]
+fn without_a_base_there_is_no_percentage() {
+    for odd in [0.0, -0.0, f64::NAN, f64::INFINITY] {
+        let odd = metric(Better::Lower, &[odd, 1.0, odd]);
+        assert_eq!((odd.delta(0, 1), odd.delta(0, 2)), (None, None));
+    }
+    let mut missing = metric(Better::Higher, &[1.0, 2.0]);
+    missing.values[0] = None;
+    assert_eq!((missing.delta(0, 1), missing.delta(1, 0), missing.delta(0, 7)), (None, None, None));
+    assert_eq!(metric(Better::Lower, &[3.0, 3.0]).delta(0, 1).map(f64::to_bits), Some(0));
+}
+
+/// Whatever the base: who is better stays better, ratios multiply, and the order of the columns does not count.
+#[test]
+fn the_base_and_the_order_change_nothing_but_the_point_of_view() {
+    for row in printed().metrics {
+        let here = metric(row.better, &row.values);
+        let turned = metric(row.better, &[row.values[2], row.values[0], row.values[1]]);
+        let sign = if row.better == Better::Lower { -1.0 } else { 1.0 };
+        let ratio = |a: usize, b: usize| 1.0 + sign * here.delta(a, b).unwrap() / 100.0;
+        for a in 0..3 {
+            assert_eq!(here.delta(a, a), Some(0.0));
+            for b in 0..3 {
+                assert_eq!(here.delta(a, b), turned.delta((a + 1) % 3, (b + 1) % 3));
+                let (there, back) = (here.delta(a, b).unwrap(), here.delta(b, a).unwrap());
+                assert!(a == b || there.signum() == -back.signum(), "{} {there} {back}", row.metric);
+                for c in 0..3 {
+                    assert!((ratio(a, b) * ratio(b, c) - ratio(a, c)).abs() < 1e-12, "{}", row.metric);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn overlapping_intervals_show_no_difference() {
+    let finding = |half_width: f64, other: Option<f64>| {
+        let value = |mean: f64, half_width: f64| {
+            Some(Value { figure: mean, interval: Some(Interval { mean, half_width }) })
+        };
+        let mut metric = metric(Better::Higher, &[100.0]);
+        metric.values = vec![value(100.0, half_width), other.and_then(|mean| value(mean, 3.0))];
+        metric.finding(0, 1)
+    };
+    assert_eq!(finding(2.0, Some(105.5)), Some(Finding::Different));
+    assert_eq!(finding(2.0, Some(105.0)), Some(Finding::NotShown));
+    assert_eq!(finding(2.0, Some(94.5)), Some(Finding::Different));
+    assert_eq!(finding(9.0, Some(94.5)), Some(Finding::NotShown));
+    assert_eq!(finding(2.0, None), None);
+}
+
+/// A run like the example's, passed, `times` as fast, with repetitions that scatter by `noise`.
+fn run(name: &str, times: f64, noise: Option<f64>) -> (String, Stored) {
+    let mut result = result();
+    (result.verdict, result.reason) = (Verdict::Pass, "every rule held".into());
+    result.achieved_transactional_iops *= times;
+    result.instances[0].database_reads_average_latency_ms /= times;
+    result.analysis.repetitions = noise.and_then(|noise| {
+        let one = |by: f64| Repetition {
+            transactional_iops: result.achieved_transactional_iops + by,
+            operations_per_second: 12.5,
+            database_read_ms: 1.25 / times,
+            log_write_ms: 1.25 + by / 100.0,
+            ..Repetition::default()
+        };
+        Repetitions::of(&[one(-noise), one(0.0), one(noise)])
+    });
+    (name.into(), Stored { result, samples: samples(5) })
+}
+
+fn eight() -> Vec<(String, Stored)> {
+    let long = "/a/very/long/path/to/results/of/many/runs/on/a/file/system/Performance_2026-01-02_03-04-05";
+    let one = |n: usize| run(&format!("{long}-{n}"), 1.0 + n as f64 * 1000.0, Some(0.5));
+    (0..8).map(one).collect()
+}
+
+#[test]
+fn a_terminal_of_100_columns_is_wide_enough() {
+    for count in 2..=8 {
+        let text = text(&Comparison::of(&eight()[..count], 1));
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{count} runs: {line}");
+        }
+        assert!(text.contains("_03-04-05-0") && text.contains("The base is run 2."), "{text}");
+        assert!(text.contains("positive is") && text.contains("different"), "{text}");
+    }
+}
+
+#[test]
+fn differences_by_chance_say_so_in_every_form() {
+    let runs = [run("a", 1.0, Some(3.0)), run("b", 1.01, Some(3.0))];
+    let comparison = Comparison::of(&runs, 0);
+    assert!(text(&comparison).contains("(+1.0)") && text(&comparison).contains("no difference shown"));
+    assert!(html(&comparison).contains("(+1.0)") && html(&comparison).contains("no difference shown"));
+    assert!(markdown(&comparison).contains("(+1.0)"));
+    assert!(csv(&comparison).lines().any(|line| line.starts_with("Transactional I/O,1/s,higher,b,288.8")
+        && line.ends_with("no difference shown")));
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let value = &json["metrics"][0]["values"][1];
+    assert_eq!(value["finding"], "no difference shown");
+    assert!((value["difference_percent"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+    assert!(value["interval"]["low"].as_f64() < value["interval"]["high"].as_f64());
+    assert_eq!(json["metrics"][0]["values"][0]["difference_percent"], serde_json::Value::Null);
+    assert_eq!(comparison.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_the_same_is_said() {
+    let (mut one, mut other) = (run("a", 1.0, None), run("b", 2.0, None));
+    other.1.result.configuration.threads += 4;
+    other.1.result.configuration.mix = "10/20/30/40".parse().unwrap();
+    other.1.result.plan.cache_bytes *= 2;
+    other.1.result.configuration.dirs = vec!["/elsewhere".into()];
+    other.1.result.machine.kernel = "7.0".into();
+    (one.1.result.verdict, one.1.result.reason) = (Verdict::Fail, "too slow".into());
+    let comparison = Comparison::of(&[one, other], 0);
+    let names: Vec<&str> = comparison.load.iter().map(|setting| setting.name.as_str()).collect();
+    assert_eq!(names, ["cache", "mix.insert", "mix.read", "mix.replace", "threads"]);
+    let names: Vec<&str> = comparison.environment.iter().map(|setting| setting.name.as_str()).collect();
+    assert_eq!(names, ["kernel"]);
+    let warnings = comparison.warnings.join("\n");
+    assert!(
+        warnings.contains("run 1 failed: too slow") && warnings.contains("not the same load: cache, mix")
+    );
+    assert!(warnings.contains("no run was repeated"), "{warnings}");
+    assert!(
+        text(&comparison).contains("cache: 128.00 MiB (run 1); 256.00 MiB (run 2)"),
+        "{}",
+        text(&comparison)
+    );
+}
+
+#[test]
+fn a_killed_run_is_compared_as_far_as_it_went() {
+    let (mut killed, mut nothing) = (run("a", 1.0, None), run("b", 1.0, None));
+    for run in [&mut killed, &mut nothing] {
+        (run.1.result.verdict, run.1.result.measured_seconds) = (Verdict::Incomplete, 0.0);
+        run.1.result.reason = "killed".into();
+        run.1.result.latency.clear();
+    }
+    killed.1.result.fill_from_samples(&killed.1.samples);
+    nothing.1.samples.clear();
+    let comparison = Comparison::of(&[run("whole", 1.0, None), killed, nothing], 0);
+    let find = |name: &str| comparison.metrics.iter().find(|metric| metric.name == name).unwrap();
+    assert_eq!(find("Transactional I/O").value(1).unwrap().figure, 100.0);
+    assert_eq!((find("Database read p99").value(1), find("Transactional I/O").value(2)), (None, None));
+    let warnings = comparison.warnings.join("\n");
+    assert!(warnings.contains("run 2 is incomplete: killed"), "{warnings}");
+    assert!(warnings.contains("run 3 is incomplete and has measured nothing: killed"), "{warnings}");
+    for shown in [text(&comparison), html(&comparison), markdown(&comparison), csv(&comparison)] {
+        assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
+    }
+}
+
+#[test]
+fn names_from_outside_stay_text() {
+    let comparison = Comparison::of(&[run("<script>alert(1)</script>|", 1.0, None), run("b", 1.0, None)], 0);
+    assert!(!html(&comparison).contains("<script"));
+    assert!(markdown(&comparison).contains(r"\<script>alert(1)\</script>\|"));
+}
+
+#[test]
+fn runs_from_disk_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    run("a", 1.0, Some(1.0)).1.result.write(&dir.path().join("result.json")).unwrap();
+    let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
+    samples(4).iter().for_each(|sample| file.add(sample).unwrap());
+    drop(file);
+    let stored = Stored::read(dir.path()).unwrap();
+    let comparison = Comparison::of(&[("a".into(), stored.clone()), ("b".into(), stored)], 0);
+    assert_eq!(comparison.warnings, ["run 1 and run 2 hold the same result"]);
+    assert!(
+        comparison.charts.iter().all(|chart| chart.series.len() == 2 && chart.series[0].points.len() == 4)
+    );
+}

@@ -1,0 +1,122 @@
+//! `docs/report.md` defines every name that a report shows: rules, tables, rows, columns, charts and their lines.
+
+use jetcell_workload::host::{DiskUse, HostUse};
+use jetcell_workload::limit::{Limit, Limiter};
+use jetcell_workload::measure::LatencySummary;
+use jetcell_workload::pace::OpenLoop;
+use jetcell_workload::repeat::{Repetition, Repetitions};
+use jetcell_workload::result::{FileVerification, PhaseTime, Verification};
+use jetcell_workload::scan::ScanSummary;
+use jetcell_workload::steady::SteadyState;
+use jetcell_workload::verdict::{Evidence, judge};
+use jetcell_workload::{Phase, RunResult};
+
+use crate::example::{result, samples, saturation};
+use crate::series::{charts, latency_over_rate};
+use crate::tables;
+
+const DOC: &str = include_str!("../../../docs/report.md");
+
+/// Tables whose rows are named after what was tested, such as files, by the heading of that column.
+const NAMED_BY_THE_RUN: [&str; 8] = [
+    "MSExchange Database ==> Instances",
+    "Instance",
+    "Time",
+    "Device",
+    "Database",
+    "File",
+    "Directory",
+    "Operations/sec asked for",
+];
+
+/// A run with everything that a report can show.
+fn everything() -> RunResult {
+    let mut result = result();
+    let phases = [
+        Phase::Examine,
+        Phase::Create,
+        Phase::Attach,
+        Phase::Warm,
+        Phase::Search,
+        Phase::Measure,
+        Phase::Shutdown,
+        Phase::Verify,
+    ];
+    result.phases = phases.map(|phase| PhaseTime { phase, seconds: 1.0 }).into();
+    result.configuration.description = Some("what it is".into());
+    let some = LatencySummary { count: 1, ..LatencySummary::default() };
+    for kind in ["database_read", "database_write", "log_read", "log_write", "log_format", "scan_read"] {
+        result.latency.insert(kind.into(), some);
+    }
+    for kind in ["insert", "delete", "replace", "read", "durable_commit"] {
+        result.operation_latency.insert(kind.into(), some);
+        if kind != "durable_commit" {
+            result.operations.counts.insert(kind.into(), 1);
+        }
+    }
+    let disks = vec![DiskUse::default()];
+    let host = HostUse { seconds: 1.0, disks, ..HostUse::default() };
+    let analysis = &mut result.analysis;
+    analysis.limit = Some(Limit {
+        limiter: Limiter::Device,
+        reason: "it is slow".into(),
+        cpu_percent: 1.0,
+        commit_share: 0.1,
+        database_read_share: 0.9,
+        page_fault_stalls: 0,
+    });
+    analysis.steady_state = Some(SteadyState::default());
+    analysis.repetitions =
+        Some(Repetitions { each: vec![Repetition::default(); 3], ..Repetitions::default() });
+    analysis.saturation = Some(saturation());
+    analysis.open_loop = Some(OpenLoop::default());
+    (analysis.host, analysis.host_samples) = (host.clone(), vec![host; 3]);
+    result.scan = vec![ScanSummary::default()];
+    result.instances.iter_mut().for_each(|row| row.maintenance_reads_per_second = 1.0);
+    result.verification = Some(Verification { seconds: 1.0, files: vec![FileVerification::default()] });
+    let measured = jetcell_workload::drive::Measured {
+        seconds: 60.0,
+        open_loop: analysis.open_loop,
+        saturation: analysis.saturation.clone(),
+        ..jetcell_workload::drive::Measured::default()
+    };
+    let evidence =
+        Evidence { scan: &result.scan, verification: result.verification.as_ref(), ..Evidence::default() };
+    result.rules = judge(&result.configuration, &result.instances, 1.0, &measured, &evidence).rules;
+    result
+}
+
+/// The text with one space between words, so that names may stand on two lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_name_in_a_report_is_in_its_documentation() {
+    let (result, mut samples) = (everything(), samples(3));
+    samples[0].page_fault_stalls = 1;
+    let mut names: Vec<String> = Vec::new();
+    let rules = tables::rules(&result);
+    assert_eq!(rules.rows.len(), 13, "a rule that this test does not know");
+    names.extend(rules.rows.iter().map(|row| row[0].text.clone()));
+    for table in tables::all(&result, &samples) {
+        // Log replication has no rows, since it is not simulated.
+        assert!(!table.rows.is_empty() || table.title.starts_with("Log Replication"), "{}", table.title);
+        let first = table.columns[0].name.clone();
+        if !NAMED_BY_THE_RUN.contains(&first.as_str()) {
+            let named = table.rows.iter().map(|row| row[0].text.clone());
+            names.extend(named.filter(|name| name.parse::<u32>().is_err()));
+        }
+        if !table.facts {
+            names.extend(table.columns.iter().skip(1).map(|column| column.name.clone()));
+        }
+        names.push(table.title);
+    }
+    for chart in charts(&result, &samples).into_iter().chain([latency_over_rate(&saturation())]) {
+        names.push(chart.title);
+    }
+    let doc = one_line(DOC);
+    let undefined: Vec<&String> = names.iter().filter(|name| !doc.contains(&one_line(name))).collect();
+    assert!(names.len() > 120, "{}", names.len());
+    assert!(undefined.is_empty(), "docs/report.md does not define {undefined:?}");
+}

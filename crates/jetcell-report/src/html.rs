@@ -1,0 +1,231 @@
+//! `report.html`: one file without scripts and without anything from elsewhere.
+//!
+//! Verdict, rules and what to look at come first, then charts, then the tables. The cells `td.success` and
+//! `th.grid_row_header` are what scripts for Jetstress reports look for.
+
+use jetcell_workload::result::{RunResult, Verdict};
+use jetcell_workload::{Profile, Sample};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::advice::advice;
+use crate::series::{charts, latency_over_rate};
+use crate::table::{Cell, Column, Table, Tone};
+use crate::tables;
+
+const STYLE: &str = include_str!("report.css");
+
+/// Tables with more columns than this are set smaller.
+const MANY_COLUMNS: usize = 8;
+
+/// On paper, tables with more rows than this may be broken between pages.
+const MANY_ROWS: usize = 20;
+
+/// The whole page.
+pub fn html(result: &RunResult, samples: &[Sample]) -> String {
+    let verdict = tables::verdict_word(result.verdict);
+    let class = class_of(if result.verdict == Verdict::Pass { Tone::Good } else { Tone::Bad });
+    let advice = advice(result, samples);
+    page(
+        &format!("Jetcell: {verdict}"),
+        &html! {
+            h1 { "Jetcell performance test: " span class=[class] { (verdict) } }
+            p class="reason" { (result.reason) }
+            (table(&tables::rules(result)))
+            @if !advice.is_empty() {
+                h2 { "What to look at" }
+                ul class="advice" { @for line in &advice { li { (line) } } }
+            }
+            @if let Some(saturation) = &result.analysis.saturation {
+                h2 { "Over rate" }
+                div class="charts" { (latency_over_rate(saturation).figure()) }
+            }
+            h2 { "Over time" }
+            div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
+            @for one in &tables::all(result, samples) { (table(one)) }
+            (configuration(&result.configuration))
+        },
+    )
+}
+
+/// A page that needs nothing else.
+pub(crate) fn page(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body) }
+        }
+    };
+    page.into_string()
+}
+
+const fn class_of(tone: Tone) -> Option<&'static str> {
+    match tone {
+        Tone::Neutral => None,
+        Tone::Good => Some("success"),
+        Tone::Bad => Some("failure"),
+    }
+}
+
+/// A table with its heading and its notes.
+pub(crate) fn table(table: &Table) -> Markup {
+    html! {
+        section class=[(table.rows.len() > MANY_ROWS).then_some("long")] {
+            h2 { (table.title) }
+            @if !table.rows.is_empty() {
+                div class="scroll" tabindex="0" { table class=[(table.columns.len() > MANY_COLUMNS).then_some("wide")] {
+                    @if !table.facts {
+                        thead { tr { @for column in &table.columns { th class=[number(column)] scope="col" { (column.name) } } } }
+                    }
+                    tbody { @for row in &table.rows { (self::row(row, &table.columns)) } }
+                } }
+            }
+            @for note in &table.notes { p class="note" { (note) } }
+        }
+    }
+}
+
+fn row(row: &[Cell], columns: &[Column]) -> Markup {
+    html! {
+        tr { @for (at, (cell, column)) in row.iter().zip(columns).enumerate() {
+            @if at == 0 {
+                th class="grid_row_header" scope="row" { (cell.text) }
+            } @else {
+                td class=[class(cell, column)] {
+                    (cell.text)
+                    @if !cell.remark.is_empty() { " " span class="note" { "(" (cell.remark) ")" } }
+                }
+            }
+        } }
+    }
+}
+
+fn number(column: &Column) -> Option<&'static str> {
+    column.number.then_some("number")
+}
+
+fn class(cell: &Cell, column: &Column) -> Option<String> {
+    let classes: Vec<&str> = [number(column), class_of(cell.tone)].into_iter().flatten().collect();
+    (!classes.is_empty()).then(|| classes.join(" "))
+}
+
+fn configuration(profile: &Profile) -> Markup {
+    html! {
+        section class="long" {
+            h2 { "Configuration" }
+            p { "This file, given with " code { "--config" } ", describes the same run again." }
+            pre { (profile.to_toml()) }
+            p { "So does this command." }
+            pre class="wrap" { (profile.to_command_line()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{result, samples};
+
+    #[test]
+    fn the_verdict_comes_first_and_jetstress_tables_in_their_order() {
+        let page = html(&result(), &samples(3));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        let order = [
+            "FAIL</span>",
+            ">Rules<",
+            ">What to look at<",
+            ">Over time<",
+            ">Test Summary<",
+            ">Database Sizing and Throughput<",
+            ">Jetstress System Parameters<",
+            ">Database Configuration<",
+            ">Transactional I/O Performance<",
+            ">Background Database Maintenance I/O Performance<",
+            ">Log Replication I/O Performance<",
+            ">Total I/O Performance<",
+            ">Host System Performance<",
+            ">I/O Latency (msec)<",
+            ">Storage<",
+            ">Test Log<",
+            ">Configuration<",
+        ];
+        assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
+        assert!(
+            page.contains(r#"<td class="failure">broken"#) && page.contains(r#"<td class="success">held"#)
+        );
+    }
+
+    #[test]
+    fn a_search_is_drawn_before_what_happened_over_time() {
+        let mut result = result();
+        assert!(!html(&result, &samples(3)).contains("Over rate"));
+        result.analysis.saturation = Some(crate::example::saturation());
+        let page = html(&result, &samples(3));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        assert!(at(">Rules<") < at(">Over rate<") && at(">Over rate<") < at(">Over time<"));
+        assert!(at(">Over rate<") < at("aria-label=\"Latency over rate\""));
+        assert!(page.contains("highest sustained rate: 600"));
+    }
+
+    #[test]
+    fn jetstress_names_and_formats_are_kept() {
+        let page = html(&result(), &samples(3));
+        for text in [
+            "I/O Database Reads Average Latency (msec)",
+            "I/O Log Writes Average Bytes",
+            "MSExchange Database ==&gt; Instances",
+            "Achieved Transactional I/O per Second",
+            "285.979",
+            r#"<th class="grid_row_header" scope="row">Overall Test Result</th><td class="failure">Fail"#,
+            "128.0 MB",
+            "Database Page Fault Stalls/sec",
+        ] {
+            assert!(page.contains(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_page_needs_nothing_else() {
+        let page = html(&result(), &samples(3));
+        for outside in ["http:", "https:", "<script", "<link", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("prefers-color-scheme: dark"));
+    }
+
+    #[test]
+    fn text_from_outside_is_escaped() {
+        let mut result = result();
+        result.machine.host = "<b>&".into();
+        result.log = vec!["1 -- <b>&".into()];
+        let page = html(&result, &[]);
+        assert_eq!(page.matches("&lt;b&gt;&amp;").count(), 2);
+    }
+
+    #[test]
+    fn on_paper_only_what_is_long_is_broken_between_pages() {
+        let mut result = result();
+        let long = |result: &RunResult| html(result, &samples(3)).matches("<section class=\"long\">").count();
+        assert_eq!(long(&result), 1, "the configuration");
+        result.log = vec!["1 -- a".into(); MANY_ROWS + 1];
+        assert_eq!(long(&result), 2);
+        assert!(STYLE.contains("section:not(.long) { break-inside: avoid; }"));
+    }
+
+    #[test]
+    fn long_runs_do_not_make_long_pages() {
+        assert!(html(&result(), &samples(50_000)).len() < 200_000);
+    }
+
+    #[test]
+    fn colours_of_charts_are_defined_for_both_schemes() {
+        for series in 0..8 {
+            assert_eq!(STYLE.matches(&format!("--series-{series}:")).count(), 2);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The report as Markdown, with the tables of GitHub's dialect.
+
+use std::fmt::Write;
+
+use jetcell_workload::{RunResult, Sample};
+
+use crate::advice::advice;
+use crate::table::{Cell, Table};
+use crate::tables;
+
+/// The whole report.
+pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
+    let mut out = format!("# Jetcell performance test: {}\n\n", tables::verdict_word(result.verdict));
+    out += &escaped(&result.reason);
+    out += "\n\n";
+    out += &table(&tables::rules(result));
+    let advice = advice(result, samples);
+    if !advice.is_empty() {
+        out += "## What to look at\n\n";
+        advice.iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
+        out.push('\n');
+    }
+    tables::all(result, samples).iter().for_each(|one| out += &table(one));
+    out += "## Configuration\n\nThis file, given with `--config`, describes the same run again.\n\n";
+    indented(&result.configuration.to_toml(), &mut out);
+    out += "\nSo does this command.\n\n";
+    indented(&result.configuration.to_command_line(), &mut out);
+    out
+}
+
+/// A block of code that its content cannot end.
+fn indented(code: &str, out: &mut String) {
+    for line in code.lines() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "    {line}");
+    }
+}
+
+/// A table with its heading and its notes.
+pub(crate) fn table(table: &Table) -> String {
+    let mut out = format!("## {}\n\n", escaped(&table.title));
+    if !table.rows.is_empty() {
+        let line = |cells: &mut dyn Iterator<Item = String>| {
+            cells.fold("|".to_string(), |line, cell| format!("{line} {cell} |")) + "\n"
+        };
+        out += &line(&mut table.columns.iter().map(|column| escaped(&column.name)));
+        out +=
+            &line(&mut table.columns.iter().map(|column| if column.number { "---:" } else { "---" }.into()));
+        for row in &table.rows {
+            out += &line(&mut row.iter().map(|cell: &Cell| escaped(&cell.line())));
+        }
+        out.push('\n');
+    }
+    table.notes.iter().for_each(|note| out += &format!("{}\n\n", escaped(note)));
+    out
+}
+
+/// Text that means nothing in Markdown or HTML, on one line.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => out.push(' '),
+            '\\' | '|' | '`' | '*' | '_' | '<' | '[' | ']' => out.extend(['\\', c]),
+            '&' => out += "&amp;",
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{result, samples};
+
+    #[test]
+    fn every_table_is_there_with_as_many_cells_in_every_row() {
+        let (result, samples) = (result(), samples(3));
+        let text = markdown(&result, &samples);
+        assert!(text.starts_with("# Jetcell performance test: FAIL\n"), "{text}");
+        for one in tables::all(&result, &samples) {
+            assert!(text.contains(&format!("## {}\n", one.title)), "{}", one.title);
+        }
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| Instance3148")).collect();
+        assert_eq!(rows.iter().map(|row| row.matches('|').count()).collect::<Vec<_>>(), [3, 14, 14]);
+        assert!(text.contains("    threads = 4\n"), "{text}");
+    }
+
+    #[test]
+    fn text_from_outside_stays_text() {
+        assert_eq!(escaped("a|b\n<i>*&[x](y)"), r"a\|b \<i>\*&amp;\[x\](y)");
+    }
+}

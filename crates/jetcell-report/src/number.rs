@@ -1,0 +1,51 @@
+//! Numbers as a report shows them.
+
+use jetcell_workload::arithmetic::three_decimals;
+use jetcell_workload::units::human_bytes;
+
+use crate::table::Cell;
+
+/// Three decimals, as Jetstress prints its tables.
+pub(crate) fn three(value: f64) -> String {
+    format!("{:.3}", three_decimals(value))
+}
+
+/// As few decimals as the value needs, at most three.
+pub(crate) fn plain(value: f64) -> String {
+    let text = three(value);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// Microseconds in milliseconds, with three decimals.
+pub(crate) fn latency_ms(us: f64) -> String {
+    three(us / 1_000.0)
+}
+
+/// Seconds as `1:02:03` or `12.3 s`.
+pub(crate) fn span(seconds: f64) -> String {
+    if seconds < 60.0 {
+        return format!("{seconds:.1} s");
+    }
+    let whole = seconds.round() as u64;
+    format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
+}
+
+/// Bytes exactly and for reading.
+pub(crate) fn bytes(bytes: u64) -> Cell {
+    let remark = if bytes < 1024 { String::new() } else { human_bytes(bytes) };
+    Cell::with_remark(bytes.to_string(), remark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        let texts = [three(1.0), three(2.0755), plain(1.0), plain(20.0), plain(0.5), latency_ms(1_234.4)];
+        assert_eq!(texts, ["1.000", "2.076", "1", "20", "0.5", "1.234"]);
+        assert_eq!((span(59.94), span(3_725.2)), ("59.9 s".into(), "1:02:05".into()));
+        assert_eq!(bytes(1 << 30).line(), "1073741824 (1.00 GiB)");
+        assert_eq!(bytes(7).line(), "7");
+    }
+}

@@ -1,0 +1,131 @@
+//! The time series of a run, and the curve of a search, as charts.
+
+use jetcell_workload::sampler::InstanceSample;
+use jetcell_workload::saturation::{Saturation, Step};
+use jetcell_workload::{RunResult, Sample};
+
+use crate::chart::{Along, Chart, Scale, Series};
+use crate::number::plain;
+
+const MIB: f64 = 1_048_576.0;
+
+/// The charts of a page, from the samples; those about the machine only if it was sampled.
+pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
+    let over = |name: &str, value: &dyn Fn(&Sample) -> f64| {
+        Series::new(name, samples.iter().map(|sample| (sample.at_seconds, value(sample))))
+    };
+    let sum = |name: &str, value: fn(&InstanceSample) -> f64| {
+        over(name, &|sample| sample.instances.iter().map(value).sum())
+    };
+    let worst = |name: &str, value: fn(&InstanceSample) -> Option<f64>| {
+        over(name, &|sample| sample.instances.iter().filter_map(value).reduce(f64::max).unwrap_or(f64::NAN))
+    };
+    let mut charts = vec![
+        Chart::over_time(
+            "Database I/O",
+            "transfers per second, all instances",
+            vec![
+                sum("reads", |i| i.database_read.per_second),
+                sum("writes", |i| i.database_write.per_second),
+            ],
+        ),
+        Chart::over_time(
+            "Latency",
+            "milliseconds, average of an interval, slowest instance",
+            vec![
+                worst("database reads", |i| some_io(i.database_read)),
+                worst("database writes", |i| some_io(i.database_write)),
+                worst("log writes", |i| some_io(i.log_write)),
+            ],
+        ),
+        Chart::over_time(
+            "Log writes",
+            "MiB per second, all instances",
+            vec![sum("log writes", |i| i.log_write.per_second * i.log_write.average_bytes / MIB)],
+        ),
+        Chart::over_time(
+            "Operations",
+            "per second",
+            vec![over("operations", &|sample| sample.operations_per_second)],
+        ),
+        Chart::over_time(
+            "Cache in use",
+            "MiB",
+            vec![over("cache", &|sample| sample.cache_used_bytes as f64 / MIB)],
+        ),
+    ];
+    if samples.iter().any(|sample| sample.page_fault_stalls > 0) {
+        let stalls = over("stalls", &|sample| sample.page_fault_stalls as f64);
+        charts.push(Chart::over_time("Database page fault stalls", "in an interval", vec![stalls]));
+    }
+    let host = &result.analysis.host_samples;
+    if !host.is_empty() {
+        let series = |name: &str, value: fn(&jetcell_workload::host::HostUse) -> f64| {
+            Series::new(name, host.iter().map(|used| (used.at_seconds, value(used))))
+        };
+        charts.push(Chart::over_time(
+            "Processors",
+            "percent of all",
+            vec![
+                series("whole machine", |used| used.cpu_percent),
+                series("this test", |used| used.process_cpu_percent),
+            ],
+        ));
+    }
+    charts
+}
+
+/// An interval without transfers has no latency.
+fn some_io(rates: jetcell_workload::measure::IoRates) -> Option<f64> {
+    (rates.per_second > 0.0).then_some(rates.average_ms)
+}
+
+/// The curve of latency over rate: of each rate the last measurement, which is the confirmation if there was one.
+pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
+    let mut steps = saturation.curve();
+    steps.reverse();
+    steps.dedup_by_key(|step| step.rate);
+    steps.reverse();
+    let line =
+        |name: &str, ms: fn(&Step) -> f64| Series::new(name, steps.iter().map(|step| (step.rate, ms(step))));
+    Chart {
+        title: "Latency over rate".into(),
+        unit: "milliseconds".into(),
+        along: Along::Quantity("operations per second asked for".into()),
+        scale: Scale::Logarithmic,
+        series: vec![
+            line("operations p50", |step| step.operation_latency.p50 as f64 / 1_000.0),
+            line("operations p99", |step| step.operation_latency.p99 as f64 / 1_000.0),
+            line("operations p99.9", |step| step.operation_latency.p99_9 as f64 / 1_000.0),
+            line("database reads, mean", |step| step.figures.database_read_ms),
+            line("log writes, mean", |step| step.figures.log_write_ms),
+        ],
+        mark: saturation
+            .sustained_rate
+            .map(|rate| (rate, format!("highest sustained rate: {}", plain(rate)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::saturation;
+
+    #[test]
+    fn the_curve_has_each_rate_once_and_points_out_the_result() {
+        let chart = latency_over_rate(&saturation());
+        let line = |name: &str| {
+            &chart.series.iter().find(|series| series.name == name).expect("the line is drawn").points
+        };
+        assert_eq!(*line("operations p99"), [(600.0, 5.0), (1200.0, 2000.0)]);
+        assert_eq!(*line("operations p99.9"), [(600.0, 12.34), (1200.0, 12.34)]);
+        assert_eq!(*line("database reads, mean"), [(600.0, 0.5), (1200.0, 0.5)]);
+        assert_eq!(chart.mark, Some((600.0, "highest sustained rate: 600".into())));
+        // Two points of each of the lines above, none of those without latencies.
+        assert_eq!(chart.svg().matches("<circle").count(), 6);
+
+        let none = latency_over_rate(&Saturation::default());
+        assert_eq!(none.mark, None);
+        assert!(none.figure().into_string().contains("Nothing was recorded"));
+    }
+}

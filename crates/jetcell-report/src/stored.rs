@@ -1,0 +1,156 @@
+//! A run read back from its directory: `result.json` and `samples.csv`. Reading changes nothing.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use jetcell_workload::result::SCHEMA_VERSION;
+use jetcell_workload::sampler::read_samples;
+use jetcell_workload::{RunResult, Sample};
+use serde::Deserialize;
+
+/// Longer results are refused: a real one has some kilobytes.
+const LONGEST_RESULT: u64 = 256 << 20;
+
+/// Why a directory cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// There is no run.
+    #[error("{}: no run is stored here: {error}; name the directory that holds result.json", path.display())]
+    Missing {
+        /// The file that was looked for.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The result is of another layout.
+    #[error("{}: schema version {found}, but this program reads version {SCHEMA_VERSION}; use the jetcell that wrote it", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+    /// The result is not what it should be.
+    #[error("{}: truncated or damaged: {what}; restore it from a copy", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The samples cannot be read.
+    #[error("{}: {error}; the samples belong to the run, restore them from a copy", path.display())]
+    Samples {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+}
+
+#[derive(Deserialize)]
+struct Version {
+    schema_version: u64,
+}
+
+/// A run with its samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// What `result.json` holds, filled from the samples if the run was killed.
+    pub result: RunResult,
+    /// What `samples.csv` holds.
+    pub samples: Vec<Sample>,
+}
+
+impl Stored {
+    /// Reads the run in `directory`.
+    pub fn read(directory: &Path) -> Result<Stored, Unreadable> {
+        let path = directory.join("result.json");
+        let mut text = String::new();
+        let missing = |error| Unreadable::Missing { path: path.clone(), error };
+        let damaged = |what: String| Unreadable::Damaged { path: path.clone(), what };
+        let file = File::open(&path).map_err(missing)?;
+        match file.take(LONGEST_RESULT).read_to_string(&mut text) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(damaged(error.to_string()));
+            }
+            Err(error) => return Err(missing(error)),
+            Ok(_) => {}
+        }
+        // The version first: another version's fields would only give a riddle.
+        let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        if version.schema_version != u64::from(SCHEMA_VERSION) {
+            return Err(Unreadable::Version { path, found: version.schema_version });
+        }
+        let mut result: RunResult =
+            serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        let path = directory.join("samples.csv");
+        let samples = read_samples(&path).map_err(|error| Unreadable::Samples { path, error })?;
+        if result.measured_seconds == 0.0 {
+            result.fill_from_samples(&samples);
+        }
+        Ok(Stored { result, samples })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::example::{result, samples};
+    use jetcell_workload::sampler::SampleFile;
+
+    fn stored(result: &RunResult, count: usize) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        result.write(&dir.path().join("result.json")).unwrap();
+        let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
+        samples(count).iter().for_each(|sample| file.add(sample).unwrap());
+        dir
+    }
+
+    #[test]
+    fn a_run_comes_back_as_it_was() {
+        let dir = stored(&result(), 3);
+        assert_eq!(Stored::read(dir.path()).unwrap(), Stored { result: result(), samples: samples(3) });
+    }
+
+    #[test]
+    fn a_killed_run_gets_its_figures_from_its_samples() {
+        let mut killed = result();
+        killed.measured_seconds = 0.0;
+        killed.achieved_transactional_iops = 0.0;
+        let read = Stored::read(stored(&killed, 4).path()).unwrap().result;
+        assert_eq!((read.measured_seconds, read.achieved_transactional_iops), (4.0, 100.0));
+        assert_eq!(read.instances[0].database_reads_average_latency_ms, 2.0);
+        assert_eq!(read.instances[0].maximum_log_write_ms, 2.0);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_one_clear_line() {
+        let dir = stored(&result(), 1);
+        let path = dir.path().join("result.json");
+        let whole = fs::read_to_string(&path).unwrap();
+        let complaint = |content: &str| {
+            fs::write(&path, content).unwrap();
+            let line = Stored::read(dir.path()).unwrap_err().to_string();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+            assert!(!line.contains('\n') && line.contains("result.json"), "{line}");
+            line
+        };
+        assert!(complaint(&whole[..whole.len() / 2]).contains("truncated"));
+        assert!(complaint("").contains("truncated"));
+        assert!(complaint("{\"schema_version\": 99}").contains("schema version 99"));
+        assert!(
+            complaint(&format!("{{\"schema_version\": {SCHEMA_VERSION}}}"))
+                .contains("damaged: missing field")
+        );
+        fs::write(&path, &whole).unwrap();
+        fs::remove_file(dir.path().join("samples.csv")).unwrap();
+        let line = Stored::read(dir.path()).unwrap_err().to_string();
+        assert!(line.contains("samples.csv") && !line.contains('\n'), "{line}");
+        let line = Stored::read(&dir.path().join("nowhere")).unwrap_err().to_string();
+        assert!(line.contains("no run is stored here"), "{line}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The tables of a Jetstress report under its titles, with its rows, columns, units and formats.
+
+use jetcell_workload::arithmetic::total_reads;
+use jetcell_workload::result::{InstanceRow, RunResult, Verdict};
+use jetcell_workload::{Profile, Sample};
+
+use crate::number::{bytes, plain, span, three};
+use crate::table::{Cell, Table};
+
+const INSTANCES: &str = "MSExchange Database ==> Instances";
+const MIB: f64 = 1_048_576.0;
+
+pub(super) fn summary(result: &RunResult) -> Table {
+    let verdict = match result.verdict {
+        Verdict::Pass => "Pass",
+        Verdict::Fail => "Fail",
+        Verdict::Incomplete => "Incomplete",
+    };
+    let mut table = Table::facts("Test Summary")
+        .fact("Overall Test Result", Cell::judged(verdict, result.verdict == Verdict::Pass))
+        .fact("Machine Name", result.machine.host.as_str())
+        .fact_if("Test Description", result.configuration.description.as_deref())
+        .fact("Test Start Time", result.started.as_str())
+        .fact("Test End Time", result.ended.as_str())
+        .fact("Measured time", span(result.measured_seconds))
+        .fact("Jetcell Version", result.jetcell_version.as_str())
+        .fact("Operating System", result.machine.operating_system.as_str());
+    for phase in &result.phases {
+        table = table.fact(phase.phase.title(), span(phase.seconds));
+    }
+    table
+}
+
+pub(super) fn sizing(result: &RunResult) -> Table {
+    Table::facts("Database Sizing and Throughput")
+        .fact("Achieved Transactional I/O per Second", three(result.achieved_transactional_iops))
+        .fact_if("Target Transactional I/O per Second", result.configuration.target_iops.map(plain))
+        .fact("Initial Database Size (bytes)", bytes(result.initial_database_bytes))
+        .fact("Final Database Size (bytes)", bytes(result.final_database_bytes))
+        .fact("Database Files (Count)", result.database_files.to_string())
+}
+
+pub(super) fn parameters(result: &RunResult) -> Table {
+    let Profile { mix, threads, lazy_percent, .. } = &result.configuration;
+    let percent = |value: u8| format!("{value}%");
+    let page_writes = match result.plan.page_protection {
+        true => "to a side file first, then in place",
+        false => "in place and once, as ESE writes; no side file protects against torn pages",
+    };
+    Table::facts("Jetstress System Parameters")
+        .fact("Thread Count", threads.to_string())
+        .fact("Maximum Database Cache", format!("{:.1} MB", result.plan.cache_bytes as f64 / MIB))
+        .fact("Database Page Size (bytes)", result.plan.page_bytes.to_string())
+        .fact("Insert Operations", percent(mix.insert))
+        .fact("Delete Operations", percent(mix.delete))
+        .fact("Replace Operations", percent(mix.replace))
+        .fact("Read Operations", percent(mix.read))
+        .fact("Lazy Commits", percent(*lazy_percent))
+        .fact("Run Background Database Maintenance", if result.configuration.scan { "True" } else { "False" })
+        .fact("Database page writes", page_writes)
+        .fact("Database Page Fault Stalls", result.page_fault_stalls.to_string())
+        .fact("Cache in use at the end (bytes)", bytes(result.cache_used_bytes))
+        .fact_if("Highest resident memory (bytes)", result.peak_resident_bytes.map(bytes))
+}
+
+pub(super) fn databases(result: &RunResult) -> Table {
+    let row = |row: &InstanceRow| {
+        let paths = format!("Log path: {}  Database: {}", row.log_path.display(), row.database.display());
+        vec![row.instance.as_str().into(), paths.into()]
+    };
+    let table = Table { facts: true, ..Table::words("Database Configuration", &["Instance", "Value"]) };
+    table.rows(result.instances.iter().map(row))
+}
+
+pub(super) fn transactional(result: &RunResult) -> Table {
+    let table = twelve("Transactional I/O Performance", result.instances.iter().cloned(), result);
+    table.note(
+        "Averages are weighted by transfers: sums divided once, not means of samples. Writes are checkpoint and \
+         eviction writes; verification and preparation of log files do not count.",
+    )
+    .or_say("Nothing was measured.")
+}
+
+pub(super) fn total(result: &RunResult) -> Table {
+    let sum = |row: &InstanceRow| {
+        let reads = total_reads(row);
+        InstanceRow {
+            database_reads_per_second: reads.per_second,
+            database_reads_average_bytes: reads.average_bytes,
+            database_reads_average_latency_ms: reads.average_ms,
+            ..row.clone()
+        }
+    };
+    twelve("Total I/O Performance", result.instances.iter().map(sum), result)
+        .note("Transactional I/O and background maintenance together; read latency is that of transactional reads.")
+        .or_say("Nothing was measured.")
+}
+
+/// The twelve columns of the two large tables.
+fn twelve(title: &str, instances: impl Iterator<Item = InstanceRow>, result: &RunResult) -> Table {
+    let empty = InstanceRow::named(String::new(), "".into(), "".into());
+    let table = Table::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
+    if result.measured_seconds == 0.0 {
+        return table;
+    }
+    table.rows(instances.map(|instance| {
+        let name = Cell::from(instance.instance.as_str());
+        std::iter::once(name).chain(instance.jetstress_rows().map(|(_, value)| three(value).into())).collect()
+    }))
+}
+
+pub(super) fn maintenance(result: &RunResult) -> Table {
+    let names =
+        InstanceRow::named(String::new(), "".into(), "".into()).maintenance_rows().map(|(name, _)| name);
+    let row = |row: &InstanceRow| {
+        let values = row.maintenance_rows().map(|(_, value)| three(value).into());
+        std::iter::once(row.instance.as_str().into()).chain(values).collect()
+    };
+    let read = result.instances.iter().filter(|row| row.maintenance_reads_per_second > 0.0);
+    Table::numbers("Background Database Maintenance I/O Performance", INSTANCES, names)
+        .rows(read.map(row))
+        .note("Reads of the checksum scan, which are no transactional I/O.")
+        .or_say(match result.configuration.scan {
+            true => "The checksum scan has read nothing in the measured time, or the run did not end.",
+            false => "Not run: the checksum scan was off.",
+        })
+}
+
+pub(super) fn log_replication(_: &RunResult) -> Table {
+    let columns = ["I/O Log Reads/sec", "I/O Log Reads Average Bytes"];
+    Table::numbers("Log Replication I/O Performance", INSTANCES, columns)
+        .or_say("Not run: no log replication is simulated.")
+}
+
+pub(super) fn host(result: &RunResult, samples: &[Sample]) -> Table {
+    let (used, each) = (&result.analysis.host, &result.analysis.host_samples);
+    let table = Table::numbers("Host System Performance", "Counter", ["Average", "Minimum", "Maximum"]);
+    let row = |name: &str, average: f64, values: &mut dyn Iterator<Item = f64>| {
+        let (low, high) =
+            values.fold((average, average), |(low, high), value| (low.min(value), high.max(value)));
+        vec![name.into(), three(average).into(), three(low).into(), three(high).into()]
+    };
+    let mut rows = Vec::new();
+    if used.seconds > 0.0 && !each.is_empty() {
+        let available = each.iter().map(|host| host.memory_available_bytes as f64 / MIB);
+        let mean = available.clone().sum::<f64>() / each.len() as f64;
+        rows.push(row("% Processor Time", used.cpu_percent, &mut each.iter().map(|host| host.cpu_percent)));
+        rows.push(row(
+            "% Processor Time (this test)",
+            used.process_cpu_percent,
+            &mut each.iter().map(|host| host.process_cpu_percent),
+        ));
+        rows.push(row("Available MBytes", mean, &mut available.clone()));
+    }
+    if !samples.is_empty() && result.measured_seconds > 0.0 {
+        let stalls =
+            samples.iter().filter(|s| s.seconds > 0.0).map(|s| s.page_fault_stalls as f64 / s.seconds);
+        let mean = result.page_fault_stalls as f64 / result.measured_seconds;
+        rows.push(row("Database Page Fault Stalls/sec", mean, &mut stalls.clone()));
+    }
+    table
+        .rows(rows)
+        .note("Counters of the whole machine, from /proc; system page table entries and pools are Windows's own.")
+        .or_say("The machine was not sampled.")
+}
+
+pub(super) fn log(result: &RunResult) -> Table {
+    let row = |line: &String| {
+        let (time, text) = line.split_once(" -- ").unwrap_or(("", line));
+        vec![time.into(), text.into()]
+    };
+    let table = Table { facts: true, ..Table::words("Test Log", &["Time", "Event"]) };
+    table.rows(result.log.iter().map(row)).or_say("The log is empty: the run has not ended, or was killed.")
+}

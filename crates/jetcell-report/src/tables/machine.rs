@@ -1,0 +1,45 @@
+//! What the run ran on.
+
+use jetcell_workload::machine::{Device, Storage};
+use jetcell_workload::result::RunResult;
+
+use crate::number::bytes;
+use crate::table::Table;
+
+pub(super) fn machine(result: &RunResult) -> Table {
+    let machine = &result.machine;
+    Table::facts("Machine")
+        .fact("Kernel", machine.kernel.as_str())
+        .fact("Processor", format!("{} × {}", machine.processors, machine.processor))
+        .fact("Memory (bytes)", bytes(machine.memory_bytes))
+}
+
+pub(super) fn storage(result: &RunResult) -> Table {
+    let row = |storage: &Storage| {
+        let mount = storage.mount.as_ref();
+        let device = storage.device.as_ref();
+        let of_device =
+            |value: fn(&Device) -> Option<&String>| device.and_then(value).cloned().unwrap_or_default();
+        vec![
+            storage.directory.display().to_string().into(),
+            mount.map_or(String::new(), |mount| mount.file_system.clone()).into(),
+            mount
+                .map_or(String::new(), |mount| format!("{} on {}", mount.source, mount.point.display()))
+                .into(),
+            mount.map_or(String::new(), |mount| mount.options.clone()).into(),
+            device.map_or(String::new(), describe).into(),
+            of_device(|device| device.scheduler.as_ref()).into(),
+            of_device(|device| device.write_cache.as_ref()).into(),
+        ]
+    };
+    let columns =
+        ["Directory", "File system", "Mount", "Mount options", "Device", "Scheduler", "Write cache"];
+    Table::words("Storage", &columns).rows(result.machine.storage.iter().map(row)).or_say("Unknown.")
+}
+
+fn describe(device: &Device) -> String {
+    let kind = device.rotational.map(|rotational| if rotational { "rotational" } else { "not rotational" });
+    let queue = device.queue_requests.map(|requests| format!("{requests} requests queued at most"));
+    let parts = [Some(device.name.clone()), device.model.clone(), kind.map(str::to_string), queue];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,231 @@
+//! What was measured beyond the tables of a Jetstress report.
+
+use jetcell_workload::measure::{LatencySummary, LatencyTable};
+use jetcell_workload::repeat::{Interval, Repetition};
+use jetcell_workload::result::RunResult;
+
+use crate::number::{bytes, latency_ms, plain, span, three};
+use crate::table::{Cell, Column, Table, Tone};
+
+/// Percentiles by kind of I/O.
+pub(crate) fn io_latency(result: &RunResult) -> Table {
+    latencies("I/O Latency (msec)", "I/O latency (msec)", &result.latency)
+}
+
+pub(super) fn operation_latency(result: &RunResult) -> Table {
+    let table = latencies("Operation Latency (msec)", "Operation latency (msec)", &result.operation_latency);
+    match result.analysis.open_loop {
+        Some(_) => {
+            table.note("From the moment each operation was due, so that a stall is in all that it delayed.")
+        }
+        None => table.note("From the start of each operation to its end, its commit included."),
+    }
+    .or_say("No operation was timed.")
+}
+
+fn latencies(title: &str, what: &str, table: &LatencyTable) -> Table {
+    let columns = ["Count", "Mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "Maximum"];
+    let row = |(name, summary): (&String, &LatencySummary)| {
+        let mut row: Vec<Cell> = vec![name.replace('_', " ").into(), summary.count.to_string().into()];
+        let LatencySummary { mean, p50, p90, p95, p99, p99_9, p99_99, max, .. } = *summary;
+        row.push(latency_ms(mean).into());
+        row.extend([p50, p90, p95, p99, p99_9, p99_99, max].map(|us| latency_ms(us as f64).into()));
+        row
+    };
+    let some = table.iter().filter(|(_, summary)| summary.count > 0).map(row);
+    Table::numbers(title, what, columns)
+        .rows(some)
+        .or_say("No percentiles: the run did not end, and its samples hold averages only.")
+}
+
+pub(super) fn operations(result: &RunResult) -> Table {
+    let operations = &result.operations;
+    let mut table = Table::facts("Operations");
+    for (kind, count) in &operations.counts {
+        table = table.fact(kind, count.to_string());
+    }
+    let wrong = operations.wrong_records;
+    let tone = if wrong == 0 { Tone::Neutral } else { Tone::Bad };
+    let mut table = table
+        .fact("operations per second", plain(operations.per_second))
+        .fact("given up because another thread was first", operations.conflicts.to_string())
+        .fact("found no record", operations.misses.to_string())
+        .fact("records with wrong content", Cell { text: wrong.to_string(), tone, ..Cell::default() });
+    for line in &operations.wrong {
+        table = table.note(line.as_str());
+    }
+    table
+}
+
+pub(super) fn limit(result: &RunResult) -> Table {
+    let table = Table::facts("What Limited the Run");
+    let Some(limit) = &result.analysis.limit else {
+        return table.or_say("Unknown: nothing was measured, or the run did not end.");
+    };
+    table
+        .fact("Limited by", limit.limiter.title())
+        .fact("Because", limit.reason.as_str())
+        .fact("Processors busy, whole machine (%)", plain(limit.cpu_percent))
+        .fact("Threads' time in durable commits (%)", plain(limit.commit_share * 100.0))
+        .fact("Database reads over threads' time (%)", plain(limit.database_read_share * 100.0))
+        .fact("Database Page Fault Stalls", limit.page_fault_stalls.to_string())
+        .note("Reads ahead of need overlap, so that database reads may take more than the threads' time.")
+}
+
+pub(super) fn steady_state(result: &RunResult) -> Table {
+    let table = Table::facts("Steady State");
+    let Some(state) = &result.analysis.steady_state else {
+        return table.or_say("Unknown: there are fewer than 5 samples, or none with I/O.");
+    };
+    let verdict = if state.steady { "reached" } else { "not reached: measure for longer" };
+    let windows: Vec<String> = state.window_iops.iter().map(|iops| format!("{iops:.0}")).collect();
+    table
+        .fact("Steady state", Cell::judged(verdict, state.steady))
+        .fact("Transactional I/O per second in 5 windows", windows.join(", "))
+        .fact("Spread (% of mean, at most 20)", plain(state.spread * 100.0))
+        .fact("Slope (% of mean, within ±10)", plain(state.slope * 100.0))
+}
+
+pub(super) fn repetitions(result: &RunResult) -> Table {
+    let columns = [
+        "Seconds",
+        "Transactional I/O per second",
+        "Operations per second",
+        "Database read, average (msec)",
+        "Log write, average (msec)",
+        "Database read, maximum (msec)",
+        "Log write, maximum (msec)",
+        "Stalls",
+    ];
+    let table = Table::numbers("Repetitions", "Repetition", columns);
+    let Some(all) = &result.analysis.repetitions else {
+        return table.or_say("One measurement only: --repeat gives several and their confidence interval.");
+    };
+    let row = |(number, one): (usize, &Repetition)| {
+        let figures = [
+            one.seconds,
+            one.transactional_iops,
+            one.operations_per_second,
+            one.database_read_ms,
+            one.log_write_ms,
+            one.maximum_database_read_ms,
+            one.maximum_log_write_ms,
+        ];
+        let mut row: Vec<Cell> = vec![(number + 1).to_string().into()];
+        row.extend(figures.map(|value| three(value).into()));
+        row.push(one.page_fault_stalls.to_string().into());
+        row
+    };
+    let intervals =
+        [all.transactional_iops, all.operations_per_second, all.database_read_ms, all.log_write_ms];
+    let summary = |name: &str, value: fn(&Interval) -> f64| {
+        let mut row: Vec<Cell> = vec![name.into(), "".into()];
+        row.extend(intervals.iter().map(|interval| three(value(interval)).into()));
+        row.resize(columns.len() + 1, Cell::default());
+        row
+    };
+    table
+        .rows(all.each.iter().enumerate().map(row))
+        .row(summary("mean", |interval| interval.mean))
+        .row(summary("± (95 % confidence)", |interval| interval.half_width))
+        .note("Student's t over the repetitions, which follow each other on the same databases: noise, not trend.")
+}
+
+pub(super) fn open_loop(result: &RunResult) -> Table {
+    let table = Table::facts("Open Loop");
+    let Some(open) = &result.analysis.open_loop else {
+        return table.or_say("Not used: each thread began its next operation when the one before had ended.");
+    };
+    let kept = if open.kept_up() { "kept" } else { "not kept: latencies do not hold what was not completed" };
+    table
+        .fact("Target rate (operations per second)", plain(open.target_rate))
+        .fact("Target rate", Cell::judged(kept, open.kept_up()))
+        .fact("Operations due", open.due.to_string())
+        .fact("Due and not begun at the end", open.waiting.to_string())
+        .fact("Behind at the end", span(open.behind_seconds))
+        .fact("Due and not completed", open.not_completed.to_string())
+}
+
+pub(super) fn disks(result: &RunResult) -> Table {
+    let columns = [
+        "Reads/sec",
+        "Writes/sec",
+        "MiB read/sec",
+        "MiB written/sec",
+        "Busy (%)",
+        "Queue, average",
+        "Queue, maximum",
+    ];
+    let mut table = Table::numbers("Devices", "Device", columns);
+    for disk in &result.analysis.host.disks {
+        let queues = result.analysis.host_samples.iter().flat_map(|host| &host.disks);
+        let highest =
+            queues.filter(|one| one.device == disk.device).map(|one| one.queue).fold(disk.queue, f64::max);
+        let mib = |bytes: f64| bytes / 1_048_576.0;
+        let figures = [
+            disk.reads_per_second,
+            disk.writes_per_second,
+            mib(disk.read_bytes_per_second),
+            mib(disk.written_bytes_per_second),
+            disk.busy_percent,
+            disk.queue,
+            highest,
+        ];
+        let name = std::iter::once(Cell::from(disk.device.as_str()));
+        table = table.row(name.chain(figures.map(|value| three(value).into())).collect());
+    }
+    table
+        .note("As the kernel counts them, whatever else uses the device included. A device that works on many requests at once may be 100 % busy and still have room.")
+        .or_say("The devices under the directories were not sampled, or are not local block devices.")
+}
+
+pub(super) fn scan(result: &RunResult) -> Table {
+    let columns = ["Whole passes", "Pages", "Bytes", "Empty", "Read again", "Bad"];
+    let rows = result.scan.iter().map(|scan| {
+        let tone = if scan.bad == 0 { Tone::Neutral } else { Tone::Bad };
+        vec![
+            scan.database.display().to_string().into(),
+            scan.passes.to_string().into(),
+            scan.pages.to_string().into(),
+            bytes(scan.bytes),
+            scan.uninitialized.to_string().into(),
+            scan.examined_again.to_string().into(),
+            Cell { text: scan.bad.to_string(), tone, ..Cell::default() },
+        ]
+    });
+    let mut table = Table::numbers("Background Checksum Scan", "Database", columns).rows(rows);
+    for finding in result.scan.iter().flat_map(|scan| &scan.findings) {
+        table = table.note(finding.as_str());
+    }
+    table.or_say(if result.configuration.scan {
+        "The run did not end."
+    } else {
+        "Not run: the checksum scan was off."
+    })
+}
+
+pub(super) fn verification(result: &RunResult) -> Table {
+    let column = |name: &str, number| Column { name: name.into(), number };
+    let columns = vec![
+        column("File", false),
+        column("Pages or segments", true),
+        column("Bad", true),
+        column("Corrected bits", true),
+        column("Findings", false),
+    ];
+    let table = Table { title: "Verification".into(), columns, ..Table::default() };
+    let Some(verification) = &result.verification else {
+        return table.or_say("The run ended before pages and logs were verified.");
+    };
+    let rows = verification.files.iter().map(|file| {
+        let tone = if file.bad == 0 { Tone::Neutral } else { Tone::Bad };
+        vec![
+            file.path.display().to_string().into(),
+            file.blocks.to_string().into(),
+            Cell { text: file.bad.to_string(), tone, ..Cell::default() },
+            file.repaired.to_string().into(),
+            file.findings.join("; ").into(),
+        ]
+    });
+    table.rows(rows).note(format!("Read in {}.", span(verification.seconds)))
+}

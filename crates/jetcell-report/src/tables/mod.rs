@@ -1,0 +1,91 @@
+//! What a report says, table by table, in the order in which it says it.
+
+mod jetstress;
+mod machine;
+mod measured;
+mod saturation;
+
+use jetcell_workload::RunResult;
+use jetcell_workload::Sample;
+use jetcell_workload::result::{Bound, Rule, Verdict};
+
+use crate::number::plain;
+use crate::table::{Cell, Column, Table};
+
+pub(crate) use measured::io_latency;
+pub(crate) use saturation::curve;
+
+/// The word for a verdict.
+pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Fail => "FAIL",
+        Verdict::Incomplete => "INCOMPLETE",
+    }
+}
+
+/// The rules of the verdict.
+pub(crate) fn rules(result: &RunResult) -> Table {
+    let column = |name: &str, number| Column { name: name.into(), number };
+    let columns = vec![
+        column("Rule", false),
+        column("Measured", true),
+        column("Limit", true),
+        column("Outcome", false),
+        column("Remark", false),
+    ];
+    let table = Table { title: "Rules".into(), columns, ..Table::default() };
+    let row = |rule: &Rule| {
+        vec![
+            rule.name.as_str().into(),
+            plain(rule.measured).into(),
+            limit(rule.bound, rule.limit).into(),
+            Cell::judged(if rule.passed { "held" } else { "broken" }, rule.passed),
+            rule.note.as_str().into(),
+        ]
+    };
+    let table = table.rows(result.rules.iter().map(row));
+    let table = match result.measured_seconds {
+        0.0 => table.note("Nothing was measured, so there are no rules about speed."),
+        _ => table,
+    };
+    table.or_say("The run was not judged: it has not ended, or was killed.")
+}
+
+/// `≤ 20` or `≥ 256.5`.
+fn limit(bound: Bound, limit: f64) -> String {
+    let sign = if bound == Bound::AtMost { '≤' } else { '≥' };
+    format!("{sign} {}", plain(limit))
+}
+
+/// Everything after the rules: first what a Jetstress report has, under its names, then what it does not have.
+pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
+    let mut tables = vec![
+        jetstress::summary(result),
+        jetstress::sizing(result),
+        jetstress::parameters(result),
+        jetstress::databases(result),
+        jetstress::transactional(result),
+        jetstress::maintenance(result),
+        jetstress::log_replication(result),
+        jetstress::total(result),
+        jetstress::host(result, samples),
+        measured::io_latency(result),
+        measured::operation_latency(result),
+        measured::operations(result),
+        measured::limit(result),
+        measured::steady_state(result),
+        measured::repetitions(result),
+        measured::open_loop(result),
+        measured::disks(result),
+        measured::scan(result),
+        measured::verification(result),
+        machine::machine(result),
+        machine::storage(result),
+        jetstress::log(result),
+    ];
+    if result.analysis.saturation.is_some() {
+        tables.insert(0, curve(result));
+    }
+    tables
+}

@@ -1,0 +1,65 @@
+//! The curve of a search for the highest rate.
+
+use jetcell_workload::result::RunResult;
+use jetcell_workload::saturation::Step;
+
+use crate::number::{latency_ms, plain, three};
+use crate::table::{Cell, Column, Table};
+
+/// Every step of the search, by rate; empty when there was none.
+pub(crate) fn curve(result: &RunResult) -> Table {
+    let columns = ["Achieved/sec", "Mean", "p50", "p99", "p99.9", "Database Read", "Log Write"];
+    let mut table = Table::numbers("Latency over Rate (msec)", "Operations/sec asked for", columns);
+    table.columns.push(Column { name: "Outcome".into(), number: false });
+    let Some(saturation) = &result.analysis.saturation else {
+        return table.or_say("No search for the highest rate (--find-max).");
+    };
+    let found = match (saturation.sustained_rate, saturation.first_failed_rate) {
+        (Some(rate), Some(failed)) => {
+            format!("Highest sustained rate: {} operations per second; {} broke.", plain(rate), plain(failed))
+        }
+        (Some(rate), None) => {
+            format!("Highest sustained rate: {} operations per second; none broke.", plain(rate))
+        }
+        (None, _) if saturation.ended => "No rate was sustained.".into(),
+        (None, _) => "The search for the highest rate did not end.".into(),
+    };
+    table.rows(saturation.curve().into_iter().map(row)).note(found)
+}
+
+fn row(step: &Step) -> Vec<Cell> {
+    let (all, figures) = (&step.operation_latency, &step.figures);
+    let mut row: Vec<Cell> = vec![plain(step.rate).into(), three(figures.operations_per_second).into()];
+    let latencies = [all.mean, all.p50 as f64, all.p99 as f64, all.p99_9 as f64];
+    row.extend(latencies.map(|us| latency_ms(us).into()));
+    row.extend([figures.database_read_ms, figures.log_write_ms].map(|ms| three(ms).into()));
+    row.push(match &step.broken {
+        Some(rule) => format!("broke: {}", rule.name).into(),
+        None if step.confirming => "confirmed".into(),
+        None => "held".into(),
+    });
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{result, saturation};
+
+    #[test]
+    fn the_curve_is_by_rate_and_says_what_broke() {
+        let mut result = result();
+        assert!(curve(&result).rows.is_empty());
+        result.analysis.saturation = Some(saturation());
+        let table = curve(&result);
+        let line = |at: usize| table.rows[at].iter().map(Cell::line).collect::<Vec<_>>().join(" ");
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+        assert_eq!(line(0), "600 599.000 0.000 0.000 4.000 12.340 0.500 0.000 held");
+        assert!(line(1).ends_with("confirmed"));
+        assert!(
+            line(2).starts_with("1200 1199.000")
+                && line(2).ends_with("broke: Average database read latency (msec)")
+        );
+        assert_eq!(table.notes, ["Highest sustained rate: 600 operations per second; 1200 broke."]);
+    }
+}

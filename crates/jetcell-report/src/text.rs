@@ -1,0 +1,96 @@
+//! The summary that ends a run in a terminal.
+
+use std::fmt::Write;
+
+use jetcell_workload::{RunResult, Sample};
+
+use crate::advice::advice;
+use crate::number::{plain, span};
+use crate::table::{Table, Tone};
+use crate::tables;
+
+/// Verdict, rules, what to look at, throughput and latencies on one screen.
+pub fn text(result: &RunResult, samples: &[Sample]) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_summary(&mut out, result, samples);
+    out
+}
+
+fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> std::fmt::Result {
+    writeln!(out, "{}: {}", tables::verdict_word(result.verdict), result.reason)?;
+    for line in advice(result, samples) {
+        writeln!(out, "  → {line}")?;
+    }
+    writeln!(out)?;
+    write_table(out, &tables::rules(result), 4)?;
+    if result.analysis.saturation.is_some() {
+        let curve = tables::curve(result);
+        writeln!(out)?;
+        curve.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
+        write_table(out, &curve, usize::MAX)?;
+    }
+    if result.measured_seconds == 0.0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n  {} transactional I/O per second, {:.0} operations per second, measured for {}",
+        plain(result.achieved_transactional_iops),
+        result.operations.per_second,
+        span(result.measured_seconds)
+    )?;
+    if let Some(limit) = &result.analysis.limit {
+        writeln!(out, "  Limited by {}: {}", limit.limiter.title(), limit.reason)?;
+    }
+    writeln!(out)?;
+    write_table(out, &tables::io_latency(result), usize::MAX)
+}
+
+/// The first columns of a table, aligned.
+pub(crate) fn write_table(out: &mut String, table: &Table, columns: usize) -> std::fmt::Result {
+    let columns = columns.min(table.columns.len());
+    let width = |at: usize| {
+        let cells = table.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.chars().count());
+        cells.chain(table.columns.get(at).map(|column| column.name.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut line = |cells: &mut dyn Iterator<Item = (&str, Tone)>| {
+        let mut text = String::from("  ");
+        for ((cell, tone), (column, width)) in cells.zip(table.columns.iter().zip(&widths)) {
+            let cell = if tone == Tone::Bad { cell.to_uppercase() } else { cell.to_string() };
+            text += &if column.number { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+        }
+        writeln!(out, "{}", text.trim_end())
+    };
+    if table.rows.is_empty() {
+        return table.notes.iter().try_for_each(|note| writeln!(out, "  {note}"));
+    }
+    line(&mut table.columns.iter().map(|column| (column.name.as_str(), Tone::Neutral)))?;
+    table.rows.iter().try_for_each(|row| line(&mut row.iter().map(|cell| (cell.text.as_str(), cell.tone))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{result, samples};
+
+    #[test]
+    fn the_summary_says_what_counts() {
+        let text = text(&result(), &samples(3));
+        assert!(text.starts_with("FAIL: Average database read latency: 25 where"), "{text}");
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let has = |words: &str| lines.contains(&words.split(' ').collect());
+        assert!(has("Average database read latency 25 ≤ 20 BROKEN"), "{text}");
+        assert!(has("Achieved transactional I/O per second 285.979 ≥ 256.5 held"), "{text}");
+        assert!(text.contains("285.979 transactional I/O per second"), "{text}");
+        assert!(has("database read 1000 5.001 4.000 9.000 10.000 20.000 30.000 40.000 50.000"), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_figures_says_so() {
+        let mut empty = result();
+        (empty.measured_seconds, empty.rules) = (0.0, Vec::new());
+        assert!(text(&empty, &[]).contains("not judged"));
+    }
+}

@@ -1,0 +1,376 @@
+//! A decorator that counts what passes: operations, bytes, errors and latencies per reason.
+//!
+//! Latency is from issue to completion in microseconds of the decorated world's clock. Failed operations count
+//! as errors only. Left out: merging adjacent transfers, which is the caller's business and thus counted as done.
+
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use jetcell_sync::Mutex;
+
+use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+
+/// What was done to a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum IoOperation {
+    /// Synchronous or asynchronous read.
+    Read,
+    /// Synchronous or asynchronous write; a durable one lasts until it is durable.
+    Write,
+    /// Making a file durable; moves no bytes.
+    Sync,
+    /// Growing a file; the bytes are the growth, the reason is [`IoReason::DatabaseExtend`].
+    Grow,
+}
+
+impl IoOperation {
+    /// All operations, in declaration order.
+    pub const ALL: [IoOperation; 4] =
+        [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Grow];
+}
+
+/// What one kind of operation has amounted to.
+#[derive(Clone, Debug)]
+pub struct IoCount {
+    /// Completed without error.
+    pub operations: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Failed.
+    pub errors: u64,
+    /// Sum of the latencies in microseconds.
+    pub latency_us: u64,
+    /// Distribution of the latencies in microseconds, three significant digits; less than one counts as one.
+    pub latencies: Histogram<u64>,
+}
+
+impl Default for IoCount {
+    fn default() -> IoCount {
+        let mut latencies = Histogram::new(3).expect("three digits are supported");
+        // It grows to the latencies that occur, so that many histograms stay small.
+        latencies.auto(true);
+        IoCount { operations: 0, bytes: 0, errors: 0, latency_us: 0, latencies }
+    }
+}
+
+impl IoCount {
+    fn record(&mut self, bytes: u64, latency: Duration, failed: bool) {
+        if failed {
+            self.errors += 1;
+            return;
+        }
+        let us = latency.as_micros() as u64;
+        self.operations += 1;
+        self.bytes += bytes;
+        self.latency_us += us;
+        // Not `saturating_record`, which keeps to the range it has instead of growing.
+        let _ = self.latencies.record(us.max(1));
+    }
+
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &IoCount) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.latency_us += other.latency_us;
+        self.latencies += &other.latencies;
+    }
+
+    /// What happened after `earlier`, an earlier state of this count.
+    pub fn since(&self, earlier: &IoCount) -> IoCount {
+        let mut latencies = self.latencies.clone();
+        latencies.subtract(&earlier.latencies).expect("counts only grow");
+        IoCount {
+            operations: self.operations - earlier.operations,
+            bytes: self.bytes - earlier.bytes,
+            errors: self.errors - earlier.errors,
+            latency_us: self.latency_us - earlier.latency_us,
+            latencies,
+        }
+    }
+
+    /// Mean latency in microseconds, zero when nothing happened.
+    pub fn mean_us(&self) -> f64 {
+        if self.operations == 0 { 0.0 } else { self.latency_us as f64 / self.operations as f64 }
+    }
+}
+
+/// Kinds that never occur are not stored: a histogram takes tens of KiB.
+static NOTHING: LazyLock<IoCount> = LazyLock::new(IoCount::default);
+
+const KINDS: usize = IoReason::ALL.len() * IoOperation::ALL.len();
+
+fn kind(reason: IoReason, operation: IoOperation) -> usize {
+    reason as usize * IoOperation::ALL.len() + operation as usize
+}
+
+/// The counts of a [`CountedVfs`] at one moment, or between two.
+#[derive(Clone, Debug)]
+pub struct IoSnapshot {
+    counts: Vec<Option<IoCount>>,
+    in_flight: Vec<u64>,
+}
+
+impl IoSnapshot {
+    /// One kind.
+    pub fn get(&self, reason: IoReason, operation: IoOperation) -> &IoCount {
+        self.counts[kind(reason, operation)].as_ref().unwrap_or(&NOTHING)
+    }
+
+    /// The sum over some reasons.
+    pub fn total(&self, reasons: &[IoReason], operation: IoOperation) -> IoCount {
+        let mut total = IoCount::default();
+        let counts = reasons.iter().filter_map(|reason| self.counts[kind(*reason, operation)].as_ref());
+        counts.for_each(|count| total.add(count));
+        total
+    }
+
+    /// Issued and not completed when the snapshot was taken.
+    pub fn in_flight(&self, reason: IoReason, operation: IoOperation) -> u64 {
+        self.in_flight[kind(reason, operation)]
+    }
+
+    /// Operations of any kind that failed.
+    pub fn errors(&self) -> u64 {
+        self.counts.iter().flatten().map(|count| count.errors).sum()
+    }
+
+    /// What happened after `earlier`, an earlier snapshot of the same counters.
+    pub fn since(&self, earlier: &IoSnapshot) -> IoSnapshot {
+        let pairs = self.counts.iter().zip(&earlier.counts);
+        let counts = pairs.map(|(now, then)| match (now, then) {
+            (Some(now), Some(then)) => Some(now.since(then)),
+            (now, _) => now.clone(),
+        });
+        let counts = counts.collect();
+        IoSnapshot { counts, in_flight: self.in_flight.clone() }
+    }
+}
+
+/// Counters that threads share; kinds do not contend with each other.
+pub struct IoCounters {
+    counts: Vec<Mutex<Option<IoCount>>>,
+    in_flight: Vec<AtomicU64>,
+    clock: Arc<dyn Clock>,
+}
+
+impl IoCounters {
+    fn new(clock: Arc<dyn Clock>) -> IoCounters {
+        let counts = (0..KINDS).map(|_| Mutex::default()).collect();
+        IoCounters { counts, in_flight: (0..KINDS).map(|_| AtomicU64::new(0)).collect(), clock }
+    }
+
+    /// The counts now.
+    pub fn snapshot(&self) -> IoSnapshot {
+        IoSnapshot {
+            counts: self.counts.iter().map(|count| count.lock().clone()).collect(),
+            in_flight: self.in_flight.iter().map(|number| number.load(Ordering::Relaxed)).collect(),
+        }
+    }
+
+    fn issued(&self, kind: usize) {
+        self.in_flight[kind].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn completed(&self, kind: usize, bytes: u64, issued: Duration, failed: bool) {
+        let latency = self.clock.monotonic().saturating_sub(issued);
+        self.counts[kind].lock().get_or_insert_default().record(bytes, latency, failed);
+        self.in_flight[kind].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn measure<T>(&self, kind: usize, bytes: u64, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let issued = self.clock.monotonic();
+        self.issued(kind);
+        let result = call();
+        self.completed(kind, bytes, issued, result.is_err());
+        result
+    }
+}
+
+/// Counts every transfer, sync and growth that goes to `inner`.
+pub struct CountedVfs {
+    inner: Arc<dyn Vfs>,
+    counters: Arc<IoCounters>,
+}
+
+impl CountedVfs {
+    /// Starts at zero.
+    pub fn new(inner: Arc<dyn Vfs>) -> CountedVfs {
+        let counters = Arc::new(IoCounters::new(inner.clock()));
+        CountedVfs { inner, counters }
+    }
+
+    /// The counters, which outlive this.
+    pub fn counters(&self) -> Arc<IoCounters> {
+        self.counters.clone()
+    }
+
+    /// The counts now.
+    pub fn snapshot(&self) -> IoSnapshot {
+        self.counters.snapshot()
+    }
+}
+
+impl Vfs for CountedVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let inner = self.inner.open(path, mode)?;
+        Ok(Arc::new(CountedFile { inner, counters: self.counters.clone() }))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        self.inner.exists(path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.inner.sync_directory(directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.inner.create_directory(directory)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.inner.list(directory)
+    }
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        self.inner.free_space(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.inner.lock(path)
+    }
+    fn same_file(&self, one: &Path, other: &Path) -> bool {
+        self.inner.same_file(one, other)
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.inner.clock()
+    }
+}
+
+struct CountedFile {
+    inner: Arc<dyn File>,
+    counters: Arc<IoCounters>,
+}
+
+impl CountedFile {
+    fn counted(&self, transfer: Transfer, issued: Duration) -> Transfer {
+        let operation = match transfer.kind {
+            TransferKind::Read => IoOperation::Read,
+            TransferKind::Write => IoOperation::Write,
+        };
+        let kind = kind(transfer.reason, operation);
+        let (counters, done) = (self.counters.clone(), transfer.done);
+        counters.issued(kind);
+        let done = Box::new(move |result: io::Result<()>, buffer: crate::IoBuffer| {
+            counters.completed(kind, buffer.len() as u64, issued, result.is_err());
+            done(result, buffer);
+        });
+        Transfer { done, ..transfer }
+    }
+}
+
+impl File for CountedFile {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        let kind = kind(reason, IoOperation::Read);
+        let len = buffer.len() as u64;
+        self.counters.measure(kind, len, || self.inner.read_at(offset, buffer, reason))
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        let kind = kind(reason, IoOperation::Write);
+        self.counters.measure(kind, data.len() as u64, || self.inner.write_at(offset, data, reason))
+    }
+
+    fn write_durable(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        let kind = kind(reason, IoOperation::Write);
+        self.counters.measure(kind, data.len() as u64, || self.inner.write_durable(offset, data, reason))
+    }
+
+    fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
+        let kind = kind(reason, IoOperation::Write);
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        self.counters.measure(kind, len, || self.inner.write_parts_durable(offset, parts, reason))
+    }
+
+    fn submit(&self, batch: Vec<Transfer>) {
+        let issued = self.counters.clock.monotonic();
+        self.inner.submit(batch.into_iter().map(|transfer| self.counted(transfer, issued)).collect());
+    }
+
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        self.counters.measure(kind(reason, IoOperation::Sync), 0, || self.inner.sync(reason))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        let growth = len.saturating_sub(self.inner.len()?);
+        let kind = kind(IoReason::DatabaseExtend, IoOperation::Grow);
+        self.counters.measure(kind, growth, || self.inner.grow(len))
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.inner.truncate(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IoBuffer, SimVfs};
+
+    #[test]
+    fn operations_bytes_errors_and_latencies_are_counted_by_reason() {
+        let disk = SimVfs::new();
+        let clock = disk.sim_clock();
+        let vfs = CountedVfs::new(Arc::new(disk.clone()));
+        let file = vfs.open(Path::new("/a"), OpenMode::CreateNew).unwrap();
+        file.grow(16384).unwrap();
+        file.write_at(0, &[1; 8192], IoReason::LogWrite).unwrap();
+        file.sync(IoReason::LogWrite).unwrap();
+        let before = vfs.snapshot();
+        assert!(file.read_at(16384, &mut [0; 512], IoReason::DatabaseRead).is_err());
+        let counters = vfs.counters();
+        let transfer = |offset: u64| {
+            let (clock, counters) = (clock.clone(), counters.clone());
+            // Time passes in the first completion, before that of the second transfer.
+            let done = Box::new(move |result: io::Result<()>, _| {
+                result.unwrap();
+                let left = counters.snapshot().in_flight(IoReason::Preread, IoOperation::Read);
+                assert_eq!(left, if offset == 0 { 1 } else { 0 });
+                clock.advance(Duration::from_micros(7_000));
+            });
+            let buffer = IoBuffer::zeroed(4096);
+            Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done }
+        };
+        file.submit(vec![transfer(0), transfer(4096)]);
+        let after = vfs.snapshot();
+        let delta = after.since(&before);
+        let count = |snapshot: &IoSnapshot, reason, operation| {
+            let count = snapshot.get(reason, operation);
+            (count.operations, count.bytes, count.errors, count.latency_us)
+        };
+        assert_eq!(count(&delta, IoReason::Preread, IoOperation::Read), (2, 8192, 0, 7_000));
+        assert_eq!(count(&delta, IoReason::DatabaseRead, IoOperation::Read), (0, 0, 1, 0));
+        assert_eq!(count(&delta, IoReason::LogWrite, IoOperation::Write), (0, 0, 0, 0));
+        assert_eq!(count(&after, IoReason::LogWrite, IoOperation::Write), (1, 8192, 0, 0));
+        assert_eq!(count(&after, IoReason::LogWrite, IoOperation::Sync), (1, 0, 0, 0));
+        assert_eq!(count(&after, IoReason::DatabaseExtend, IoOperation::Grow), (1, 16384, 0, 0));
+        let reads = delta.total(&[IoReason::DatabaseRead, IoReason::Preread], IoOperation::Read);
+        assert_eq!((reads.operations, reads.mean_us(), reads.latencies.len()), (2, 3_500.0, 2));
+        let max = reads.latencies.max();
+        assert!(reads.latencies.equivalent(max, 7_000), "{max}");
+        assert_eq!(delta.errors(), 1);
+    }
+}

@@ -1,0 +1,330 @@
+//! A decorator that makes chosen operations fail, tear or lie.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_sync::Mutex;
+use rustix::io::Errno;
+
+use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+
+/// The operations a fault can hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultTarget {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Writes, growth and, when no byte is left, creation: whatever needs space.
+    Space,
+    /// Growth.
+    Grow,
+    /// Syncs of files.
+    Sync,
+    /// Opening a file.
+    Open,
+    /// Creating a file.
+    Create,
+    /// Renaming, by the old name.
+    Rename,
+    /// Removing.
+    Remove,
+    /// Syncs of directories.
+    SyncDirectory,
+}
+
+/// What a fault does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultEffect {
+    /// Fails without effect: EIO.
+    IoError,
+    /// Fails without effect: ENOSPC.
+    NoSpace,
+    /// A write of which this many bytes arrive before EIO.
+    Torn(usize),
+    /// A write that is acknowledged and never stored.
+    Lost,
+    /// A read that succeeds with this bit inverted.
+    FlipBit(usize),
+}
+
+/// A fault waiting for its moment. Matches every path and reason and fires once, at the first match, unless told
+/// otherwise.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    target: FaultTarget,
+    effect: FaultEffect,
+    path: String,
+    reason: Option<IoReason>,
+    skip_operations: u64,
+    skip_bytes: u64,
+    times: u64,
+}
+
+impl Fault {
+    /// A fault on the next such operation.
+    pub fn new(target: FaultTarget, effect: FaultEffect) -> Fault {
+        let path = String::new();
+        Fault { target, effect, path, reason: None, skip_operations: 0, skip_bytes: 0, times: 1 }
+    }
+
+    /// Only for paths that contain `part`.
+    pub fn on_path(mut self, part: &str) -> Fault {
+        self.path = part.to_owned();
+        self
+    }
+
+    /// Only for this reason; growth counts as [`IoReason::DatabaseExtend`], operations on names as `Other`.
+    pub fn for_reason(mut self, reason: IoReason) -> Fault {
+        self.reason = Some(reason);
+        self
+    }
+
+    /// Lets this many matching operations pass first.
+    pub fn after_operations(mut self, count: u64) -> Fault {
+        self.skip_operations = count;
+        self
+    }
+
+    /// Lets matching operations pass as long as they move no more than `bytes` together.
+    pub fn after_bytes(mut self, bytes: u64) -> Fault {
+        self.skip_bytes = bytes;
+        self
+    }
+
+    /// Fires this many times.
+    pub fn times(mut self, times: u64) -> Fault {
+        self.times = times;
+        self
+    }
+
+    /// Fires until [`FaultVfs::clear`].
+    pub fn forever(self) -> Fault {
+        self.times(u64::MAX)
+    }
+
+    fn matches(&self, target: FaultTarget, path: &Path, reason: IoReason) -> bool {
+        let needs_space = matches!(target, FaultTarget::Write | FaultTarget::Grow | FaultTarget::Create);
+        let space = self.target == FaultTarget::Space && needs_space;
+        let reason_fits = self.reason.is_none_or(|wanted| wanted == reason);
+        (self.target == target || space) && reason_fits && path.to_string_lossy().contains(&self.path)
+    }
+
+    /// Counts a matching operation; whether it is hit.
+    fn hits(&mut self, bytes: u64) -> bool {
+        if self.skip_operations > 0 {
+            self.skip_operations -= 1;
+            return false;
+        }
+        if self.skip_bytes > 0 && bytes <= self.skip_bytes {
+            self.skip_bytes -= bytes;
+            return false;
+        }
+        self.times = self.times.saturating_sub(1);
+        true
+    }
+}
+
+#[derive(Default)]
+struct Faults {
+    armed: Vec<Fault>,
+    fired: u64,
+}
+
+impl Faults {
+    fn strike(
+        &mut self,
+        target: FaultTarget,
+        path: &Path,
+        reason: IoReason,
+        bytes: u64,
+    ) -> Option<FaultEffect> {
+        let mut matching = self.armed.iter_mut().filter(|fault| fault.matches(target, path, reason));
+        let effect = matching.find_map(|fault| fault.hits(bytes).then_some(fault.effect))?;
+        self.armed.retain(|fault| fault.times > 0);
+        self.fired += 1;
+        Some(effect)
+    }
+}
+
+/// Passes everything to `inner` except what an injected fault hits.
+pub struct FaultVfs {
+    inner: Arc<dyn Vfs>,
+    faults: Arc<Mutex<Faults>>,
+}
+
+impl FaultVfs {
+    /// Without faults.
+    pub fn new(inner: Arc<dyn Vfs>) -> FaultVfs {
+        FaultVfs { inner, faults: Arc::default() }
+    }
+
+    /// Arms a fault. When several match an operation, the one injected first that is due hits it.
+    pub fn inject(&self, fault: Fault) {
+        self.faults.lock().armed.push(fault);
+    }
+
+    /// Disarms every fault.
+    pub fn clear(&self) {
+        self.faults.lock().armed.clear();
+    }
+
+    /// How often faults have fired.
+    pub fn fired(&self) -> u64 {
+        self.faults.lock().fired
+    }
+
+    fn check(&self, target: FaultTarget, path: &Path) -> io::Result<()> {
+        fail_if(self.faults.lock().strike(target, path, IoReason::Other, 0))
+    }
+}
+
+fn error_of(effect: FaultEffect) -> io::Error {
+    match effect {
+        FaultEffect::NoSpace => Errno::NOSPC.into(),
+        _ => Errno::IO.into(),
+    }
+}
+
+fn fail_if(effect: Option<FaultEffect>) -> io::Result<()> {
+    effect.map_or(Ok(()), |effect| Err(error_of(effect)))
+}
+
+impl Vfs for FaultVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let target = if mode == OpenMode::CreateNew { FaultTarget::Create } else { FaultTarget::Open };
+        self.check(target, path)?;
+        let inner = self.inner.open(path, mode)?;
+        Ok(Arc::new(FaultFile { inner, faults: self.faults.clone() }))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        self.inner.exists(path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check(FaultTarget::Remove, path)?;
+        self.inner.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(FaultTarget::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.check(FaultTarget::SyncDirectory, directory)?;
+        self.inner.sync_directory(directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.inner.create_directory(directory)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.inner.list(directory)
+    }
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        self.inner.free_space(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.inner.lock(path)
+    }
+    fn same_file(&self, one: &Path, other: &Path) -> bool {
+        self.inner.same_file(one, other)
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.inner.clock()
+    }
+}
+
+struct FaultFile {
+    inner: Arc<dyn File>,
+    faults: Arc<Mutex<Faults>>,
+}
+
+impl FaultFile {
+    fn strike(&self, target: FaultTarget, reason: IoReason, bytes: u64) -> Option<FaultEffect> {
+        self.faults.lock().strike(target, self.inner.path(), reason, bytes)
+    }
+
+    fn read(&self, effect: FaultEffect, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        let FaultEffect::FlipBit(bit) = effect else { return Err(error_of(effect)) };
+        self.inner.read_at(offset, buffer, reason)?;
+        if let Some(byte) = buffer.get_mut(bit / 8) {
+            *byte ^= 1 << (bit % 8);
+        }
+        Ok(())
+    }
+
+    fn write(&self, effect: FaultEffect, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        match effect {
+            FaultEffect::Lost => return Ok(()),
+            FaultEffect::Torn(bytes) => {
+                self.inner.write_at(offset, &data[..bytes.min(data.len())], reason)?
+            }
+            _ => {}
+        }
+        Err(error_of(effect))
+    }
+}
+
+impl File for FaultFile {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        match self.strike(FaultTarget::Read, reason, buffer.len() as u64) {
+            Some(effect) => self.read(effect, offset, buffer, reason),
+            None => self.inner.read_at(offset, buffer, reason),
+        }
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        match self.strike(FaultTarget::Write, reason, data.len() as u64) {
+            Some(effect) => self.write(effect, offset, data, reason),
+            None => self.inner.write_at(offset, data, reason),
+        }
+    }
+
+    fn submit(&self, batch: Vec<Transfer>) {
+        let mut spared = Vec::with_capacity(batch.len());
+        let mut hit = Vec::new();
+        for transfer in batch {
+            let target = match transfer.kind {
+                TransferKind::Read => FaultTarget::Read,
+                TransferKind::Write => FaultTarget::Write,
+            };
+            match self.strike(target, transfer.reason, transfer.buffer.len() as u64) {
+                Some(effect) => hit.push((effect, transfer)),
+                None => spared.push(transfer),
+            }
+        }
+        self.inner.submit(spared);
+        for (effect, Transfer { kind, offset, mut buffer, reason, done }) in hit {
+            let result = match kind {
+                TransferKind::Read => self.read(effect, offset, &mut buffer, reason),
+                TransferKind::Write => self.write(effect, offset, &buffer, reason),
+            };
+            done(result, buffer);
+        }
+    }
+
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        fail_if(self.strike(FaultTarget::Sync, reason, 0))?;
+        self.inner.sync(reason)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        let growth = len.saturating_sub(self.inner.len()?);
+        fail_if(self.strike(FaultTarget::Grow, IoReason::DatabaseExtend, growth))?;
+        self.inner.grow(len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.inner.truncate(len)
+    }
+}
+
+#[cfg(test)]
+mod tests;

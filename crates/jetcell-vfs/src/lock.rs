@@ -1,0 +1,54 @@
+//! Exclusive use of a file by one holder, of this or another process.
+//!
+//! The lock is flock, which dies with the process. Some network file systems turn it into a lock that a process
+//! cannot refuse itself, so holders of this process are also kept in a table.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use jetcell_sync::Mutex;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::DirectoryLock;
+
+/// Device and inode of every file locked by this process.
+static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+
+pub(crate) struct FileLock {
+    file: Option<OwnedFd>,
+    identity: (u64, u64),
+}
+
+impl FileLock {
+    pub fn acquire(path: &Path) -> io::Result<FileLock> {
+        let open = |flags| rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
+        // Files that may only be read can still be locked.
+        let file = match open(OFlags::RDWR | OFlags::CREATE) {
+            Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(OFlags::RDONLY)?,
+            other => other?,
+        };
+        let stat = rustix::fs::fstat(&file)?;
+        let identity = (stat.st_dev, stat.st_ino);
+        let mut held = HELD.lock();
+        if held.contains(&identity) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        held.insert(identity);
+        Ok(FileLock { file: Some(file), identity })
+    }
+}
+
+impl DirectoryLock for FileLock {}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Under the table's lock, so that nobody finds the one released and the other not.
+        let mut held = HELD.lock();
+        drop(self.file.take());
+        held.remove(&self.identity);
+    }
+}

@@ -1,0 +1,105 @@
+//! Asynchronous transfers by threads that make blocking calls: works on every kernel.
+
+use jetcell_sync::thread::JoinHandle;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use jetcell_sync::{Condvar, Mutex};
+
+use crate::descriptor::Descriptor;
+use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};
+use crate::{Transfer, TransferKind};
+
+/// Transfers in flight at a time.
+const THREADS: usize = 16;
+
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    room: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    closed: bool,
+}
+
+impl Pool {
+    pub fn new() -> std::io::Result<Pool> {
+        let mut pool = Pool { shared: Arc::default(), threads: Vec::new() };
+        for number in 0..THREADS {
+            let shared = pool.shared.clone();
+            let thread = jetcell_sync::thread::Builder::new().name(format!("vfs-{number}"));
+            pool.threads.push(thread.spawn(move || shared.work())?);
+        }
+        Ok(pool)
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        this_thread_completes();
+        while let Some(mut job) = self.next() {
+            let Transfer { kind, offset, buffer, .. } = &mut job.transfer;
+            let result = match kind {
+                TransferKind::Read => job.file.read_exact_at(*offset, buffer),
+                TransferKind::Write => job.file.write_all_at(*offset, buffer),
+            };
+            job.finish(result);
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.queue.lock();
+        while queue.jobs.is_empty() && !queue.closed {
+            queue.idle += 1;
+            self.work.wait(&mut queue);
+            queue.idle -= 1;
+        }
+        let job = queue.jobs.pop_front();
+        if queue.jobs.len() + 1 == BACKLOG {
+            self.room.notify_all();
+        }
+        job
+    }
+}
+
+impl Engine for Pool {
+    fn name(&self) -> &'static str {
+        "threads"
+    }
+
+    fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
+        let mut queue = self.shared.queue.lock();
+        while queue.jobs.len() >= BACKLOG && may_wait() {
+            self.shared.room.wait(&mut queue);
+        }
+        let wanted = batch.len().min(queue.idle);
+        queue.jobs.extend(batch.into_iter().map(|transfer| Job { file: file.clone(), transfer }));
+        drop(queue);
+        (0..wanted).for_each(|_| {
+            self.shared.work.notify_one();
+        });
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.queue.lock().closed = true;
+        self.shared.work.notify_all();
+        let myself = jetcell_sync::thread::current().id();
+        // The last handle may go away inside a completion; its own thread ends by itself.
+        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != myself) {
+            // A thread of the pool cannot panic: completions that do end the process.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Real files: with and without O_DIRECT, through both backends.
+
+use std::io::ErrorKind;
+use std::sync::mpsc;
+
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tempfile::TempDir;
+
+use super::*;
+use crate::TransferKind;
+
+const WHY: IoReason = IoReason::Other;
+const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];
+
+/// On the disk of the build directory, because /tmp may be memory.
+fn on_disk() -> TempDir {
+    let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    TempDir::new_in(build).unwrap()
+}
+
+/// In memory, where the machine has such a place.
+fn in_memory() -> Option<TempDir> {
+    TempDir::new_in("/dev/shm").ok()
+}
+
+fn vfs(backend: Backend, direct: bool) -> Option<RealVfs> {
+    let vfs = RealVfs::new(RealOptions { backend, direct });
+    if let Err(error) = &vfs {
+        println!("skipped {backend:?}: {error}");
+    }
+    vfs.ok()
+}
+
+fn every_kind(mut test: impl FnMut(&RealVfs, &Path)) {
+    for (backend, direct) in BACKENDS.into_iter().flat_map(|backend| [(backend, true), (backend, false)]) {
+        for directory in [Some(on_disk()), in_memory()].iter().flatten() {
+            vfs(backend, direct).iter().for_each(|vfs| test(vfs, directory.path()));
+        }
+    }
+}
+
+/// Runs a batch to its end; results and buffers in the order of the batch.
+fn run(file: &dyn File, batch: Vec<(TransferKind, u64, IoBuffer)>) -> Vec<(io::Result<()>, IoBuffer)> {
+    let (sender, receiver) = mpsc::channel();
+    let transfers = batch.into_iter().enumerate().map(|(index, (kind, offset, buffer))| {
+        let sender = sender.clone();
+        let done = Box::new(move |result, buffer| sender.send((index, result, buffer)).unwrap());
+        Transfer { kind, offset, buffer, reason: WHY, done }
+    });
+    file.submit(transfers.collect());
+    drop(sender);
+    let mut finished: Vec<_> = receiver.iter().collect();
+    finished.sort_by_key(|(index, ..)| *index);
+    finished.into_iter().map(|(_, result, buffer)| (result, buffer)).collect()
+}
+
+#[test]
+fn direct_io_is_found_where_it_works_and_probing_leaves_nothing() {
+    for directory in [Some(on_disk()), in_memory()].iter().flatten() {
+        let available = direct_io_available(directory.path());
+        println!("{}: direct I/O {available}", directory.path().display());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        let file = Descriptor::open(&directory.path().join("a"), OpenMode::CreateNew, true).unwrap();
+        assert_eq!(file.is_direct(), available);
+    }
+    assert!(!direct_io_available(Path::new("/nowhere")));
+}
+
+#[test]
+fn random_transfers_do_what_a_vector_of_bytes_does() {
+    const BLOCKS: u64 = 64;
+    every_kind(|vfs, directory| {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
+        file.grow(BLOCKS * 4096).unwrap();
+        let mut model = vec![0u8; BLOCKS as usize * 4096];
+        for _ in 0..60 {
+            // Transfers of one batch may run in any order, so they do not overlap.
+            let mut blocks: Vec<u64> = (0..BLOCKS).step_by(8).collect();
+            blocks.shuffle(&mut rng);
+            let batch = blocks.iter().take(rng.random_range(1..8)).map(|block| {
+                let mut buffer = IoBuffer::zeroed(rng.random_range(1..=8) * 4096);
+                let kind = if rng.random() { TransferKind::Read } else { TransferKind::Write };
+                if kind == TransferKind::Write {
+                    rng.fill(&mut buffer[..]);
+                }
+                (kind, block * 4096, buffer)
+            });
+            let batch: Vec<_> = batch.collect();
+            let places: Vec<_> = batch.iter().map(|(kind, offset, _)| (*kind, *offset as usize)).collect();
+            for ((kind, offset), (result, buffer)) in places.into_iter().zip(run(&*file, batch)) {
+                result.unwrap();
+                let place = &mut model[offset..offset + buffer.len()];
+                match kind {
+                    TransferKind::Read => assert!(*place == *buffer),
+                    TransferKind::Write => place.copy_from_slice(&buffer),
+                }
+            }
+        }
+        file.sync(WHY).unwrap();
+        assert!(std::fs::read(directory.join("a")).unwrap() == model);
+    });
+}
+
+#[test]
+fn a_flood_from_several_threads_completes_and_dropping_the_vfs_waits_for_it() {
+    for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, true)) {
+        let directory = on_disk();
+        let file = vfs.open(&directory.path().join("a"), OpenMode::CreateNew).unwrap();
+        file.write_at(0, &IoBuffer::zeroed(1 << 20), WHY).unwrap();
+        let completed = Arc::new(jetcell_sync::atomic::AtomicUsize::new(0));
+        jetcell_sync::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for batch in 0..40 {
+                        let transfer = |index: u64| {
+                            let completed = completed.clone();
+                            let done = Box::new(move |result: io::Result<()>, _| {
+                                result.unwrap();
+                                completed.fetch_add(1, jetcell_sync::atomic::Ordering::SeqCst);
+                            });
+                            let offset = (batch * 50 + index) % 256 * 4096;
+                            let buffer = IoBuffer::zeroed(4096);
+                            Transfer { kind: TransferKind::Read, offset, buffer, reason: WHY, done }
+                        };
+                        file.submit((0..50).map(transfer).collect());
+                    }
+                });
+            }
+        });
+        drop((file, vfs));
+        assert_eq!(completed.load(jetcell_sync::atomic::Ordering::SeqCst), 4 * 40 * 50);
+    }
+}
+
+#[test]
+fn completions_may_submit_and_may_drop_the_last_handle() {
+    for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, true)) {
+        let directory = on_disk();
+        let file = vfs.open(&directory.path().join("a"), OpenMode::CreateNew).unwrap();
+        drop(vfs);
+        file.grow(4096).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        fn next(file: Arc<dyn File>, left: u32, sender: mpsc::Sender<()>) {
+            let again = file.clone();
+            let done = Box::new(move |result: io::Result<()>, _| {
+                result.unwrap();
+                match left {
+                    0 => drop((again, sender)),
+                    _ => next(again, left - 1, sender),
+                }
+            });
+            let buffer = IoBuffer::zeroed(4096);
+            file.submit(vec![Transfer { kind: TransferKind::Write, offset: 0, buffer, reason: WHY, done }]);
+        }
+        next(file, 200, sender);
+        assert!(receiver.recv().is_err(), "the last completion dropped its sender");
+    }
+}
+
+#[test]
+fn completions_may_submit_more_than_fits_in_flight_and_what_cannot_start() {
+    for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, false)) {
+        let directory = on_disk();
+        let path = directory.path().join("a");
+        let descriptor = Descriptor::open(&path, OpenMode::CreateNew, false).unwrap().without_buffered();
+        let file = RealFile { descriptor: Arc::new(descriptor), engine: vfs.engine.clone() };
+        let file: Arc<dyn File> = Arc::new(file);
+        let (sender, receiver) = mpsc::channel();
+        // 1 + 3 + 9 + ... transfers, 1093 altogether; every seventh cannot start.
+        fn spread(file: &Arc<dyn File>, level: u32, number: usize, sender: &mpsc::Sender<bool>) {
+            let len = if number % 7 == 6 { 512 } else { 4096 };
+            let (again, results) = (file.clone(), sender.clone());
+            let done = Box::new(move |result: io::Result<()>, _| {
+                results.send(result.is_ok() == (len == 4096)).unwrap();
+                (0..3)
+                    .filter(|_| level < 6)
+                    .for_each(|one| spread(&again, level + 1, number * 3 + one, &results));
+            });
+            let buffer = IoBuffer::zeroed(len);
+            file.submit(vec![Transfer { kind: TransferKind::Write, offset: 0, buffer, reason: WHY, done }]);
+        }
+        spread(&file, 0, 0, &sender);
+        for _ in 0..1093 {
+            assert!(receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("a completion"));
+        }
+    }
+}
+
+#[test]
+fn more_transfers_than_fit_in_flight_may_all_fail_to_start() {
+    for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, false)) {
+        let directory = on_disk();
+        let path = directory.path().join("a");
+        let descriptor = Descriptor::open(&path, OpenMode::CreateNew, false).unwrap().without_buffered();
+        let file = RealFile { descriptor: Arc::new(descriptor), engine: vfs.engine.clone() };
+        let (sender, receiver) = mpsc::channel();
+        let submit = |count: usize, len: usize| {
+            let transfer = |_| {
+                let sender = sender.clone();
+                let done = Box::new(move |result: io::Result<()>, _| sender.send(result.is_ok()).unwrap());
+                let buffer = IoBuffer::zeroed(len);
+                Transfer { kind: TransferKind::Write, offset: 0, buffer, reason: WHY, done }
+            };
+            file.submit((0..count).map(transfer).collect());
+        };
+        let next = || receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("a completion");
+        // As many as fit and more than fit, each followed by one that is fine.
+        for count in [128, 300] {
+            submit(count, 512);
+            assert!((0..count).all(|_| !next()));
+            submit(1, 4096);
+            assert!(next());
+        }
+    }
+}
+
+#[test]
+fn the_backend_is_io_uring_where_the_kernel_allows_it() {
+    let allowed = RealVfs::new(RealOptions { backend: Backend::Uring, direct: true }).is_ok();
+    let expected = if allowed { "io_uring" } else { "threads" };
+    println!("automatic backend: {expected}");
+    assert_eq!(RealVfs::new(RealOptions::default()).unwrap().backend_name(), expected);
+    assert_eq!(vfs(Backend::Threads, true).unwrap().backend_name(), "threads");
+}
+
+#[test]
+fn files_that_refuse_direct_transfers_are_opened_without() {
+    // Files of /proc never allow O_DIRECT, unlike those of any volume that tests can count on.
+    let file = Descriptor::open(Path::new("/proc/self/cmdline"), OpenMode::Read, true).unwrap();
+    let mut start = [0; 1];
+    file.read_exact_at(0, &mut start).unwrap();
+    assert!(!file.is_direct() && start != [0]);
+}
+
+#[test]
+fn reading_past_the_end_and_writing_to_a_reader_fail() {
+    every_kind(|vfs, directory| {
+        let path = directory.join("a");
+        std::fs::write(&path, vec![3; 6000]).unwrap();
+        let file = vfs.open(&path, OpenMode::Read).unwrap();
+        let kinds = |results: Vec<(io::Result<()>, IoBuffer)>| {
+            results.into_iter().map(|(result, _)| result.err().map(|error| error.kind())).collect::<Vec<_>>()
+        };
+        let read = |offset, len| (TransferKind::Read, offset, IoBuffer::zeroed(len));
+        let batch = vec![read(0, 4096), read(4096, 4096), read(0, 8192), read(8192, 4096)];
+        let eof = Some(ErrorKind::UnexpectedEof);
+        assert_eq!(kinds(run(&*file, batch)), [None, eof, eof, eof]);
+        assert_eq!(file.read_at(4096, &mut [0; 4096], WHY).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        let write = vec![(TransferKind::Write, 0, IoBuffer::zeroed(4096))];
+        assert!(kinds(run(&*file, write))[0].is_some() && file.write_at(0, &[0; 512], WHY).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), [3; 6000]);
+    });
+}
+
+#[test]
+fn unaligned_memory_and_unaligned_ranges_work_and_agree_with_direct_transfers() {
+    every_kind(|vfs, directory| {
+        let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
+        let pattern: Vec<u8> = (0..3 * (1 << 20) + 1).map(|i| (i / 7 % 251) as u8).collect();
+        let (aligned, odd) = (&pattern[1..1 + 2 * (1 << 20)], &pattern[1..1001]);
+        file.write_at(0, aligned, WHY).unwrap();
+        file.write_at(2048 + 512, odd, WHY).unwrap();
+        let mut model = aligned.to_vec();
+        model[2560..3560].copy_from_slice(odd);
+        let mut whole = IoBuffer::zeroed(model.len());
+        file.read_at(0, &mut whole, WHY).unwrap();
+        assert!(*whole == *model);
+        let mut part = vec![0; 8193];
+        file.read_at(4096, &mut part[1..], WHY).unwrap();
+        assert!(part[1..] == model[4096..4096 + 8192]);
+        let results = run(&*file, vec![(TransferKind::Read, 2048, IoBuffer::zeroed(2048))]);
+        assert!(results[0].0.is_ok() && *results[0].1 == model[2048..4096]);
+    });
+}
+
+#[test]
+fn parts_are_written_one_behind_the_other_however_they_lie_in_memory() {
+    every_kind(|vfs, directory| {
+        let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
+        let mut memory = IoBuffer::zeroed(8 * 4096);
+        memory.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 512 + at % 251) as u8);
+        let pages: Vec<&[u8]> = memory.chunks(4096).collect();
+        // More parts than one system call takes; one of them twice.
+        let many: Vec<&[u8]> = (0..1500).map(|n| pages[n % 7]).collect();
+        let odd = [&memory[4096..8192], &memory[1..4097], &[], &memory[100..612], &memory[8192..12288]];
+        for (offset, parts) in [(8192, &many[..]), (4096, &[pages[3], pages[3], &memory[8192..]]), (0, &odd)]
+        {
+            file.write_parts_durable(offset, parts, WHY).unwrap();
+            let whole = parts.concat();
+            let mut read = IoBuffer::zeroed(whole.len());
+            file.read_at(offset, &mut read, WHY).unwrap();
+            assert!(*read == *whole);
+        }
+    });
+}
+
+#[test]
+fn growing_reserves_zeros_and_a_full_volume_leaves_the_length_alone() {
+    every_kind(|vfs, directory| {
+        let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
+        file.write_at(0, &[9; 4096], WHY).unwrap();
+        file.grow(1 << 20).unwrap();
+        let mut bytes = IoBuffer::zeroed(1 << 20);
+        file.read_at(0, &mut bytes, WHY).unwrap();
+        assert!(bytes[..4096] == [9; 4096] && bytes[4096..].iter().all(|byte| *byte == 0));
+        assert_eq!(file.grow(4096).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let (len, free) = (file.len().unwrap(), vfs.free_space(directory).unwrap());
+        assert!(free > 0);
+        assert!(file.grow(1 << 60).is_err(), "more than any volume has");
+        assert_eq!(file.len().unwrap(), len);
+        file.truncate(8192).unwrap();
+        assert_eq!((file.len().unwrap(), file.truncate(1 << 20).is_err()), (8192, true));
+    });
+}
+
+#[test]
+fn zeros_are_written_where_space_cannot_be_reserved() {
+    let directory = on_disk();
+    let vfs = vfs(Backend::Threads, true).unwrap();
+    let descriptor = Descriptor::open(&directory.path().join("a"), OpenMode::CreateNew, true).unwrap();
+    let file = RealFile { descriptor: Arc::new(descriptor), engine: vfs.engine.clone() };
+    file.write_at(0, &[1; 5000], WHY).unwrap();
+    file.write_zeros(5000, (1 << 21) + 100).unwrap();
+    let bytes = std::fs::read(directory.path().join("a")).unwrap();
+    assert_eq!(bytes.len(), (1 << 21) + 100);
+    assert!(bytes[..5000].iter().all(|byte| *byte == 1) && bytes[5000..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn names() {
+    let vfs = vfs(Backend::Threads, true).unwrap();
+    let directory = on_disk();
+    let deep = directory.path().join("x/y/z");
+    vfs.create_directory(&deep).unwrap();
+    vfs.create_directory(&deep).unwrap();
+    for name in ["b", "c", "a"] {
+        vfs.open(&deep.join(name), OpenMode::CreateNew).unwrap();
+    }
+    vfs.create_directory(&deep.join("not a file")).unwrap();
+    vfs.rename(&deep.join("c"), &deep.join("b")).unwrap();
+    vfs.sync_directory(&deep).unwrap();
+    assert_eq!(vfs.list(&deep).unwrap(), [deep.join("a"), deep.join("b")]);
+    vfs.remove(&deep.join("a")).unwrap();
+    assert!(!vfs.exists(&deep.join("a")) && vfs.exists(&deep.join("b")) && vfs.exists(&deep));
+    let open = |path: &Path, mode| vfs.open(path, mode).err().map(|error| error.kind());
+    assert_eq!(open(&deep.join("a"), OpenMode::Write), Some(ErrorKind::NotFound));
+    assert_eq!(open(&deep.join("b"), OpenMode::CreateNew), Some(ErrorKind::AlreadyExists));
+    assert_eq!(open(&deep, OpenMode::Read), Some(ErrorKind::IsADirectory));
+    assert_eq!(vfs.remove(&deep.join("a")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(vfs.free_space(&deep.join("not/there/yet")).unwrap() > 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_looked_at_is_not_left_out_of_a_list() {
+    let vfs = vfs(Backend::Threads, true).unwrap();
+    let directory = on_disk();
+    let [file, link, gone] = ["file", "link", "gone"].map(|name| directory.path().join(name));
+    std::fs::write(&file, b"x").unwrap();
+    std::os::unix::fs::symlink("nowhere", &gone).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert_eq!(vfs.list(directory.path()).unwrap(), [file, link.clone()]);
+    std::fs::remove_file(&link).unwrap();
+    // Whoever follows it gets an error, but not that nothing is there.
+    std::os::unix::fs::symlink(&link, &link).unwrap();
+    assert!(vfs.list(directory.path()).is_err());
+}
+
+#[test]
+fn a_lock_has_one_holder_under_any_name() {
+    let directory = on_disk();
+    let path = directory.path().join("lock");
+    let (one, other) = (vfs(Backend::Threads, true).unwrap(), vfs(Backend::Threads, true).unwrap());
+    let lock = one.lock(&path).unwrap();
+    std::fs::hard_link(&path, directory.path().join("alias")).unwrap();
+    for name in ["lock", "alias"] {
+        let refused = other.lock(&directory.path().join(name)).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+    }
+    drop(lock);
+    drop(other.lock(&path).unwrap());
+    // What another process holds, as far as flock can tell: another open file without an entry in the table.
+    let foreign = std::fs::File::open(&path).unwrap();
+    foreign.lock().unwrap();
+    assert_eq!(one.lock(&path).err().unwrap().kind(), ErrorKind::WouldBlock);
+    foreign.unlock().unwrap();
+    assert!(one.lock(&path).is_ok());
+}
+
+#[test]
+fn a_file_is_the_same_by_all_its_names_and_no_other() {
+    let directory = on_disk();
+    let [one, link, copy] = ["one", "link", "copy"].map(|name| directory.path().join(name));
+    std::fs::write(&one, b"x").unwrap();
+    std::fs::write(&copy, b"x").unwrap();
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    let vfs = vfs(Backend::Threads, false).unwrap();
+    assert!(vfs.same_file(&one, &link) && vfs.same_file(&one, &directory.path().join("./one")));
+    assert!(!vfs.same_file(&one, &copy) && !vfs.same_file(&one, &directory.path().join("absent")));
+}

@@ -1,0 +1,259 @@
+//! A disk in memory that can lose power at any operation.
+//!
+//! The model:
+//! - A write is visible at once and durable after `sync` of its file. When the power fails, each unsynced write
+//!   is kept, lost, or torn: some of its 512-byte sectors are new, the others old. Any subset of the writes may
+//!   survive, in any combination between files; overlapping survivors apply in the order they were issued.
+//! - Length changes are metadata: durable after `sync`; before, those of one file survive up to some point.
+//!   A write that survives past the surviving length is gone.
+//! - Creations, removals and renames are durable after `sync_directory`; before, those of one directory survive
+//!   up to some point. A rename between directories survives in both or in neither.
+//!   Syncing a file says nothing about its name. Making a directory is durable at once.
+//! - What was synced always survives, unless damage is injected: bits flipped, writes acknowledged but lost.
+//! - Killing the process loses nothing: the kernel has every completed write, still unsynced.
+//! - After [`SimVfs::stop_after`] the power is off: everything fails, and the first call that fails may have
+//!   reached the disk in part, as an unsynced change would.
+//!
+//! Transfers complete inside `submit`, in order. Time moves only by its [`SimClock`]. The same calls and the same
+//! seeds give the same bytes. Left out: latency, errors (see `FaultVfs`), permissions, links.
+
+mod content;
+mod crash;
+mod file;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_sync::Mutex;
+
+use self::file::SimFile;
+use self::world::World;
+use crate::{Clock, DirectoryLock, File, OpenMode, SimClock, Vfs};
+
+pub use self::crash::CrashOptions;
+
+/// Free space of a disk without a capacity.
+const PLENTY: u64 = 1 << 50;
+
+/// A simulated disk. Clones are handles to the same disk.
+#[derive(Clone, Default)]
+pub struct SimVfs {
+    world: Arc<Mutex<World>>,
+    clock: Arc<SimClock>,
+}
+
+impl SimVfs {
+    /// An empty disk. Files can be created in any directory, made or not.
+    pub fn new() -> SimVfs {
+        SimVfs::default()
+    }
+
+    fn with_world(&self, world: World) -> SimVfs {
+        let clock = SimClock::at(self.clock.monotonic());
+        SimVfs { world: Arc::new(Mutex::new(world)), clock: Arc::new(clock) }
+    }
+
+    /// The disk as found after a power cut now: a new, independent world in which nothing is open. `self` goes on.
+    pub fn crash(&self, seed: u64, options: CrashOptions) -> SimVfs {
+        self.with_world(crash::crash(&self.world.lock(), seed, options))
+    }
+
+    /// The disk as found after the process was killed now: every completed operation is there, though not more
+    /// durable than before. A new, independent world; `self` goes on.
+    pub fn process_kill(&self) -> SimVfs {
+        self.clone_disk()
+    }
+
+    /// A copy of the disk without loss; nothing is open or locked in it and its power is on.
+    pub fn clone_disk(&self) -> SimVfs {
+        let world = self.world.lock().clone();
+        self.with_world(world.reborn())
+    }
+
+    /// Cuts the power once [`SimVfs::operations`] gets to this number. From then on every operation fails with an
+    /// error for which [`is_power_off`] holds.
+    pub fn stop_after(&self, operations: u64) {
+        self.world.lock().stop_at = Some(operations);
+    }
+
+    /// Makes the mutating operation with this number (counted from 1) fail without effect.
+    pub fn fail_at(&self, operation: u64, kind: io::ErrorKind) {
+        self.world.lock().faults.insert(operation, kind);
+    }
+
+    /// Mutating operations so far: writes, syncs, length changes, creations, removals, renames.
+    pub fn operations(&self) -> u64 {
+        self.world.lock().operations
+    }
+
+    /// Limits the sum of all file lengths; growing past it is `StorageFull`.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.world.lock().capacity = Some(bytes);
+    }
+
+    /// Sum of the lengths of all files.
+    pub fn used(&self) -> u64 {
+        self.world.lock().used()
+    }
+
+    /// Flips one bit of a file, durably: bit `bit % 8` of byte `bit / 8`.
+    pub fn flip_bit(&self, path: &Path, bit: u64) -> io::Result<()> {
+        self.tamper(path, bit / 8, 1, |bytes| bytes[0] ^= 1 << (bit % 8))
+    }
+
+    /// Overwrites bytes of a file, durably and behind the back of whoever has it open.
+    pub fn corrupt(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.tamper(path, offset, bytes.len(), |target| target.copy_from_slice(bytes))
+    }
+
+    fn tamper(&self, path: &Path, offset: u64, len: usize, change: impl Fn(&mut [u8])) -> io::Result<()> {
+        let mut world = self.world.lock();
+        let end = world.node(world.lookup(path)?).current.len();
+        if offset.checked_add(len as u64).is_none_or(|reach| reach > end) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        world.tamper(path, |content| {
+            let mut bytes = vec![0; len];
+            content.read(offset, &mut bytes);
+            change(&mut bytes);
+            content.write(offset, &bytes);
+        })
+    }
+
+    /// The next `count` writes to files whose path contains `part` are acknowledged but never stored.
+    pub fn lose_writes(&self, part: &str, count: u64) {
+        self.world.lock().lost_writes.push((part.to_owned(), count));
+    }
+
+    /// Everything a file holds, for comparisons.
+    pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
+        let world = self.world.lock();
+        let content = &world.node(world.lookup(path).ok()?).current;
+        let mut bytes = vec![0; content.len() as usize];
+        content.read(0, &mut bytes);
+        Some(bytes)
+    }
+
+    /// Puts a file there, durably, in place of one that may be there; for tests that prepare files.
+    pub fn put(&self, path: &Path, bytes: &[u8]) {
+        self.world.lock().put(path, bytes);
+    }
+
+    /// The clock of this world, to let time pass.
+    pub fn sim_clock(&self) -> Arc<SimClock> {
+        self.clock.clone()
+    }
+
+    fn call<T>(&self, call: impl FnOnce(&mut World) -> io::Result<T>) -> io::Result<T> {
+        let mut world = self.world.lock();
+        let result = call(&mut world);
+        world.call_ended();
+        result
+    }
+}
+
+impl Vfs for SimVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        self.call(|world| {
+            let node = match mode {
+                OpenMode::Read | OpenMode::Write => {
+                    world.check_power()?;
+                    world.lookup(path)?
+                }
+                OpenMode::CreateNew => world.create(path)?,
+            };
+            world.open_node(node);
+            let file = SimFile { world: self.world.clone(), node, path: path.to_owned(), mode };
+            Ok(Arc::new(file) as Arc<dyn File>)
+        })
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        let world = self.world.lock();
+        world.names.contains_key(path) || world.is_directory(path)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call(|world| world.remove(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(|world| world.rename(from, to))
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.call(|world| world.sync_directory(directory))
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.call(|world| world.create_directory(directory))
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let world = self.world.lock();
+        world.check_power()?;
+        Ok(world.names.keys().filter(|path| world::parent(path) == directory).cloned().collect())
+    }
+
+    fn free_space(&self, _path: &Path) -> io::Result<u64> {
+        let world = self.world.lock();
+        world.check_power()?;
+        Ok(world.capacity.unwrap_or(PLENTY).saturating_sub(world.used()))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.call(|world| {
+            world.check_power()?;
+            if world.locks.contains(path) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            if !world.names.contains_key(path) {
+                world.create(path)?;
+            }
+            world.locks.insert(path.to_owned());
+            let lock = SimLock { world: self.world.clone(), path: path.to_owned() };
+            Ok(Box::new(lock) as Box<dyn DirectoryLock>)
+        })
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+}
+
+struct SimLock {
+    world: Arc<Mutex<World>>,
+    path: PathBuf,
+}
+
+impl DirectoryLock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.world.lock().locks.remove(&self.path);
+    }
+}
+
+#[derive(Debug)]
+struct PowerOff;
+
+impl std::fmt::Display for PowerOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("power is off")
+    }
+}
+
+impl std::error::Error for PowerOff {}
+
+fn power_off() -> io::Error {
+    io::Error::other(PowerOff)
+}
+
+/// Whether an operation failed because [`SimVfs::stop_after`] cut the power.
+pub fn is_power_off(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<PowerOff>())
+}

@@ -1,0 +1,255 @@
+//! The load on the real engine: one instance with its own log stream per database, one page cache for all.
+//!
+//! Pages are written in place, once, as ESE writes them: images in side files against torn writes would be I/O that
+//! the tested storage is not asked for elsewhere. The plan and the report say so.
+//!
+//! ```text
+//!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
+//! ```
+
+mod session;
+mod verify;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
+
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::database::Database;
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions,
+    TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::{ColumnFlags, ColumnType};
+pub use jetcell_vfs::Backend;
+use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
+
+use self::session::EseSession;
+use crate::engine::{
+    CacheState, Depth, Engine, ExistingDatabase, InstanceIo, Opening, Result, Session, Store,
+};
+use crate::measure::{IoTotals, Latencies};
+use crate::plan::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::result::Verification;
+use crate::scan::ScanSummary;
+
+/// Bytes by which a database file grows.
+const EXTENSION_BYTES: u32 = 8 << 20;
+
+/// Share of the cache below which frames are made available. More than ESE's default of 1 %, because the smallest
+/// caches have a thousand pages and fast storage uses up ten of them before the cleaner has woken up.
+const START_CLEANING_PERMILLE: u32 = 30;
+
+/// The production engine on the machine's file system.
+pub struct EseEngine {
+    files: Arc<dyn Vfs>,
+}
+
+impl EseEngine {
+    /// Starts what runs transfers; fails when it cannot start, or when the kernel refuses a backend that was asked for.
+    pub fn new(backend: Backend) -> io::Result<EseEngine> {
+        Ok(EseEngine { files: Arc::new(RealVfs::new(RealOptions { backend, ..RealOptions::default() })?) })
+    }
+
+    fn is_locked(&self, path: &Path) -> bool {
+        // Locking creates a file that is missing.
+        let busy = || self.files.lock(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        self.files.exists(path) && busy()
+    }
+}
+
+impl Engine for EseEngine {
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, String> {
+        crate::existing::inspect(instance)
+    }
+
+    fn in_use(&self, instance: &InstancePlan) -> bool {
+        let log_lock = instance.log_dir.join(format!("{LOG_BASE_NAME}.lock"));
+        self.is_locked(&instance.database) || self.is_locked(&log_lock)
+    }
+
+    fn verify(
+        &self,
+        plan: &Plan,
+        depth: Depth,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Option<Verification> {
+        verify::verify(&self.files, plan, depth, progress)
+    }
+
+    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
+        let page_size = PageSize::new(plan.page_bytes)
+            .ok_or_else(|| Error::Usage(format!("there are no pages of {} bytes", plan.page_bytes)))?;
+        let cache = Cache::new(CacheOptions {
+            start_cleaning_permille: START_CLEANING_PERMILLE,
+            stop_cleaning_permille: 2 * START_CLEANING_PERMILLE,
+            // The storage is to see the writes that ESE would make.
+            kept_edits_permille: 0,
+            ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
+        });
+        cache.start_threads()?;
+        let mut store = EseStore { cache, units: Vec::new() };
+        for instance in &plan.instances {
+            store.units.push(Unit::open(&self.files, &store.cache, plan, instance, opening)?);
+        }
+        Ok(Box::new(store))
+    }
+}
+
+/// One instance with its database.
+struct Unit {
+    instance: Arc<Instance>,
+    database: Arc<Database>,
+    counted: Arc<CountedVfs>,
+}
+
+impl Unit {
+    fn open(
+        files: &Arc<dyn Vfs>,
+        cache: &Arc<Cache>,
+        plan: &Plan,
+        place: &InstancePlan,
+        opening: Opening,
+    ) -> Result<Unit> {
+        let counted = Arc::new(CountedVfs::new(files.clone()));
+        let instance = Instance::open(InstanceOptions {
+            base_name: LOG_BASE_NAME.to_string(),
+            circular: plan.circular_log,
+            page_protection: plan.page_protection,
+            ..InstanceOptions::new(counted.clone(), place.log_dir.clone(), cache.clone())
+        })?;
+        let extension_pages = EXTENSION_BYTES / plan.page_bytes;
+        let attach = opening == Opening::Attach || files.exists(&place.database);
+        let database = match attach {
+            true => instance.attach(&place.database, extension_pages)?,
+            false => {
+                let options = CreateOptions { initial_pages: extension_pages, extension_pages };
+                instance.create_database(&place.database, &options)?
+            }
+        };
+        if opening == Opening::Create {
+            create_tables(&instance, &database, plan.tables)?;
+        }
+        Ok(Unit { instance, database, counted })
+    }
+}
+
+/// Creates the tables, all or none; an interrupted creation may have come past this.
+fn create_tables(instance: &Arc<Instance>, database: &Arc<Database>, tables: u32) -> Result<()> {
+    let mut session = instance.session();
+    session.begin()?;
+    let there = match session.open_table(database, &table_name(0)) {
+        Ok(_) => true,
+        Err(Error::Usage(_) | Error::RecordNotFound) => false,
+        Err(error) => return Err(error),
+    };
+    if !there {
+        for number in 0..tables {
+            session.create_table(database, &definition(number))?;
+        }
+    }
+    session.commit(CommitMode::Durable)?;
+    Ok(())
+}
+
+/// Name of a table of the load.
+fn table_name(number: u32) -> String {
+    format!("Messages {}", number + 1)
+}
+
+fn definition(number: u32) -> TableDefinition {
+    let sized = |name: &str, kind, size| ColumnDefinition { size, ..ColumnDefinition::new(name, kind) };
+    TableDefinition {
+        name: table_name(number),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::LongLong).with_flags(ColumnFlags::NOT_NULL),
+            sized("Thread", ColumnType::Binary, 16),
+            sized("Short", ColumnType::Binary, 255),
+            ColumnDefinition::new("Long", ColumnType::LongBinary),
+        ],
+        indexes: vec![
+            IndexDefinition::new("ById", &["Id"]).primary(),
+            IndexDefinition::new("ByThread", &["Thread"]),
+        ],
+        pages: 0,
+        ..TableDefinition::default()
+    }
+}
+
+/// Open databases.
+struct EseStore {
+    cache: Arc<Cache>,
+    units: Vec<Unit>,
+}
+
+impl Store for EseStore {
+    fn session(&self, database: usize) -> Result<Box<dyn Session>> {
+        let unit = &self.units[database];
+        Ok(Box::new(EseSession::new(unit.instance.session(), unit.database.clone())))
+    }
+
+    fn io(&self) -> Vec<InstanceIo> {
+        self.units.iter().map(|unit| io_of(&unit.counted.snapshot())).collect()
+    }
+
+    fn cache(&self) -> CacheState {
+        let counters = self.cache.counters();
+        CacheState {
+            used_bytes: counters.resident_bytes,
+            limit_bytes: counters.max_bytes,
+            stalls: counters.fault_stalls,
+        }
+    }
+
+    fn start_scan(&self, pause: Duration) {
+        self.units.iter().for_each(|unit| unit.instance.start_scan(&unit.database, pause));
+    }
+
+    fn end_scan(&self) -> Vec<ScanSummary> {
+        let scanned = self.units.iter().filter(|unit| unit.database.scan_progress().running);
+        scanned
+            .map(|unit| {
+                unit.instance.stop_scan(&unit.database);
+                ScanSummary::new(unit.database.path.clone(), &unit.database.scan_progress())
+            })
+            .collect()
+    }
+
+    fn database_bytes(&self, database: usize) -> u64 {
+        fs::metadata(&self.units[database].database.path).map_or(0, |metadata| metadata.len())
+    }
+
+    fn shutdown(self: Box<Self>) -> Result<()> {
+        let mut outcome = Ok(());
+        for unit in &self.units {
+            outcome = outcome.and(unit.instance.shutdown());
+        }
+        self.cache.shutdown();
+        outcome
+    }
+}
+
+/// The counters in the terms of a report. Headers, growth and checkpoint files are not transactional I/O.
+fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
+    use IoOperation::{Read, Write};
+    let sum = |reasons: &[IoReason], operation| {
+        let count = snapshot.total(reasons, operation);
+        IoTotals {
+            operations: count.operations,
+            bytes: count.bytes,
+            latency_us: count.latency_us,
+            latencies: Latencies::from(count.latencies),
+        }
+    };
+    InstanceIo {
+        database_read: sum(&[IoReason::DatabaseRead, IoReason::Preread], Read),
+        database_write: sum(&[IoReason::CheckpointWrite, IoReason::EvictionWrite], Write),
+        log_read: sum(&[IoReason::LogRead], Read),
+        log_write: sum(&[IoReason::LogWrite], Write),
+        log_format: sum(&[IoReason::LogFormat], Write),
+        scan_read: sum(&[IoReason::Scan], Read),
+        errors: snapshot.errors(),
+    }
+}

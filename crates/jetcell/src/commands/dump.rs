@@ -1,0 +1,300 @@
+//! `jetcell dump`: what is inside a database, log, checkpoint or flush map.
+
+use std::io::{self, BufWriter, Write};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use ese_format::log::record::LogRecord;
+use indicatif::{ProgressBar, ProgressStyle};
+use jetcell_dump::{DumpError, LogFilter, LogOptions, Output, SchemaOptions, Source, TreeChoice};
+use jetcell_vfs::{RealOptions, RealVfs};
+
+use crate::outcome::{Outcome, complain};
+
+/// What to show.
+#[derive(Subcommand)]
+#[command(subcommand_value_name = "KIND", subcommand_help_heading = "Kinds")]
+pub enum Dump {
+    /// Every field of the header of any ESE file
+    #[command(after_help = HEADER_EXAMPLES)]
+    Header(Target),
+    /// Pages of a database: a line for each, or everything that is on some
+    #[command(after_help = PAGES_EXAMPLES)]
+    Pages(Pages),
+    /// A tree of a database, page by page: levels, separators, keys
+    #[command(after_help = TREE_EXAMPLES)]
+    Tree(Tree),
+    /// Tables, columns, indexes and long-value trees
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema(Schema),
+    /// Owned and available extents, fill, fragmentation and leaks of every tree
+    #[command(after_help = SPACE_EXAMPLES)]
+    Space(Space),
+    /// The records of a log file, one a line
+    #[command(after_help = LOG_EXAMPLES)]
+    Log(Log),
+    /// The checkpoint file
+    #[command(after_help = CHECKPOINT_EXAMPLES)]
+    Checkpoint(Target),
+    /// The flush map: which flush type every page was last written with
+    #[command(after_help = FLUSHMAP_EXAMPLES)]
+    Flushmap(Target),
+}
+
+/// The file, and the form of the output.
+#[derive(Args)]
+pub struct Target {
+    /// JSON, one object a line, each with a "type"
+    #[arg(long)]
+    json: bool,
+    /// The file; what it is is told by its content
+    file: PathBuf,
+}
+
+#[derive(Args)]
+pub struct Pages {
+    #[command(flatten)]
+    target: Target,
+    /// Only this page, or a range of them, with all tags and nodes
+    #[arg(long, value_name = "PAGE[-PAGE]", value_parser = range)]
+    page: Vec<RangeInclusive<u32>>,
+}
+
+#[derive(Args)]
+pub struct Tree {
+    #[command(flatten)]
+    target: Target,
+    /// The tree of this table
+    #[arg(long, value_name = "NAME", required_unless_present = "root", conflicts_with = "root")]
+    table: Option<String>,
+    /// The tree of this index of the table
+    #[arg(long, value_name = "NAME", requires = "table", conflicts_with = "long_values")]
+    index: Option<String>,
+    /// The tree of the table's long values
+    #[arg(long, requires = "table")]
+    long_values: bool,
+    /// The tree below this page
+    #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u32).range(1..))]
+    root: Option<u32>,
+    /// All nodes too
+    #[arg(long)]
+    nodes: bool,
+}
+
+#[derive(Args)]
+pub struct Schema {
+    #[command(flatten)]
+    target: Target,
+    /// Only this table
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
+    /// The rows of the catalog as they are, by ESE's names of their columns
+    #[arg(long)]
+    rows: bool,
+}
+
+#[derive(Args)]
+pub struct Space {
+    #[command(flatten)]
+    target: Target,
+    /// Every extent too
+    #[arg(long)]
+    extents: bool,
+}
+
+#[derive(Args)]
+pub struct Log {
+    #[command(flatten)]
+    target: Target,
+    /// Only records about the database with this number
+    #[arg(long, value_name = "NUMBER")]
+    database: Vec<u8>,
+    /// Only records that change or name this page, or one of a range
+    #[arg(long, value_name = "PAGE[-PAGE]", value_parser = range)]
+    page: Vec<RangeInclusive<u32>>,
+    /// Only records of this session
+    #[arg(long, value_name = "NUMBER")]
+    procid: Vec<u16>,
+    /// Only records of the transaction with this begin number
+    #[arg(long, value_name = "NUMBER")]
+    transaction: Vec<u32>,
+    /// Only records of this type, by name (Insert, Split2) or number
+    #[arg(long = "type", value_name = "TYPE", value_parser = kind)]
+    kinds: Vec<u8>,
+    /// Numbers by type instead of the records
+    #[arg(long)]
+    stats: bool,
+}
+
+const HEADER_EXAMPLES: &str = "Examples:
+  jetcell dump header priv1.edb                      state, logs needed, every field
+  jetcell dump header --json E00.log | jq .fields.generation
+Exit code 1: a copy of the header is damaged.";
+
+const PAGES_EXAMPLES: &str = "Examples:
+  jetcell dump pages priv1.edb                       a line for every page
+  jetcell dump pages --page 31 priv1.edb             header, tags and nodes of a page
+  jetcell dump pages --json --page 1-6 priv1.edb
+Exit code 1: a page that was shown is damaged.";
+
+const TREE_EXAMPLES: &str = "Examples:
+  jetcell dump tree --table MSysObjects priv1.edb
+  jetcell dump tree --table MSysObjects --index Name --nodes priv1.edb
+  jetcell dump tree --root 31 --json priv1.edb
+Exit code 1: part of the tree cannot be read.";
+
+const SCHEMA_EXAMPLES: &str = "Examples:
+  jetcell dump schema priv1.edb
+  jetcell dump schema --table MSysLocales priv1.edb
+  jetcell dump schema --json priv1.edb | jq -r 'select(.type == \"table\").name'
+  jetcell dump schema --rows --table MSysLocales priv1.edb
+Exit code 1: part of the catalog cannot be read.";
+
+const SPACE_EXAMPLES: &str = "Every used page is read, so that a large database takes a while.
+
+Examples:
+  jetcell dump space priv1.edb                       a table of all trees and a map
+  jetcell dump space --extents priv1.edb
+  jetcell dump space --json priv1.edb | jq 'select(.leaked_pages? > 0)'
+Exit code 1: part of the trees or of the space trees cannot be read.";
+
+const LOG_EXAMPLES: &str = "Several options narrow the choice; the same option several times widens it.
+
+Examples:
+  jetcell dump log E0000000042.log                   every record
+  jetcell dump log --stats E0000000042.log           which types take the room
+  jetcell dump log --page 13 E0000000042.log         the history of a page
+  jetcell dump log --type Split2 --type Merge2 E0000000042.log
+  jetcell dump log --json --transaction 88 E0000000042.log
+Exit code 1: part of the log is damaged.";
+
+const CHECKPOINT_EXAMPLES: &str = "Examples:
+  jetcell dump checkpoint E00.chk                    where redo begins, attached databases
+  jetcell dump checkpoint --json E00.chk
+Exit code 1: a copy is damaged.";
+
+const FLUSHMAP_EXAMPLES: &str = "Examples:
+  jetcell dump flushmap priv1.jfm
+  jetcell dump flushmap --json priv1.jfm
+Exit code 1: a page of the map is damaged.";
+
+impl Dump {
+    /// Writes the dump to stdout.
+    pub fn run(self) -> Outcome {
+        let target = match &self {
+            Dump::Header(target) | Dump::Checkpoint(target) | Dump::Flushmap(target) => target,
+            Dump::Pages(pages) => &pages.target,
+            Dump::Tree(tree) => &tree.target,
+            Dump::Schema(schema) => &schema.target,
+            Dump::Space(space) => &space.target,
+            Dump::Log(log) => &log.target,
+        };
+        let mut out = BufWriter::new(io::stdout().lock());
+        let mut output = if target.json { Output::json(&mut out) } else { Output::text(&mut out) };
+        let result = self.write(&mut output);
+        let problems = output.problems();
+        let result = result.and_then(|()| Ok(out.flush()?));
+        match result {
+            Ok(()) if problems > 0 => Outcome::Findings,
+            Ok(()) => Outcome::Good,
+            // Whoever reads has seen enough.
+            Err(DumpError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Outcome::Good,
+            Err(error) => {
+                complain(error);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+
+    fn write(&self, output: &mut Output<'_>) -> jetcell_dump::Result<()> {
+        match self {
+            Dump::Header(target) => jetcell_dump::dump_header(&target.open()?, output),
+            Dump::Checkpoint(target) => jetcell_dump::dump_checkpoint(&target.open()?, output),
+            Dump::Flushmap(target) => jetcell_dump::dump_flush_map(&target.open()?, output),
+            Dump::Pages(pages) => jetcell_dump::dump_pages(&pages.target.open()?, &pages.page, output),
+            Dump::Tree(tree) => {
+                jetcell_dump::dump_tree(&tree.target.open()?, &tree.choice(), tree.nodes, output)
+            }
+            Dump::Schema(schema) => {
+                let options = SchemaOptions { tables: schema.table.clone(), rows: schema.rows };
+                jetcell_dump::dump_schema(&schema.target.open()?, &options, output)
+            }
+            Dump::Space(space) => space.write(output),
+            Dump::Log(log) => jetcell_dump::dump_log(&log.target.open()?, &log.options(), output),
+        }
+    }
+}
+
+impl Target {
+    fn open(&self) -> jetcell_dump::Result<Source> {
+        let failed = |error| DumpError::Io { path: self.file.clone(), error };
+        // The kernel's cache reads ahead; a dump visits few pages of a file, some of them often.
+        let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).map_err(failed)?;
+        Source::open(&vfs, &self.file)
+    }
+}
+
+impl Space {
+    fn write(&self, output: &mut Output<'_>) -> jetcell_dump::Result<()> {
+        // Hidden where nobody watches.
+        let bar = ProgressBar::new(0).with_prefix("reading pages");
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:24} {percent:>3} % {eta} left") {
+            bar.set_style(style);
+        }
+        let result = jetcell_dump::dump_space(
+            &self.target.open()?,
+            self.extents,
+            &mut |done, total| {
+                bar.set_length(total.into());
+                bar.set_position(done.into());
+            },
+            output,
+        );
+        bar.finish_and_clear();
+        result
+    }
+}
+
+impl Tree {
+    fn choice(&self) -> TreeChoice {
+        let table = self.table.clone().unwrap_or_default();
+        match (self.root, &self.index) {
+            (Some(root), _) => TreeChoice::Root(root),
+            (None, Some(index)) => TreeChoice::Index(table, index.clone()),
+            (None, None) if self.long_values => TreeChoice::LongValues(table),
+            (None, None) => TreeChoice::Table(table),
+        }
+    }
+}
+
+impl Log {
+    fn options(&self) -> LogOptions {
+        let filter = LogFilter {
+            databases: self.database.clone(),
+            pages: self.page.clone(),
+            procids: self.procid.clone(),
+            transactions: self.transaction.clone(),
+            kinds: self.kinds.clone(),
+        };
+        LogOptions { filter, stats: self.stats }
+    }
+}
+
+fn range(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is no page number"));
+    let (first, last) = match text.split_once('-') {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(text)?, number(text)?),
+    };
+    if first == 0 {
+        return Err("pages are numbered from 1".to_owned());
+    }
+    if first <= last { Ok(first..=last) } else { Err(format!("the range {text} ends before it begins")) }
+}
+
+fn kind(text: &str) -> Result<u8, String> {
+    text.parse().ok().or_else(|| LogRecord::kind_named(text)).ok_or_else(|| {
+        format!("there is no record type `{text}`; `jetcell dump log --stats FILE` names those of a log")
+    })
+}

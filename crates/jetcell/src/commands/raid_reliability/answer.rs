@@ -1,0 +1,121 @@
+//! Everything that was asked for.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use jetcell_raid_models::comparison::{Row, compare, layout_for};
+use jetcell_raid_models::curve::{Axis, Point, curve};
+use jetcell_raid_models::sensitivity::{Effect, effects};
+use jetcell_raid_models::simulation::{AfterLoss, Effort, Estimate, Experiment, Laws, Shapes};
+use jetcell_raid_models::{Assessment, Case, Error, Fate};
+
+use super::options::Options;
+
+/// Results of the models, and of the simulation and comparisons when they were asked for.
+pub struct Answer {
+    pub case: Case,
+    pub assessment: Assessment,
+    pub effects: Vec<Effect>,
+    pub simulation: Option<Simulation>,
+    pub comparison: Option<Vec<Row>>,
+    pub layout: Option<(f64, Option<Row>)>,
+    pub curve: Option<(Axis, Vec<Point>)>,
+}
+
+/// What the simulation says.
+pub struct Simulation {
+    pub shapes: Shapes,
+    pub laws: Laws,
+    pub seed: u64,
+    /// Of one set.
+    pub set: Estimate,
+    pub group: Interval,
+    pub array: Interval,
+}
+
+/// A probability with its 95 % interval.
+pub struct Interval {
+    pub mean: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Interval {
+    /// The interval of `count` sets from that of one.
+    fn of_all(set: &Estimate, count: f64) -> Interval {
+        // Close to 1 the interval of the set may go beyond.
+        let all =
+            |loss: f64| Fate { loss: loss.min(1.0), survival: (1.0 - loss).max(0.0) }.of_all(count).loss;
+        Interval { mean: all(set.mean), low: all(set.low), high: all(set.high) }
+    }
+}
+
+impl Answer {
+    pub fn new(options: &Options) -> Result<Answer, String> {
+        Answer::find(options).map_err(|error| error.to_string())
+    }
+
+    fn find(options: &Options) -> Result<Answer, Error> {
+        let question = options.question();
+        let case = question.case()?;
+        let simulated = options.monte_carlo == Some(true);
+        let only_simulated = [
+            ("--seed", options.seed.is_some()),
+            ("--laws", options.laws.is_some()),
+            ("--precision", options.precision.is_some()),
+            ("--lives", options.lives.is_some()),
+        ];
+        if let Some((name, _)) = only_simulated.into_iter().find(|&(_, given)| given && !simulated) {
+            return Err(Error::Combination(format!("{name} says nothing without --monte-carlo")));
+        }
+        Ok(Answer {
+            assessment: Assessment::new(&case)?,
+            effects: effects(&case)?,
+            simulation: if simulated { Some(simulate(options, &case)?) } else { None },
+            comparison: if options.compare == Some(true) { Some(compare(&question)?) } else { None },
+            layout: match options.target {
+                Some(target) => Some((target.get(), layout_for(&question, target.get())?)),
+                None => None,
+            },
+            curve: match options.curve {
+                Some(axis) => Some((axis, curve(&question, axis)?)),
+                None => None,
+            },
+            case,
+        })
+    }
+}
+
+fn simulate(options: &Options, case: &Case) -> Result<Simulation, Error> {
+    let shapes = options.laws.unwrap_or_default();
+    let laws = Laws::new(shapes, case)?;
+    let usual = Effort::default();
+    let effort = Effort {
+        seed: options.seed.unwrap_or(usual.seed),
+        precision: options.precision.map_or(usual.precision, |precision| precision.get()),
+        lives: options.lives.unwrap_or(usual.lives),
+    };
+    let bar =
+        if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed}  {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let experiment = Experiment::new(case.array.set(), laws, case.hours(), AfterLoss::End, true);
+    let set = experiment.estimate(effort, |so_far| {
+        let precision = so_far.relative_precision() * 100.0;
+        bar.set_message(format!("{} lives, {:.3e} ± {precision:.1} %", so_far.lives, so_far.mean));
+    });
+    bar.finish_and_clear();
+    let set = set?;
+    let sets = f64::from(case.array.sets_per_group());
+    Ok(Simulation {
+        shapes,
+        laws,
+        seed: effort.seed,
+        group: Interval::of_all(&set, sets),
+        array: Interval::of_all(&set, sets * f64::from(case.array.groups())),
+        set,
+    })
+}

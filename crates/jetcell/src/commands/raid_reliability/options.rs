@@ -1,0 +1,182 @@
+//! Options that the command line and the TOML file share.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Args;
+use jetcell_raid_models::curve::Axis;
+use jetcell_raid_models::simulation::Shapes;
+use jetcell_raid_models::units::{
+    AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte, Fraction, Hours, PerHour,
+};
+use jetcell_raid_models::{AfrReading, Error, Model, Question, RaidType, Scrub};
+use serde::Deserialize;
+
+/// Largest configuration file that is read, in bytes.
+const MOST_CONFIG: u64 = 1 << 20;
+
+fn afr_reading(text: &str) -> Result<AfrReading, Error> {
+    match text {
+        "rate" => Ok(AfrReading::Rate),
+        "probability" => Ok(AfrReading::Probability),
+        _ => Err(Error::Unknown { what: "reading", name: text.into(), choices: "rate, probability" }),
+    }
+}
+
+fn shapes(text: &str) -> Result<Shapes, Error> {
+    match text {
+        "published" => Ok(Shapes::Published),
+        "exponential" => Ok(Shapes::Exponential),
+        _ => {
+            Err(Error::Unknown { what: "kind of law", name: text.into(), choices: "published, exponential" })
+        }
+    }
+}
+
+/// Declares the options once: for clap, for TOML, for merging, and those of the case for the question.
+macro_rules! options {
+    (
+        case { $($(#[$case_about:meta])* $case:ident: $case_kind:ty,)* }
+        run { $($(#[$run_about:meta])* $run:ident: $run_kind:ty,)* }
+    ) => {
+        /// What can be said about a case and about the way to an answer.
+        #[derive(Args, Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+        pub struct Options {
+            $($(#[$case_about])* $case: Option<$case_kind>,)*
+            $($(#[$run_about])* pub $run: Option<$run_kind>,)*
+        }
+
+        impl Options {
+            /// These options, and those of `file` where nothing is said.
+            pub fn over(self, file: Options) -> Options {
+                Options { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
+            }
+
+            /// As the models take it.
+            pub fn question(&self) -> Question {
+                Question { $($case: self.$case,)* }
+            }
+        }
+    };
+}
+
+options! {
+    case {
+        /// RAID type: raid10, raid5, raid6, raid-dp, mirror3 or triple-parity [default: raid-dp]
+        #[arg(long = "type", value_name = "TYPE")]
+        #[serde(rename = "type")]
+        raid: RaidType,
+        /// Drives' worth of data in each group; a group of mirrors is a stripe over as many mirror sets [default: 7, mirrors 1]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        data_disks: u32,
+        /// Groups in the array [default: 1]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        groups: u32,
+        /// Drives in the array, instead of --groups
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        drives: u32,
+        /// Mission in years [default: 5]
+        #[arg(long, value_name = "Y", allow_negative_numbers = true)]
+        years: f64,
+        /// Diagram: a for one parity, b1 or b2 for two, general for any number [default: a, b1, general]
+        #[arg(long, value_name = "MODEL")]
+        model: Model,
+        /// Annual failure rate of a drive, such as 1.9% or 0.019/y [default: 1.9%]
+        #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+        afr: AnnualFailure,
+        /// How --afr is meant: rate (failures per year of work) or probability (of failing within a year) [default: rate]
+        #[arg(long, value_name = "READING", value_parser = afr_reading)]
+        afr_reading: AfrReading,
+        /// Mean time between failures of a drive, instead of --afr
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        mtbf: Hours,
+        /// Latent defects of a drive as measured [default: 1.08e-4/h]
+        #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+        latent_rate: PerHour,
+        /// Unrecoverable errors per bit or byte read, such as 1e-15/bit, instead of --latent-rate
+        #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+        error_rate: ErrorsPerByte,
+        /// What hosts read from a drive, for --error-rate [default: --bandwidth times --load]
+        #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+        read_rate: BytesPerSecond,
+        /// Mean time to restore a failed drive, without the wait for a spare [default: 12h]
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        restore: Hours,
+        /// Rate of a rebuild, instead of --restore; needs --capacity
+        #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+        rebuild_rate: BytesPerSecond,
+        /// Mean time until a latent defect is found and repaired, or never [default: 168h]
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        scrub: Scrub,
+        /// Time of one scrub pass over a drive, instead of --scrub: the mean time is half of it
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        scrub_pass: Hours,
+        /// Capacity of a drive
+        #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+        capacity: Bytes,
+        /// Sequential rate of a drive; with --capacity it gives rebuild and scrub times
+        #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+        bandwidth: BytesPerSecond,
+        /// Share of the bandwidth that hosts use [default: 0%]
+        #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+        load: Fraction,
+        /// Share of what the hosts leave that a scrub may use [default: 10%]
+        #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+        scrub_share: Fraction,
+        /// What all drives of a group can move together during a rebuild [default: no limit]
+        #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+        bus: BytesPerSecond,
+        /// Spare drives on the shelf [default: one is always there]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        spares: u32,
+        /// Time until a used spare is replaced [default: 72h]
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        spare_delivery: Hours,
+    }
+    run {
+        /// Simulate drive by drive, with lifetimes that need not have constant rates
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+        monte_carlo: bool,
+        /// Seed of the simulation: the same seed gives the same result [default: 1]
+        #[arg(long, value_name = "N")]
+        seed: u64,
+        /// Laws of the simulation: published (Weibull shapes) or exponential (as the models) [default: published]
+        #[arg(long, value_name = "LAWS", value_parser = shapes)]
+        laws: Shapes,
+        /// Simulate until the 95 % interval is this narrow to either side [default: 2%]
+        #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+        precision: Fraction,
+        /// Simulated lives of a group at the most [default: 20000000]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        lives: u64,
+        /// Show all RAID types with the same usable capacity
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+        compare: bool,
+        /// Show the loss along group-size, scrub, restore or disk-size
+        #[arg(long, value_name = "AXIS")]
+        curve: Axis,
+        /// Find the layout with the fewest drives that loses data with at most this probability, such as 0.1%
+        #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+        target: Fraction,
+    }
+}
+
+impl Options {
+    /// Options from a file.
+    pub fn read(file: &Path) -> Result<Options, String> {
+        let name = file.display();
+        let about = |error: std::io::Error| format!("cannot read {name}: {error}");
+        let size = fs::metadata(file).map_err(about)?.len();
+        if size > MOST_CONFIG {
+            return Err(format!("{name} has {size} bytes; a configuration has less than a mebibyte"));
+        }
+        let text = fs::read_to_string(file).map_err(about)?;
+        toml::from_str(&text).map_err(|error| {
+            let line = error
+                .span()
+                .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|&b| b == b'\n').count());
+            format!("{name} line {line}: {}", error.message().replace('\n', " "))
+        })
+    }
+}

@@ -1,0 +1,298 @@
+//! The answer as text and as JSON.
+
+use std::fmt::Write;
+
+use jetcell_raid_models::comparison::Row;
+use jetcell_raid_models::curve::{Axis, Point};
+use jetcell_raid_models::sensitivity::{Governor, governor};
+use jetcell_raid_models::simulation::Shapes;
+use jetcell_raid_models::step::{Step, show};
+use jetcell_raid_models::units::{HOURS_PER_YEAR, PerHour};
+use jetcell_raid_models::{Assessment, Case, Model};
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Interval, Simulation};
+
+fn percent(value: f64) -> String {
+    format!("{} %", show(value * 100.0))
+}
+
+/// Four digits are enough for a comparison.
+pub fn rough(value: f64) -> String {
+    show(format!("{value:.3e}").parse().unwrap_or(value))
+}
+
+fn years(hours: Option<f64>) -> String {
+    hours.map_or("never".into(), |hours| format!("{} years", rough(hours / HOURS_PER_YEAR)))
+}
+
+/// A table of names and values.
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "{name:<34}{value}");
+    }
+
+    fn title(&mut self, title: &str) {
+        let _ = writeln!(self.0, "\n{title}");
+    }
+}
+
+/// Lines for people.
+pub fn text(answer: &Answer, explain: bool) -> String {
+    let (case, assessment) = (&answer.case, &answer.assessment);
+    let mut lines = Lines(head(case));
+    if let Some(simulation) = &answer.simulation {
+        simulated(&mut lines, case, assessment, simulation);
+    }
+    markov(&mut lines, case, assessment);
+    levers(&mut lines, answer);
+    if let Some(rows) = &answer.comparison {
+        lines.title("All types with the same usable capacity:");
+        table(&mut lines.0, rows);
+    }
+    if let Some((target, row)) = &answer.layout {
+        lines.title(&format!("Fewest drives with a probability of loss of at most {}:", percent(*target)));
+        match row {
+            Some(row) => table(&mut lines.0, std::slice::from_ref(row)),
+            None => lines
+                .0
+                .push_str("no layout is that safe; scrub more often, restore faster or take better drives\n"),
+        }
+    }
+    if let Some((axis, points)) = &answer.curve {
+        points_table(&mut lines, *axis, points);
+    }
+    if explain {
+        explanation(&mut lines, assessment.steps(case));
+    }
+    let mut out = lines.0;
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn head(case: &Case) -> String {
+    let mut out = String::new();
+    let (array, rates) = (case.array, &case.rates);
+    let plural = if array.groups() == 1 { "" } else { "s" };
+    let _ = writeln!(
+        out,
+        "{}: {} group{plural} of {}, {} drives, {} of them overhead; {} years; model {}\n",
+        array.raid(),
+        array.groups(),
+        array.group_text(),
+        array.drives(),
+        array.overhead_disks(),
+        show(case.years),
+        case.model
+    );
+    let default = |name| if case.defaults.contains(&name) { "  (published default)" } else { "" };
+    let mean = |rate: PerHour| rate.mean().map_or("never".into(), |time| format!("{} h", show(time.get())));
+    for (name, rate, time, source) in [
+        ("failures of a drive", rates.failure, "mean life", default("afr")),
+        ("latent defects", rates.latent, "one in", default("latent-rate")),
+        ("restores", rates.restore, "mean time", default("restore")),
+        ("scrubs", rates.scrub, "mean time", default("scrub")),
+    ] {
+        let _ = writeln!(out, "{name:<34}{:>14} /h  {time} {}{source}", show(rate.get()), mean(rate));
+    }
+    out
+}
+
+fn interval(interval: &Interval) -> String {
+    let ends = format!("95 %: {} to {} %", show(interval.low * 100.0), show(interval.high * 100.0));
+    if interval.mean == 0.0 {
+        format!("none seen  ({ends})")
+    } else {
+        format!("{}  ({ends})", percent(interval.mean))
+    }
+}
+
+fn simulated(lines: &mut Lines, case: &Case, assessment: &Assessment, simulation: &Simulation) {
+    let shapes = match simulation.shapes {
+        Shapes::Published => "published Weibull laws",
+        Shapes::Exponential => "constant rates",
+    };
+    lines.title(&format!("Monte Carlo, {shapes}, seed {}:", simulation.seed));
+    lines.add("probability of loss", interval(&simulation.array));
+    lines.add("  of one group", interval(&simulation.group));
+    let set = &simulation.set;
+    lines.add("lives, effective", format!("{}, {}", set.lives, rough(set.effective_lives.round())));
+    if simulation.group.mean > 0.0 {
+        let ratio = assessment.group.loss / simulation.group.mean;
+        lines.add("Markov model beside it", format!("{} times the simulated figure", rough(ratio)));
+    }
+    lines.title(&format!("Markov model {}, constant rates:", case.model));
+}
+
+fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
+    if !lines.0.ends_with(":\n") {
+        lines.title("Result:");
+    }
+    lines.add("probability of loss", percent(answer.array.loss));
+    lines.add("  of one group", percent(answer.group.loss));
+    lines.add("groups that lose data per 1,000", rough(answer.lossy_groups_per_1000()));
+    lines.add("mean time to loss, array", years(answer.array_mean_time_to_loss(case)));
+    lines.add("mean time to loss, one set", years(answer.set_mean_time_to_loss));
+    if !matches!(case.model, Model::General(_)) {
+        let high = (answer.general_group_loss / answer.group.loss - 1.0) * 100.0;
+        let how = if high >= 0.0 { "understates" } else { "overstates" };
+        let judged = if high.is_nan() {
+            String::new()
+        } else {
+            format!(": model {} {how} by {:.1} %", case.model, high.abs())
+        };
+        lines.add("  of one group, general chain", format!("{}{judged}", percent(answer.general_group_loss)));
+    }
+    let classical = answer.classical.group_probability_of_loss;
+    let ratio = answer.group.loss / classical;
+    let judged = match ratio.is_finite() {
+        true => format!(": {} times too low, it knows no defects", rough(ratio)),
+        false => String::new(),
+    };
+    lines.add("  of one group, classical formula", format!("{}{judged}", percent(classical)));
+}
+
+fn advice(governor: Governor) -> &'static str {
+    match governor {
+        Governor::Scrub => "The scrub interval governs the loss; faster restores buy next to nothing.",
+        Governor::Restore => "The restore time governs the loss; more frequent scrubs buy next to nothing.",
+        Governor::Both => "Scrub interval and restore time both govern the loss.",
+        Governor::Neither => "Neither scrubs nor restores govern the loss; the drives and the layout do.",
+    }
+}
+
+fn levers(lines: &mut Lines, answer: &Answer) {
+    if answer.effects.is_empty() {
+        return;
+    }
+    lines.title("What moves the result, for each 1 % of change, and when halved:");
+    for effect in &answer.effects {
+        let text = format!("{:+.2} %   x {}", effect.elasticity, rough(effect.halved));
+        lines.add(&format!("  {}", effect.lever.name()), text);
+    }
+    let _ = writeln!(lines.0, "{}", advice(governor(&answer.effects)));
+}
+
+fn table(out: &mut String, rows: &[Row]) {
+    let _ = writeln!(
+        out,
+        "{:<14}{:>14}{:>8}{:>8}{:>10}{:>14}{:>12}{:>7}{:>11}",
+        "type", "groups", "drives", "model", "overhead", "loss", "risk", "write", "restore"
+    );
+    for row in rows {
+        let _ = writeln!(
+            out,
+            "{:<14}{:>14}{:>8}{:>8}{:>10}{:>14}{:>12}{:>7}{:>11}",
+            row.array.raid().name(),
+            format!("{} x {}", row.array.groups(), row.array.group_text()),
+            row.drives,
+            row.model.name(),
+            row.overhead_drives,
+            format!("{} %", rough(row.probability_of_loss * 100.0)),
+            rough(row.relative_risk),
+            row.write_cost,
+            row.restore.map_or("never".into(), |time| format!("{} h", rough(time.get()))),
+        );
+    }
+    out.push_str("risk: multiple of the safest in the list; write: disk operations of a small write\n");
+}
+
+fn points_table(lines: &mut Lines, axis: Axis, points: &[Point]) {
+    lines.title(&format!("Loss by {}:", axis.title()));
+    let out = &mut lines.0;
+    let _ = writeln!(out, "{:>12}{:>10}{:>18}{:>18}", axis.name(), "drives", "group", "array");
+    for point in points {
+        let (group, array) = (point.group_probability_of_loss * 100.0, point.probability_of_loss * 100.0);
+        let (group, array) = (format!("{} %", rough(group)), format!("{} %", rough(array)));
+        let _ = writeln!(out, "{:>12}{:>10}{group:>18}{array:>18}", show(point.at), point.drives);
+    }
+}
+
+fn explanation(lines: &mut Lines, steps: Vec<Step>) {
+    lines.title("Each formula with its numbers (n data disks, N drives of a set):");
+    for step in steps {
+        let _ = writeln!(lines.0, "  {}: {}", step.symbol, step.what);
+        let _ = writeln!(lines.0, "      = {}", step.formula);
+        let _ = writeln!(lines.0, "      = {}", step.numbers);
+        let _ = writeln!(lines.0, "      = {}", format!("{} {}", show(step.value), step.unit).trim_end());
+    }
+}
+
+/// The result for programs; keys are kept from version to version.
+pub fn json(answer: &Answer, explain: bool) -> Result<String, String> {
+    let (case, assessment) = (&answer.case, &answer.assessment);
+    let (array, rates) = (case.array, &case.rates);
+    let mut value = json!({
+        "probability_of_loss": assessment.array.loss,
+        "group_probability_of_loss": assessment.group.loss,
+        "interval": Value::Null,
+        "model": case.model,
+        "inputs": {
+            "type": array.raid(),
+            "data_disks": array.data_disks(),
+            "groups": array.groups(),
+            "years": case.years,
+            "hours": case.hours(),
+            "failure_per_hour": rates.failure.get(),
+            "latent_per_hour": rates.latent.get(),
+            "restore_per_hour": rates.restore.get(),
+            "scrub_per_hour": rates.scrub.get(),
+            "defaults": case.defaults,
+        },
+        "drives": array.drives(),
+        "overhead_drives": array.overhead_disks(),
+        "lossy_groups_per_1000": assessment.lossy_groups_per_1000(),
+        "mean_time_to_loss_hours": assessment.array_mean_time_to_loss(case),
+        "set_mean_time_to_loss_hours": assessment.set_mean_time_to_loss,
+        "general_group_probability_of_loss": assessment.general_group_loss,
+        "closed_form_group_probability_of_loss": assessment.closed_form_group_loss,
+        "classical": assessment.classical,
+        "sensitivity": answer.effects,
+        "governed_by": governor(&answer.effects),
+        "times": case.times,
+        "spare_wait": case.spare_wait,
+    });
+    let Some(object) = value.as_object_mut() else { return Err("no result".into()) };
+    let mut put = |key: &str, value: Value| object.insert(key.into(), value);
+    if let Some(simulation) = &answer.simulation {
+        put(
+            "markov",
+            json!({
+                "model": case.model,
+                "probability_of_loss": assessment.array.loss,
+                "group_probability_of_loss": assessment.group.loss,
+            }),
+        );
+        put("model", json!("monte-carlo"));
+        put("probability_of_loss", json!(simulation.array.mean));
+        put("group_probability_of_loss", json!(simulation.group.mean));
+        put("interval", json!([simulation.array.low, simulation.array.high]));
+        put(
+            "simulation",
+            json!({
+                "confidence": 0.95,
+                "group_interval": [simulation.group.low, simulation.group.high],
+                "laws": simulation.shapes,
+                "weibull_hours": simulation.laws,
+                "seed": simulation.seed,
+                "set": simulation.set,
+            }),
+        );
+        put("lossy_groups_per_1000", json!(1000.0 * simulation.group.mean));
+    }
+    if let Some(rows) = &answer.comparison {
+        put("comparison", json!(rows));
+    }
+    if let Some((target, row)) = &answer.layout {
+        put("layout", json!({ "target": target, "found": row }));
+    }
+    if let Some((axis, points)) = &answer.curve {
+        put("curve", json!({ "axis": axis, "points": points }));
+    }
+    if explain {
+        put("steps", json!(assessment.steps(case)));
+    }
+    serde_json::to_string_pretty(&value).map_err(|error| error.to_string())
+}

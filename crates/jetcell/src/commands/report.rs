@@ -1,0 +1,102 @@
+//! `jetcell report`: stored runs shown again.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jetcell_report::Stored;
+use jetcell_workload::Verdict;
+
+use crate::outcome::{Outcome, complain};
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell report db1/Performance_2026-11-21_09-36-04
+      the summary of a run
+  jetcell report db1/Performance_2026-11-21_09-36-04 --format html > report.html
+      the page again, also for a run that was killed
+  jetcell report db1/Performance_* --format csv > runs.csv
+      every figure of several runs, for a spreadsheet or a script
+
+Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
+Nothing in the directories is changed.";
+
+/// Shows stored runs again, killed ones too
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Report {
+    /// Directories that hold result.json and samples.csv
+    #[arg(required = true, value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Verdict, rules, what to look at, throughput and latencies on one screen
+    Text,
+    /// One page without scripts and without anything from elsewhere; one directory only
+    Html,
+    /// Every table of the page
+    Markdown,
+    /// Every value of every table on a line of its own: run, table, row, column, value
+    Csv,
+    /// result.json, in a list if there are several
+    Json,
+}
+
+impl Report {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        if self.format == Format::Html && self.directories.len() > 1 {
+            complain("--format html shows one run: name one directory");
+            return Outcome::CouldNotRun;
+        }
+        // All are read before anything is printed, so that a bad one leaves no half output.
+        let stored: Result<Vec<Stored>, _> = self.directories.iter().map(|dir| Stored::read(dir)).collect();
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => {
+                complain(error);
+                return Outcome::CouldNotRun;
+            }
+        };
+        match self.format {
+            Format::Text => {
+                let one = |(dir, run): (&PathBuf, &Stored)| {
+                    let name = if stored.len() > 1 { format!("{}\n", dir.display()) } else { String::new() };
+                    name + &jetcell_report::text(&run.result, &run.samples)
+                };
+                let texts: Vec<String> = self.directories.iter().zip(&stored).map(one).collect();
+                print!("{}", texts.join("\n"));
+            }
+            Format::Html => {
+                stored.iter().for_each(|run| print!("{}", jetcell_report::html(&run.result, &run.samples)));
+            }
+            Format::Markdown => {
+                let one = |run: &Stored| jetcell_report::markdown(&run.result, &run.samples);
+                print!("{}", stored.iter().map(one).collect::<Vec<_>>().join("\n"));
+            }
+            Format::Csv => {
+                let names: Vec<String> =
+                    self.directories.iter().map(|dir| dir.display().to_string()).collect();
+                let runs = names.iter().zip(&stored);
+                let runs = runs.map(|(name, run)| (name.as_str(), &run.result, run.samples.as_slice()));
+                print!("{}", jetcell_report::csv(runs));
+            }
+            Format::Json => match stored.as_slice() {
+                [run] => print!("{}", run.result.to_json()),
+                runs => {
+                    let texts: Vec<String> = runs.iter().map(|run| run.result.to_json()).collect();
+                    println!("[\n{}]", texts.join(","));
+                }
+            },
+        }
+        if stored.iter().all(|run| run.result.verdict == Verdict::Pass) {
+            Outcome::Good
+        } else {
+            Outcome::Findings
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `jetcell test performance`: options to profile, run, report.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jetcell_workload::engine_ese::{Backend, EseEngine};
+use jetcell_workload::profile::{Configuration, EXAMPLE};
+use jetcell_workload::{
+    DEFAULT_DIRECTORY, Finished, Mistake, Options, Profile, StopSignal, Verdict, creation, run,
+};
+
+use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
+use crate::outcome::{Outcome, complain};
+use crate::whole_file;
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
+      a first look: one database of 1 GiB, measured for a minute
+  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --size 100GiB --duration 2h --target-iops 540
+      two databases with their logs on a volume of their own, two hours, judged against a target
+  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
+      the same databases again, for a day
+  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
+      a creation that was killed goes on where it stopped; --resume is all that the first command lacks
+  jetcell test performance --dir /db1 --open --find-max --threads 16
+      the highest rate that breaks no limit, and the curve of latency over rate
+  jetcell test performance --config run.toml --json > result.json
+      options from a file; jetcell test performance --example-config prints one with every key
+  jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100
+      charts in the terminal, and counters for Prometheus at http://127.0.0.1:9100/metrics
+  jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
+      a configuration of Microsoft's Jetstress; what is honoured and what is ignored is printed
+
+Files:
+  DIR/Jetstress001001.edb      databases
+  LOGDIR/log001/E00*.log       logs
+  DIR/jetcell-creation.json    while databases are created: what --resume needs to continue
+  OUTPUT/                      result.json, samples.csv, report.html
+
+Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
+Ctrl-C stops cleanly and still reports; a second Ctrl-C leaves at once.";
+
+/// Builds ESE databases, runs a mail load on them, verifies every page and judges the storage
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TestPerformance {
+    #[command(flatten)]
+    options: Options,
+    /// Options from a file, TOML or a JetstressConfig.xml of Microsoft's; the command line wins
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print a complete commented configuration file and leave
+    #[arg(long)]
+    example_config: bool,
+    /// How transfers reach the kernel
+    #[arg(long, value_enum, default_value_t = Io::Auto)]
+    io: Io,
+    /// Show charts of the last minutes in the terminal while the run goes on
+    #[arg(long)]
+    live: bool,
+    /// Serve the counters as OpenMetrics text over HTTP; a bare port is one of this host alone
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    metrics: Option<String>,
+    /// Print result.json on stdout instead of the summary
+    #[arg(long)]
+    json: bool,
+}
+
+/// What runs asynchronous transfers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Io {
+    /// io_uring where the kernel allows it, threads otherwise
+    Auto,
+    /// io_uring
+    Uring,
+    /// A pool of threads
+    Threads,
+}
+
+impl TestPerformance {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        if self.example_config {
+            print!("{EXAMPLE}");
+            return Outcome::Good;
+        }
+        let (json, io, live, metrics) = (self.json, self.io, self.live, self.metrics.clone());
+        let profile = match self.profile() {
+            Ok(profile) => profile,
+            Err(lines) => {
+                lines.iter().for_each(complain);
+                return Outcome::CouldNotRun;
+            }
+        };
+        let monitor = Monitor::default();
+        let stop = StopSignal::default();
+        let interrupt = Interrupt { stop: stop.clone(), monitor: monitor.clone(), live };
+        if let Err(error) = ctrlc::set_handler({
+            let interrupt = interrupt.clone();
+            move || interrupt.ask()
+        }) {
+            complain(format!("Ctrl-C cannot be handled: {error}"));
+            return Outcome::CouldNotRun;
+        }
+        let backend = match io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Threads => Backend::Threads,
+        };
+        let engine = match EseEngine::new(backend) {
+            Ok(engine) => engine,
+            Err(error) => {
+                complain(format!("input and output cannot start: {error}; try --io threads"));
+                return Outcome::CouldNotRun;
+            }
+        };
+        let finished = match watched(&monitor, interrupt, metrics.as_deref()) {
+            Ok(mut watched) => {
+                let finished = run(&profile, &engine, &mut watched.watcher, &stop);
+                watched.watcher.finish();
+                finished
+            }
+            Err(refusal) => {
+                complain(refusal);
+                return Outcome::CouldNotRun;
+            }
+        };
+        match finished {
+            Ok(finished) => report(&finished, json),
+            Err(error) => {
+                complain(error);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+
+    fn profile(self) -> Result<Profile, Vec<Mistake>> {
+        let file = match &self.config {
+            Some(path) => Configuration::read(path, &self.options)?,
+            None => Configuration::default(),
+        };
+        let mut options = self.options.over(file.options);
+        if options.dirs.is_empty() {
+            options.dirs = vec![DEFAULT_DIRECTORY.into()];
+        }
+        let options =
+            creation::remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
+        let profile = options.resolve()?;
+        file.notes.iter().for_each(|note| eprintln!("{note}"));
+        Ok(profile)
+    }
+}
+
+/// Everything that watches a run; it ends when this is dropped.
+struct Watched {
+    watcher: Watcher,
+    _screen: Option<Screen>,
+    _metrics: Option<MetricsServer>,
+}
+
+/// Starts what was asked for, or refuses before the run has changed anything.
+fn watched(monitor: &Monitor, interrupt: Interrupt, metrics: Option<&str>) -> Result<Watched, String> {
+    let metrics = metrics.map(|address| MetricsServer::start(address, monitor.clone())).transpose()?;
+    if let Some(server) = &metrics {
+        eprintln!("Metrics: {}", server.url());
+    }
+    let live = interrupt.live;
+    let screen = live.then(|| Screen::open(monitor.clone(), move || interrupt.ask())).transpose()?;
+    let watcher = Watcher::new(monitor.clone(), (!live).then(Progress::new));
+    Ok(Watched { watcher, _screen: screen, _metrics: metrics })
+}
+
+/// What Ctrl-C does.
+#[derive(Clone)]
+struct Interrupt {
+    stop: StopSignal,
+    monitor: Monitor,
+    live: bool,
+}
+
+impl Interrupt {
+    /// The first time the run is asked to stop, the second time the process ends.
+    fn ask(&self) {
+        if self.stop.is_set() {
+            restore_terminal();
+            std::process::exit(130);
+        }
+        self.stop.stop();
+        self.monitor.stopping();
+        if !self.live {
+            // A terminal has shown ^C by itself.
+            let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
+            eprintln!("{line_end}jetcell: stopping cleanly; press Ctrl-C again to leave at once");
+        }
+    }
+}
+
+fn report(finished: &Finished, json: bool) -> Outcome {
+    let result = &finished.result;
+    let output = &result.plan.output;
+    if json {
+        print!("{}", result.to_json());
+    } else {
+        print!("{}", jetcell_report::text(result, &finished.samples));
+    }
+    if let Err(error) = store(finished, output) {
+        complain(format!("{}: results cannot be written: {error}", output.display()));
+        return Outcome::CouldNotRun;
+    }
+    if !json {
+        println!("\n  Report: {}", output.join("report.html").display());
+    }
+    match result.verdict {
+        Verdict::Pass => Outcome::Good,
+        Verdict::Fail | Verdict::Incomplete => Outcome::Findings,
+    }
+}
+
+fn store(finished: &Finished, output: &Path) -> std::io::Result<()> {
+    finished.result.write(&output.join("result.json"))?;
+    whole_file::write(&output.join("report.html"), &jetcell_report::html(&finished.result, &finished.samples))
+}

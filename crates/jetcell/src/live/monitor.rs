@@ -1,0 +1,316 @@
+//! The state of a run as everybody who watches it sees it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jetcell_workload::measure::IoTotals;
+use jetcell_workload::sampler::Snapshot;
+use jetcell_workload::{Observer, Phase, Unit};
+use parking_lot::Mutex;
+
+use super::Progress;
+
+/// How far back the charts of the terminal view go.
+pub const HISTORY: Duration = Duration::from_secs(300);
+
+/// Lines of the test log that are kept for the terminal view.
+const LOG_LINES: usize = 50;
+
+/// Clones share the state.
+#[derive(Clone, Debug, Default)]
+pub struct Monitor(Arc<Mutex<State>>);
+
+/// Where a run is.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The present phase; none before the first.
+    pub phase: Option<Phase>,
+    /// When it began.
+    pub began: Instant,
+    /// Units of it that are done.
+    pub done: u64,
+    /// Those that were done before it began, as in a creation that is continued.
+    pub done_before: Option<u64>,
+    /// Units at which it is done.
+    pub total: u64,
+    /// A few words of the run about it.
+    pub note: String,
+    /// Everything that counts; none until databases are open.
+    pub counters: Option<Snapshot>,
+    /// The last seconds with open databases, by the clock of [`Snapshot::at`].
+    pub history: VecDeque<(f64, Rates)>,
+    /// The last lines of the test log.
+    pub log: VecDeque<String>,
+    /// Whether a stop was asked for.
+    pub stopping: bool,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            phase: None,
+            began: Instant::now(),
+            done: 0,
+            done_before: None,
+            total: 0,
+            note: String::new(),
+            counters: None,
+            history: VecDeque::new(),
+            log: VecDeque::new(),
+            stopping: false,
+        }
+    }
+}
+
+/// What happened in about a second, over all instances; latencies are means weighted by transfers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Database reads per second.
+    pub reads: f64,
+    /// Database writes per second.
+    pub writes: f64,
+    /// Log writes per second.
+    pub log_writes: f64,
+    /// Milliseconds per database read.
+    pub read_ms: f64,
+    /// Milliseconds per database write.
+    pub write_ms: f64,
+    /// Milliseconds per log write.
+    pub log_write_ms: f64,
+    /// Operations of the load per second.
+    pub operations: f64,
+    /// Share of the cache in use, in percent.
+    pub cache_percent: f64,
+}
+
+impl Rates {
+    fn between(before: &Snapshot, after: &Snapshot) -> Rates {
+        let seconds = (after.at - before.at).max(1e-3);
+        // Summed without the histograms, which nobody looks at here.
+        let rate = |kind: fn(&jetcell_workload::engine::InstanceIo) -> &IoTotals| {
+            let sum = |snapshot: &Snapshot, figure: fn(&IoTotals) -> u64| {
+                snapshot.io.iter().map(|io| figure(kind(io))).sum::<u64>()
+            };
+            let delta = |figure| sum(after, figure).saturating_sub(sum(before, figure)) as f64;
+            let (transfers, us) = (delta(|totals| totals.operations), delta(|totals| totals.latency_us));
+            (transfers / seconds, if transfers > 0.0 { us / transfers / 1000.0 } else { 0.0 })
+        };
+        let (reads, read_ms) = rate(|io| &io.database_read);
+        let (writes, write_ms) = rate(|io| &io.database_write);
+        let (log_writes, log_write_ms) = rate(|io| &io.log_write);
+        let limit = after.cache.limit_bytes.max(1) as f64;
+        Rates {
+            reads,
+            writes,
+            log_writes,
+            read_ms,
+            write_ms,
+            log_write_ms,
+            operations: after.operations.saturating_sub(before.operations) as f64 / seconds,
+            cache_percent: after.cache.used_bytes as f64 * 100.0 / limit,
+        }
+    }
+
+    /// Transactional I/O per second.
+    pub fn iops(&self) -> f64 {
+        self.reads + self.writes
+    }
+}
+
+impl State {
+    fn begin(&mut self, phase: Phase, total: u64) {
+        if matches!(phase, Phase::Create | Phase::Attach | Phase::Verify) {
+            // Databases are opened anew, and their counters with them.
+            (self.counters, self.history) = (None, VecDeque::new());
+        }
+        (self.phase, self.total, self.done, self.done_before) = (Some(phase), total, 0, None);
+        (self.began, self.note) = (Instant::now(), String::new());
+    }
+
+    fn count(&mut self, now: &Snapshot) {
+        if let Some(before) = &self.counters
+            && now.at > before.at
+        {
+            self.history.push_back((now.at, Rates::between(before, now)));
+        }
+        self.counters = Some(now.clone());
+        while self.history.front().is_some_and(|(at, _)| now.at - at > HISTORY.as_secs_f64()) {
+            self.history.pop_front();
+        }
+    }
+
+    fn log(&mut self, line: &str) {
+        self.log.push_back(line.to_string());
+        if self.log.len() > LOG_LINES {
+            self.log.pop_front();
+        }
+    }
+
+    /// The last second.
+    pub fn rates(&self) -> Option<&Rates> {
+        self.history.back().map(|(_, rates)| rates)
+    }
+
+    /// Whether the phase knows how far it is.
+    pub fn measurable(&self) -> bool {
+        self.total > 1
+    }
+
+    /// From 0 to 1.
+    pub fn fraction(&self) -> f64 {
+        if self.total == 0 { 1.0 } else { (self.done as f64 / self.total as f64).min(1.0) }
+    }
+
+    /// How long the phase will go on, as far as one can tell.
+    pub fn remaining(&self) -> Option<Duration> {
+        let phase = self.phase.filter(|_| self.measurable())?;
+        let left = self.total.saturating_sub(self.done);
+        if phase.unit() == Unit::Milliseconds {
+            return Some(Duration::from_millis(left));
+        }
+        let seconds = self.began.elapsed().as_secs_f64() * left as f64 / self.done_here() as f64;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    fn done_here(&self) -> u64 {
+        self.done.saturating_sub(self.done_before.unwrap_or(0))
+    }
+
+    /// Bytes of the phase per second.
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        let phase = self.phase.filter(|_| self.measurable())?;
+        (phase.unit() == Unit::Bytes)
+            .then(|| self.done_here() as f64 / self.began.elapsed().as_secs_f64().max(1e-3))
+    }
+}
+
+impl Monitor {
+    /// A copy of the state.
+    pub fn state(&self) -> State {
+        self.0.lock().clone()
+    }
+
+    /// Notes that the run was asked to stop.
+    pub fn stopping(&self) {
+        self.0.lock().stopping = true;
+    }
+}
+
+/// Keeps a [`Monitor`] up to date and draws the progress line.
+pub struct Watcher {
+    monitor: Monitor,
+    progress: Option<Progress>,
+}
+
+impl Watcher {
+    /// Without `progress` nothing is drawn.
+    pub fn new(monitor: Monitor, progress: Option<Progress>) -> Watcher {
+        Watcher { monitor, progress }
+    }
+
+    /// Takes the progress line away.
+    pub fn finish(&mut self) {
+        if let Some(progress) = &mut self.progress {
+            progress.finish();
+        }
+    }
+
+    fn update(&mut self, change: impl FnOnce(&mut State)) {
+        let mut state = self.monitor.0.lock();
+        change(&mut state);
+        if let Some(progress) = &mut self.progress {
+            progress.show(&state);
+        }
+    }
+}
+
+impl Observer for Watcher {
+    fn begin(&mut self, phase: Phase, total: u64) {
+        self.update(|state| state.begin(phase, total));
+    }
+
+    fn advance(&mut self, done: u64, note: &str) {
+        self.update(|state| {
+            state.done = done;
+            state.done_before.get_or_insert(done);
+            if state.note != note {
+                state.note = note.to_string();
+            }
+        });
+    }
+
+    fn log(&mut self, line: &str) {
+        self.update(|state| state.log(line));
+    }
+
+    fn counters(&mut self, now: &Snapshot) {
+        self.update(|state| state.count(now));
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use jetcell_workload::engine::{CacheState, InstanceIo};
+
+    /// Counters after `at` seconds of a steady load on two instances.
+    pub fn snapshot(at: u64) -> Snapshot {
+        let mut io = InstanceIo::default();
+        for _ in 0..at * 10 {
+            io.database_read.record(32768, 2_000);
+            io.database_write.record(32768, 4_000);
+            io.log_write.record(4096, 500);
+        }
+        let cache = CacheState { used_bytes: 96 << 20, limit_bytes: 128 << 20, stalls: at };
+        Snapshot { at: at as f64, io: vec![io.clone(), io], cache, operations: at * 50 }
+    }
+
+    /// A run in its measurement, `seconds` after databases were opened.
+    pub fn measuring(seconds: u64) -> Monitor {
+        let monitor = Monitor::default();
+        let mut watcher = Watcher::new(monitor.clone(), None);
+        watcher.begin(Phase::Measure, 60_000);
+        watcher.log("Measuring");
+        for at in 0..=seconds {
+            watcher.advance(at * 1000, "");
+            watcher.counters(&snapshot(at));
+        }
+        monitor
+    }
+
+    #[test]
+    fn rates_are_those_of_the_last_second() {
+        let state = measuring(3).state();
+        let rates = state.rates().unwrap();
+        assert_eq!((rates.iops(), rates.read_ms, rates.write_ms, rates.log_write_ms), (40.0, 2.0, 4.0, 0.5));
+        assert_eq!((rates.operations, rates.cache_percent, state.history.len()), (50.0, 75.0, 3));
+        assert_eq!((state.fraction(), state.remaining()), (0.05, Some(Duration::from_secs(57))));
+    }
+
+    #[test]
+    fn opening_databases_begins_anew() {
+        let monitor = measuring(3);
+        let mut watcher = Watcher::new(monitor.clone(), None);
+        watcher.begin(Phase::Attach, 1);
+        let state = monitor.state();
+        assert!(state.counters.is_none() && state.history.is_empty() && state.remaining().is_none());
+        assert!(!state.measurable() && state.bytes_per_second().is_none());
+    }
+
+    #[test]
+    fn a_phase_of_bytes_estimates_its_end() {
+        let monitor = Monitor::default();
+        let mut watcher = Watcher::new(monitor.clone(), None);
+        watcher.begin(Phase::Create, 400);
+        assert_eq!(monitor.state().remaining(), None);
+        // What was there before says nothing about how fast it goes.
+        watcher.advance(0, "");
+        monitor.0.lock().began = Instant::now() - Duration::from_secs(10);
+        watcher.advance(100, "");
+        let left = monitor.state().remaining().unwrap().as_secs_f64();
+        assert!((30.0..31.0).contains(&left), "{left}");
+        watcher.advance(900, "");
+        assert_eq!((monitor.state().fraction(), monitor.state().remaining()), (1.0, Some(Duration::ZERO)));
+    }
+}

@@ -1,0 +1,263 @@
+//! What `--live` shows: a picture of a [`State`], of any size, and nothing that decides anything. Where there is little
+//! room, progress and figures come first, then the charts from the first one on, then the log.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph, Wrap};
+
+use super::monitor::HISTORY;
+use super::progress::{describe_rates, time};
+use super::{Rates, State};
+
+/// Lines of the test log below the charts.
+const LOG_ROWS: u16 = 4;
+
+/// A frame, an axis with its labels, and the least that shows a line.
+const CHART_ROWS: u16 = 5;
+
+/// More rows than these the figures do not take from the charts.
+const FIGURE_ROWS: u16 = 3;
+
+/// One line of a chart.
+struct Series {
+    name: &'static str,
+    color: Color,
+    value: fn(&Rates) -> f64,
+}
+
+/// A chart, with its title where there is room and where there is not.
+struct Picture {
+    title: &'static str,
+    short: &'static str,
+    series: &'static [Series],
+    share: u16,
+}
+
+const CHARTS: [Picture; 3] = [
+    Picture { title: "I/O per second", short: "I/O/s", series: &IO, share: 3 },
+    Picture { title: "Latency in ms, means of a second", short: "ms", series: &LATENCY, share: 3 },
+    Picture { title: "Cache in percent", short: "Cache %", series: &CACHE, share: 2 },
+];
+
+const IO: [Series; 3] = [
+    Series { name: "reads", color: Color::Cyan, value: |rates| rates.reads },
+    Series { name: "writes", color: Color::Yellow, value: |rates| rates.writes },
+    Series { name: "log writes", color: Color::Magenta, value: |rates| rates.log_writes },
+];
+
+const LATENCY: [Series; 3] = [
+    Series { name: "read", color: Color::Cyan, value: |rates| rates.read_ms },
+    Series { name: "write", color: Color::Yellow, value: |rates| rates.write_ms },
+    Series { name: "log write", color: Color::Magenta, value: |rates| rates.log_write_ms },
+];
+
+const CACHE: [Series; 1] =
+    [Series { name: "in use", color: Color::Green, value: |rates| rates.cache_percent }];
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, state: &State) {
+    let area = frame.area();
+    let rates = state.rates().map(describe_rates).unwrap_or_default();
+    let figures = format!("{rates}  {}", state.note);
+    let figure_rows = rows_of(figures.trim(), area.width).clamp(1, FIGURE_ROWS);
+    let left = area.height.saturating_sub(2 + figure_rows);
+    let charts = (left / CHART_ROWS).min(CHARTS.len() as u16);
+    let log_rows = if left - charts * CHART_ROWS >= LOG_ROWS { LOG_ROWS } else { 0 };
+    let [progress, numbers, pictures, log, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(figure_rows),
+        Constraint::Fill(1),
+        Constraint::Length(log_rows),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    draw_progress(frame, progress, state);
+    frame.render_widget(Paragraph::new(figures.trim()).wrap(Wrap { trim: true }), numbers);
+    let shown = CHARTS.iter().take(charts.into());
+    let places = Layout::vertical(shown.clone().map(|one| Constraint::Fill(one.share))).split(pictures);
+    shown.zip(places.iter()).for_each(|(one, place)| draw_chart(frame, *place, one, state));
+    let lines: Vec<Line<'_>> =
+        state.log.iter().rev().take(log_rows.into()).rev().map(|line| Line::raw(line.as_str())).collect();
+    frame.render_widget(Paragraph::new(lines).dim(), log);
+    let help = match state.stopping {
+        false => "q or Ctrl-C stops cleanly and reports",
+        true => "stopping; once more leaves at once",
+    };
+    frame.render_widget(Line::from(help).reversed(), keys);
+}
+
+fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let title = state.phase.map_or("Preparing", |phase| phase.title());
+    if !state.measurable() {
+        let text = format!("{title}: {} so far", time(state.began.elapsed()));
+        return frame.render_widget(Line::from(text).bold(), area);
+    }
+    let left = state.remaining().map_or(String::new(), |left| format!(", {} left", time(left)));
+    let label = format!("{title}: {:.0} %{left}", state.fraction() * 100.0);
+    let gauge =
+        Gauge::default().ratio(state.fraction()).label(label).gauge_style(Style::new().fg(Color::Blue));
+    frame.render_widget(gauge, area);
+}
+
+fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &Picture, state: &State) {
+    let series = picture.series;
+    let now = state.history.back().map_or(0.0, |(at, _)| *at);
+    let points: Vec<Vec<(f64, f64)>> = series
+        .iter()
+        .map(|one| {
+            let point = |(at, rates): &(f64, Rates)| (at - now, (one.value)(rates));
+            state.history.iter().map(point).collect()
+        })
+        .collect();
+    let highest = points.iter().flatten().map(|(_, y)| *y).fold(0.0, f64::max);
+    let top = round_up(highest);
+    let datasets = series.iter().zip(&points).map(|(one, points)| {
+        Dataset::default()
+            .marker(Marker::Braille)
+            .graph_type(GraphType::Line)
+            .style(Style::new().fg(one.color))
+            .data(points)
+    });
+    // The charts grow to the left until they show all that is kept.
+    let oldest = points.first().and_then(|points| points.first()).map_or(0.0, |(x, _)| -x);
+    let span = HISTORY.as_secs_f64().min(oldest.max(60.0));
+    let ago = format!("{} ago", time(Duration::from_secs_f64(span)));
+    // A legend inside would cover the lines.
+    let legend = |title: &'static str| {
+        let name = |(one, before): (&Series, &'static str)| {
+            [Span::raw(before), Span::styled(one.name, Style::new().fg(one.color))]
+        };
+        let names = series.iter().zip([": ", ", ", ", "]).flat_map(name);
+        Line::from_iter(std::iter::once(Span::raw(title)).chain(names))
+    };
+    let long = legend(picture.title);
+    let title = if long.width() + 2 <= area.width.into() { long } else { legend(picture.short) };
+    let chart = Chart::new(datasets.collect())
+        .block(Block::bordered().title(title))
+        .x_axis(Axis::default().bounds([-span, 0.0]).labels([ago, "now".into()]))
+        .y_axis(Axis::default().bounds([0.0, top]).labels(["0".to_string(), short(top)]));
+    frame.render_widget(chart, area);
+}
+
+/// Rows that a text takes when it is broken between words.
+fn rows_of(text: &str, width: u16) -> u16 {
+    let (mut rows, mut used) = (1, 0);
+    for length in text.split_whitespace().map(|word| word.chars().count()) {
+        if used > 0 && used + 1 + length > width.into() {
+            (rows, used) = (rows + 1, length);
+        } else {
+            used += length + usize::from(used > 0);
+        }
+    }
+    rows
+}
+
+/// The next of 1, 2, 5, 10, 20, 50 and so on, so that the scale does not jump with every point.
+fn round_up(value: f64) -> f64 {
+    if !value.is_finite() || value <= 0.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|step| step * power).into_iter().find(|top| *top >= value).unwrap_or(value)
+}
+
+fn short(value: f64) -> String {
+    if value < 1.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_workload::{Observer, Phase};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::live::monitor::tests::measuring;
+    use crate::live::{Monitor, Watcher};
+
+    fn picture(state: &State, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, state)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn the_view_has_progress_figures_charts_and_log() {
+        let mut state = measuring(20).state();
+        let text = picture(&state, 100, 40);
+        for part in [
+            "Measuring: 33 %, 40s left",
+            "40 IOPS, read 2.00 ms, write 4.00 ms, log write 0.50 ms, 50 operations/s",
+            "I/O per second",
+            "I/O per second: reads, writes, log writes",
+            "Latency in ms, means of a second: read, write, log write",
+            "log write",
+            "in use",
+            "1m00s ago",
+            "now",
+            "q or Ctrl-C stops cleanly and reports",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        let drawn = |text: &str| text.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
+        assert!(drawn(&text) > 50, "no line is drawn\n{text}");
+        state.stopping = true;
+        assert!(picture(&state, 100, 40).contains("stopping; once more leaves at once"));
+        state.history.clear();
+        assert_eq!(drawn(&picture(&state, 100, 40)), 0);
+    }
+
+    #[test]
+    fn a_small_terminal_shows_what_matters_most() {
+        let monitor = measuring(20);
+        let text = picture(&monitor.state(), 40, 10);
+        for part in [
+            "Measuring: 33 %, 40s left",
+            "40 IOPS, read 2.00 ms, write 4.00 ms,",
+            "log write 0.50 ms, 50 operations/s",
+            "I/O/s: reads, writes, log writes",
+            "now",
+            "q or Ctrl-C stops cleanly and reports",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(!text.contains("Cache") && !text.contains("ms: read"), "no room\n{text}");
+        let mut state = monitor.state();
+        state.stopping = true;
+        assert!(picture(&state, 40, 10).contains("stopping; once more leaves at once"));
+        // With more rows come the other charts, each whole, and then the log.
+        let frames = |height| picture(&monitor.state(), 80, height).matches('┌').count();
+        assert_eq!([3, 7, 8, 13, 18, 24].map(frames), [0, 0, 1, 2, 3, 3]);
+        let log = |height| picture(&monitor.state(), 80, height).matches("Measuring").count() == 2;
+        assert_eq!([7, 8, 18, 21, 22, 24].map(log), [true, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn any_state_fits_any_size() {
+        let monitor = Monitor::default();
+        let empty = monitor.state();
+        let mut watcher = Watcher::new(monitor.clone(), None);
+        watcher.begin(Phase::Shutdown, 1);
+        watcher.log("a line that is much longer than the terminal is wide");
+        for state in [empty, monitor.state(), measuring(400).state()] {
+            for (width, height) in [(1, 1), (2, 3), (10, 7), (20, 10), (80, 24), (300, 100)] {
+                picture(&state, width, height);
+            }
+        }
+        assert!(picture(&monitor.state(), 80, 24).contains("Shutting down: 0s so far"));
+    }
+
+    #[test]
+    fn scales_are_round() {
+        for (value, top) in
+            [(0.0, 1.0), (f64::NAN, 1.0), (0.03, 0.05), (1.0, 1.0), (9851.0, 10_000.0), (20.1, 50.0)]
+        {
+            assert!((round_up(value) - top).abs() < 1e-9, "{value} {}", round_up(value));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Bad input: one clear line that says what and what to do, exit code 2, nothing created, changed or deleted.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::cell::Cell;
+
+#[test]
+fn a_missing_directory_is_not_created() {
+    let cell = Cell::new();
+    let text = cell.refused(&["--dir", "nowhere"]);
+    assert_eq!(text, "nowhere does not exist: create it (mkdir -p nowhere) or give another directory");
+    let text = cell.refused(&["--log-dir", "nowhere"]);
+    assert!(text.starts_with("nowhere does not exist"), "{text}");
+}
+
+#[test]
+fn a_file_is_not_a_directory() {
+    let cell = Cell::new();
+    cell.write("file", "x");
+    assert_eq!(cell.refused(&["--dir", "file"]), "file is not a directory: give the directory for the files");
+}
+
+#[test]
+fn a_directory_without_write_permission_is_refused() {
+    let cell = Cell::new();
+    let dir = cell.make_dir("closed");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o555)).unwrap();
+    if std::fs::File::create(dir.join("probe")).is_ok() {
+        std::fs::remove_file(dir.join("probe")).unwrap();
+        println!("skipped: this user may write everywhere");
+        return;
+    }
+    let text = cell.refused(&["--dir", "closed"]);
+    assert!(text.starts_with("closed is not writable"), "{text}");
+}
+
+#[test]
+fn memory_is_not_storage() {
+    let shm = std::path::Path::new("/dev/shm");
+    if !shm.is_dir() {
+        println!("skipped: no /dev/shm");
+        return;
+    }
+    let text = Cell::new().refused(&["--dir", "/dev/shm"]);
+    assert!(text.starts_with("/dev/shm is on tmpfs, which is memory and not storage"), "{text}");
+}
+
+#[test]
+fn too_little_space_names_the_numbers() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let text = cell.refused(&["--dir", "d", "--size", "60TiB", "--databases", "4"]);
+    assert!(
+        text.contains("the run needs 300.00 TiB and ") && text.contains("choose a smaller --size"),
+        "{text}"
+    );
+}
+
+#[test]
+fn impossible_figures_are_explained() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
+    assert_eq!(refused(&["--size", "0"]), "--size 0 is too small: a database needs at least 32MiB");
+    assert_eq!(refused(&["--threads", "0"]), "--threads 0 must be from 1 to 4096");
+    assert_eq!(
+        refused(&["--page-size", "5KiB"]),
+        "--page-size 5KiB does not exist: use 4KiB, 8KiB, 16KiB or 32KiB"
+    );
+    assert_eq!(refused(&["--target-iops", "-1"]), "--target-iops -1 must be more than 0");
+    assert_eq!(refused(&["--duration", "0s"]), "--duration must be more than 0: write for example 60s or 2h");
+    assert_eq!(
+        refused(&["--open", "--force"]),
+        "--open uses existing databases, --resume continues their creation and --force replaces them: give one"
+    );
+}
+
+#[test]
+fn a_wrong_configuration_names_the_place() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    cell.write("mix.toml", "dirs = ['d']\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }\n");
+    assert_eq!(
+        cell.refused(&["--config", "mix.toml"]),
+        "mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent: it must be 100"
+    );
+    cell.write("typo.toml", "dirs = ['d']\n\nthraeds = 4\n");
+    let text = cell.refused(&["--config", "typo.toml"]);
+    assert_eq!(text, "--config typo.toml, line 3: unknown key 'thraeds': the nearest known key is 'threads'");
+    assert!(cell.refused(&["--config", "absent.toml"]).starts_with("--config absent.toml: cannot be read"));
+}
+
+#[test]
+fn contradictions_are_explained() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
+    assert_eq!(
+        refused(&["--mix", "20/30/15/35"]),
+        "mix: delete 30 is more than insert 20: the databases would run empty"
+    );
+    assert!(refused(&["--maximum-log-write-ms", "5"]).contains("average_log_write_ms 10 is above"));
+    assert!(refused(&["--size", "1%", "--databases", "999"]).contains("of the volume of d/Jetstress"));
+    assert!(refused(&["--size", "100%"]).contains("the run needs "));
+    assert!(refused(&["--sample-interval", "2h"]).contains("must be from 1ms to the duration"));
+    assert!(refused(&["--margin", "1.5"]).starts_with("margin 1.5 must be"));
+    assert!(refused(&["--seed", "18446744073709551615"]).starts_with("--seed 18446744073709551615 must be"));
+}
+
+#[test]
+fn unknown_options_and_units_exit_with_2() {
+    let cell = Cell::new();
+    for arguments in [["--sise", "1GiB"], ["--size", "1XB"], ["--duration", "soon"]] {
+        let output = cell.jetcell(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+    }
+    assert_eq!(cell.listing().len(), 1);
+}
+
+#[test]
+fn files_that_exist_are_never_overwritten() {
+    let cell = Cell::new();
+    cell.make_dir("d/log001");
+    cell.write("d/Jetstress001001.edb", "precious");
+    let text = cell.refused(&["--dir", "d"]);
+    assert_eq!(
+        text,
+        "d/Jetstress001001.edb exists: add --open to use the databases, or --force to replace them"
+    );
+    std::fs::remove_file(cell.path("d/Jetstress001001.edb")).unwrap();
+    cell.write("d/log001/E00.log", "precious");
+    assert!(cell.refused(&["--dir", "d"]).starts_with("d/log001/E00.log exists"));
+}
+
+#[test]
+fn results_that_exist_are_never_overwritten() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    cell.make_dir("out");
+    cell.write("out/result.json", "{}");
+    let text = cell.refused(&["--dir", "d", "--output", "out"]);
+    assert_eq!(text, "out/result.json exists: give another --output, or --force to replace it");
+}
+
+#[test]
+fn open_refuses_what_is_not_a_database() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let text = cell.refused(&["--dir", "d", "--open"]);
+    assert_eq!(
+        text,
+        "d/Jetstress001001.edb does not exist: without --open (or with --open=false) databases are created"
+    );
+    cell.write("d/Jetstress001001.edb", vec![7; 100_000]);
+    let text = cell.refused(&["--dir", "d", "--open"]);
+    assert!(text.starts_with("d/Jetstress001001.edb is not an ESE database"), "{text}");
+    cell.write("d/Jetstress001001.edb", "");
+    let text = cell.refused(&["--dir", "d", "--open"]);
+    assert!(text.starts_with("d/Jetstress001001.edb is not an ESE database"), "{text}");
+}
+
+#[test]
+fn help_has_examples() {
+    let output = Cell::new().jetcell(&["--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["--target-iops", "Examples:", "--size 1GiB --duration 60s", "Exit code: 0 pass"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_configuration_of_jetstress_is_checked_like_any_other() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let fixture = include_str!("../../../jetcell-workload/testdata/JetstressConfig.xml");
+    cell.write("JetstressConfig.xml", fixture);
+    let text = cell.refused(&["--config", "JetstressConfig.xml"]);
+    assert!(
+        text.starts_with("--config JetstressConfig.xml, line 67: C:\\DB\\DB1 is a directory of Windows"),
+        "{text}"
+    );
+    cell.write(
+        "bomb.xml",
+        "<!DOCTYPE c [<!ENTITY a \"xxxx\"><!ENTITY b \"&a;&a;&a;\">]><configuration>&b;</configuration>",
+    );
+    let text = cell.refused(&["--config", "bomb.xml", "--dir", "d"]);
+    assert!(text.starts_with("--config bomb.xml, line 1: is not a JetstressConfig.xml"), "{text}");
+}
+
+#[test]
+fn the_example_configuration_is_one() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let output = cell.jetcell(&["--example-config"]);
+    assert_eq!(output.status.code(), Some(0));
+    cell.write("example.toml", output.stdout);
+    // Refused for the space only, which comes after everything that could be wrong with the file.
+    let text = cell.refused(&["--config", "example.toml", "--dir", "d", "--size", "60TiB"]);
+    assert!(text.contains("the run needs 75.00 TiB"), "{text}");
+}
+
+#[test]
+fn what_watches_a_run_is_refused_before_it_begins() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let text = cell.refused(&["--dir", "d", "--metrics", &port]);
+    assert!(text.starts_with(&format!("--metrics {port}: cannot listen at 127.0.0.1:{port}: ")), "{text}");
+    let text = cell.refused(&["--dir", "d", "--metrics", "nine thousand"]);
+    assert!(text.contains("write PORT or ADDRESS:PORT"), "{text}");
+    let text = cell.refused(&["--dir", "d", "--live"]);
+    assert_eq!(text, "--live draws on stderr, which is not a terminal: run it in one, or leave out --live");
+}

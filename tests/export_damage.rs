@@ -1,0 +1,168 @@
+//! Exports of damaged databases: nothing panics or runs for ever, and what is lost is named.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ese_format::checksum::seal_page;
+use ese_format::page::PageFlags;
+use ese_format::{PageNumber, PageSize, TreeId};
+use jetcell_export::{Destination, ExportError, Exported, Format, Options, ROW_LIMIT, export};
+use jetcell_vfs::{RealOptions, RealVfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use testkit::corpus::Corpus;
+use testkit::damage::Patient;
+
+fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<Exported, ExportError> {
+    let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
+    let destination = Destination::Directory(output.to_owned());
+    let options =
+        Options { tables: Vec::new(), format, destination, deleted: true, force, row_limit: ROW_LIMIT };
+    export(&vfs, path, &options, &mut |_, _| {})
+}
+
+fn page(bytes: &mut [u8], size: PageSize, number: u32) -> &mut [u8] {
+    let start = (number as usize + 1) * size.bytes();
+    &mut bytes[start..start + size.bytes()]
+}
+
+#[test]
+fn a_damaged_leaf_loses_its_rows_only_and_says_so() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = corpus.unpack("db/4k/basic.edb", directory.path());
+    let output = directory.path().join("out");
+    let whole = run(&path, Format::Csv, &output, false).unwrap();
+    assert!(!whole.issues.any_missing(), "{:?}", whole.issues.kept());
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The root of the first user table is its only leaf.
+    page(&mut bytes, PageSize::KIB_4, 31)[300..400].fill(0x5a);
+    std::fs::write(&path, &bytes).unwrap();
+    let damaged = run(&path, Format::Csv, &output, true).unwrap();
+    assert_eq!(damaged.rows, whole.rows - 2);
+    assert!(damaged.issues.any_missing());
+    let issue = &damaged.issues.kept()[0];
+    assert_eq!((issue.table.as_deref(), issue.page), (Some("basic"), PageNumber::new(31)), "{issue}");
+}
+
+#[test]
+fn nothing_is_replaced_without_force_and_nothing_half_is_left() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = corpus.unpack("db/4k/basic.edb", directory.path());
+    for format in [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite] {
+        let output = directory.path().join(format.extension());
+        run(&path, format, &output, false).unwrap();
+        let again = run(&path, format, &output, false).unwrap_err();
+        assert!(again.to_string().contains("--force"), "{again}");
+        run(&path, format, &output, true).unwrap();
+        for entry in std::fs::read_dir(&output).unwrap() {
+            let name = entry.unwrap().file_name();
+            assert!(!name.to_string_lossy().ends_with(".partial"), "{name:?}");
+        }
+    }
+}
+
+/// Links under good checksums that lead round in a circle: below a table, below its long values, from leaf to leaf.
+#[test]
+fn circles_end_and_are_told() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out");
+    let (mut tables, mut long_values, mut rings) = (0, 0, 0);
+    for file in corpus.databases().filter(|file| file.size < 8 << 20) {
+        let path = corpus.unpack(&file.name, directory.path());
+        let whole = Patient::new(std::fs::read(&path).unwrap());
+        let space_or_index = PageFlags::SPACE | PageFlags::INDEX;
+        let internal = whole.find(|page| {
+            !page.is_leaf() && page.tree() > TreeId(3) && !page.flags().intersects(space_or_index)
+        });
+        for page in internal.into_iter().take(3) {
+            let mut patient = whole.clone();
+            patient.edit(page, |mut it| it.replace_data(0, &page.get().to_le_bytes()).unwrap());
+            std::fs::write(&path, &patient.bytes).unwrap();
+            let exported = run(&path, Format::JsonLines, &output, true).unwrap();
+            let long = whole.page(page).flags().contains(PageFlags::LONG_VALUE);
+            *(if long { &mut long_values } else { &mut tables }) += 1;
+            if !long && whole.page(page).is_root() {
+                let told = exported.issues.kept().iter().any(|issue| issue.page == Some(page));
+                assert!(told, "{}, page {page}: {:?}", file.name, exported.issues.kept());
+            }
+            // Its parent is gone, so that leaves are followed by their links, and these lead round.
+            let Some(first) = whole.page(page).node(0).and_then(|node| node.child()) else { continue };
+            let view = whole.page(first);
+            if let Some(next) = view.next().filter(|_| view.is_leaf()) {
+                let mut patient = whole.clone();
+                patient.edit(next, |mut leaf| leaf.set_next(Some(first)));
+                patient.edit(page, |mut it| it.replace_data(1, &u32::MAX.to_le_bytes()).unwrap());
+                std::fs::write(&path, &patient.bytes).unwrap();
+                run(&path, Format::Csv, &output, true).unwrap();
+                rings += 1;
+            }
+        }
+        std::fs::remove_dir_all(&output).ok();
+    }
+    assert!(
+        tables > 3 && long_values > 0 && rings > 3,
+        "{tables} tables, {long_values} long values, {rings} rings"
+    );
+}
+
+#[test]
+fn mutants_end_without_panic() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out");
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let names =
+        ["db/4k/multi.edb", "db/4k/text.edb", "db/8k/decompress_test.edb", "db/16k/qmgr-win11-24h2.db"];
+    let until = Instant::now() + Duration::from_secs(20);
+    let (mut tried, mut found) = (0u32, 0u32);
+    while Instant::now() < until {
+        let name = names[tried as usize % names.len()];
+        let size = PageSize::new(corpus.file(name).page_size.unwrap()).unwrap();
+        let path = corpus.unpack(name, directory.path());
+        let mut bytes = std::fs::read(&path).unwrap();
+        let pages = u32::try_from(bytes.len() / size.bytes() - 2).unwrap();
+        for _ in 0..random.random_range(1..30) {
+            let number = random.random_range(1..=pages.min(60));
+            let other = page(&mut bytes, size, random.random_range(1..=pages.min(60))).to_vec();
+            let page = page(&mut bytes, size, number);
+            match random.random_range(0..4) {
+                // A page in the place of another: cycles, foreign trees.
+                0 => page.copy_from_slice(&other),
+                // Links, child numbers, offsets, lengths.
+                1 => {
+                    let at = random.random_range(16..size.bytes() - 4);
+                    page[at..at + 4].copy_from_slice(&random.random_range(0..pages).to_le_bytes());
+                }
+                _ => {
+                    for _ in 0..random.random_range(1..20) {
+                        let at = random.random_range(8..size.bytes());
+                        page[at] = random.random();
+                    }
+                }
+            }
+            // Sealed, so that the content and not the checksum is what stops a reader.
+            if random.random_range(0..10) > 0 {
+                seal_page(page, size, PageNumber::fixed(number));
+            }
+        }
+        if random.random_range(0..8) == 0 {
+            bytes.truncate(random.random_range(0..bytes.len()));
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let format =
+            [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite][tried as usize / 4 % 4];
+        let begun = Instant::now();
+        match run(&path, format, &output, true) {
+            Ok(exported) => found += u32::from(exported.issues.any_missing()),
+            Err(ExportError::Open(_)) => {}
+            Err(error) => panic!("{name}, mutant {tried}: {error}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{name}, mutant {tried}");
+        tried += 1;
+    }
+    eprintln!("{tried} mutants, {found} with something missing");
+    assert!(tried > 0 && found > 0, "{found} of {tried}");
+}

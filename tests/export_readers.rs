@@ -1,0 +1,205 @@
+//! Cells that an export reads, against those of libesedb and dissect.esedb, for every table of the corpus; row counts
+//! against the manifest.
+//!
+//! Where a reader differs the reason is one of a short list, and each is counted: [`Reason`]. Anything else fails.
+
+use std::collections::BTreeMap;
+
+use ese_format::record::ColumnFlags;
+use jetcell_export::{Cell, Issues, Item, Reading, Source, Table, read_rows};
+use jetcell_vfs::{RealOptions, RealVfs};
+use system_tests::readers::{ReadCell, ReadTable, Reader, Readers};
+use testkit::corpus::Corpus;
+
+/// Why a reader shows another cell than ours, or none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Reason {
+    /// It says that it cannot show such a cell.
+    Unseen,
+    /// It fails on the cell.
+    ReaderFails,
+    /// libesedb shows the bytes in the slot of a fixed column that is null.
+    NullFixed,
+    /// libesedb knows no empty values, only null.
+    EmptyIsNull,
+    /// libesedb does not apply defaults.
+    DefaultIsNull,
+    /// dissect takes the unused bits at the end of a 7-bit value for one more character, a NUL.
+    SevenBitTail,
+    /// libesedb appends a last compressed chunk of a long value as stored; the whole chunks before it are equal.
+    LastChunkNotInflated,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `Ok(None)` when equal.
+fn judge(
+    reader: Reader,
+    table: &Table,
+    at: usize,
+    ours: &Cell<'_>,
+    theirs: &ReadCell,
+) -> Result<Option<Reason>, ()> {
+    let column = &table.columns[at].column;
+    let libesedb = reader == Reader::Libesedb;
+    match (ours, theirs) {
+        (_, ReadCell::Unseen { .. }) => Ok(Some(Reason::Unseen)),
+        (_, ReadCell::Error { .. }) => Ok(Some(Reason::ReaderFails)),
+        (Cell::Null, ReadCell::Null(())) => Ok(None),
+        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
+        (Cell::Multi(items), ReadCell::Multi(read))
+            if items.len() == read.len()
+                && items.iter().zip(read).all(
+                    |(item, read)| matches!(item, Item::Here(bytes) if read.as_deref() == Some(&hex(bytes))),
+                ) =>
+        {
+            Ok(None)
+        }
+        (Cell::Null, ReadCell::Hex(_)) if libesedb && column.id.0 < 128 => Ok(Some(Reason::NullFixed)),
+        (Cell::One(Item::Here(bytes)), ReadCell::Null(())) if libesedb && bytes.is_empty() => {
+            Ok(Some(Reason::EmptyIsNull))
+        }
+        (Cell::One(Item::Here(bytes)), ReadCell::Null(()))
+            if libesedb
+                && column.flags.contains(ColumnFlags::HAS_DEFAULT)
+                && column.default.as_deref() == Some(&**bytes) =>
+        {
+            Ok(Some(Reason::DefaultIsNull))
+        }
+        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text))
+            if reader == Reader::Dissect
+                && column.flags.contains(ColumnFlags::COMPRESSED)
+                && text.strip_prefix(&hex(bytes)).is_some_and(|tail| tail == "0000" || tail == "00") =>
+        {
+            Ok(Some(Reason::SevenBitTail))
+        }
+        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text))
+            if libesedb && last_chunk_as_stored(&hex(bytes), text) =>
+        {
+            Ok(Some(Reason::LastChunkNotInflated))
+        }
+        _ => Err(()),
+    }
+}
+
+fn same_columns(table: &Table, other: &ReadTable) -> bool {
+    table.columns.len() == other.columns.len()
+}
+
+/// Equal up to the last of several chunks, and there shorter than it should be.
+fn last_chunk_as_stored(ours: &str, theirs: &str) -> bool {
+    let equal = ours.bytes().zip(theirs.bytes()).take_while(|(a, b)| a == b).count();
+    theirs.len() < ours.len() && equal >= 2 * 4014 && theirs.len() - equal < 2 * 4014
+}
+
+#[test]
+fn cells_equal_those_of_libesedb_and_dissect() {
+    let (Some(corpus), Some(readers)) = (Corpus::locate(), Readers::locate().unwrap()) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
+    let (mut equal, mut reasons, mut wrong) = (0u64, BTreeMap::<(&str, Reason), u64>::new(), Vec::new());
+    for file in corpus.databases() {
+        let path = corpus.unpack(&file.name, directory.path());
+        let mut issues = Issues::default();
+        let source = Source::open(&vfs, &path, &mut issues).unwrap();
+        for reader in [Reader::Libesedb, Reader::Dissect] {
+            let read = match readers.read(reader, &path, true) {
+                Ok(read) => read,
+                Err(what) => {
+                    wrong.push(format!("{}: {what}", file.name));
+                    continue;
+                }
+            };
+            for table in source.tables() {
+                // A catalog with deleted nodes makes dissect list a table twice, once as it was before.
+                let known = &file.tables[&table.name];
+                let rows = known.rows + if reader == Reader::Dissect { known.deleted_nodes } else { 0 };
+                let named = || read.iter().filter(|other| other.name == table.name);
+                let same = |other: &&ReadTable| other.row_count == rows && same_columns(table, other);
+                let Some(theirs) = named().rfind(same).or(named().next()) else {
+                    wrong.push(format!("{} {}: not in {}", file.name, table.name, reader.name()));
+                    continue;
+                };
+                // dissect returns rows flagged deleted, too, unmarked.
+                let reading = Reading { deleted: reader == Reader::Dissect, ..Reading::default() };
+                let order: Vec<Option<usize>> = table
+                    .columns
+                    .iter()
+                    .map(|column| {
+                        theirs.columns.iter().position(|other| other.id == u32::from(column.column.id.0))
+                    })
+                    .collect();
+                let mut row_number = 0;
+                read_rows(&source, table, reading, &mut issues, |row| {
+                    let cells = theirs.rows.get(row_number);
+                    for (at, cell) in row.cells.iter().enumerate() {
+                        let Some(their) = cells.and_then(|cells| cells.get(order[at]?)) else {
+                            wrong.push(format!("{} {} row {row_number}: no cell", file.name, table.name));
+                            continue;
+                        };
+                        match judge(reader, table, at, cell, their) {
+                            Ok(None) => equal += 1,
+                            Ok(Some(reason)) => *reasons.entry((reader.name(), reason)).or_default() += 1,
+                            Err(()) => wrong.push(format!(
+                                "{} {} row {row_number} column {} by {}: {their:?}, ours {cell:?}",
+                                file.name,
+                                table.name,
+                                table.columns[at].column.name,
+                                reader.name()
+                            )),
+                        }
+                    }
+                    row_number += 1;
+                    Ok(())
+                })
+                .unwrap();
+                if row_number != theirs.rows.len() {
+                    wrong.push(format!(
+                        "{} {}: {row_number} rows, {} by {}",
+                        file.name,
+                        table.name,
+                        theirs.rows.len(),
+                        reader.name()
+                    ));
+                }
+            }
+        }
+        assert!(!issues.any_missing(), "{}: {:?}", file.name, issues.kept());
+    }
+    eprintln!("{equal} cells equal; differences by reason: {reasons:?}");
+    let shown: Vec<String> = wrong.iter().take(40).map(|what| what.chars().take(400).collect()).collect();
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), shown.join("\n"));
+    assert!(equal > 100_000, "{equal}");
+}
+
+#[test]
+fn row_counts_are_those_of_the_manifest() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
+    for file in corpus.databases() {
+        let path = corpus.unpack(&file.name, directory.path());
+        let mut issues = Issues::default();
+        let source = Source::open(&vfs, &path, &mut issues).unwrap();
+        assert_eq!(source.tables().len(), file.tables.len(), "{}", file.name);
+        for table in source.tables() {
+            let known = &file.tables[&table.name];
+            let (mut rows, mut deleted) = (0, 0);
+            let reading = Reading { deleted: true, ..Reading::default() };
+            read_rows(&source, table, reading, &mut issues, |row| {
+                if row.deleted {
+                    deleted += 1
+                } else {
+                    rows += 1
+                }
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!((rows, deleted), (known.rows, known.deleted_nodes), "{} {}", file.name, table.name);
+        }
+        let dirty = issues.kept().iter().any(|issue| issue.what.contains("not shut down cleanly"));
+        assert_eq!(dirty, file.state == Some(2), "{}", file.name);
+    }
+}

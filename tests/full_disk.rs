@@ -1,0 +1,272 @@
+//! Full volumes and failing devices: operations fail with an error that says so, nothing that was promised is
+//! lost, and work goes on when there is room again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::btree::Seek;
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::database::Database;
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
+    Session, TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::{ColumnFlags, ColumnType, Value};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+
+const DB: &str = "/db/full.edb";
+const SIZE: PageSize = PageSize::KIB_4;
+
+/// Committed rows: number of bytes by key.
+type Model = BTreeMap<i32, usize>;
+
+fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
+    for directory in ["/db", "/log"] {
+        vfs.create_directory(Path::new(directory)).unwrap();
+    }
+    let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, vfs.clock()));
+    let mut options = InstanceOptions::new(vfs.clone(), "/log".into(), cache);
+    options.threads = false;
+    options.log_file_size = 64 << 10;
+    options.checkpoint_depth = 256 << 10;
+    options.seed = Some(1);
+    let instance = Instance::open(options)?;
+    let db = match vfs.exists(Path::new(DB)) {
+        true => instance.attach(Path::new(DB), 32)?,
+        false => {
+            let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+            let db = instance.create_database(Path::new(DB), &create)?;
+            let mut s = instance.session();
+            s.begin()?;
+            s.create_table(&db, &definition())?;
+            s.commit(CommitMode::Durable)?;
+            db
+        }
+    };
+    Ok((instance, db))
+}
+
+fn definition() -> TableDefinition {
+    TableDefinition {
+        name: "Things".to_string(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::Long).with_flags(ColumnFlags::NOT_NULL),
+            ColumnDefinition::new("Body", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        pages: 4,
+        ..TableDefinition::default()
+    }
+}
+
+/// Inserts or replaces some rows, by the round's number; not yet committed.
+fn change(s: &mut Session, db: &Arc<Database>, model: &mut Model, round: i32) -> Result<()> {
+    let mut table = s.open_table(db, "Things")?;
+    let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
+    for i in 0..4 {
+        let key = (round * 7919 + i * 613) % 4000;
+        let len = [100, 900, 1500, 6000][(key as usize + round as usize) % 4];
+        let value = (body, Value::Binary(vec![key as u8; len]));
+        if table.seek(s, &[Value::Long(key)], Seek::Equal)? {
+            table.replace(s, &[value])?;
+        } else {
+            table.insert(s, &[(id, Value::Long(key)), value])?;
+        }
+        model.insert(key, len);
+    }
+    Ok(())
+}
+
+fn contents(s: &mut Session, db: &Arc<Database>) -> Model {
+    let mut table = s.open_table(db, "Things").unwrap();
+    let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
+    let mut all = Model::new();
+    let mut found = table.first(s).unwrap();
+    while found {
+        let Value::Long(key) = table.get(s, id).unwrap() else { panic!("no id") };
+        let Value::Binary(bytes) = table.get(s, body).unwrap() else { panic!("no body") };
+        assert!(bytes.iter().all(|byte| *byte == key as u8));
+        all.insert(key, bytes.len());
+        found = table.next(s).unwrap();
+    }
+    all
+}
+
+fn check(disk: &SimVfs) {
+    let report = check_database(disk, Path::new(DB), &CheckOptions::default()).unwrap();
+    assert!(report.clean && report.is_sound(), "{:#?}", report.errors().collect::<Vec<_>>());
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::DiskFull { .. })
+}
+
+/// Works until something fails; the transaction that met the error is still open.
+fn work_until_full(
+    instance: &Arc<Instance>,
+    s: &mut Session,
+    db: &Arc<Database>,
+    model: &mut Model,
+    rounds: std::ops::Range<i32>,
+) -> Option<Error> {
+    for round in rounds {
+        let mut after = model.clone();
+        s.begin().unwrap();
+        let done = change(s, db, &mut after, round).and_then(|()| {
+            s.commit(if round % 3 == 0 { CommitMode::Durable } else { CommitMode::Lazy })?;
+            *model = after;
+            if round % 4 == 0 { instance.step() } else { Ok(()) }
+        });
+        if let Err(error) = done {
+            return Some(error);
+        }
+    }
+    None
+}
+
+/// Fills the part of the world that `fault` refuses to grow, and goes through everything that must still work.
+fn full(path: &str, freed: bool, skip: u64) {
+    let context = format!("{path}, freed {freed}, after {skip}");
+    let disk = SimVfs::new();
+    let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+    let (instance, db) = open(faults.clone()).unwrap();
+    let mut s = instance.session();
+    let mut model = Model::new();
+    assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
+    let fault =
+        Fault::new(FaultTarget::Grow, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
+    faults.inject(fault);
+    let fault =
+        Fault::new(FaultTarget::Create, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
+    faults.inject(fault);
+    let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
+    let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
+    assert!(is_full(&error), "{context}: {error:?}");
+    while s.level() > 0 {
+        s.rollback().unwrap_or_else(|error| panic!("{context}: rollback: {error}"));
+    }
+    assert_eq!(contents(&mut s, &db), model, "{context}: after rollback");
+    // Once more: failing again must do no harm either.
+    let _ = work_until_full(&instance, &mut s, &db, &mut model, 4000..4010);
+    while s.level() > 0 {
+        s.rollback().unwrap_or_else(|error| panic!("{context}: rollback: {error}"));
+    }
+    if freed {
+        faults.clear();
+        let error = work_until_full(&instance, &mut s, &db, &mut model, 5000..5100);
+        assert!(error.is_none(), "{context}: after space was freed: {error:?}");
+    }
+    assert_eq!(contents(&mut s, &db), model, "{context}");
+    drop((s, db));
+    instance.shutdown().unwrap_or_else(|error| panic!("{context}: shutdown: {error}"));
+    drop(instance);
+    check(&disk);
+    faults.clear();
+    let (instance, db) = open(faults.clone()).unwrap();
+    let mut s = instance.session();
+    assert_eq!(contents(&mut s, &db), model, "{context}: after a restart");
+    assert!(work_until_full(&instance, &mut s, &db, &mut model, 6000..6020).is_none());
+    drop((s, db));
+    instance.shutdown().unwrap();
+    check(&disk);
+}
+
+#[test]
+fn a_full_database_volume_harms_nothing() {
+    for freed in [true, false] {
+        for skip in [0, 1, 2] {
+            full("/db/", freed, skip);
+        }
+    }
+}
+
+#[test]
+fn a_full_log_volume_harms_nothing() {
+    for freed in [true, false] {
+        for skip in [0, 1, 2, 3] {
+            full("/log/", freed, skip);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_under_everything_harms_nothing() {
+    for extra in [100 << 10, 300 << 10, 1 << 20] {
+        let disk = SimVfs::new();
+        let (instance, db) = open(Arc::new(disk.clone())).unwrap();
+        let mut s = instance.session();
+        let mut model = Model::new();
+        assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
+        disk.set_capacity(disk.used() + extra);
+        let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000).expect("the disk is full");
+        assert!(is_full(&error), "{error:?}");
+        while s.level() > 0 {
+            s.rollback().unwrap();
+        }
+        assert_eq!(contents(&mut s, &db), model);
+        // A crash of the process while the disk is full, and a start when there is room again.
+        let killed = disk.process_kill();
+        disk.set_capacity(u64::MAX);
+        let error = work_until_full(&instance, &mut s, &db, &mut model.clone(), 5000..5050);
+        assert!(error.is_none(), "{error:?}");
+        drop((s, db));
+        instance.shutdown().unwrap();
+        check(&disk);
+        killed.set_capacity(u64::MAX);
+        let (instance, db) = open(Arc::new(killed.clone())).unwrap();
+        drop(db);
+        instance.shutdown().unwrap();
+        check(&killed);
+    }
+}
+
+/// An error of the device on writes or syncs: read-only with a clear error, and a restart recovers.
+#[test]
+fn io_errors_make_the_instance_read_only_and_a_restart_recovers() {
+    for target in [FaultTarget::Write, FaultTarget::Sync] {
+        for path in ["/log/", DB, "/"] {
+            for skip in [0, 1, 2, 3, 5, 8, 13, 40] {
+                let context = format!("{target:?} {path} after {skip}");
+                let disk = SimVfs::new();
+                let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+                let (instance, db) = open(faults.clone()).unwrap();
+                let mut s = instance.session();
+                let mut model = Model::new();
+                assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
+                instance.flush().unwrap();
+                let safe = model.clone();
+                let fault =
+                    Fault::new(target, FaultEffect::IoError).on_path(path).after_operations(skip).forever();
+                faults.inject(fault);
+                let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
+                let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
+                // Nothing depends yet on a log file that is being prepared, nor on a newer checkpoint: both may be tried again.
+                let harmless = |error: &Error| matches!(error, Error::Io { path, .. } if path.ends_with("E00tmp.log") || path.ends_with("E00.chk"));
+                assert!(matches!(error, Error::ReadOnly(_)) || harmless(&error), "{context}: {error:?}");
+                let read_only = !harmless(&error);
+                // It stays so, even when the device is well again.
+                faults.clear();
+                let mut other = instance.session();
+                other.begin().unwrap();
+                let error = change(&mut other, &db, &mut Model::new(), 9999)
+                    .and_then(|()| other.commit(CommitMode::Durable).map(|_| ()));
+                assert_eq!(
+                    matches!(error, Err(Error::ReadOnly(_))),
+                    read_only,
+                    "{context}: later: {error:?}"
+                );
+                drop((s, other, db, instance));
+                let (instance, db) = open(faults.clone()).unwrap_or_else(|e| panic!("{context}: {e}"));
+                let found = contents(&mut instance.session(), &db);
+                let missing: Vec<_> = safe.keys().filter(|key| !found.contains_key(key)).collect();
+                assert!(missing.is_empty(), "{context}: lost {missing:?}");
+                drop(db);
+                instance.shutdown().unwrap();
+                check(&disk);
+            }
+        }
+    }
+}

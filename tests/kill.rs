@@ -1,0 +1,73 @@
+//! Real processes on a real disk, killed in the middle of their work: what they said was durable is there.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ese_check::{CheckOptions, check_database};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use system_tests::killed::{THREADS, disk, number_of, open};
+
+const ROUNDS: usize = 12;
+
+#[test]
+fn killed_processes_keep_their_word() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut promised: BTreeMap<i32, i32> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kill-child"))
+            .arg(directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let reader = std::thread::spawn(move || {
+            let mut said: BTreeMap<i32, i32> = BTreeMap::new();
+            for line in output.lines().map_while(Result::ok) {
+                // The kill may cut the last line short.
+                let Some((thread, number)) = line.split_once(' ') else { continue };
+                let (Ok(thread), Ok(number)) = (thread.parse(), number.parse::<i32>()) else { continue };
+                let last = said.entry(thread).or_insert(0);
+                *last = number.max(*last);
+            }
+            said
+        });
+        std::thread::sleep(Duration::from_millis(rng.random_range(50..1500)));
+        assert!(child.try_wait().unwrap().is_none(), "round {round}: the child ended by itself");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        promised.extend(reader.join().unwrap());
+        check(directory.path(), round, &mut promised);
+    }
+    let total: i32 = promised.values().sum();
+    println!("{ROUNDS} kills, {total} transactions");
+    assert!(total > 100);
+}
+
+fn check(directory: &Path, round: usize, promised: &mut BTreeMap<i32, i32>) {
+    let (instance, db) = open(directory).unwrap_or_else(|error| panic!("round {round}: {error}"));
+    let mut session = instance.session();
+    if !session.tables(&db).unwrap().iter().any(|name| name == "Rows") {
+        assert!(promised.is_empty(), "round {round}: the table is gone");
+    } else {
+        for thread in 0..THREADS {
+            let found = number_of(&mut session, &db, thread).unwrap_or_else(|e| panic!("round {round}: {e}"));
+            let known = promised.get(&thread).copied().unwrap_or(0);
+            // At most the commit whose acknowledgement the kill cut off, and a lazy one before it, are more.
+            assert!(
+                (known..=known + 3).contains(&found),
+                "round {round}: thread {thread}: {found}, not {known}"
+            );
+            promised.insert(thread, found);
+        }
+    }
+    drop((session, db));
+    instance.shutdown().unwrap();
+    let report =
+        check_database(&*disk().unwrap(), &directory.join("killed.edb"), &CheckOptions::default()).unwrap();
+    assert!(report.clean && report.is_sound(), "round {round}: {:#?}", report.errors().collect::<Vec<_>>());
+}

@@ -1,0 +1,218 @@
+//! Fuzzing for as long as wanted: `fuzz --target check --seconds 600 [--first-seed N] [--file OWN.edb]`.
+//!
+//! Every case has a number, which says everything about it; `--first-seed N --cases 1` repeats case N. A case fails by a
+//! panic, by taking longer than its time, or by driving the memory of this process above its bound.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use system_tests::fuzz::{self, Reader, artifact, mutant, mutate_file, real_files};
+use testkit::corpus::Corpus;
+
+const USAGE: &str = "usage: fuzz --target TARGET [--seconds N] [--first-seed N] [--cases N] [--case-seconds N] [--file PATH]...
+  TARGET          check, export, dump (whole files); page, header, log_segment, record (decoders); all
+  --seconds N     how long, each target (60)
+  --first-seed N  number of the first case (1)
+  --cases N       no more cases than that
+  --case-seconds  longest time of a case (20)
+  --file PATH     a further file to start from, such as a database of our engine";
+/// Most memory this process may take beyond its seeds, in MiB.
+const MEMORY_MIB: u64 = 256;
+/// Larger files are not changed again and again.
+const LARGEST: u64 = 8 << 20;
+
+struct Arguments {
+    targets: Vec<String>,
+    seconds: u64,
+    first: u64,
+    cases: u64,
+    case_seconds: u64,
+    files: Vec<PathBuf>,
+}
+
+fn arguments() -> Option<Arguments> {
+    let mut all = Arguments {
+        targets: Vec::new(),
+        seconds: 60,
+        first: 1,
+        cases: u64::MAX,
+        case_seconds: 20,
+        files: Vec::new(),
+    };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next()?;
+        match name.as_str() {
+            "--target" if value == "all" => {
+                let known = ["check", "export", "dump", "page", "header", "log_segment", "record"];
+                all.targets.extend(known.map(str::to_owned));
+            }
+            "--target" => all.targets.push(value),
+            "--seconds" => all.seconds = value.parse().ok()?,
+            "--first-seed" => all.first = value.parse().ok()?,
+            "--cases" => all.cases = value.parse().ok()?,
+            "--case-seconds" => all.case_seconds = value.parse().ok()?,
+            "--file" => all.files.push(value.into()),
+            _ => return None,
+        }
+    }
+    (!all.targets.is_empty()).then_some(all)
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = arguments() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let mut failed = 0;
+    for target in &arguments.targets {
+        match run(target, &arguments) {
+            Some(cases) => failed += cases,
+            None => {
+                eprintln!("there is no target {target}\n{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What a case of the target does with its random numbers; the file that it has made is what is kept when it fails.
+type Case = Box<dyn FnMut(&mut ChaCha8Rng, &Path)>;
+
+/// Runs one target; the number of failed cases.
+fn run(target: &str, arguments: &Arguments) -> Option<u64> {
+    let directory = tempfile::tempdir().expect("there is a folder for temporary files");
+    let mut case = case(target, arguments, directory.path())?;
+    let input = directory.path().join("input");
+    let watch = Watch::start(target, arguments.case_seconds, &input);
+    let before = most_memory();
+    let until = Instant::now() + Duration::from_secs(arguments.seconds);
+    let (mut tried, mut failed, mut slowest) = (0, 0, Duration::ZERO);
+    while tried < arguments.cases && Instant::now() < until {
+        let seed = arguments.first + tried;
+        watch.begin(seed);
+        let begun = Instant::now();
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let result = catch_unwind(AssertUnwindSafe(|| case(&mut random, &input)));
+        watch.end();
+        slowest = slowest.max(begun.elapsed());
+        tried += 1;
+        let memory = most_memory().saturating_sub(before);
+        if result.is_err() || memory > MEMORY_MIB {
+            failed += 1;
+            let what = if result.is_err() { "panics".to_owned() } else { format!("takes {memory} MiB") };
+            keep(target, seed, &what, &input);
+            if memory > MEMORY_MIB {
+                break;
+            }
+        }
+    }
+    println!(
+        "{target}: {tried} cases from {}, {failed} failed; slowest {} ms, memory {} MiB more",
+        arguments.first,
+        slowest.as_millis(),
+        most_memory().saturating_sub(before)
+    );
+    Some(failed)
+}
+
+fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
+    if let Some((_, reader)) = Reader::ALL.iter().find(|(name, _)| *name == target) {
+        let (reader, seeds, vfs) = (*reader, files(arguments), real_files());
+        let output = directory.join("output");
+        return Some(Box::new(move |random, input| {
+            let mut bytes = seeds[random.random_range(0..seeds.len())].clone();
+            mutate_file(&mut bytes, &seeds, random);
+            std::fs::write(input, &bytes).expect("the case can be written");
+            reader.read(&vfs, input, &output, random);
+        }));
+    }
+    let function: fn(&[u8]) = match target {
+        "page" => fuzz::page,
+        "header" => fuzz::header,
+        "log_segment" => fuzz::log_segment,
+        "record" => fuzz::record,
+        _ => return None,
+    };
+    let mut seeds = fuzz::seeds(target);
+    let block = if target == "page" { 32768 } else { 4096 };
+    for file in files(arguments) {
+        seeds.extend(file.chunks(block).step_by(5).take(20).map(<[u8]>::to_vec));
+    }
+    Some(Box::new(move |random, input| {
+        let bytes = mutant(&seeds, random);
+        // A file for each of so many would be most of the work.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| function(&bytes))) {
+            std::fs::write(input, &bytes).expect("the case can be written");
+            std::panic::resume_unwind(panic);
+        }
+    }))
+}
+
+/// The files to start from.
+fn files(arguments: &Arguments) -> Vec<Vec<u8>> {
+    let corpus = Corpus::locate();
+    let real = corpus.iter().flat_map(|corpus| {
+        let known = corpus.files.iter().filter(|file| file.size <= LARGEST && file.kind != "txt");
+        known.map(|file| corpus.read(&file.name))
+    });
+    let own = arguments.files.iter().map(|path| std::fs::read(path).expect("the file given can be read"));
+    let files: Vec<Vec<u8>> = real.chain(own).filter(|bytes| bytes.len() >= 4096).collect();
+    assert!(!files.is_empty(), "neither JETCELL_CORPUS nor --file gives a file to start from");
+    files
+}
+
+fn keep(target: &str, seed: u64, what: &str, input: &Path) {
+    let kept = artifact(target, seed);
+    let copied =
+        kept.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::copy(input, &kept));
+    eprintln!("{target}: case {seed} {what}; its input is kept in {} ({copied:?})", kept.display());
+}
+
+/// Ends the process when a case takes too long: there is no other way out of an endless loop.
+struct Watch {
+    /// Case + 1; 0 for none.
+    running: std::sync::Arc<AtomicU64>,
+}
+
+impl Watch {
+    fn start(target: &str, seconds: u64, input: &Path) -> Watch {
+        let running = std::sync::Arc::new(AtomicU64::new(0));
+        let (seen, target, input) = (running.clone(), target.to_owned(), input.to_owned());
+        std::thread::spawn(move || {
+            let (mut last, mut since) = (0, Instant::now());
+            loop {
+                std::thread::sleep(Duration::from_millis(200));
+                let now = seen.load(Ordering::Relaxed);
+                if now != last {
+                    (last, since) = (now, Instant::now());
+                } else if now != 0 && since.elapsed() > Duration::from_secs(seconds) {
+                    keep(&target, now - 1, &format!("takes more than {seconds} s"), &input);
+                    std::process::exit(1);
+                }
+            }
+        });
+        Watch { running }
+    }
+
+    fn begin(&self, seed: u64) {
+        self.running.store(seed.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.running.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The most memory this process has had, in MiB.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
+}

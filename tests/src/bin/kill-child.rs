@@ -1,0 +1,64 @@
+//! The process that `tests/kill.rs` kills: several threads commit durably and say so on standard output.
+//!
+//! `kill-child DIRECTORY`: line `T S` means that transaction S of thread T is durable. Transaction S of a thread
+//! writes S into `ROWS` rows of its own, so that a part of one would show.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ese_engine::{CommitMode, Error, Result};
+use system_tests::killed::{ROWS, THREADS, create_if_new, open, write_rows};
+
+fn main() -> ExitCode {
+    let Some(directory) = std::env::args().nth(1) else {
+        eprintln!("usage: kill-child DIRECTORY");
+        return ExitCode::from(2);
+    };
+    match run(Path::new(&directory)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(directory: &Path) -> Result<()> {
+    let (instance, db) = open(directory)?;
+    create_if_new(&instance, &db)?;
+    let results: Vec<Result<()>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (instance, db) = (instance.clone(), Arc::clone(&db));
+                scope.spawn(move || {
+                    let mut session = instance.session();
+                    let mut number = system_tests::killed::number_of(&mut session, &db, thread)?;
+                    loop {
+                        number += 1;
+                        session.begin()?;
+                        write_rows(&mut session, &db, thread, number)?;
+                        // Work that never commits must never show.
+                        if number % 5 == 0 {
+                            session.begin()?;
+                            write_rows(&mut session, &db, thread, -number)?;
+                            session.rollback()?;
+                        }
+                        let durable = number % 3 != 0;
+                        session.commit(if durable { CommitMode::Durable } else { CommitMode::Lazy })?;
+                        if durable {
+                            let line = format!("{thread} {number}\n");
+                            let mut out = std::io::stdout().lock();
+                            let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+                            written.map_err(|e| Error::io("stdout", &e))?;
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("threads do not panic")).collect()
+    });
+    const { assert!(ROWS > 1) };
+    results.into_iter().collect()
+}

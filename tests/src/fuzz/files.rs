@@ -1,0 +1,219 @@
+//! Whole files, changed in ways that mean something, and what reads them: check, export, dump.
+//!
+//! Changes are made where the structure is (headers, tags, links, child numbers, log records) and mostly sealed under a
+//! good checksum, so that the content and not the checksum is what a reader has to deal with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_check::{CheckOptions, Format, check_files};
+use ese_format::checksum::{SEGMENT_LEN, header_checksum, seal_page, seal_segment};
+use ese_format::{PageNumber, PageSize};
+use jetcell_dump::{LogOptions, Output, SchemaOptions, Source, TreeChoice};
+use jetcell_export::{Destination, Options, ROW_LIMIT};
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+/// A reader of files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reader {
+    /// `ese-check`, both levels.
+    Check,
+    /// `export`, every format in turn.
+    Export,
+    /// Every kind of dump.
+    Dump,
+}
+
+impl Reader {
+    /// All, with their names on the command line.
+    pub const ALL: [(&'static str, Reader); 3] =
+        [("check", Reader::Check), ("export", Reader::Export), ("dump", Reader::Dump)];
+
+    /// Reads the file; whatever it says is fine as long as it comes to an end.
+    pub fn read(self, vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
+        match self {
+            Reader::Check => {
+                let mut files = 0;
+                check_files(vfs, &[path.to_owned()], &CheckOptions::default(), &mut |_| files += 1);
+                assert_eq!(files, 1, "one report for one file");
+            }
+            Reader::Export => export(vfs, path, output, random),
+            Reader::Dump => dump(vfs, path),
+        }
+    }
+}
+
+/// A file system as the commands use it.
+pub fn real_files() -> Arc<RealVfs> {
+    let options = RealOptions { direct: false, ..RealOptions::default() };
+    Arc::new(RealVfs::new(options).expect("the threads of the file system start"))
+}
+
+fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
+    use jetcell_export::Format::{Csv, JsonLines, Parquet, Sqlite};
+    let format = [Csv, JsonLines, Parquet, Sqlite][random.random_range(0..4)];
+    let destination = Destination::Directory(output.to_owned());
+    // Files of their own for some values, too.
+    let row_limit = if random.random() { ROW_LIMIT } else { random.random_range(0..20_000) };
+    let options = Options { tables: Vec::new(), format, destination, deleted: true, force: true, row_limit };
+    match jetcell_export::export(vfs, path, &options, &mut |_, _| {}) {
+        Ok(_) | Err(jetcell_export::ExportError::Open(_)) => {}
+        Err(error) => panic!("{format}: {error}"),
+    }
+}
+
+fn dump(vfs: &RealVfs, path: &Path) {
+    let open = || Source::open(vfs as &dyn Vfs, path);
+    let mut sink = std::io::sink();
+    let output = &mut Output::json(&mut sink);
+    // Errors are answers, too.
+    let each = |result: jetcell_dump::Result<()>| drop(result);
+    let Ok(source) = open() else { return };
+    each(jetcell_dump::dump_header(&source, output));
+    each(jetcell_dump::dump_checkpoint(&source, output));
+    each(jetcell_dump::dump_flush_map(&source, output));
+    each(jetcell_dump::dump_pages(&source, &[], output));
+    each(jetcell_dump::dump_pages(&source, &[1..=60], output));
+    each(jetcell_dump::dump_schema(&source, &SchemaOptions { tables: Vec::new(), rows: true }, output));
+    each(jetcell_dump::dump_schema(&source, &SchemaOptions { tables: Vec::new(), rows: false }, output));
+    each(jetcell_dump::dump_space(&source, true, &mut |_, _| {}, output));
+    each(jetcell_dump::dump_log(&source, &LogOptions::default(), output));
+    for root in [1, 4, 24] {
+        each(jetcell_dump::dump_tree(&source, &TreeChoice::Root(root), true, output));
+    }
+}
+
+/// Changes a file in one to a dozen places.
+pub fn mutate_file(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut ChaCha8Rng) {
+    let format = Format::of(bytes);
+    for _ in 0..random.random_range(1..=12) {
+        match format {
+            Format::Database => mutate_database(bytes, others, random),
+            _ => mutate_segments(bytes, random),
+        }
+    }
+    if random.random_ratio(1, 12) {
+        bytes.truncate(random.random_range(0..=bytes.len()));
+    }
+}
+
+fn page_size(bytes: &[u8]) -> PageSize {
+    let stored = bytes.get(236..240).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes);
+    stored.and_then(PageSize::new).unwrap_or(PageSize::KIB_4)
+}
+
+fn mutate_database(bytes: &mut [u8], others: &[Vec<u8>], random: &mut ChaCha8Rng) {
+    let size = page_size(bytes);
+    let pages = (bytes.len() / size.bytes()).saturating_sub(2) as u32;
+    if pages == 0 {
+        return;
+    }
+    if random.random_ratio(1, 30) {
+        return mutate_header(bytes, size.bytes(), random);
+    }
+    // The catalog and the roots are on the first pages.
+    let reach = if random.random() { pages } else { pages.min(60) };
+    let number = random.random_range(1..=reach);
+    let range = |number: u32| {
+        let start = (number as usize + 1) * size.bytes();
+        start..start + size.bytes()
+    };
+    let other = {
+        let file = &others[random.random_range(0..others.len())];
+        let enough = page_size(file) == size && file.len() >= 3 * size.bytes();
+        let from = if enough && random.random() { &file[..] } else { &bytes[..] };
+        let number = random.random_range(2..from.len() / size.bytes());
+        from[number * size.bytes()..(number + 1) * size.bytes()].to_vec()
+    };
+    let page = &mut bytes[range(number)];
+    let len = page.len();
+    match random.random_range(0..9) {
+        // A page in the place of another: cycles, foreign trees.
+        0 => page.copy_from_slice(&other),
+        // Part of it: nodes and tags that contradict each other.
+        1 => {
+            let start = random.random_range(0..len);
+            let end = random.random_range(start..len);
+            page[start..=end].copy_from_slice(&other[start..=end]);
+        }
+        // Links, child numbers, object ids.
+        2 => put(page, random.random_range(8..len - 4), &random.random_range(0..pages + 2).to_le_bytes()),
+        3 => put(
+            page,
+            [16, 20, 24][random.random_range(0..3)],
+            &random.random_range(0..pages + 2).to_le_bytes(),
+        ),
+        // Counts, flags, free space.
+        4 => page[random.random_range(24..40)] = random.random(),
+        // Tags.
+        5 | 6 => {
+            let at = len - random.random_range(1..=len.min(200));
+            page[at] = random.random();
+        }
+        7 => page.fill(0),
+        _ => {
+            for _ in 0..random.random_range(1..20) {
+                page[random.random_range(8..len)] = random.random();
+            }
+        }
+    }
+    if random.random_range(0..10) > 0 && page.iter().any(|byte| *byte != 0) {
+        seal_page(page, size, PageNumber::fixed(number));
+    }
+}
+
+fn put(page: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = page.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}
+
+/// Changes a header or a copy of it, under a good checksum.
+fn mutate_header(bytes: &mut [u8], len: usize, random: &mut ChaCha8Rng) {
+    let copy = random.random_range(0..2) * len;
+    let Some(page) = bytes.get_mut(copy..copy + len) else { return };
+    for _ in 0..random.random_range(1..4) {
+        page[random.random_range(4..len.min(700))] = random.random();
+    }
+    let checksum = header_checksum(page);
+    put(page, 0, &checksum.to_le_bytes());
+}
+
+/// Changes a segment of a log, or a page of another file that is made of blocks of 4 KiB.
+fn mutate_segments(bytes: &mut [u8], random: &mut ChaCha8Rng) {
+    let segments = bytes.len() / SEGMENT_LEN;
+    if segments == 0 {
+        return;
+    }
+    let number = random.random_range(0..segments);
+    if number == 0 {
+        return mutate_header(bytes, SEGMENT_LEN, random);
+    }
+    let other = random.random_range(1..segments.max(2)).min(segments - 1);
+    let copy = bytes[other * SEGMENT_LEN..(other + 1) * SEGMENT_LEN].to_vec();
+    let segment = &mut bytes[number * SEGMENT_LEN..(number + 1) * SEGMENT_LEN];
+    match random.random_range(0..4) {
+        0 => segment.copy_from_slice(&copy),
+        1 => segment[random.random_range(8..48)] = random.random(),
+        2 => {
+            let start = random.random_range(8..SEGMENT_LEN);
+            let end = random.random_range(start..SEGMENT_LEN);
+            segment[start..=end].copy_from_slice(&copy[start..=end]);
+        }
+        _ => {
+            for _ in 0..random.random_range(1..12) {
+                segment[random.random_range(40..SEGMENT_LEN)] = random.random();
+            }
+        }
+    }
+    if random.random_range(0..10) > 0 {
+        seal_segment(segment, number as u32);
+    }
+}
+
+/// Where a case that failed is kept.
+pub fn artifact(target: &str, seed: u64) -> PathBuf {
+    super::mutate::folder().join("artifacts").join(target).join(format!("{seed}"))
+}

@@ -1,0 +1,121 @@
+//! What `kill-child` writes and `tests/kill.rs` expects to find.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_engine::btree::Seek;
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::database::Database;
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
+    Session, TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::{ColumnFlags, ColumnType, Value};
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+
+/// Threads of the child.
+pub const THREADS: i32 = 4;
+/// Rows that one transaction writes.
+pub const ROWS: i32 = 5;
+
+/// The real file system.
+pub fn disk() -> Result<Arc<dyn Vfs>> {
+    let vfs = RealVfs::new(RealOptions::default()).map_err(|e| Error::io("/", &e))?;
+    Ok(Arc::new(vfs))
+}
+
+/// Opens, and recovers, the instance in a directory.
+pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
+    let vfs = disk()?;
+    let size = PageSize::KIB_8;
+    let cache = Cache::new(CacheOptions::new(128 * size.bytes(), size, vfs.clock()));
+    let mut options = InstanceOptions::new(vfs.clone(), directory.to_path_buf(), cache);
+    options.log_file_size = 256 << 10;
+    options.checkpoint_depth = 1 << 20;
+    options.circular = true;
+    let instance = Instance::open(options)?;
+    let path = directory.join("killed.edb");
+    let db = if vfs.exists(&path) {
+        match instance.attach(&path, 64) {
+            // A kill during its creation.
+            Err(Error::Usage(_)) => {
+                vfs.remove(&path).map_err(|e| Error::io(&path, &e))?;
+                instance.create_database(&path, &CreateOptions::default())?
+            }
+            attached => attached?,
+        }
+    } else {
+        instance.create_database(&path, &CreateOptions::default())?
+    };
+    Ok((instance, db))
+}
+
+/// Creates the table unless it is there.
+pub fn create_if_new(instance: &Arc<Instance>, db: &Arc<Database>) -> Result<()> {
+    let mut session = instance.session();
+    if session.tables(db)?.iter().any(|name| name == "Rows") {
+        return Ok(());
+    }
+    session.begin()?;
+    session.create_table(
+        db,
+        &TableDefinition {
+            name: "Rows".to_string(),
+            columns: vec![
+                ColumnDefinition::new("Id", ColumnType::Long).with_flags(ColumnFlags::NOT_NULL),
+                ColumnDefinition::new("Number", ColumnType::Long),
+                ColumnDefinition::new("Body", ColumnType::LongBinary),
+            ],
+            indexes: vec![
+                IndexDefinition::new("ById", &["Id"]).primary(),
+                IndexDefinition::new("ByNumber", &["Number"]),
+            ],
+            pages: 4,
+            ..TableDefinition::default()
+        },
+    )?;
+    session.commit(CommitMode::Durable)?;
+    Ok(())
+}
+
+/// Writes a number into all rows of a thread.
+pub fn write_rows(s: &mut Session, db: &Arc<Database>, thread: i32, number: i32) -> Result<()> {
+    let mut table = s.open_table(db, "Rows")?;
+    let [id, column, body] =
+        ["Id", "Number", "Body"].map(|name| table.column(name).expect("the table has it"));
+    for row in 0..ROWS {
+        let key = Value::Long(row * 1000 + thread);
+        let len = (number.unsigned_abs() as usize * 37 + row as usize * 911) % 9000;
+        let values = [(column, Value::Long(number)), (body, Value::Binary(vec![number as u8; len]))];
+        if table.seek(s, std::slice::from_ref(&key), Seek::Equal)? {
+            table.replace(s, &values)?;
+        } else {
+            table.insert(s, &[&[(id, key)][..], &values].concat())?;
+        }
+    }
+    Ok(())
+}
+
+/// The number all rows of a thread hold; 0 if there are none. Rows that disagree are an error.
+pub fn number_of(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32> {
+    let mut table = s.open_table(db, "Rows")?;
+    let [column, body] = ["Number", "Body"].map(|name| table.column(name).expect("the table has it"));
+    let mut numbers = Vec::new();
+    for row in 0..ROWS {
+        if !table.seek(s, &[Value::Long(row * 1000 + thread)], Seek::Equal)? {
+            numbers.push(0);
+            continue;
+        }
+        let Value::Long(number) = table.get(s, column)? else { return Err(Error::RecordNotFound) };
+        let len = (number.unsigned_abs() as usize * 37 + row as usize * 911) % 9000;
+        if table.get(s, body)? != Value::Binary(vec![number as u8; len]) {
+            return Err(Error::Usage(format!("thread {thread}, row {row}: the long value is another one")));
+        }
+        numbers.push(number);
+    }
+    match numbers.iter().all(|number| *number == numbers[0]) {
+        true => Ok(numbers[0]),
+        false => Err(Error::Usage(format!("thread {thread} is there in part: {numbers:?}"))),
+    }
+}

@@ -1,0 +1,307 @@
+//! Expected against read, cell by cell.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::run::ReadCell;
+use super::{
+    ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable, ReadTable, Reader, Readers,
+};
+
+/// Differences reported before the rest is only counted.
+const REPORTED: usize = 20;
+
+/// Has all three readers read `path` and compares tables, columns and rows exactly.
+///
+/// `Err` lists the differences. `Ok` also when the readers are not installed and not required (see the module).
+pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), String> {
+    let Some(readers) = Readers::locate()? else { return Ok(()) };
+    let with_rows = expected.tables.iter().any(|table| matches!(table.rows, ExpectedRows::Exact(_)));
+    let mut differences = Vec::new();
+    // Cells no reader has confirmed so far, by table, row and column.
+    let mut unconfirmed = Unconfirmed::new(expected);
+    for reader in Reader::ALL {
+        match readers.read(reader, path, with_rows) {
+            Ok(tables) => compare_tables(reader, expected, &tables, &mut unconfirmed, &mut differences),
+            Err(what) => differences.push(what),
+        }
+    }
+    unconfirmed.report(&mut differences);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let more = differences.len().saturating_sub(REPORTED);
+    differences.truncate(REPORTED);
+    let tail = if more > 0 { format!("\n... and {more} more") } else { String::new() };
+    Err(format!("{}:\n{}{tail}", path.display(), differences.join("\n")))
+}
+
+/// One flag per cell: true until some reader has shown it as expected.
+struct Unconfirmed<'a> {
+    expected: &'a ExpectedDatabase,
+    cells: Vec<Vec<bool>>,
+}
+
+impl<'a> Unconfirmed<'a> {
+    fn new(expected: &'a ExpectedDatabase) -> Unconfirmed<'a> {
+        let cells = expected
+            .tables
+            .iter()
+            .map(|table| match &table.rows {
+                ExpectedRows::Exact(rows) => vec![true; rows.len() * table.columns.len()],
+                ExpectedRows::Count(_) => Vec::new(),
+            })
+            .collect();
+        Unconfirmed { expected, cells }
+    }
+
+    fn report(&self, differences: &mut Vec<String>) {
+        for (table, cells) in self.expected.tables.iter().zip(&self.cells) {
+            for position in
+                cells.iter().enumerate().filter(|(_, unseen)| **unseen).map(|(position, _)| position)
+            {
+                let (row, column) = (position / table.columns.len(), position % table.columns.len());
+                differences.push(format!(
+                    "table {} row {row} column {}: no reader could show this cell",
+                    table.name, table.columns[column].name
+                ));
+            }
+        }
+    }
+}
+
+fn compare_tables(
+    reader: Reader,
+    expected: &ExpectedDatabase,
+    read: &[ReadTable],
+    unconfirmed: &mut Unconfirmed<'_>,
+    differences: &mut Vec<String>,
+) {
+    let mut by_name: BTreeMap<&str, &ReadTable> = read
+        .iter()
+        .filter(|table| !table.name.starts_with("MSys"))
+        .map(|table| (table.name.as_str(), table))
+        .collect();
+    for (table, seen) in expected.tables.iter().zip(&mut unconfirmed.cells) {
+        match by_name.remove(table.name.as_str()) {
+            Some(read) => compare_table(reader, table, read, seen, differences),
+            None => differences.push(format!("{}: table {} is not there", reader.name(), table.name)),
+        }
+    }
+    differences.extend(by_name.keys().map(|name| format!("{}: unexpected table {name}", reader.name())));
+}
+
+fn compare_table(
+    reader: Reader,
+    expected: &ExpectedTable,
+    read: &ReadTable,
+    unconfirmed: &mut [bool],
+    differences: &mut Vec<String>,
+) {
+    let place = format!("{}: table {}", reader.name(), expected.name);
+    let mut order = Vec::with_capacity(expected.columns.len());
+    for column in &expected.columns {
+        match read.columns.iter().position(|candidate| candidate == column) {
+            Some(position) => order.push(position),
+            None => differences.push(format!("{place}: no column {column:?} among {:?}", read.columns)),
+        }
+    }
+    if read.columns.len() != expected.columns.len() {
+        differences.push(format!("{place}: {} columns, not {}", read.columns.len(), expected.columns.len()));
+    }
+    let count = match &expected.rows {
+        ExpectedRows::Count(count) => *count,
+        ExpectedRows::Exact(rows) => rows.len() as u64,
+    };
+    if read.row_count != count {
+        differences.push(format!("{place}: {} rows, not {count}", read.row_count));
+    }
+    let ExpectedRows::Exact(rows) = &expected.rows else { return };
+    if order.len() != expected.columns.len() {
+        return;
+    }
+    for (number, (expected_row, read_row)) in rows.iter().zip(&read.rows).enumerate() {
+        for (index, (column, cell)) in expected.columns.iter().zip(expected_row).enumerate() {
+            let seen = read_row.get(order[index]);
+            match seen.map(|seen| matches(reader, column, cell, seen)) {
+                Some(Match::Equal) => unconfirmed[number * expected.columns.len() + index] = false,
+                Some(Match::CannotTell) => {}
+                Some(Match::Different) | None => {
+                    differences
+                        .push(format!("{place} row {number} column {}: {seen:?}, not {cell:?}", column.name));
+                }
+            }
+        }
+    }
+}
+
+enum Match {
+    Equal,
+    CannotTell,
+    Different,
+}
+
+fn matches(reader: Reader, column: &ExpectedColumn, expected: &ExpectedCell, seen: &ReadCell) -> Match {
+    let null_aware = reader == Reader::Dissect;
+    let equal = match (expected, seen) {
+        (_, ReadCell::Unseen { .. }) => return Match::CannotTell,
+        // Impacket prints a multi-value of a binary column undecoded and does not mark it.
+        (ExpectedCell::Multi(_), ReadCell::Hex(_)) if reader == Reader::Impacket => return Match::CannotTell,
+        // Only dissect looks at the null bits of fixed columns; the others show the bytes in the slot.
+        (ExpectedCell::Null, ReadCell::Hex(_)) if column.id < 128 && !null_aware => return Match::CannotTell,
+        // For libesedb a value of no bytes is NULL.
+        (ExpectedCell::Value(bytes), ReadCell::Null(()))
+            if bytes.is_empty() && reader == Reader::Libesedb =>
+        {
+            return Match::CannotTell;
+        }
+        (ExpectedCell::Null, ReadCell::Null(())) => true,
+        (ExpectedCell::Value(bytes), ReadCell::Hex(hex)) => same(bytes, hex),
+        (ExpectedCell::Multi(values), ReadCell::Multi(read)) => {
+            values.len() == read.len()
+                && values
+                    .iter()
+                    .zip(read)
+                    .all(|(value, hex)| hex.as_deref().is_some_and(|hex| same(value, hex)))
+        }
+        _ => false,
+    };
+    if equal { Match::Equal } else { Match::Different }
+}
+
+fn same(bytes: &[u8], hex: &str) -> bool {
+    let mut digits = hex.bytes();
+    hex.len() == bytes.len() * 2
+        && bytes.iter().all(|byte| {
+            let pair = (digits.next().and_then(digit), digits.next().and_then(digit));
+            matches!(pair, (Some(high), Some(low)) if high << 4 | low == *byte)
+        })
+}
+
+fn digit(character: u8) -> Option<u8> {
+    char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use testkit::corpus::Corpus;
+
+    fn value(hex: &str) -> ExpectedCell {
+        ExpectedCell::Value(
+            (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect(),
+        )
+    }
+
+    /// Table `basic` of `basic.edb`, as the Windows API wrote it (values from dissect.esedb's own tests).
+    fn basic() -> ExpectedDatabase {
+        let columns = [
+            (1, "Id", 4),
+            (2, "Bit", 1),
+            (3, "UnsignedByte", 2),
+            (4, "Short", 3),
+            (5, "Long", 4),
+            (6, "Currency", 5),
+            (7, "IEEESingle", 6),
+            (8, "IEEEDouble", 7),
+            (9, "DateTime", 8),
+            (10, "UnsignedLong", 14),
+            (11, "LongLong", 15),
+            (12, "GUID", 16),
+            (13, "UnsignedShort", 17),
+        ];
+        let first = [
+            "01000000",
+            "00",
+            "d5",
+            "c7fa",
+            "37f833ff",
+            "c9b000b41dc00400",
+            "0000803f",
+            "43614724f9806941",
+            "0000000080afe140",
+            "c907cc00",
+            "37f833ffffffffff",
+            "f10a363f6667dc469af20dacf295c2a1",
+            "3905",
+        ];
+        let second = [
+            "02000000",
+            "ff",
+            "ff",
+            "3b05",
+            "eb55cc00",
+            "151fc996103efbff",
+            "000000c0",
+            "bc044964bd8a69c1",
+            "00000000f01409c1",
+        ];
+        let mut second: Vec<ExpectedCell> = second.into_iter().map(value).collect();
+        second.resize(columns.len(), ExpectedCell::Null);
+        let table = ExpectedTable {
+            name: "basic".to_owned(),
+            columns: columns
+                .map(|(id, name, kind)| ExpectedColumn { id, name: name.to_owned(), kind })
+                .to_vec(),
+            rows: ExpectedRows::Exact(vec![first.into_iter().map(value).collect(), second]),
+        };
+        ExpectedDatabase { tables: vec![table] }
+    }
+
+    #[test]
+    fn the_readers_agree_with_what_windows_wrote_and_nothing_else() {
+        let Some(corpus) = Corpus::locate() else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let path = corpus.unpack("db/4k/basic.edb", directory.path());
+        compare(&path, &basic()).unwrap();
+        if Readers::locate().unwrap().is_none() {
+            return;
+        }
+        let mut wrong = basic();
+        let ExpectedRows::Exact(rows) = &mut wrong.tables[0].rows else { unreachable!() };
+        rows[1][4] = value("eb55cc01");
+        let differences = compare(&path, &wrong).unwrap_err();
+        assert!(differences.contains("libesedb: table basic row 1 column Long"), "{differences}");
+        assert!(differences.contains("dissect: table basic row 1 column Long"), "{differences}");
+        assert!(differences.contains("impacket: table basic row 1 column Long"), "{differences}");
+        let mut missing = basic();
+        missing.tables[0].columns.pop();
+        let differences = compare(&path, &missing).unwrap_err();
+        assert!(differences.contains("13 columns, not 12"), "{differences}");
+        let differences = compare(&path, &ExpectedDatabase::default()).unwrap_err();
+        assert!(differences.contains("unexpected table basic"), "{differences}");
+    }
+
+    #[test]
+    fn row_counts_of_every_reader_are_those_of_the_manifest() {
+        let (Some(corpus), Some(readers)) = (Corpus::locate(), Readers::locate().unwrap()) else { return };
+        let directory = tempfile::tempdir().unwrap();
+        for file in corpus.databases() {
+            let path = corpus.unpack(&file.name, directory.path());
+            for reader in Reader::ALL {
+                let tables = readers.read(reader, &path, false).unwrap();
+                // A catalog with deleted nodes makes some readers list a table twice.
+                let names: BTreeSet<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+                assert!(names.iter().eq(file.tables.keys()), "{} by {}: {names:?}", file.name, reader.name());
+                for (name, known) in &file.tables {
+                    let noted = match reader {
+                        Reader::Libesedb => &known.libesedb,
+                        Reader::Dissect => &known.dissect,
+                        Reader::Impacket => &known.impacket,
+                    };
+                    let expected = noted.as_ref().and_then(serde_json::Value::as_u64).unwrap();
+                    let mut counts =
+                        tables.iter().filter(|table| table.name == *name).map(|table| table.row_count);
+                    assert!(
+                        counts.any(|count| count == expected),
+                        "{} {name} by {}",
+                        file.name,
+                        reader.name()
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Starting a reader and taking in what it prints.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::ExpectedColumn;
+
+/// How long one reader may take; impacket loops for ever on a link past the end of the file.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// One of the independent readers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reader {
+    /// libyal/libesedb, in C.
+    Libesedb,
+    /// fox-it/dissect.esedb.
+    Dissect,
+    /// fortra/impacket.
+    Impacket,
+}
+
+impl Reader {
+    /// All three.
+    pub const ALL: [Reader; 3] = [Reader::Libesedb, Reader::Dissect, Reader::Impacket];
+
+    /// Its name in messages and for the script.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reader::Libesedb => "libesedb",
+            Reader::Dissect => "dissect",
+            Reader::Impacket => "impacket",
+        }
+    }
+}
+
+/// The installed readers.
+pub struct Readers {
+    python: PathBuf,
+}
+
+/// A table as a reader saw it.
+#[derive(Debug)]
+pub struct ReadTable {
+    /// Its name.
+    pub name: String,
+    /// Its columns in the reader's order.
+    pub columns: Vec<ExpectedColumn>,
+    /// How many rows it returned.
+    pub row_count: u64,
+    /// The rows, unless only counting.
+    pub rows: Vec<Vec<ReadCell>>,
+}
+
+/// A cell as a reader saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum ReadCell {
+    /// Bytes in hexadecimal.
+    Hex(String),
+    /// Several values.
+    Multi(Vec<Option<String>>),
+    /// The reader cannot show this kind of value.
+    Unseen {
+        /// Why.
+        unseen: String,
+    },
+    /// The reader failed on it.
+    Error {
+        /// Its message.
+        error: String,
+    },
+    /// NULL.
+    Null(()),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Table { table: String, columns: Vec<(u32, String, u32)> },
+    Row { row: Vec<ReadCell> },
+    End { end: String, rows: u64 },
+}
+
+impl Readers {
+    /// The readers' environment: `Ok(None)`, with a message, when it is not installed and not required.
+    pub fn locate() -> Result<Option<Readers>, String> {
+        let environment = std::env::var_os("JETCELL_READERS_VENV").map_or_else(
+            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/readers-venv")),
+            PathBuf::from,
+        );
+        let python = environment.join("bin/python");
+        if python.exists() {
+            return Ok(Some(Readers { python }));
+        }
+        let absent =
+            format!("independent readers absent ({}); run scripts/setup-readers.sh", environment.display());
+        if std::env::var("JETCELL_REQUIRE_READERS").is_ok_and(|value| value == "1") {
+            return Err(absent);
+        }
+        eprintln!("skipped: {absent}");
+        Ok(None)
+    }
+
+    /// Everything `reader` finds in the file; rows only when `with_rows`.
+    pub fn read(&self, reader: Reader, path: &Path, with_rows: bool) -> Result<Vec<ReadTable>, String> {
+        let fail = |what: String| format!("{} on {}: {what}", reader.name(), path.display());
+        let mut command = Command::new(&self.python);
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/read_all.py")).arg(reader.name()).arg(path);
+        if !with_rows {
+            command.arg("--count");
+        }
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| fail(error.to_string()))?;
+        let (stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+        let (sender, results) = mpsc::channel();
+        std::thread::spawn(move || {
+            let tables = stdout.ok_or("no output".to_owned()).and_then(|out| parse(BufReader::new(out)));
+            // The receiver is gone only when the time limit has passed.
+            let _ = sender.send(tables);
+        });
+        let complaints = std::thread::spawn(move || {
+            let mut text = String::new();
+            if let Some(pipe) = stderr.as_mut() {
+                let _ = pipe.read_to_string(&mut text);
+            }
+            text
+        });
+        let tables = results.recv_timeout(TIME_LIMIT).unwrap_or_else(|_| Err("took too long".to_owned()));
+        if tables.is_err() {
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(|error| fail(error.to_string()))?;
+        let complaints = complaints.join().unwrap_or_default();
+        let tables = tables.map_err(|what| fail(format!("{what} {complaints}")))?;
+        if status.success() { Ok(tables) } else { Err(fail(format!("{status} {complaints}"))) }
+    }
+}
+
+fn parse(lines: impl BufRead) -> Result<Vec<ReadTable>, String> {
+    let mut tables: Vec<ReadTable> = Vec::new();
+    let mut open = false;
+    for line in lines.lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        match serde_json::from_str(&line).map_err(|error| format!("{error} in {line}"))? {
+            Line::Table { table: name, columns } => {
+                let columns =
+                    columns.into_iter().map(|(id, name, kind)| ExpectedColumn { id, name, kind }).collect();
+                tables.push(ReadTable { name, columns, row_count: 0, rows: Vec::new() });
+                open = true;
+            }
+            Line::Row { row } => tables.last_mut().ok_or("row before its table")?.rows.push(row),
+            Line::End { end, rows } => {
+                let table =
+                    tables.last_mut().filter(|table| open && table.name == end).ok_or("end without table")?;
+                table.row_count = rows;
+                open = false;
+            }
+        }
+    }
+    if open { Err("output stops inside a table".to_owned()) } else { Ok(tables) }
+}

@@ -1,0 +1,226 @@
+//! One life: recover, compare, work until the power fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ese_engine::database::Database;
+use ese_engine::{CreateOptions, Error, Instance, Result};
+use ese_format::LogPosition;
+use rand::Rng;
+
+use super::model::{State, check_indexes, difference, read_all};
+use super::work::Worker;
+use super::{World, db_path};
+
+/// Steps of one life without a cut.
+const STEPS: usize = 250;
+
+/// The databases in use; `None` is detached or not yet created.
+pub(super) type Databases = Vec<Option<Arc<Database>>>;
+
+impl World {
+    /// Recovers, compares with the model, works until the power goes off or there is enough.
+    pub(super) fn live(&mut self) {
+        let mut instance = self.recover();
+        let mut databases = self.attach_created(&instance);
+        self.compare(&instance, &databases);
+        if self.rng.random_bool(0.4) {
+            databases.clear();
+            instance.shutdown().unwrap_or_else(|error| panic!("{}: shutdown: {error}", self.context));
+            drop(instance);
+            self.check_files("after recovery and shutdown");
+            instance = self.recover();
+            databases = self.attach_created(&instance);
+            self.compare(&instance, &databases);
+        }
+
+        let limit = 1 << self.rng.random_range(3..11);
+        let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
+        self.disk.stop_after(if self.rng.random_bool(0.9) { at } else { u64::MAX });
+        let worked = self.work(&instance, &mut databases);
+        if self.power() {
+            worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", self.context));
+            self.disk.stop_after(u64::MAX);
+        }
+    }
+
+    /// What may happen between recovery and the next crash before anybody works.
+    pub(super) fn stir(&mut self, instance: &Arc<Instance>) -> Result<()> {
+        for _ in 0..self.rng.random_range(0..6) {
+            let number = self.rng.random_range(0..self.plan.databases);
+            match self.rng.random_range(0..4) {
+                0 => instance.step()?,
+                1 => {
+                    instance.checkpoint()?;
+                }
+                2 if self.created[number] => {
+                    instance.attach(&db_path(number), 64)?;
+                }
+                3 if self.created[number] => {
+                    let db = instance.attach(&db_path(number), 64)?;
+                    instance.detach(&db)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn attach_created(&mut self, instance: &Arc<Instance>) -> Databases {
+        let numbers = 0..self.plan.databases;
+        numbers
+            .map(|number| {
+                self.created[number].then(|| {
+                    let db = instance.attach(&db_path(number), 64);
+                    db.unwrap_or_else(|error| panic!("{}: attach: {error}", self.context))
+                })
+            })
+            .collect()
+    }
+
+    /// Finds out which of the possible states survived; it is the only one from now on.
+    fn compare(&mut self, instance: &Arc<Instance>, databases: &Databases) {
+        let mut session = instance.session();
+        let mut found = State::new();
+        for (number, db) in databases.iter().enumerate() {
+            let Some(db) = db else { continue };
+            let all = read_all(number, db, &mut session);
+            found.extend(all.unwrap_or_else(|error| panic!("{}: reading: {error}", self.context)));
+        }
+        let Some(which) = self.states.iter().rposition(|state| *state == found) else {
+            let nearest = self.states.iter().enumerate().map(|(i, state)| (difference(state, &found), i));
+            let (nearest, i) = nearest.min_by_key(|(text, _)| text.len()).unwrap_or_default();
+            panic!(
+                "{}: no committed state looks like that; of {} states (durable {}), {i} differs least: {nearest}",
+                self.context,
+                self.states.len(),
+                self.durable,
+            );
+        };
+        assert!(
+            which >= self.durable,
+            "{}: durable commits are lost: state {which} of {}, durable {}",
+            self.context,
+            self.states.len(),
+            self.durable,
+        );
+        for ((number, name), table) in &found {
+            let Some(db) = &databases[*number] else { continue };
+            let checked = check_indexes(db, &mut session, name, table);
+            checked.unwrap_or_else(|error| panic!("{}: {name}: {error}", self.context));
+        }
+        self.states = vec![found];
+        self.durable = 0;
+    }
+
+    fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
+        // Recovery may have completed a creation that was interrupted; what it left otherwise is worth nothing.
+        let path = db_path(number);
+        if jetcell_vfs::Vfs::exists(&self.disk, &path) {
+            match instance.attach(&path, 32) {
+                Ok(db) => {
+                    self.created[number] = true;
+                    return Ok(db);
+                }
+                // The log may need it.
+                Err(error) if !self.power() => return Err(error),
+                Err(_) => {}
+            }
+            jetcell_vfs::Vfs::remove(&self.disk, &path).map_err(|e| Error::io(&path, &e))?;
+        }
+        let options = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let db = instance.create_database(&path, &options)?;
+        self.created[number] = true;
+        Ok(db)
+    }
+
+    /// Neither writes under way nor what a power cut left behind may look like damage to the scan.
+    fn check_scans(&self, databases: &Databases) {
+        for db in databases.iter().flatten() {
+            let scan = db.scan_progress();
+            assert!(
+                scan.bad == 0,
+                "{}: {}: false findings of the scan: {scan:?}",
+                self.context,
+                db.path.display()
+            );
+        }
+    }
+
+    fn work(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
+        for (number, slot) in databases.iter_mut().enumerate() {
+            if slot.is_none() {
+                *slot = Some(self.create(instance, number)?);
+            }
+        }
+        let mut workers: Vec<Worker> = (0..3).map(|number| Worker::new(number, instance.session())).collect();
+        let steps = self.rng.random_range(STEPS / 4..STEPS);
+        let mut commits = Vec::new();
+        let done = (|| {
+            for _ in 0..steps {
+                let worker = &mut workers[self.rng.random_range(0..3)];
+                worker.step(self, databases, &mut commits)?;
+                match self.rng.random_range(0..40) {
+                    0..3 => {
+                        instance.flush()?;
+                        self.durable = self.states.len() - 1;
+                    }
+                    3..12 => {
+                        // A part of the step that neither draws numbers nor changes the disk.
+                        for db in databases.iter().flatten() {
+                            instance.start_scan(db, Duration::ZERO);
+                        }
+                        instance.step()?;
+                        self.check_scans(databases);
+                    }
+                    12 => {
+                        instance.checkpoint()?;
+                    }
+                    13 if self.rng.random_bool(0.2) => {
+                        for worker in &mut workers {
+                            worker.finish(self, &mut commits)?;
+                        }
+                        self.detach_and_attach(instance, databases)?;
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        })();
+        // The log says itself what is durable; it must not say too much.
+        let durable = instance.durable();
+        for (id, state) in commits {
+            // The smallest id is that of a commit that changed nothing.
+            if id > LogPosition::MIN && id <= durable {
+                self.durable = self.durable.max(state);
+            }
+        }
+        done?;
+        if self.rng.random_bool(0.5) {
+            for worker in &mut workers {
+                worker.finish(self, &mut Vec::new())?;
+            }
+            drop(workers);
+            databases.clear();
+            instance.shutdown()?;
+            self.durable = self.states.len() - 1;
+            self.tally.shutdowns += 1;
+            // Looking at the files is not part of the story.
+            self.disk.stop_after(u64::MAX);
+            self.check_files("after shutdown");
+        }
+        Ok(())
+    }
+
+    fn detach_and_attach(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
+        let number = self.rng.random_range(0..databases.len());
+        let Some(db) = databases[number].take() else { return Ok(()) };
+        instance.detach(&db)?;
+        drop(db);
+        self.durable = self.states.len() - 1;
+        if self.rng.random_bool(0.7) {
+            databases[number] = Some(instance.attach(&db_path(number), 64)?);
+        }
+        Ok(())
+    }
+}

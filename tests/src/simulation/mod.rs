@@ -1,0 +1,212 @@
+//! The whole engine on a simulated disk, from one seed: random work in several sessions, cut at any write or sync,
+//! recovered, and compared with every state that was ever committed.
+//!
+//! A seed has several lives. Each does random work until the power fails (or all is shut down cleanly), sometimes
+//! fails again during recovery, and then must find: everything that was durable, nothing uncommitted, and of the
+//! lazy commits the first ones without a gap; a file without findings; sound logs.
+
+mod life;
+mod model;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_check::{Cancel, CheckOptions, check_database, check_logs};
+use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::{Error, Instance, InstanceOptions};
+use ese_format::PageSize;
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use self::model::State;
+use crate::logged::partial_merges;
+
+/// What a seed went through.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
+    /// Power cuts and kills.
+    pub cuts: u64,
+    /// Of these, during recovery or soon after it.
+    pub in_recovery: u64,
+    /// Of these, after recovery had left databases attached.
+    pub left_attached: u64,
+    /// Clean shutdowns.
+    pub shutdowns: u64,
+    /// Transactions committed.
+    pub commits: u64,
+    /// Times a full leaf shared nodes with its neighbour, where all logs are kept.
+    pub shared: u64,
+    /// Dirty pages that left the cache without being written.
+    pub let_go: u64,
+    /// Changes that recovery kept for pages that it did not read.
+    pub kept: u64,
+}
+
+impl Tally {
+    /// Adds what another seed went through.
+    pub fn add(&mut self, other: Tally) {
+        self.cuts += other.cuts;
+        self.in_recovery += other.in_recovery;
+        self.left_attached += other.left_attached;
+        self.shutdowns += other.shutdowns;
+        self.commits += other.commits;
+        self.shared += other.shared;
+        self.let_go += other.let_go;
+        self.kept += other.kept;
+    }
+}
+
+/// What a seed decides once.
+struct Plan {
+    size: PageSize,
+    cache_pages: usize,
+    kept_edits_permille: u32,
+    log_bytes: u32,
+    circular: bool,
+    depth: u64,
+    databases: usize,
+}
+
+/// A disk and what should be on it.
+struct World {
+    plan: Plan,
+    rng: ChaCha8Rng,
+    disk: SimVfs,
+    cache: Option<Arc<Cache>>,
+    /// States after each commit since the last one known to be on disk, which is the first.
+    states: Vec<State>,
+    /// All states before this one can no longer be what recovery finds.
+    durable: usize,
+    /// Databases whose creation has returned.
+    created: Vec<bool>,
+    tally: Tally,
+    context: String,
+}
+
+/// Runs one seed; panics when the engine lost or damaged something.
+pub fn run(seed: u64) -> Tally {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let size = [PageSize::KIB_4, PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32]
+        [rng.random_range(0..5)];
+    let log_bytes = match size.bytes() {
+        4096 => [64 << 10, 128 << 10][rng.random_range(0..2)],
+        8192 => 128 << 10,
+        _ => 512 << 10,
+    };
+    let plan = Plan {
+        size,
+        cache_pages: rng.random_range(32..=80),
+        kept_edits_permille: [0, 500, 500, 750][rng.random_range(0..4)],
+        log_bytes,
+        circular: rng.random_bool(0.4),
+        depth: u64::from(log_bytes) * rng.random_range(1..4),
+        databases: if rng.random_bool(0.3) { 2 } else { 1 },
+    };
+    let mut world = World {
+        created: vec![false; plan.databases],
+        plan,
+        rng,
+        disk: SimVfs::new(),
+        cache: None,
+        states: vec![State::new()],
+        durable: 0,
+        tally: Tally::default(),
+        context: String::new(),
+    };
+    for life in 0..6 {
+        world.context = format!("seed {seed}, life {life}");
+        world.live();
+        if !world.power() || world.rng.random_bool(0.9) {
+            world.cut();
+        }
+    }
+    world.tally.shared =
+        if world.plan.circular { 0 } else { partial_merges(Arc::new(world.disk.clone()), Path::new("/log")) };
+    world.count_let_go(None);
+    world.tally
+}
+
+fn db_path(number: usize) -> PathBuf {
+    PathBuf::from(format!("/db{number}/data.edb"))
+}
+
+impl World {
+    fn open(&mut self) -> ese_engine::Result<Arc<Instance>> {
+        let disk: Arc<dyn Vfs> = Arc::new(self.disk.clone());
+        for directory in ["/db0", "/db1", "/log"] {
+            disk.create_directory(Path::new(directory)).map_err(|e| Error::io(directory, &e))?;
+        }
+        let size = self.plan.size;
+        let cache = Cache::new(CacheOptions {
+            kept_edits_permille: self.plan.kept_edits_permille,
+            ..CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock())
+        });
+        self.count_let_go(Some(cache.clone()));
+        let mut options = InstanceOptions::new(disk, "/log".into(), cache);
+        options.threads = false;
+        options.log_file_size = self.plan.log_bytes;
+        options.checkpoint_depth = self.plan.depth;
+        options.circular = self.plan.circular;
+        options.seed = Some(self.rng.random());
+        let instance = Instance::open(options)?;
+        self.tally.kept += instance.recovery().kept;
+        Ok(instance)
+    }
+
+    /// Counts what the last cache did; `next` takes its place.
+    fn count_let_go(&mut self, next: Option<Arc<Cache>>) {
+        let last = std::mem::replace(&mut self.cache, next);
+        self.tally.let_go += last.map_or(0, |cache| cache.counters().let_go);
+    }
+
+    /// Whether the power is on; an error while it is on is the engine's own.
+    fn power(&self) -> bool {
+        self.disk.list(Path::new("/")).is_ok()
+    }
+
+    /// Cuts the power now, unless it is off already, and restarts the disk.
+    fn cut(&mut self) {
+        self.tally.cuts += 1;
+        self.disk = match self.rng.random_range(0..10) {
+            0..3 => self.disk.process_kill(),
+            _ => self.disk.crash(self.rng.random(), CrashOptions::default()),
+        };
+    }
+
+    /// Opens the instance; the power fails sometimes during recovery, or soon after it.
+    fn recover(&mut self) -> Arc<Instance> {
+        while self.rng.random_bool(0.35) {
+            let limit = 1 << self.rng.random_range(0..11);
+            let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
+            self.disk.stop_after(at);
+            let opened = self.open().and_then(|instance| {
+                self.tally.left_attached += u64::from(instance.recovery().left_attached > 0);
+                self.stir(&instance)
+            });
+            if let Err(error) = opened
+                && self.power()
+            {
+                panic!("{}: recovery failed: {error}", self.context);
+            }
+            self.tally.in_recovery += 1;
+            self.cut();
+        }
+        self.open().unwrap_or_else(|error| panic!("{}: recovery failed: {error}", self.context))
+    }
+
+    /// The files, seen by other eyes.
+    fn check_files(&self, what: &str) {
+        for (number, _) in self.created.iter().enumerate().filter(|(_, created)| **created) {
+            let report = check_database(&self.disk, &db_path(number), &CheckOptions::default());
+            let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
+            let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+            assert!(report.clean, "{}, {what}: database {number} is {}", self.context, report.state);
+            assert!(findings.is_empty(), "{}, {what}: {findings:#?}", self.context);
+        }
+        let report = check_logs(&self.disk, Path::new("/log"), "E00", &Cancel::default());
+        let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
+        assert!(report.is_sound(), "{}, {what}: {:#?}", self.context, report.findings);
+    }
+}
