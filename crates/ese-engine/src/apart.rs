@@ -1,7 +1,8 @@
 //! What threads write independently of each other, and of what others only read, on cache lines of its own.
 
-use jetcell_sync::atomic::{AtomicU8, Ordering};
 use std::ops::{Deref, DerefMut};
+
+use jetcell_sync::atomic::{AtomicU8, Ordering};
 
 /// A value that shares no cache line with another; two lines, because they are fetched in pairs.
 #[repr(align(128))]

@@ -1,10 +1,9 @@
 //! Threads that repeat bounded steps until they are told to stop.
 
-use jetcell_sync::thread::JoinHandle;
-use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_sync::{Condvar, Mutex};
+use jetcell_sync::thread::JoinHandle;
+use jetcell_sync::{Arc, Condvar, Mutex};
 use jetcell_vfs::abort_on_panic;
 
 use crate::Result;

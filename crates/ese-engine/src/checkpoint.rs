@@ -3,11 +3,10 @@
 //! Invariant: checkpoint = min(log durable, oldest change not safely in a database file, oldest held transaction).
 //! Order: pages durable, database headers, checkpoint file; each step only makes recovery start later.
 
-use std::sync::Arc;
-
 use ese_format::LogPosition;
 use ese_format::attachment::Attachment;
 use ese_format::checkpoint::Checkpoint;
+use jetcell_sync::Arc;
 
 use crate::core::Core;
 use crate::{Error, Result};

@@ -3,13 +3,12 @@
 //! Invariant: a transaction with deletions holds the checkpoint back until its nodes are gone, so recovery always
 //! meets the FlagDelete record of a node that is still there and can remove it; a clean database has none.
 
-use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ese_format::LogPosition;
-use jetcell_sync::{Mutex, MutexGuard};
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Arc, Mutex, MutexGuard};
 
 use crate::apart::Parts;
 use crate::btree::Tree;

@@ -1,10 +1,10 @@
 //! Room in the version store, and pages that cannot be read.
 
-use jetcell_sync::atomic::AtomicUsize;
 use std::path::Path;
 
 use ese_format::PageSize;
 use ese_format::page::PageFlags;
+use jetcell_sync::atomic::AtomicUsize;
 use jetcell_vfs::{SimVfs, Vfs};
 
 use super::*;

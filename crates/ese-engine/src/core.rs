@@ -1,11 +1,10 @@
 //! What all databases and sessions of an instance share: cache, log, versions, transactions.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 
 use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, LogTime};
-use jetcell_sync::{Mutex, RwLock};
+use jetcell_sync::{Arc, Mutex, OnceLock, RwLock};
 use jetcell_vfs::Vfs;
 
 use crate::cache::{Cache, FileId};

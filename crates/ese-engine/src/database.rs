@@ -4,10 +4,8 @@
 //! changes of a generation that the header does not name yet, and its lower marks are raised only after the pages
 //! below are durable. Both copies are written one after the other with a sync between, so one is always whole.
 
-use jetcell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
@@ -15,7 +13,8 @@ use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path}
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::page::{Page, PageFlags};
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{DirectoryLock, File, IoReason};
 
 use crate::apart::Apart;

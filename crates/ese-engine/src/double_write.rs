@@ -23,13 +23,12 @@
 //! removed: when a new history has become as long as the old one was, nothing is left of that.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_format::checksum::{PageVerdict, verify_page};
 use ese_format::header::DatabaseHeader;
 use ese_format::page::Page;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use jetcell_sync::{Condvar, Mutex};
+use jetcell_sync::{Arc, Condvar, Mutex};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use twox_hash::XxHash3_64;
 

@@ -4,8 +4,8 @@ use super::*;
 use ese_format::checksum::seal_page;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 use ese_format::{DbTime, LogTime, TreeId};
+use jetcell_sync::mpsc;
 use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs};
-use std::sync::mpsc;
 use std::time::Duration;
 
 const SIZE: PageSize = PageSize::KIB_4;

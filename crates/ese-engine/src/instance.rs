@@ -6,14 +6,13 @@
 
 mod attaching;
 
-use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ese_format::log::record::{LogRecord, Termination};
 use ese_format::{LogPosition, LogTime, Signature};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::DirectoryLock;
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;

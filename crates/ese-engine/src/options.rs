@@ -1,10 +1,10 @@
 //! What can be set when an instance is opened and a database created.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use ese_format::PageSize;
 use ese_format::log::header::SEGMENT_BYTES;
+use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::cache::Cache;

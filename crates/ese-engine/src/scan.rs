@@ -11,7 +11,6 @@
 //!
 //! Left out: which tree a page belongs to, the structure of pages, progress that survives a restart.
 
-use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use std::time::Duration;
 use ese_format::PageNumber;
 use ese_format::checksum::{PageVerdict, verify_page};
 use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use crate::Result;

@@ -1,11 +1,11 @@
-use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Arc, OnceLock, Weak};
 use jetcell_vfs::{
     Clock, CountedVfs, DirectoryLock, File, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs,
 };

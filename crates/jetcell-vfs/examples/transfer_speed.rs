@@ -2,9 +2,9 @@
 //! `cargo run --release --example transfer_speed -- <directory> [mebibytes] [seconds]`.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use jetcell_sync::{Arc, Mutex, mpsc};
 use jetcell_vfs::{
     Backend, File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs,
 };
@@ -39,7 +39,7 @@ fn measure(vfs: &RealVfs, file: &Arc<dyn File>, bytes: u64, time: Duration) -> s
         let (sender, receiver) = mpsc::channel();
         let rng = Mutex::new(rand_chacha::ChaCha8Rng::seed_from_u64(depth as u64));
         let transfer = |buffer| {
-            let offset = rng.lock().expect("no panics").random_range(0..bytes / LEN as u64) * LEN as u64;
+            let offset = rng.lock().random_range(0..bytes / LEN as u64) * LEN as u64;
             let sender = sender.clone();
             let done = Box::new(move |result: std::io::Result<()>, buffer| {
                 result.expect("reads succeed");

@@ -3,7 +3,8 @@
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Arc;
+
+use jetcell_sync::Arc;
 
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;

@@ -1,7 +1,8 @@
 //! The machine's clock, and one that moves only when told to.
 
-use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::Clock;
 

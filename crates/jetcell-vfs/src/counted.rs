@@ -3,14 +3,13 @@
 //! Latency is from issue to completion in microseconds of the decorated world's clock. Failed operations count
 //! as errors only. Left out: merging adjacent transfers, which is the caller's business and thus counted as done.
 
-use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Arc, LazyLock, Mutex};
 
 use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 

@@ -7,8 +7,8 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
+use jetcell_sync::OnceLock;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 

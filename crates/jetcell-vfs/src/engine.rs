@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::Arc;
+
+use jetcell_sync::Arc;
 
 use crate::descriptor::Descriptor;
 use crate::{Transfer, abort_on_panic};

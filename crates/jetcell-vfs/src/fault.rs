@@ -2,9 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex};
 use rustix::io::Errno;
 
 use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};

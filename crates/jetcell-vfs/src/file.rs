@@ -2,8 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
+
+use jetcell_sync::Arc;
 
 use crate::IoBuffer;
 

@@ -1,10 +1,9 @@
 //! Asynchronous transfers by threads that make blocking calls: works on every kernel.
 
-use jetcell_sync::thread::JoinHandle;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use jetcell_sync::{Condvar, Mutex};
+use jetcell_sync::thread::JoinHandle;
+use jetcell_sync::{Arc, Condvar, Mutex};
 
 use crate::descriptor::Descriptor;
 use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};

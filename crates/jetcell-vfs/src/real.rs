@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use jetcell_sync::Arc;
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 

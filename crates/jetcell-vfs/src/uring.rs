@@ -9,18 +9,17 @@
 //! Invariants: a flight owns its buffer and its open file until the kernel has reported its completion; the thread
 //! ends only when no flight is left; completions run while nothing of the ring is borrowed.
 
-use jetcell_sync::atomic::{AtomicBool, Ordering};
-use jetcell_sync::thread::JoinHandle;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
-use jetcell_sync::{Condvar, Mutex};
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::thread::JoinHandle;
+use jetcell_sync::{Arc, Condvar, Mutex, mpsc};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 

@@ -1,12 +1,11 @@
 //! Deferred undo information: the before-image of an uncommitted replace, and the key of a deleted node, go to the
 //! log only if their page must be written before the transaction ends (the node is removed). ESE: `LRUNDOINFO`.
 
-use std::sync::{Arc, Weak};
-
 use ese_format::log::record::{
     DatabaseIdInLog, LogRecord, NodeChange, PageChange, PageChangeFlags, UndoInfo, operation,
 };
 use ese_format::{DbTime, LogPosition, PageNumber};
+use jetcell_sync::{Arc, Weak};
 
 use super::group::Shape;
 use crate::Result;

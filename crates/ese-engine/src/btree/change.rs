@@ -3,16 +3,14 @@
 //! Order inside one change: everything that can fail is checked, the record goes to the log, then the page and
 //! the version store change, all under the leaf's write latch. So a failed call changed nothing.
 
-use jetcell_sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-
 use ese_format::log::record::{
     DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChange,
     PageChangeFlags, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, node_space, shared_prefix_len};
 use ese_format::{DbTime, PageNumber};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Mutex};
 
 use super::before_image::DeferredBeforeImage;
 use super::descend::Target;

@@ -3,10 +3,9 @@
 //! A cursor holds no latch between calls: it remembers the bookmark it stands on, and the pinned leaf with its
 //! database time as a short cut. When the leaf has changed since, it seeks the bookmark again.
 
-use std::sync::Arc;
-
 use ese_format::page::{NodeFlags, Page};
 use ese_format::{DbTime, PageNumber};
+use jetcell_sync::Arc;
 
 use super::descend::Target;
 use super::{Bookmark, Tree};

@@ -8,14 +8,13 @@
 //! Invariant: no I/O under the latches. A page that is not in the cache ends the attempt; [`run`] reads it
 //! without latches and tries again, keeping it pinned.
 
-use std::sync::Arc;
-
 use ese_format::log::record::{
     DatabaseIdInLog, Delete, FlagDelete, Insert, LogRecord, Macro, NodeChange, PageChange, PageChangeFlags,
     Replace, SetExternalHeader,
 };
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber};
+use jetcell_sync::Arc;
 
 use super::latched::Latched;
 use super::{Tree, apply};

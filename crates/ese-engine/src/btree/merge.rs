@@ -1,7 +1,5 @@
 //! Physical removal of deleted nodes, and giving pages back when they become empty or nearly so.
 
-use std::sync::Arc;
-
 use ese_format::log::record::{
     BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags,
     NodeChange, PageChange,
@@ -9,6 +7,7 @@ use ese_format::log::record::{
 use ese_format::page::{NodeFlags, Page, node_space};
 use ese_format::space::Extent;
 use ese_format::{DbTime, PageNumber};
+use jetcell_sync::Arc;
 
 use super::Tree;
 use super::apply::{self, merge_type};

@@ -1,14 +1,13 @@
 //! Interleavings of two threads, held open by latches that the test takes. Where a thread waits cannot be seen from
 //! outside, so the test gives it time to come there: too little of it hides a fault, and never makes one up.
 
-use jetcell_sync::thread;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ese_format::log::record::LogRecord;
 use ese_format::page::{PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
+use jetcell_sync::{Arc, thread};
 use jetcell_vfs::SimVfs;
 
 use super::descend::Target;

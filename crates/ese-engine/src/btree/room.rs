@@ -1,11 +1,10 @@
 //! Whether a page has room for a change, and making room in this tree until a node fits: the loop around [`split`] and
 //! [`share`](super::share), with space allocation and structure lock.
 
-use std::sync::Arc;
-
 use ese_format::PageNumber;
 use ese_format::log::record::{Insert, LogRecord, PageChangeFlags};
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
+use jetcell_sync::Arc;
 
 use super::Tree;
 use super::change::insert_size;

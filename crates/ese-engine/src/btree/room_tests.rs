@@ -1,14 +1,13 @@
 //! Nodes that one transaction makes shorter and longer again, on pages with little room.
 
-use jetcell_sync::thread;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use ese_format::PageSize;
 use ese_format::page::PageFlags;
+use jetcell_sync::mpsc::{RecvTimeoutError, channel};
+use jetcell_sync::{Arc, thread};
 use jetcell_vfs::SimVfs;
 
 use super::Tree;

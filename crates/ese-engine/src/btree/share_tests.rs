@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_format::log::record::LogRecord;
 use ese_format::page::{NodeFlags, PageFlags};
 use ese_format::{LogPosition, PageNumber, PageSize};
+use jetcell_sync::Arc;
 use jetcell_vfs::SimVfs;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_format::page::{Page, PageFlags};
 use ese_format::{PageNumber, PageSize};
+use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,12 +1,11 @@
 //! One B+-tree: its root, its kind, its order, and the bookmark that names a node in it.
 
-use jetcell_sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{PageNumber, TreeId};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use jetcell_sync::{Arc, Mutex};
 
 use crate::cache::FileId;
 use crate::database::Database;

@@ -4,10 +4,9 @@
 //! Invariants: what is dirty stands in the ledger of its file, whether it is in a frame or away; edits say all that was
 //! changed since the page was read, or copied to be written; who lacks its edits is neither written nor read by anybody.
 
-use jetcell_sync::atomic::Ordering;
-use std::sync::Arc;
-
 use ese_format::{LogPosition, PageSize};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
 
 use super::files::Attached;
 use super::frame::{Frame, State};

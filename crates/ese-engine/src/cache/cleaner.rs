@@ -1,10 +1,10 @@
 //! When dirty pages are written: to make frames available, to move the checkpoint, to flush a file.
 
-use jetcell_sync::atomic::Ordering;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ese_format::{LogPosition, PageNumber};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::IoReason;
 
 use super::files::{Attached, InFlight};

@@ -3,13 +3,13 @@
 //! Invariant: two sessions that miss the same page cause one read; the second waits for the first and takes over
 //! only if it failed.
 
-use jetcell_sync::atomic::Ordering;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ese_format::checksum::{PageVerdict, verify_page};
 use ese_format::page::validate;
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::files::Attached;

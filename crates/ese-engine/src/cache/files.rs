@@ -1,10 +1,8 @@
 //! Attached files and the books kept across all frames.
 
-use jetcell_sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-
 use ese_format::PageSize;
-use jetcell_sync::{Condvar, Mutex, RwLock};
+use jetcell_sync::atomic::{AtomicUsize, Ordering};
+use jetcell_sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use jetcell_vfs::File;
 
 use super::copies::Copies;

@@ -10,11 +10,10 @@
 //! Invariants: the bytes are touched only by the thread that set `Loading`, or under the latch; a frame gets its
 //! first pin only under the lock of its table shard; an unpinned frame is not latched, so it does not change.
 
-use jetcell_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use jetcell_sync::{Condvar, Mutex, RwLock};
+use jetcell_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use jetcell_sync::{Arc, Condvar, Mutex, RwLock};
 use jetcell_vfs::IoBuffer;
 
 use super::change::{Change, HEAVY};

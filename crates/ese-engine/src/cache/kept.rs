@@ -18,11 +18,11 @@
 //!   before the edits have gone.
 //! - A page that has to come back only to be written cost a read: who sees too many of them lets no more go.
 
-use jetcell_sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::ops::Range;
 
 use ese_format::LogPosition;
 use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use super::{Cache, PageKey};
 use crate::apart::Apart;

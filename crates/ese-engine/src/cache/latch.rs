@@ -3,13 +3,12 @@
 //! Invariants: a latch owns a pin and gives up the latch first. Latches are for memory work only; a thread that
 //! holds one must not fetch, flush or wait.
 
-use jetcell_sync::atomic::Ordering;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 use ese_format::page::PageMut;
 use ese_format::{DbTime, LogPosition};
-use jetcell_sync::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
+use jetcell_sync::atomic::Ordering;
+use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 
 use super::frame::{Body, Frame};
 use super::{DeferredUndo, Edit, PageKey};

@@ -1,9 +1,7 @@
 //! Memory of the cache that somebody else uses for a while: recovery, which has few pages in its hands but much log.
 
 use jetcell_sync::atomic::Ordering;
-use std::sync::Arc;
-
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex};
 
 use super::Cache;
 use super::files::Books;

@@ -3,10 +3,10 @@
 //! Only what would be a victim soon itself, as pages that were filled one after the other: a page that is still in use
 //! would be written for nothing.
 
-use jetcell_sync::atomic::Ordering;
 use std::collections::BTreeSet;
 
 use ese_format::PageNumber;
+use jetcell_sync::atomic::Ordering;
 
 use super::frame::State;
 use super::{Cache, PageKey, PinnedPage};

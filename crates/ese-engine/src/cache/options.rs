@@ -1,8 +1,7 @@
 //! What a cache is made of.
 
-use std::sync::Arc;
-
 use ese_format::PageSize;
+use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
 /// How to make a cache; [`CacheOptions::new`] has defaults for all but the essentials.

@@ -1,11 +1,9 @@
 //! The cache itself: what it is made of, attaching and detaching files, counters.
 
+use ese_format::{LogPosition, PageSize};
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use jetcell_sync::thread::JoinHandle;
-use std::sync::{Arc, OnceLock};
-
-use ese_format::{LogPosition, PageSize};
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{Clock, File};
 
 use super::copies::Copies;

@@ -3,8 +3,8 @@
 //! A hint: pages for which no frame is at hand are left out, failures show when the page is fetched.
 
 use std::io;
-use std::sync::Arc;
 
+use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::files::{Attached, Books};

@@ -6,9 +6,8 @@
 //!
 //! Nothing is ordered in a list: a use costs two stores, a victim is the best of a sample.
 
+use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
-use std::sync::Arc;
-
 use jetcell_vfs::IoBuffer;
 
 use super::frame::Frame;

@@ -3,13 +3,12 @@
 //! Invariants: a key is in at most one frame; pinning an unpinned frame, and taking one out, happen under the lock
 //! of its shard. The history is a fixed array in which a newer page displaces an older one.
 
-use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use ese_format::LogPosition;
-use jetcell_sync::RwLock;
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Arc, RwLock};
 
 use super::change::Away;
 use super::files::Attached;

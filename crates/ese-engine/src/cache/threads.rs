@@ -1,11 +1,9 @@
 //! The optional thread that keeps the pool of available frames filled.
 
-use jetcell_sync::atomic::{AtomicBool, Ordering};
-use jetcell_sync::thread;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use jetcell_sync::{Condvar, Mutex};
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Condvar, Mutex, Weak, thread};
 use jetcell_vfs::abort_on_panic;
 
 use super::Cache;

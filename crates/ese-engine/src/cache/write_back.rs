@@ -10,13 +10,13 @@
 //! pages, and writes to their log, only while it is counted at work on their file, which leaves the cache only when nobody
 //! is; latches are only tried here, never waited for, and no call below this module waits for anything while one is held.
 
-use jetcell_sync::atomic::Ordering;
 use std::io;
-use std::sync::Arc;
 
 use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, abort_on_panic};
 
 use super::cleaner::WRITES_IN_FLIGHT;

@@ -1,10 +1,9 @@
 //! Creating tables, indexes and long-value trees.
 
-use std::sync::Arc;
-
 use ese_format::catalog::{CatalogRow, Index, RowKind, TableSchema, TreeOwner};
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
+use jetcell_sync::Arc;
 
 use super::initial::{CATALOG_ROOT, NAME_ROOT, ROOT_OBJECTS_ROOT, SHADOW_ROOT, SYSTEM_ROOT};
 use super::{find, read};

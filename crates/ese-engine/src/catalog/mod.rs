@@ -19,10 +19,9 @@ pub(crate) use initial::initial_pages;
 pub(crate) use read::{find, names};
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use ese_format::TreeId;
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex};
 
 use crate::database::Database;
 use crate::table::TableState;

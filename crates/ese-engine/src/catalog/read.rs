@@ -1,9 +1,8 @@
 //! Reading definitions from the catalog's trees.
 
-use std::sync::Arc;
-
 use ese_format::catalog::{CatalogError, CatalogRow, RowKind, TableFlags, TableSchema, assemble};
 use ese_format::{PageNumber, TreeId};
+use jetcell_sync::Arc;
 
 use super::initial::{CATALOG_ROOT, ROOT_OBJECTS_ROOT};
 use crate::Result;

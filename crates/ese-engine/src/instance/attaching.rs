@@ -1,12 +1,12 @@
 //! Databases that come and go: created, attached, detached.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, encode_path};
 use ese_format::{DbTime, LogPosition, LogTime, PageNumber, Signature, TreeId};
+use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 use rand::RngCore;
 

@@ -1,10 +1,9 @@
 //! The checkpoint file on disk: two copies, written one after the other.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::{Error, Result};

@@ -14,13 +14,12 @@ mod reserve;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_format::attachment::ATTACHMENT_LIST_LEN;
 use ese_format::log::header::{ENGINE_VERSION, FILE_TYPE_LOG, LOG_VERSION, LogHeader, SEGMENT_BYTES};
 use ese_format::log::parameters::EngineParameters;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
-use jetcell_sync::MutexGuard;
+use jetcell_sync::{Arc, MutexGuard};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use super::LogTail;

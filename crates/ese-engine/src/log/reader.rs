@@ -10,15 +10,14 @@ mod again;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, OnceLock};
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::record::record_len;
 use ese_format::log::scan::{LogScan, scan_log};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition};
-use jetcell_sync::Mutex;
+use jetcell_sync::mpsc::{Receiver, channel};
+use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
 use self::again::Again;

@@ -1,8 +1,7 @@
 //! Streams whose files were moved about, or cannot be read, or grow while they are read.
 
-use std::sync::Arc;
-
 use ese_format::{Generation, LogPosition};
+use jetcell_sync::Arc;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::tests::{batch, contents, create, names, options, read, record};

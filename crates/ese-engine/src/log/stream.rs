@@ -6,14 +6,13 @@
 //! record is accepted whose generation has no file ready; a generation is entered with the write of its header and
 //! first records; after a failed write or sync nothing is written any more.
 
-use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
-use jetcell_sync::{Condvar, Mutex};
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use jetcell_sync::{Arc, Condvar, Mutex, OnceLock};
 use jetcell_vfs::{File, IoBuffer, Vfs};
 
 use super::buffer::SegmentBuffer;

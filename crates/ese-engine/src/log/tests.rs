@@ -1,14 +1,14 @@
 //! The stream on a disk that loses power, fills up, fails or is shared by threads; and logs that Windows wrote.
 
-use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ese_format::log::header::LogHeader;
 use ese_format::log::record::{LogRecord, Trace};
 use ese_format::page::PageFlags;
 use ese_format::{Generation, LogPosition, LogTime, PageSize, Signature};
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use jetcell_sync::{Arc, mpsc};
 use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -8,15 +8,14 @@
 //! before. A copy of the last segment goes with it: the shadow that ESE's readers expect. The next write
 //! overwrites it, when what it copies is long durable.
 
-use jetcell_sync::atomic::{AtomicU8, Ordering};
-use jetcell_sync::thread::Thread;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
 use ese_format::{Generation, LogPosition, LogTime};
-use jetcell_sync::MutexGuard;
+use jetcell_sync::atomic::{AtomicU8, Ordering};
+use jetcell_sync::thread::Thread;
+use jetcell_sync::{Arc, MutexGuard};
 use jetcell_vfs::{File, IoReason};
 
 use super::buffer::Run;

@@ -8,12 +8,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies, HeaderError};
 use ese_format::log::record::{AttachDb, decode_path};
 use ese_format::{Generation, LogPosition, LogTime, PageSize, Signature};
+use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 
 use crate::core::Core;

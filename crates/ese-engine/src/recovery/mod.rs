@@ -16,12 +16,12 @@ mod stretch;
 mod tests;
 
 use std::num::NonZero;
-use std::sync::Arc;
 
 use ese_format::attachment::Attachment;
 use ese_format::checkpoint::Checkpoint;
 use ese_format::log::record::{LogRecord, RecoveryUndo, Termination, kinds};
 use ese_format::{LogPosition, LogTime, Signature};
+use jetcell_sync::Arc;
 
 use self::attach::{Attacher, Stream};
 pub(crate) use self::attach::{check_format, read_header};
@@ -70,7 +70,7 @@ pub(crate) struct Opened {
 }
 
 /// Tells attached databases about new generations.
-struct Listener(std::sync::Weak<Core>);
+struct Listener(jetcell_sync::Weak<Core>);
 
 impl LogListener for Listener {
     fn attachments(&self) -> Vec<u8> {

@@ -16,10 +16,10 @@ mod touch;
 mod unfinished;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChange, Undo, operation};
 use ese_format::{DbTime, LogPosition, PageNumber};
+use jetcell_sync::Arc;
 
 use self::pass::{Pass, Tally};
 use self::touch::{Touch, formats, pages_of, versioned};

@@ -4,12 +4,12 @@
 //! them. They are kept apart, and as memory runs out the oldest go; redo reads a record again when its page turns out
 //! to need it. Each is needed once at most, so that its memory serves for something else as soon as redo has it.
 
-use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, RecordError};
 use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use twox_hash::XxHash3_64;
 
 use crate::log::{LogReader, StoredRecord};

@@ -2,12 +2,12 @@
 //! who reads them; changes that a crash cuts in two; sessions that share pages.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_format::checksum::seal_page;
 use ese_format::log::record::LogRecord;
 use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{LogPosition, LogTime, PageSize, Signature};
+use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

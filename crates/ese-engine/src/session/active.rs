@@ -4,11 +4,10 @@
 //! from before that until its commit record is durable and its deletions are cleaned up, the checkpoint stays at
 //! or before the Begin record.
 
-use std::sync::Arc;
-
 use ese_format::log::record::{Begin, Begin0, BeginLevels, Commit, Commit0, LogRecord, Rollback};
 use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
+use jetcell_sync::Arc;
 
 use crate::btree::Tree;
 use crate::cleanup::Settled;

@@ -2,9 +2,8 @@
 //! the one for that of the other.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex};
 
 use crate::catalog::FIRST_OWN_PROCID;
 

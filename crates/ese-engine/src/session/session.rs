@@ -1,9 +1,8 @@
 //! A session: transactions, and the tables opened and defined in them.
 
-use jetcell_sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
-
 use ese_format::{LogPosition, TreeId};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 use super::ActiveTransaction;
 use super::number::SessionNumber;

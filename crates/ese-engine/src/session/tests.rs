@@ -1,10 +1,10 @@
 //! Statements that fail, and whose rollback fails too.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
+use jetcell_sync::Arc;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::ActiveTransaction;

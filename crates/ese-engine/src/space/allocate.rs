@@ -1,12 +1,10 @@
 //! Taking and giving back pages, and growing a tree from its parent up to the file itself.
 
-use std::sync::Arc;
-
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, ExtendDb, LogRecord};
 use ese_format::page::Page;
 use ese_format::space::{Extent, SpaceHeader};
-use jetcell_sync::MutexGuard;
+use jetcell_sync::{Arc, MutexGuard};
 
 use super::extents::{self, Found};
 use crate::btree::group::{self, AtomicGroup, Attempt, Shape, Stop};

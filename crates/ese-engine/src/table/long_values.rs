@@ -1,8 +1,7 @@
 //! Long values of a table: stored in chunks, read back, removed.
 
-use std::sync::Arc;
-
 use ese_format::long_value::{LongValueId, LongValueRoot, decode_chunk, encode_chunk};
+use jetcell_sync::Arc;
 
 use super::TableState;
 use crate::btree::Tree;

@@ -1,10 +1,9 @@
 //! An open table: a position in it, and what can be done there.
 
-use std::sync::Arc;
-
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::key::{KeyPart, normalise};
 use ese_format::record::{ColumnId, Record, Value};
+use jetcell_sync::Arc;
 
 use super::{TableState, rows};
 use crate::btree::{Bookmark, Seek, TreeCursor};

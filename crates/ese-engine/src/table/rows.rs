@@ -1,7 +1,6 @@
 //! Statements: records inserted, replaced and deleted, with everything that hangs on them.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use ese_format::catalog::Index;
 use ese_format::compression;
@@ -12,6 +11,7 @@ use ese_format::record::{
     Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record, RecordBuilder, RecordError, Value,
     record_limit,
 };
+use jetcell_sync::Arc;
 
 use super::{TableState, long_values};
 use crate::btree::{Bookmark, Target, Tree, TreeCursor};

@@ -1,13 +1,11 @@
 //! What all sessions share about one table: schema, trees, and the numbers handed out.
 
-use jetcell_sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::long_value::{LongValueId, LongValueKey};
 use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, Record};
 use ese_format::{PageNumber, TreeId};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Mutex, OnceLock};
 
 use crate::btree::{Target, Tree, TreeCursor};
 use crate::database::Database;

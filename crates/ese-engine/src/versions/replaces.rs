@@ -1,14 +1,13 @@
 //! Replaces of running transactions, in the order of their nodes: what undoing them could need of a page.
 
-use jetcell_sync::atomic::{self, AtomicUsize};
 use std::borrow::Borrow;
 use std::cmp::Ordering::{self, Equal};
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use ese_format::PageNumber;
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{self, AtomicUsize};
+use jetcell_sync::{Arc, Mutex};
 
 use super::Version;
 use crate::cache::FileId;

@@ -4,13 +4,12 @@
 //! latch sees node and chain agree; bytes never exceed the limit; versions leave the chain when their
 //! transaction is undone or when no snapshot needs the state before them.
 
-use jetcell_sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 
 use ese_format::{LogPosition, PageNumber};
-use jetcell_sync::{Mutex, MutexGuard};
+use jetcell_sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use jetcell_sync::{Arc, Mutex, MutexGuard};
 use twox_hash::XxHash3_64;
 
 use super::replaces::Replaces;

@@ -1,11 +1,10 @@
 //! Transaction identities, snapshots, and which of them are still running.
 
-use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use ese_format::LogPosition;
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Arc, Mutex};
 
 use crate::apart::{Apart, Part, Parts};
 

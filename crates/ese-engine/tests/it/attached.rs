@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ese_engine::database::Database;
 use ese_engine::log::LogNames;
 use ese_engine::{CreateOptions, Error, Instance};
 use ese_format::log::header::LogHeader;
+use jetcell_sync::{Arc, Condvar, Mutex, thread};
 use jetcell_vfs::{
     Clock, DirectoryLock, Fault, FaultEffect, FaultTarget, FaultVfs, File, OpenMode, SimVfs, Vfs,
 };
@@ -31,11 +31,11 @@ struct Gated {
 
 impl Gated {
     fn pass(&self) {
-        let mut arrived = self.arrived.lock().unwrap();
+        let mut arrived = self.arrived.lock();
         *arrived += 1;
         self.changed.notify_all();
         // One that waits in vain was alone, as it should be.
-        drop(self.changed.wait_timeout_while(arrived, PATIENCE, |arrived| *arrived < 2).unwrap());
+        self.changed.wait_while_for(&mut arrived, |arrived| *arrived < 2, PATIENCE);
     }
 }
 
@@ -82,7 +82,7 @@ fn at_once(
     act: impl Fn(&Instance, &Path) -> ese_engine::Result<Arc<Database>> + Sync,
 ) -> [ese_engine::Result<Arc<Database>>; 2] {
     let act = &act;
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let threads = paths.map(|path| scope.spawn(move || act(instance, Path::new(path))));
         threads.map(|thread| thread.join().unwrap())
     })

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use ese_engine::btree::Seek;
@@ -10,6 +9,7 @@ use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::database::Database;
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::record::{ColumnId, Value};
+use jetcell_sync::{Arc, Condvar, Mutex, mpsc, thread};
 use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, SimVfs, Transfer, Vfs};
 
 use super::recovered::{DATABASES, SIZE, create_one, options, rows};
@@ -96,7 +96,7 @@ fn a_shutdown_that_is_refused_leaves_the_background_at_work() {
     let late = Instant::now() + Duration::from_secs(5);
     while instance.durable() < id.0 {
         assert!(Instant::now() < late, "nobody writes the log");
-        std::thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
     }
     drop((session, db));
     instance.shutdown().unwrap();
@@ -124,17 +124,17 @@ struct State {
 
 impl Gate {
     fn set(&self, closed: bool) {
-        self.state.lock().unwrap().closed = closed;
+        self.state.lock().closed = closed;
         self.changed.notify_all();
     }
     fn pass(&self) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.reached |= state.closed;
         self.changed.notify_all();
-        drop(self.changed.wait_while(state, |state| state.closed).unwrap());
+        self.changed.wait_while(&mut state, |state| state.closed);
     }
     fn wait_until_reached(&self) {
-        drop(self.changed.wait_while(self.state.lock().unwrap(), |state| !state.reached).unwrap());
+        self.changed.wait_while(&mut self.state.lock(), |state| !state.reached);
     }
 }
 
@@ -223,7 +223,7 @@ fn who_has_dropped_an_instance_can_open_it_again_at_once() {
     let (dropped, is_dropped) = mpsc::channel();
     let dropping = {
         let disk = disk.clone();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             drop(instance);
             dropped.send(disk.lock(Path::new("/log/E00.lock")).map(drop).is_ok()).unwrap();
         })

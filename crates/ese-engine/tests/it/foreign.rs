@@ -1,13 +1,13 @@
 //! Databases written by Windows: read whole, changed, and found sound afterwards.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions};
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use testkit::corpus::Corpus;
 

@@ -1,7 +1,6 @@
 //! Database headers and power cuts.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_engine::cache::{Cache, CacheOptions};
 use ese_engine::log::{LogNames, LogReader};
@@ -15,6 +14,7 @@ use ese_format::log::record::LogRecord;
 use ese_format::page::Page;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{DbTime, LogPosition, PageSize};
+use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;

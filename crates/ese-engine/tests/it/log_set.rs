@@ -2,11 +2,11 @@
 //! log, and a copy of both.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_engine::log::LogNames;
 use ese_engine::{CommitMode, Error, Instance, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

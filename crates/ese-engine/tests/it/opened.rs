@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_engine::database::Database;
 use ese_engine::log::{CheckpointFile, LogNames};
 use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
 use super::recovered::{DATABASES, Rows, create_one, open, options, rows};

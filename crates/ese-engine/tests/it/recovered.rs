@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::btree::Seek;
@@ -17,6 +16,7 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::LogRecord;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
+use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

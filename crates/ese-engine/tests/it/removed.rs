@@ -1,10 +1,10 @@
 //! Databases that were detached and then removed, replaced or created anew, of which the log still has records.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::{CommitMode, Error, Instance};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

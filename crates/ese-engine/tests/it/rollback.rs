@@ -1,7 +1,6 @@
 //! Rollbacks that fail because a page to undo on cannot be read, on a log that is as it should be.
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ese_check::{CheckOptions, check_database};
@@ -13,6 +12,7 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
+use jetcell_sync::{Arc, mpsc};
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -129,7 +129,7 @@ fn keys(instance: &Arc<Instance>, db: &Arc<Database>) -> Vec<i32> {
 /// The result of `work`, which must not take for ever.
 fn in_time(what: &str, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (done, result) = mpsc::channel();
-    std::thread::spawn(move || done.send(work()));
+    jetcell_sync::thread::spawn(move || done.send(work()));
     result.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("{what} does not end"))
 }
 

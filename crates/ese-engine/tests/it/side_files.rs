@@ -1,12 +1,12 @@
 //! Files of page images beside databases with all kinds of names, and beside databases that were put back.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_engine::cache::Cache;
 use ese_engine::database::Database;
 use ese_engine::{CommitMode, CreateOptions, Instance};
 use ese_format::PageNumber;
+use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::btree::Seek;
@@ -14,6 +13,7 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -561,7 +561,7 @@ fn sessions_on_threads_lose_nothing() {
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
     let mut s = instance.session();
     in_transaction(&mut s, |s| s.create_table(&db, &definition()).unwrap());
-    std::thread::scope(|scope| {
+    jetcell_sync::thread::scope(|scope| {
         for thread in 0..4 {
             let (mut s, db) = (instance.session(), db.clone());
             scope.spawn(move || {

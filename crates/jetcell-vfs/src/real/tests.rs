@@ -1,8 +1,8 @@
 //! Real files: with and without O_DIRECT, through both backends.
 
 use std::io::ErrorKind;
-use std::sync::mpsc;
 
+use jetcell_sync::mpsc;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,7 +1,8 @@
 //! The bytes of a simulated file: sparse blocks shared between copies until one of them writes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+
+use jetcell_sync::Arc;
 
 const BLOCK: usize = 4096;
 

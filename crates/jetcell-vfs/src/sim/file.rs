@@ -2,9 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex};
 
 use super::world::{NodeId, World};
 use crate::{File, IoReason, OpenMode, Transfer, TransferKind};

@@ -26,9 +26,8 @@ mod world;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use jetcell_sync::Mutex;
+use jetcell_sync::{Arc, Mutex};
 
 use self::file::SimFile;
 use self::world::World;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
+
+use jetcell_sync::Arc;
 
 use super::*;
 use crate::{IoBuffer, IoReason, Transfer, TransferKind};

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+
+use jetcell_sync::Arc;
 
 use super::content::Content;
 use super::power_off;

@@ -1,7 +1,8 @@
 //! Files that leave the cache while somebody is about to write their pages.
 
-use jetcell_sync::atomic::Ordering;
 use std::time::Duration;
+
+use jetcell_sync::atomic::Ordering;
 
 use super::*;
 

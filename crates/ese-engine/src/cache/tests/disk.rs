@@ -4,17 +4,16 @@
 //! refuses, by panicking, pages whose log is not durable, whose undo is not logged, that have another write in flight,
 //! or whose checksum is wrong.
 
-use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ese_format::checksum::{PageVerdict, seal_page, verify_page};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{LogPosition, PageNumber, PageSize, TreeId};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use jetcell_sync::{Arc, Mutex, mpsc};
 use jetcell_vfs::{Clock, File, IoReason, Transfer, TransferKind};
 
 use crate::Result;

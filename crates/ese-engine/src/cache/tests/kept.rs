@@ -1,10 +1,10 @@
 //! Dirty pages that go without being written.
 
-use jetcell_sync::atomic::Ordering;
 use std::time::Duration;
 
 use ese_format::page::NodeFlags;
 use ese_format::{DbTime, LogPosition, PageNumber};
+use jetcell_sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use super::{Bench, disk};

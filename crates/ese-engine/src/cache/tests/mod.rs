@@ -8,11 +8,10 @@ mod replacement;
 mod rules;
 mod threads;
 
-use jetcell_sync::atomic::Ordering;
-use std::sync::Arc;
-
 use disk::{Disk, Log, Undo, World};
 use ese_format::{LogPosition, PageNumber, PageSize};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
 
 use super::{Cache, CacheOptions, FileId, PageKey};
 

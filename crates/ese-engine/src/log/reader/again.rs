@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, LogPosition};
+use jetcell_sync::Arc;
+use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 
 use super::{LogReader, Segment};

@@ -1,12 +1,10 @@
 //! What a page told about versioned changes while redo made them: before-images, which hang on the page again until they
 //! are logged, and keys.
 
-use jetcell_sync::atomic::AtomicBool;
-use std::sync::Arc;
-
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
 use ese_format::page::{Page, PageFlags};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::AtomicBool;
+use jetcell_sync::{Arc, Mutex};
 
 use super::touch::versioned;
 use crate::btree::before_image::DeferredBeforeImage;

@@ -11,14 +11,13 @@
 
 use std::collections::BTreeMap;
 use std::slice::Chunks;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 
 use ese_format::checksum::{first_block_len, time_of_first_block};
 use ese_format::log::record::LogRecord;
 use ese_format::page::{Page, PageMut};
 use ese_format::{DbTime, LogPosition};
-use jetcell_sync::Mutex;
+use jetcell_sync::mpsc::{Receiver, channel};
+use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::hanging::{Found, Hanging};

@@ -1,12 +1,11 @@
 //! What transactions did that had not ended when the log did, and deletions that still wait for cleanup.
 
-use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use ese_format::log::record::{NodeChange, PageChangeFlags, UndoInfo};
 use ese_format::{LogPosition, PageNumber};
-use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Mutex};
 
 use super::Redo;
 use super::hanging::Found;
