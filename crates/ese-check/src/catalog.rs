@@ -10,9 +10,11 @@ use ese_format::record::{CodePage, layout_fixed_columns};
 use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, Record};
 use ese_format::{PageNumber, TreeId};
 
-use crate::finding::{FindingKind, Findings};
+use crate::finding::{FindingKind, hex};
+use crate::findings::Findings;
 use crate::reader::PageReader;
-use crate::tree::{TreeShape, Walker, hex, walk};
+use crate::tree::{Walker, walk};
+use crate::tree_shape::TreeShape;
 
 const CATALOG: &str = "MSysObjects";
 const SHADOW: &str = "MSysObjectsShadow";

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
-
 use ese_format::recognise::Format;
 
-use crate::files::Source;
-use crate::finding::{FindingKind, Findings, Severity};
+use crate::finding::{FindingKind, Severity};
+use crate::findings::Findings;
 use crate::report::FileReport;
+use crate::source::Source;
 
 /// Judges both copies; the one to believe is returned, too.
 pub(crate) fn check_checkpoint(

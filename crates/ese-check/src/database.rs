@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_format::checksum::header_checksum;
+use ese_format::checksum::{PageVerdict, header_checksum};
 use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies};
+use ese_format::page::Page;
 use ese_format::recognise::FILE_TYPE_AT;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
-use crate::CheckError;
-use crate::finding::{Finding, FindingKind, Findings, Severity};
-use crate::flush_map::FlushTypes;
+use crate::error::CheckError;
+use crate::finding::{Finding, FindingKind, Severity};
+use crate::findings::Findings;
+use crate::flush_types::FlushTypes;
 use crate::pace::{Cancel, Pace};
+use crate::page_status::PageStatus;
 
 /// Bytes in which both header copies of any page size fit.
 const HEADERS_LEN: usize = 2 * 32768;
@@ -127,6 +130,23 @@ impl Database {
     /// Everything in the file has to be right as it stands.
     pub(crate) fn must_be_consistent(&self) -> bool {
         self.is_clean() && !self.is_unlogged()
+    }
+
+    /// Judges a page by its checksum, its number and the flush map; corrects a single flipped bit in `page`.
+    pub(crate) fn judge_page(&self, page: &mut [u8], number: PageNumber) -> PageStatus {
+        let status = PageStatus::of(page, self.page_size, number);
+        match (&status, &self.flush_types) {
+            (PageStatus::Page(PageVerdict::Good, _), Some(types)) => {
+                let flags = Page::new(page, self.page_size).flags();
+                types.lost_write(number, flags).map_or(status, PageStatus::LostWrite)
+            }
+            _ => status,
+        }
+    }
+
+    /// Reads the flush map beside the database, if it can be compared with the database.
+    pub(crate) fn read_flush_types(&mut self, vfs: &dyn Vfs, findings: &mut Findings) {
+        self.flush_types = FlushTypes::beside(vfs, &self.path, &self.header, self.file_pages, findings);
     }
 
     /// Whether the file holds this page.

@@ -3,45 +3,29 @@
 //! Logs come first, so that a database can say whether the logs it needs are there.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
+use ese_format::recognise::Format;
 use ese_format::{Generation, Signature};
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::Vfs;
 use serde::Serialize;
 
 use crate::checkpoint::check_checkpoint;
-use crate::finding::{FindingKind, Findings, Severity};
+use crate::database_check::examine_database;
+use crate::finding::{FindingKind, Severity};
+use crate::findings::Findings;
 use crate::flush_map::check_flush_map;
 use crate::logs::{CheckedLog, check_link, check_log};
-use crate::report::{FileReport, NeedsLogs, PageSummary, Verdict, reason};
-use crate::{CheckOptions, examine_database};
-use ese_format::recognise::{Format, START_LEN};
+use crate::options::CheckOptions;
+use crate::report::{CheckOutcome, FileReport, NeedsLogs, PageSummary};
+use crate::source::Source;
 
 /// Missing generations that are listed.
 const MISSING_LISTED: usize = 100;
 /// Databases are named by logs in their attachment list.
 const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
-
-/// A file and its beginning.
-pub(crate) struct Source {
-    pub(crate) file: Arc<dyn File>,
-    pub(crate) len: u64,
-    pub(crate) start: IoBuffer,
-}
-
-impl Source {
-    fn open(vfs: &dyn Vfs, path: &Path) -> io::Result<Source> {
-        let file = vfs.open(path, OpenMode::Read)?;
-        let len = file.len()?;
-        let mut start = IoBuffer::zeroed(len.min(START_LEN as u64) as usize);
-        file.read_at(0, &mut start, IoReason::Verify)?;
-        Ok(Source { file, len, start })
-    }
-}
 
 /// The logs of one stream in one directory.
 #[derive(Clone, Debug, Serialize)]
@@ -128,7 +112,7 @@ impl FileSet<'_> {
                     let mut report = FileReport::new(&path, Format::Log);
                     report.take(findings);
                     if kind == FindingKind::LogVersion {
-                        report.verdict = Verdict::Unreadable;
+                        report.outcome = CheckOutcome::Unreadable;
                     }
                     (self.each)(report);
                 }
@@ -185,7 +169,7 @@ impl FileSet<'_> {
         }
         report.take(findings);
         if checkpoint.is_none() {
-            report.verdict = Verdict::Unreadable;
+            report.outcome = CheckOutcome::Unreadable;
         }
         (self.each)(report);
     }
@@ -219,7 +203,7 @@ impl FileSet<'_> {
         let (header, checked) = match examine_database(self.vfs, path, self.options, &mut findings) {
             Ok(examined) => examined,
             Err(error) => {
-                let report = FileReport::unreadable(path, Format::Database, reason(&error), findings);
+                let report = FileReport::unreadable(path, Format::Database, error.reason(), findings);
                 return (self.each)(report);
             }
         };

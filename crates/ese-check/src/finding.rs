@@ -1,13 +1,12 @@
-//! What a check reports: findings, collected and never thrown.
+//! One finding of a check: its severity, its place, and its text.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ese_format::PageNumber;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub use crate::finding_kind::FindingKind;
+use crate::tree_label::table_of;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -32,7 +31,7 @@ pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
     /// Which page of a database. ESE: `pgno`.
-    #[serde(serialize_with = "crate::report::page_number")]
+    #[serde(serialize_with = "page_number")]
     pub page: Option<PageNumber>,
     /// Where in the file, in bytes.
     pub offset: Option<u64>,
@@ -91,7 +90,7 @@ impl Finding {
     }
 
     /// The same, about this tree.
-    fn about(mut self, tree: &str) -> Finding {
+    pub(crate) fn about(mut self, tree: &str) -> Finding {
         self.table = table_of(tree).map(str::to_owned);
         self.meaning = self.kind.meaning(Some(tree));
         self.tree = Some(tree.to_owned());
@@ -99,209 +98,8 @@ impl Finding {
     }
 }
 
-/// The table in the name of a tree; none for the database itself.
-pub(crate) fn table_of(tree: &str) -> Option<&str> {
-    tree.split(" / ").next().filter(|table| *table != DATABASE)
-}
-
-/// Name of the tree that all pages come from.
-pub(crate) const DATABASE: &str = "database";
-
-/// Findings kept in full; a wrecked file may have millions, and more than this tell nothing new.
-const KEPT: usize = 10_000;
-
 /// Gets each finding as soon as it is complete.
 pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
-
-/// Collects findings about one file, or several in turn.
-pub(crate) struct Findings {
-    file: PathBuf,
-    /// Damage in a database that was not shut down cleanly may be what recovery repairs: report it as warnings.
-    pub(crate) lenient: bool,
-    /// For the offsets of pages.
-    pub(crate) page_size: Option<ese_format::PageSize>,
-    /// Findings about pages whose tree may still become known, by page.
-    held: HashMap<PageNumber, (Finding, u32)>,
-    kept: Vec<Finding>,
-    /// Findings beyond [`KEPT`], by severity.
-    dropped: [u64; 3],
-    counts: [u64; 3],
-    sink: Option<Arc<FindingFn>>,
-}
-
-impl Findings {
-    pub(crate) fn new(file: &Path) -> Findings {
-        Findings {
-            file: file.to_owned(),
-            lenient: false,
-            page_size: None,
-            held: HashMap::new(),
-            kept: Vec::new(),
-            dropped: [0; 3],
-            counts: [0; 3],
-            sink: None,
-        }
-    }
-
-    /// None yet, of the same file and the same severity, for somebody else to collect.
-    pub(crate) fn like(&self) -> Findings {
-        let (lenient, page_size) = (self.lenient, self.page_size);
-        Findings { lenient, page_size, ..Findings::new(&self.file) }
-    }
-
-    /// Adds what somebody else has collected.
-    pub(crate) fn take_over(&mut self, other: Findings) {
-        for finding in other.kept {
-            self.add(finding);
-        }
-        for (severity, dropped) in other.dropped.into_iter().enumerate() {
-            self.dropped[severity] += dropped;
-            self.counts[severity] += dropped;
-        }
-    }
-
-    /// Findings also go there, at once.
-    pub(crate) fn with_sink(mut self, sink: Option<Arc<FindingFn>>) -> Findings {
-        self.sink = sink;
-        self
-    }
-
-    /// Findings from here on are about this file.
-    pub(crate) fn set_file(&mut self, file: &Path) {
-        self.file = file.to_owned();
-    }
-
-    fn add(&mut self, finding: Finding) {
-        if let Some(sink) = &self.sink {
-            sink(&finding);
-        }
-        self.counts[finding.severity as usize] += 1;
-        if self.kept.len() < KEPT {
-            self.kept.push(finding);
-        } else {
-            self.dropped[finding.severity as usize] += 1;
-        }
-    }
-
-    /// About the file, or a place in it.
-    pub(crate) fn at(
-        &mut self,
-        severity: Severity,
-        kind: FindingKind,
-        offset: impl Into<Option<u64>>,
-        what: String,
-    ) {
-        let finding = Finding::of_file(&self.file, kind, severity, what);
-        self.add(Finding { offset: offset.into(), ..finding });
-    }
-
-    /// A page that is wrong by itself. It is reported when its tree is known, or nothing more can be learnt; `rows`
-    /// is how many nodes it seems to have.
-    pub(crate) fn damaged_page(&mut self, kind: FindingKind, page: PageNumber, what: String, rows: u32) {
-        let offset = self.page_size.map(|size| size.offset_of(page));
-        let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
-        let finding = Finding { page: Some(page), offset, ..finding };
-        if self.held.len() < KEPT {
-            self.held.insert(page, (finding, rows));
-        } else {
-            self.add(finding);
-        }
-    }
-
-    /// Whether pages were found that are wrong by themselves.
-    pub(crate) fn has_damaged_pages(&self) -> bool {
-        !self.held.is_empty()
-    }
-
-    /// Whether this page was.
-    pub(crate) fn is_damaged_page(&self, page: PageNumber) -> bool {
-        self.held.contains_key(&page)
-    }
-
-    /// The pages were not damaged after all.
-    pub(crate) fn forget_damaged_pages(&mut self) {
-        self.held.clear();
-    }
-
-    /// The tree of a damaged page has become known; `leaf` when that is known to be a leaf. False if the page was
-    /// not reported as damaged.
-    pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
-        let Some((finding, rows)) = self.held.remove(&page) else { return false };
-        let mut finding = finding.about(tree);
-        if !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite) && leaf {
-            finding.meaning = lost_rows(tree, rows);
-        }
-        self.add(finding);
-        true
-    }
-
-    /// Damage to structure: an error, or a warning while the database awaits recovery.
-    pub(crate) fn structure(
-        &mut self,
-        kind: FindingKind,
-        page: impl Into<Option<PageNumber>>,
-        tree: &str,
-        what: String,
-    ) {
-        let severity = if self.lenient { Severity::Warning } else { Severity::Error };
-        self.in_tree(severity, kind, page.into(), tree, what);
-    }
-
-    pub(crate) fn info(
-        &mut self,
-        kind: FindingKind,
-        page: impl Into<Option<PageNumber>>,
-        tree: &str,
-        what: String,
-    ) {
-        self.in_tree(Severity::Info, kind, page.into(), tree, what);
-    }
-
-    fn in_tree(
-        &mut self,
-        severity: Severity,
-        kind: FindingKind,
-        page: Option<PageNumber>,
-        tree: &str,
-        what: String,
-    ) {
-        let offset = page.zip(self.page_size).map(|(page, size)| size.offset_of(page));
-        let finding = Finding { page, offset, ..Finding::of_file(&self.file, kind, severity, what) };
-        self.add(finding.about(tree));
-    }
-
-    /// How many there are so far.
-    pub(crate) fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// Damaged pages that no tree was found for are reported as they are.
-    pub(crate) fn release_held(&mut self) {
-        let mut held: Vec<_> = self.held.drain().collect();
-        held.sort_by_key(|(page, _)| *page);
-        for (_, (finding, _)) in held {
-            self.add(finding);
-        }
-    }
-
-    /// All findings, those about the file as a whole first, then by page; and how many there were of each severity.
-    pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
-        self.release_held();
-        self.kept.sort_by(|a, b| {
-            let place = |finding: &Finding| (finding.page, finding.offset, finding.kind);
-            place(a).cmp(&place(b)).then_with(|| (&a.tree, &a.what).cmp(&(&b.tree, &b.what)))
-        });
-        for severity in [Severity::Error, Severity::Warning, Severity::Info] {
-            let count = self.dropped[severity as usize];
-            if count > 0 {
-                let what = format!("{count} further findings of this severity are not listed");
-                self.kept.push(Finding::of_file(&self.file, FindingKind::Omitted, severity, what));
-            }
-        }
-        let [infos, warnings, errors] = self.counts;
-        (self.kept, FindingCounts { errors, warnings, infos })
-    }
-}
 
 /// How many findings there were of each severity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
@@ -314,16 +112,16 @@ pub struct FindingCounts {
     pub infos: u64,
 }
 
-fn lost_rows(tree: &str, rows: u32) -> String {
-    let table = table_of(tree).unwrap_or(tree);
-    let unit = |one: &'static str, many: &'static str| if rows == 1 { one } else { many };
-    let count = if rows == 0 { "an unknown number of".to_owned() } else { format!("about {rows}") };
-    if tree == table {
-        let (rows, are) = (unit("row", "rows"), unit("is", "are"));
-        format!("{count} {rows} of table {table} {are} unreadable")
-    } else if tree.contains(" / index ") {
-        format!("{count} entries of an index of table {table} are unreadable; its rows are not affected")
-    } else {
-        format!("{count} parts of long values of table {table} are unreadable")
-    }
+/// Serializes a page number as a plain number, or as null.
+pub(crate) fn page_number<S: Serializer>(
+    page: &Option<PageNumber>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    page.map(PageNumber::get).serialize(serializer)
+}
+
+/// Bytes for the text of a finding, shortened after 40 bytes.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() > 40 { format!("{digits}... {} bytes", bytes.len()) } else { digits }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::finding::table_of;
+use crate::tree_label::table_of;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal: $meaning:literal,)*) => {

@@ -9,12 +9,13 @@ use ese_format::record::Record;
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::{Index, Table};
-use crate::finding::{FindingKind, Findings};
+use crate::finding::{FindingKind, hex};
+use crate::findings::Findings;
 use crate::hash::hash_pair;
 use crate::key_filter::KeyFilter;
 use crate::keys::{self, KeyScratch};
 use crate::leaf::{Fork, Visitor};
-use crate::tree::{TreeShape, hex};
+use crate::tree_shape::TreeShape;
 
 /// Where a key is cut off, its last bytes depend on oddities of the cut; that many are not compared.
 const UNSURE_TAIL: usize = 10;

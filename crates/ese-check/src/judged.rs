@@ -3,16 +3,16 @@
 use ese_format::PageNumber;
 use ese_format::checksum::PageVerdict;
 
-use crate::finding::Findings;
+use crate::findings::Findings;
 use crate::page_set::PageSet;
-use crate::pages::{PageCounts, Verdict, report};
+use crate::page_status::{PageCounts, PageStatus, report};
 
 /// One bit per owned page, and what there is to say about the pages that are not good.
 pub(crate) struct JudgedPages {
     seen: PageSet,
     last_owned: u32,
     pub(crate) counts: PageCounts,
-    unreported: Vec<(PageNumber, Verdict)>,
+    unreported: Vec<(PageNumber, PageStatus)>,
 }
 
 impl JudgedPages {
@@ -27,13 +27,13 @@ impl JudgedPages {
     }
 
     /// Counts a page when it is read for the first time.
-    pub(crate) fn judge(&mut self, page: PageNumber, verdict: Verdict) {
+    pub(crate) fn judge(&mut self, page: PageNumber, status: PageStatus) {
         if page.get() > self.last_owned || !self.seen.insert(page) {
             return;
         }
-        match verdict {
-            Verdict::Page(PageVerdict::Good, _) => self.counts.good += 1,
-            Verdict::Page(PageVerdict::Zero, _) => self.counts.zero += 1,
+        match status {
+            PageStatus::Page(PageVerdict::Good, _) => self.counts.good += 1,
+            PageStatus::Page(PageVerdict::Zero, _) => self.counts.zero += 1,
             other => self.unreported.push((page, other)),
         }
     }

@@ -9,8 +9,9 @@ use ese_format::page::{Node, NodeFlags, Page, PageFlags, validate};
 use ese_format::{DbTime, PageNumber};
 
 use crate::database::Database;
-use crate::finding::{FindingKind, Findings};
-use crate::tree::{KIND, TreeShape, TreeSummary, hex};
+use crate::finding::{FindingKind, hex};
+use crate::findings::Findings;
+use crate::tree_shape::{KIND, TreeShape};
 
 /// Looks at every node of a leaf that is not deleted, in order.
 pub(crate) trait Visitor {
@@ -88,6 +89,19 @@ impl Scene<'_> {
             self.report(FindingKind::PageTime, number, what);
         }
     }
+}
+
+/// What a walk saw.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct TreeSummary {
+    pub(crate) pages: u64,
+    /// Nodes on leaves that are not deleted.
+    pub(crate) nodes: u64,
+    pub(crate) deleted: u64,
+    /// First page with a deleted node.
+    pub(crate) first_deleted: Option<PageNumber>,
+    /// Some page could not be read, so that counts are too low.
+    pub(crate) incomplete: bool,
 }
 
 /// What the leaves seen so far lead to.

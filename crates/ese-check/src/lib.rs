@@ -13,290 +13,49 @@
 mod catalog;
 mod checkpoint;
 pub mod database;
+mod database_check;
+mod error;
 mod files;
 mod finding;
 mod finding_kind;
+mod findings;
 mod flush_map;
+mod flush_types;
 mod hash;
 mod index;
 mod judged;
 mod key_filter;
 mod keys;
 mod leaf;
+mod leaf_workers;
 mod locate;
-pub mod logs;
+mod logs;
 mod long_values;
+mod options;
 mod pace;
 mod page_map;
 mod page_set;
-pub mod pages;
+mod page_status;
+mod pages;
 pub mod reader;
 mod records;
 mod report;
+mod source;
 mod space;
-pub mod structure;
-mod team;
+mod structure;
 mod tree;
+mod tree_label;
+mod tree_shape;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::{fmt, io};
-
-use ese_format::PageNumber;
-use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
 pub use ese_format::recognise::{Format, START_LEN};
-use jetcell_vfs::Vfs;
-use serde::Serialize;
 
-use crate::database::Database;
+pub use crate::database_check::{CheckReport, check_database};
+pub use crate::error::CheckError;
 pub use crate::files::{LogSet, check_files};
-use crate::finding::{DATABASE, Findings};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
-use crate::flush_map::FlushTypes;
-use crate::judged::JudgedPages;
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
-use crate::pace::Pace;
+pub use crate::options::{CheckOptions, Phase, Progress, ProgressFn};
 pub use crate::pace::{Cancel, Throttle};
-pub use crate::pages::PageCounts;
-use crate::reader::PageReader;
-pub use crate::report::{FileReport, NeedsLogs, PageSummary, Verdict};
+pub use crate::page_status::PageCounts;
+pub use crate::report::{CheckOutcome, FileReport, NeedsLogs, PageSummary};
 pub use crate::structure::{StructureSummary, TableSummary};
-
-/// Called as the check advances; from one thread, often.
-pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
-
-/// What a check is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// Verifying every page.
-    Pages,
-    /// Walking the trees.
-    Structure,
-}
-
-/// How far a check has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// What it is doing.
-    pub phase: Phase,
-    /// Pages (phase [`Phase::Pages`]) or trees done.
-    pub done: u64,
-    /// Of how many.
-    pub total: u64,
-}
-
-/// What to check.
-#[derive(Clone)]
-pub struct CheckOptions {
-    /// Verify every page.
-    pub pages: bool,
-    /// Walk the trees.
-    pub structure: bool,
-    /// Told about progress.
-    pub progress: Option<Arc<ProgressFn>>,
-    /// Gets every finding as soon as it is complete, however many there are.
-    pub sink: Option<Arc<FindingFn>>,
-    /// How fast to read.
-    pub throttle: Option<Throttle>,
-    /// Ends the check early.
-    pub cancel: Cancel,
-    /// First page to verify.
-    pub from: PageNumber,
-}
-
-impl Default for CheckOptions {
-    /// Everything, silently.
-    fn default() -> CheckOptions {
-        CheckOptions {
-            pages: true,
-            structure: true,
-            progress: None,
-            sink: None,
-            throttle: None,
-            cancel: Cancel::default(),
-            from: PageNumber::fixed(1),
-        }
-    }
-}
-
-impl fmt::Debug for CheckOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckOptions")
-            .field("pages", &self.pages)
-            .field("structure", &self.structure)
-            .field("throttle", &self.throttle)
-            .field("from", &self.from)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why a file could not be checked at all.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// It cannot be opened or its beginning cannot be read.
-    #[error("{path}: {error}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's reason.
-        error: io::Error,
-    },
-    /// Neither copy of the header is usable.
-    #[error("{path}: {error}")]
-    Header {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with the first copy.
-        error: HeaderError,
-    },
-}
-
-/// The result of a check.
-#[derive(Clone, Debug, Serialize)]
-pub struct CheckReport {
-    /// The file.
-    pub path: PathBuf,
-    /// Bytes per page.
-    pub page_size: u32,
-    /// Whether the database was shut down cleanly.
-    pub clean: bool,
-    /// The header's word for its state, such as `DirtyShutdown`.
-    pub state: String,
-    /// Pages in the file.
-    pub file_pages: u32,
-    /// Last page the database owns.
-    pub last_owned_page: u32,
-    /// It is a temporary database, whose pages have no checksums.
-    pub temporary: bool,
-    /// The check was cancelled; its page by page part can go on at this page.
-    #[serde(serialize_with = "report::page_number")]
-    pub resume_from: Option<PageNumber>,
-    /// The check was cancelled.
-    pub cancelled: bool,
-    /// Pages by state, when they were verified.
-    pub pages: Option<PageCounts>,
-    /// What the trees hold, when they were walked.
-    pub structure: Option<StructureSummary>,
-    /// Everything found, by page.
-    pub findings: Vec<Finding>,
-}
-
-impl CheckReport {
-    /// How many findings have this severity.
-    pub fn count(&self, severity: Severity) -> usize {
-        self.findings.iter().filter(|finding| finding.severity == severity).count()
-    }
-
-    /// No damage was found.
-    pub fn is_sound(&self) -> bool {
-        self.count(Severity::Error) == 0
-    }
-
-    /// The findings that mean damage.
-    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
-    }
-}
-
-/// Checks one database file.
-///
-/// `Err` only if there is nothing to check (unreadable file, no usable header); damage is in the report.
-pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
-    let mut findings = Findings::new(path).with_sink(options.sink.clone());
-    let (_, mut report) = examine_database(vfs, path, options, &mut findings)?;
-    report.findings = findings.finish().0;
-    Ok(report)
-}
-
-/// Everything about a database that its own file tells.
-fn examine_database(
-    vfs: &dyn Vfs,
-    path: &Path,
-    options: &CheckOptions,
-    findings: &mut Findings,
-) -> Result<(DatabaseHeader, CheckReport), CheckError> {
-    let pace = Pace::new(options.throttle, options.cancel.clone(), vfs.clock());
-    let mut database = Database::open(vfs, path, pace, findings)?;
-    database.flush_types = FlushTypes::beside(vfs, &database, findings);
-    findings.lenient = !database.must_be_consistent();
-    let progress = options.progress.as_deref();
-    let (last_owned, doubt) = last_owned_page(&database);
-    let (mut pages, mut resume_from, mut structure) = (None, None, None);
-    // The trees first, and then only the pages they do not reach: no page is read twice. A database without checksums,
-    // a resumed check and a throttled one go through the file in its order first.
-    let mut judged = None;
-    let trees_first = options.pages
-        && options.structure
-        && options.from.get() == 1
-        && !database.temporary
-        && !database.pace.is_throttled()
-        && last_owned <= MOST_JUDGED
-        && PageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
-    if trees_first {
-        judged = Some(JudgedPages::new(last_owned));
-        structure = Some(structure::check_structure(&database, last_owned, &mut judged, findings, progress));
-    }
-    if options.cancel.is_cancelled() {
-        // Whoever goes on begins with the first page.
-        judged = None;
-    }
-    if options.pages {
-        let (counts, resume) =
-            pages::verify_pages(&database, options.from, last_owned, judged.as_ref(), findings, progress);
-        (pages, resume_from) = (Some(counts), resume);
-    }
-    let temporary = database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(findings));
-    if let Some(what) = doubt.filter(|_| !temporary) {
-        findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
-    }
-    // Without checksums there is nothing that tells which pages may be looked at.
-    let go_on = !temporary && !options.cancel.is_cancelled();
-    if trees_first {
-        // Done.
-    } else if options.structure && go_on {
-        structure = Some(structure::check_structure(&database, last_owned, &mut None, findings, progress));
-    } else if findings.has_damaged_pages() && go_on {
-        locate::locate_damaged_pages(&database, findings);
-    }
-    findings.release_held();
-    let report = CheckReport {
-        path: path.to_owned(),
-        page_size: database.page_size.get(),
-        clean: database.header.state == DatabaseState::CleanShutdown,
-        state: format!("{:?}", database.header.state),
-        file_pages: database.file_pages,
-        last_owned_page: last_owned,
-        temporary,
-        resume_from,
-        cancelled: options.cancel.is_cancelled(),
-        pages,
-        structure: structure.filter(|_| !options.cancel.is_cancelled()),
-        findings: Vec::new(),
-    };
-    Ok((database.header, report))
-}
-
-/// Owned pages up to which it is remembered which were read, in 64 MiB; in larger databases they are read twice.
-const MOST_JUDGED: u32 = 1 << 29;
-/// Pages a truncated file may be short of before its root is not believed.
-const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
-
-/// The last page the root tree owns; the end of the file if that cannot be told, and why.
-fn last_owned_page(database: &Database) -> (u32, Option<String>) {
-    let mut reader = PageReader::new(database);
-    // The structure check reports what is wrong with these pages.
-    let mut unreported = Findings::new(&database.path);
-    let extents = space::owned_extents(&mut reader, &mut unreported, &structure::database_root());
-    let last = extents.iter().map(|extent| extent.last.get()).max();
-    let believable = database.file_pages.saturating_add(MISSING_PAGES_BELIEVED);
-    let doubt = match last {
-        Some(last) if last <= believable => return (last, None),
-        Some(last) => {
-            format!("the database root claims pages up to {last}, the file has {}", database.file_pages)
-        }
-        None => {
-            "the owned extents of the database cannot be read; all pages of the file are judged".to_owned()
-        }
-    };
-    (database.file_pages, Some(doubt))
-}

@@ -6,10 +6,9 @@ use ese_format::space::SpaceHeader;
 
 use crate::catalog;
 use crate::database::Database;
-use crate::finding::Findings;
+use crate::findings::Findings;
 use crate::reader::PageReader;
-use crate::structure::database_root;
-use crate::tree::TreeShape;
+use crate::tree_shape::TreeShape;
 
 /// No tree is deeper.
 const MAX_DEPTH: u32 = 24;
@@ -18,7 +17,7 @@ const MAX_DEPTH: u32 = 24;
 pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings) {
     let mut reader = PageReader::new(database);
     let catalog = catalog::load(&mut reader, &mut Findings::new(&database.path));
-    let mut shapes = vec![database_root()];
+    let mut shapes = vec![TreeShape::database_root()];
     for table in &catalog.tables {
         shapes.push(table.shape());
         shapes.extend(table.indexes.iter().map(|index| index.shape(table)));

@@ -19,8 +19,10 @@ use ese_format::recognise::old_log_version;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
 
-use crate::finding::{FindingKind, Findings, Severity};
-use crate::{Cancel, CheckError, Finding};
+use crate::error::CheckError;
+use crate::finding::{Finding, FindingKind, Severity};
+use crate::findings::Findings;
+use crate::pace::Cancel;
 
 /// Segments per read.
 const BATCH: u64 = 64;

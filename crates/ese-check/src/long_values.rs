@@ -8,10 +8,10 @@ use ese_format::record::{ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::Table;
-use crate::finding::{FindingKind, Findings};
+use crate::finding::{FindingKind, hex};
+use crate::findings::Findings;
 use crate::hash::hash;
 use crate::leaf::{Fork, Visitor};
-use crate::tree::hex;
 
 /// The long value whose nodes are being visited.
 struct Current {

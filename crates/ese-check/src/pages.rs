@@ -8,17 +8,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
-use ese_format::checksum::{PageVerdict, verify_page};
-use ese_format::page::Page;
-use ese_format::{PageNumber, PageSize};
+use ese_format::PageNumber;
+use ese_format::checksum::PageVerdict;
 use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
-use serde::Serialize;
 
 use crate::database::Database;
-use crate::finding::{FindingKind, Findings, Severity};
-use crate::flush_map::LostWrite;
+use crate::finding::{FindingKind, Severity};
+use crate::findings::Findings;
 use crate::judged::JudgedPages;
-use crate::{Phase, Progress, ProgressFn};
+use crate::options::{Phase, Progress, ProgressFn};
+use crate::page_status::{PageCounts, PageStatus, report};
 
 /// Bytes per read.
 const CHUNK_LEN: u32 = 256 * 1024;
@@ -30,53 +29,6 @@ const READY: usize = 8;
 const WORTH_A_SLAB: u64 = 64 << 20;
 /// Threads computing checksums at most; beyond that memory bandwidth is the limit.
 const MAX_WORKERS: usize = 8;
-
-/// How many pages were found in which state.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct PageCounts {
-    /// Checksum matches.
-    pub good: u64,
-    /// All zero: never written, or given back; those behind the owned space, too.
-    pub zero: u64,
-    /// Damaged in single bits that the checksum tells and can put right.
-    pub repairable: u64,
-    /// Sound, but another page. ESE: -1118.
-    pub wrong_page: u64,
-    /// Damaged. ESE: -1018.
-    pub bad: u64,
-    /// The read failed.
-    pub unreadable: u64,
-    /// Without a checksum, as in temporary databases; not judged.
-    pub unchecked: u64,
-    /// Of the bad ones, those whose checksum was never set.
-    #[serde(skip)]
-    without_checksum: u64,
-    /// In the file but not owned by the database; what they hold means nothing.
-    pub beyond_owned: u64,
-    /// Of these, all zero.
-    pub beyond_owned_zero: u64,
-    /// Owned by the database but beyond the end of the file.
-    pub missing: u64,
-}
-
-impl PageCounts {
-    /// Pages that were read and judged.
-    pub fn examined(&self) -> u64 {
-        let zero = self.zero - self.beyond_owned_zero;
-        self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
-    }
-
-    /// A database in which no page at all has a checksum is a temporary one: nothing is wrong with it. Returns whether
-    /// this is the case.
-    pub(crate) fn forgive(&mut self, findings: &mut Findings) -> bool {
-        let temporary = self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
-        if temporary {
-            self.unchecked = std::mem::take(&mut self.bad);
-            findings.forget_damaged_pages();
-        }
-        temporary
-    }
-}
 
 /// A run of pages, read.
 struct Chunk {
@@ -142,23 +94,12 @@ impl Line {
 
 /// What a worker thinks of the pages of one chunk.
 struct Judged {
-    verdicts: Vec<(PageNumber, Verdict)>,
+    verdicts: Vec<(PageNumber, PageStatus)>,
     good: u64,
     zero: u64,
     beyond_zero: u64,
     pages: u32,
     buffer: IoBuffer,
-}
-
-/// What a page is by itself.
-pub(crate) enum Verdict {
-    /// With the number of nodes that the page claims.
-    Page(PageVerdict, u32),
-    /// Sound, but not what was written last.
-    LostWrite(LostWrite),
-    /// There is content, but no checksum.
-    NoChecksum(u32),
-    Unreadable(String),
 }
 
 /// Verifies pages `from..=last_owned`, as far as the file has them, but for those in `judged`, which are counted as
@@ -311,95 +252,27 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
             continue;
         }
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
-            (Ok(()), Some(page)) => verdict_in(database, page, number),
+            (Ok(()), Some(page)) => database.judge_page(page, number),
             // One bad sector must not hide its neighbours.
             _ => judge_alone(database, number),
         };
         match verdict {
-            Verdict::Page(PageVerdict::Good, _) => good += 1,
-            Verdict::Page(PageVerdict::Zero, _) => zero += 1,
+            PageStatus::Page(PageVerdict::Good, _) => good += 1,
+            PageStatus::Page(PageVerdict::Zero, _) => zero += 1,
             other => verdicts.push((number, other)),
         }
     }
     Judged { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
 }
 
-fn judge_alone(database: &Database, number: PageNumber) -> Verdict {
+fn judge_alone(database: &Database, number: PageNumber) -> PageStatus {
     let (offset, len, start) = database.aligned_range(number, 1);
     let mut buffer = IoBuffer::zeroed(len);
     match database.file.read_at(offset, &mut buffer, IoReason::Verify) {
-        Err(error) => Verdict::Unreadable(error.to_string()),
+        Err(error) => PageStatus::Unreadable(error.to_string()),
         Ok(()) => match buffer.get_mut(start..start + database.page_size.bytes()) {
-            Some(page) => verdict_in(database, page, number),
-            None => Verdict::Unreadable("short read".to_owned()),
+            Some(page) => database.judge_page(page, number),
+            None => PageStatus::Unreadable("short read".to_owned()),
         },
     }
-}
-
-/// Counts and reports a page that is not good.
-pub(crate) fn report(page: PageNumber, verdict: &Verdict, counts: &mut PageCounts, findings: &mut Findings) {
-    let (kind, rows, what) = match verdict {
-        Verdict::Page(PageVerdict::Good | PageVerdict::Zero, _) => return,
-        Verdict::Page(PageVerdict::Repaired { bits }, rows) => {
-            counts.repairable += 1;
-            let places: Vec<String> =
-                bits.iter().map(|bit| format!("byte {} bit {}", bit / 8, bit % 8)).collect();
-            let what = format!("flipped bit at {}; the checksum can put it right", places.join(", "));
-            (FindingKind::PageRepairable, *rows, what)
-        }
-        Verdict::Page(PageVerdict::WrongPage { stored }, _) => {
-            counts.wrong_page += 1;
-            (FindingKind::PageWrongNumber, 0, format!("the page was written as page {stored} (ESE -1118)"))
-        }
-        Verdict::Page(PageVerdict::Bad, rows) => {
-            counts.bad += 1;
-            (FindingKind::PageBadChecksum, *rows, "bad checksum (ESE -1018)".to_owned())
-        }
-        Verdict::LostWrite(LostWrite { found, expected }) => {
-            counts.good += 1;
-            let what = format!(
-                "the page has flush type {found}, the flush map says {expected}: the last write of the page is \
-                 missing (ESE -1119)"
-            );
-            (FindingKind::PageLostWrite, 0, what)
-        }
-        Verdict::NoChecksum(rows) => {
-            counts.bad += 1;
-            counts.without_checksum += 1;
-            (FindingKind::PageBadChecksum, *rows, "the checksum is zero (ESE -1018)".to_owned())
-        }
-        Verdict::Unreadable(error) => {
-            counts.unreadable += 1;
-            (FindingKind::PageUnreadable, 0, format!("cannot be read: {error}"))
-        }
-    };
-    findings.damaged_page(kind, page, what, rows);
-}
-
-/// Judges a page of this database, putting a flipped bit right, by itself and by the flush map.
-pub(crate) fn verdict_in(database: &Database, page: &mut [u8], number: PageNumber) -> Verdict {
-    let verdict = verdict_on(page, database.page_size, number);
-    match (&verdict, &database.flush_types) {
-        (Verdict::Page(PageVerdict::Good, _), Some(types)) => {
-            let flags = Page::new(page, database.page_size).flags();
-            types.lost_write(number, flags).map_or(verdict, Verdict::LostWrite)
-        }
-        _ => verdict,
-    }
-}
-
-/// Judges a page, putting a flipped bit right.
-pub(crate) fn verdict_on(page: &mut [u8], size: PageSize, number: PageNumber) -> Verdict {
-    let verdict = verify_page(page, size, number);
-    let sound = matches!(verdict, PageVerdict::Good | PageVerdict::Zero);
-    let nodes = if sound { 0 } else { claimed_nodes(page, size) };
-    let has_checksum = page.iter().take(8).any(|&byte| byte != 0);
-    if sound || has_checksum { Verdict::Page(verdict, nodes) } else { Verdict::NoChecksum(nodes) }
-}
-
-/// How many nodes a page says it has, whether or not the rest of it can be believed; 0 if that is impossible.
-fn claimed_nodes(page: &[u8], size: PageSize) -> u32 {
-    let nodes = Page::new(page, size).node_count() as u32;
-    // A node takes at least a tag and two lengths.
-    if nodes < size.get() / 8 { nodes } else { 0 }
 }

@@ -16,7 +16,7 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 use crate::database::Database;
 use crate::finding::FindingKind;
 use crate::judged::JudgedPages;
-use crate::pages::{Verdict, verdict_on};
+use crate::page_status::PageStatus;
 
 /// Pages kept, a descent with its siblings several times over.
 const CACHED: usize = 512;
@@ -99,7 +99,7 @@ struct Completion {
     result: io::Result<()>,
     buffer: IoBuffer,
     /// Where in the buffer each page starts, and what it is.
-    verdicts: Vec<(usize, Verdict)>,
+    verdicts: Vec<(usize, PageStatus)>,
 }
 
 impl Completion {
@@ -112,9 +112,9 @@ impl Completion {
         let places = (0..count).map(|index| (first.plus(index), start + index as usize * size.bytes()));
         let judge = |(page, at): (PageNumber, usize)| {
             let verdict = match (&result, buffer.get_mut(at..at + size.bytes())) {
-                (Err(error), _) => Verdict::Unreadable(error.to_string()),
-                (Ok(()), None) => Verdict::Unreadable("short read".to_owned()),
-                (Ok(()), Some(bytes)) => verdict_on(bytes, size, page),
+                (Err(error), _) => PageStatus::Unreadable(error.to_string()),
+                (Ok(()), None) => PageStatus::Unreadable("short read".to_owned()),
+                (Ok(()), Some(bytes)) => PageStatus::of(bytes, size, page),
             };
             (at, verdict)
         };
@@ -227,20 +227,24 @@ impl<'d> PageReader<'d> {
         for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
             let page = first.plus(index as u32);
             let verdict = match (verdict, &self.database.flush_types) {
-                (Verdict::Page(PageVerdict::Good, nodes), Some(types)) => {
+                (PageStatus::Page(PageVerdict::Good, nodes), Some(types)) => {
                     let bytes = buffer.get(start..start + size.bytes()).unwrap_or_default();
                     let lost = types.lost_write(page, Page::new(bytes, size).flags());
-                    lost.map_or(Verdict::Page(PageVerdict::Good, nodes), Verdict::LostWrite)
+                    lost.map_or(PageStatus::Page(PageVerdict::Good, nodes), PageStatus::LostWrite)
                 }
                 (verdict, _) => verdict,
             };
             let loaded = match &verdict {
-                Verdict::Unreadable(error) => Err(PageProblem::Io(error.clone())),
-                Verdict::NoChecksum(_) | Verdict::Page(PageVerdict::Bad, _) => Err(PageProblem::Damaged),
-                Verdict::Page(PageVerdict::Zero, _) => Err(PageProblem::Zero),
-                Verdict::Page(PageVerdict::WrongPage { stored }, _) => Err(PageProblem::WrongPage(*stored)),
-                Verdict::LostWrite(_)
-                | Verdict::Page(PageVerdict::Good | PageVerdict::Repaired { .. }, _) => {
+                PageStatus::Unreadable(error) => Err(PageProblem::Io(error.clone())),
+                PageStatus::NoChecksum(_) | PageStatus::Page(PageVerdict::Bad, _) => {
+                    Err(PageProblem::Damaged)
+                }
+                PageStatus::Page(PageVerdict::Zero, _) => Err(PageProblem::Zero),
+                PageStatus::Page(PageVerdict::WrongPage { stored }, _) => {
+                    Err(PageProblem::WrongPage(*stored))
+                }
+                PageStatus::LostWrite(_)
+                | PageStatus::Page(PageVerdict::Good | PageVerdict::Repaired { .. }, _) => {
                     Ok(Arc::new(PageImage { buffer: buffer.clone(), start, size }))
                 }
             };

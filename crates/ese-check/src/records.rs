@@ -5,13 +5,13 @@ use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue,
 use ese_format::{PageNumber, PageSize};
 
 use crate::catalog::Table;
-use crate::finding::{FindingKind, Findings};
+use crate::finding::{FindingKind, hex};
+use crate::findings::Findings;
 use crate::index::IndexCheck;
 use crate::key_filter::KeyFilter;
 use crate::keys::{self, KeyScratch};
 use crate::leaf::{Fork, Visitor};
 use crate::long_values::{References, references_of};
-use crate::tree::hex;
 
 /// Length of the key of a record in a table without primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;

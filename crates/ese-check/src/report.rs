@@ -6,16 +6,16 @@ use ese_format::PageNumber;
 use ese_format::recognise::Format;
 use serde::{Serialize, Serializer};
 
-use crate::finding::{FindingCounts, Findings};
+use crate::finding::{Finding, FindingCounts, FindingKind, Severity};
+use crate::findings::Findings;
 use crate::logs::SegmentCounts;
-use crate::pages::PageCounts;
+use crate::page_status::PageCounts;
 use crate::structure::StructureSummary;
-use crate::{CheckError, Finding, FindingKind, Severity};
 
 /// What a check comes to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum CheckOutcome {
     /// Nothing is wrong.
     Sound,
     /// Something was found that is more than a state.
@@ -55,22 +55,16 @@ pub struct FileReport {
     /// How many findings there are.
     pub counts: FindingCounts,
     /// What all this comes to.
-    pub verdict: Verdict,
+    #[serde(rename = "verdict")]
+    pub outcome: CheckOutcome,
     /// The check was cancelled; page by page it can go on here.
-    #[serde(serialize_with = "page_number")]
+    #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
     /// The check ended before everything was looked at.
     pub cancelled: bool,
     /// Everything found; left out of the summary.
     #[serde(skip)]
     pub findings: Vec<Finding>,
-}
-
-pub(crate) fn page_number<S: Serializer>(
-    page: &Option<PageNumber>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    page.map(PageNumber::get).serialize(serializer)
 }
 
 fn format_name<S: Serializer>(format: &Format, serializer: S) -> Result<S::Ok, S::Error> {
@@ -169,7 +163,7 @@ impl FileReport {
             needs_logs: None,
             structure: None,
             counts: FindingCounts::default(),
-            verdict: Verdict::Sound,
+            outcome: CheckOutcome::Sound,
             resume_from: None,
             cancelled: false,
             findings: Vec::new(),
@@ -181,7 +175,7 @@ impl FileReport {
         findings.at(Severity::Error, FindingKind::FileUnreadable, None, why);
         let mut report = FileReport::new(path, format);
         report.take(findings);
-        report.verdict = Verdict::Unreadable;
+        report.outcome = CheckOutcome::Unreadable;
         report
     }
 
@@ -189,14 +183,6 @@ impl FileReport {
     pub(crate) fn take(&mut self, findings: Findings) {
         (self.findings, self.counts) = findings.finish();
         let wrong = self.counts.errors + self.counts.warnings > 0;
-        self.verdict = if wrong { Verdict::Findings } else { Verdict::Sound };
-    }
-}
-
-/// Without the path, which every message has already.
-pub(crate) fn reason(error: &CheckError) -> String {
-    match error {
-        CheckError::Io { error, .. } => error.to_string(),
-        CheckError::Header { error, .. } => format!("neither copy of the header can be used: {error}"),
+        self.outcome = if wrong { CheckOutcome::Findings } else { CheckOutcome::Sound };
     }
 }

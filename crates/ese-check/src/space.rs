@@ -9,10 +9,13 @@ use ese_format::page::PageFlags;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{DbTime, PageNumber};
 
-use crate::finding::{DATABASE, FindingKind, Findings};
+use crate::finding::FindingKind;
+use crate::findings::Findings;
 use crate::page_map::{PageMap, State, TreeIndex, Use};
 use crate::reader::PageReader;
-use crate::tree::{TreeShape, Walker, walk};
+use crate::tree::{Walker, walk};
+use crate::tree_label::DATABASE;
+use crate::tree_shape::TreeShape;
 
 /// A tree and what is known of its space.
 #[derive(Debug)]

@@ -5,25 +5,28 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ese_format::page::PageFlags;
+use ese_format::PageNumber;
 use ese_format::record::Record;
-use ese_format::{PageNumber, TreeId};
 use serde::Serialize;
 
 use crate::catalog::{self, Table};
 use crate::database::Database;
-use crate::finding::{DATABASE, FindingKind, Findings};
+use crate::finding::FindingKind;
+use crate::findings::Findings;
 use crate::index::{EntryVisitor, IndexCheck};
 use crate::judged::JudgedPages;
 use crate::key_filter::KeyFilter;
-use crate::leaf::Fork;
+use crate::leaf::{Fork, TreeSummary};
+use crate::leaf_workers::walk_together;
 use crate::long_values::{Account, LongValueCheck, References};
+use crate::options::{Phase, Progress, ProgressFn};
 use crate::page_map::{PageMap, TreeIndex};
 use crate::reader::PageReader;
 use crate::records::RowCheck;
 use crate::space::{TreeEntry, check_partition, check_tree_space};
-use crate::tree::{TreeShape, TreeSummary, Visit, Walker, walk, walk_together};
-use crate::{Phase, Progress, ProgressFn};
+use crate::tree::{Visit, Walker, walk};
+use crate::tree_label::DATABASE;
+use crate::tree_shape::TreeShape;
 
 /// What is not right in sum is looked for part by part: this many index entries at a time, in no more than so many parts,
 /// and this many of each part are named.
@@ -57,16 +60,6 @@ pub struct TableSummary {
     pub long_values: u64,
 }
 
-/// The tree on page 1, from which all pages come. ESE: system root.
-pub(crate) fn database_root() -> TreeShape {
-    TreeShape {
-        root: PageNumber::fixed(1),
-        tree: TreeId(1),
-        kind: PageFlags::empty(),
-        label: DATABASE.to_owned(),
-    }
-}
-
 /// Everything that the steps of a structure check share.
 struct StructureCheck<'a, 'd> {
     reader: PageReader<'d>,
@@ -95,7 +88,7 @@ pub(crate) fn check_structure(
         summary: StructureSummary::default(),
     };
     let catalog = catalog::load(&mut check.reader, check.findings);
-    let root = check.add(database_root(), None);
+    let root = check.add(TreeShape::database_root(), None);
     check.walk(root, &mut |page, _, findings| {
         findings.structure(FindingKind::NodeDamaged, page, DATABASE, "the database root has nodes".into())
     });

@@ -10,17 +10,16 @@
 //! Invariants: a page is entered at most once per walk, and a walk goes no deeper than [`MAX_DEPTH`], so no
 //! link on the disk makes it run for ever. What cannot be read is reported and left out.
 
-use std::thread;
-
 use ese_format::page::{Node, Page, PageFlags};
-use ese_format::{DbTime, PageNumber, TreeId};
+use ese_format::{DbTime, PageNumber};
 
-use crate::finding::{FindingKind, Findings};
-use crate::leaf::{Fork, Scene, Trail, Visitor};
+use crate::finding::{FindingKind, hex};
+use crate::findings::Findings;
+use crate::leaf::{Scene, Trail, TreeSummary, Visitor};
 use crate::page_map::{PageMap, TreeIndex, Use};
 use crate::page_set::PageSet;
 use crate::reader::PageReader;
-use crate::team::Team;
+use crate::tree_shape::TreeShape;
 
 /// No tree of 2^32 pages is deeper.
 const MAX_DEPTH: u32 = 24;
@@ -29,28 +28,6 @@ const MOST_VISITED: u32 = 1 << 27;
 /// Children of a page that are read ahead of the walk, and after how many more are asked for.
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
-/// Flags that all pages of a tree share.
-pub(crate) const KIND: PageFlags =
-    PageFlags::SPACE.union(PageFlags::INDEX).union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE);
-
-/// What a tree should be.
-#[derive(Clone, Debug)]
-pub(crate) struct TreeShape {
-    pub(crate) root: PageNumber,
-    pub(crate) tree: TreeId,
-    /// The flags of [`KIND`] its pages have to carry.
-    pub(crate) kind: PageFlags,
-    /// Name for findings.
-    pub(crate) label: String,
-}
-
-impl TreeShape {
-    pub(crate) fn non_unique(&self) -> bool {
-        // Extents have unique keys whatever tree they belong to.
-        self.kind.contains(PageFlags::NON_UNIQUE) && !self.kind.contains(PageFlags::SPACE)
-    }
-}
-
 /// What a walk needs besides the tree.
 pub(crate) struct Walker<'a, 'd> {
     pub(crate) reader: &'a mut PageReader<'d>,
@@ -59,19 +36,6 @@ pub(crate) struct Walker<'a, 'd> {
     pub(crate) claims: Option<(&'a mut PageMap, TreeIndex)>,
     /// No page of a clean database is newer.
     pub(crate) newest: DbTime,
-}
-
-/// What a walk saw.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct TreeSummary {
-    pub(crate) pages: u64,
-    /// Nodes on leaves that are not deleted.
-    pub(crate) nodes: u64,
-    pub(crate) deleted: u64,
-    /// First page with a deleted node.
-    pub(crate) first_deleted: Option<PageNumber>,
-    /// Some page could not be read, so that counts are too low.
-    pub(crate) incomplete: bool,
 }
 
 /// Gets every node of a leaf that is not deleted, in order.
@@ -103,7 +67,7 @@ pub(crate) struct State<'s, V> {
     /// How often somebody arrived at a page.
     arrivals: u32,
     /// Others to give leaves to; not there while what they found is put together.
-    team: Option<Box<dyn Leaves<V> + 's>>,
+    pub(crate) team: Option<Box<dyn Leaves<V> + 's>>,
 }
 
 /// A page that a parent of leaves refers to.
@@ -125,7 +89,7 @@ pub(crate) trait Leaves<V> {
 }
 
 impl<V: Visitor> State<'_, V> {
-    fn new(shape: &TreeShape, visitor: V) -> State<'_, V> {
+    pub(crate) fn new(shape: &TreeShape, visitor: V) -> State<'_, V> {
         State {
             shape,
             visitor,
@@ -149,7 +113,7 @@ impl<V: Visitor> State<'_, V> {
         self.trail.gap();
     }
 
-    fn walk(&mut self, walker: &mut Walker<'_, '_>) -> TreeSummary {
+    pub(crate) fn walk(&mut self, walker: &mut Walker<'_, '_>) -> TreeSummary {
         let root = self.shape.root;
         if arrive(walker, self, root, None, 0) {
             look(walker, self, root, None, 0, None, None);
@@ -163,22 +127,6 @@ impl<V: Visitor> State<'_, V> {
 /// Walks the tree from its root; `visit` gets its records.
 pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<'_>) -> TreeSummary {
     State::new(shape, Each(visit)).walk(walker)
-}
-
-/// The same by several threads, for large trees.
-pub(crate) fn walk_together<V: Fork>(
-    walker: &mut Walker<'_, '_>,
-    shape: &TreeShape,
-    visitor: V,
-) -> (TreeSummary, V) {
-    let (database, newest, findings) = (walker.reader.database, walker.newest, walker.findings.like());
-    thread::scope(|scope| {
-        let mut state = State::new(shape, visitor);
-        if !database.pace.is_throttled() {
-            state.team = Some(Box::new(Team::new(scope, database, shape, newest, findings)));
-        }
-        (state.walk(walker), state.visitor)
-    })
 }
 
 /// Whether a page that is referred to may be looked at: it is the first time, and the walk goes on.
@@ -410,10 +358,4 @@ pub(crate) fn leaf_for(
         }
     }
     number
-}
-
-/// Bytes for a message, cut when long.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
-    if bytes.len() > 40 { format!("{digits}... {} bytes", bytes.len()) } else { digits }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ese_check::{Cancel, CheckOptions, LogReport, Severity, Verdict, check_files, check_logs};
+use ese_check::{Cancel, CheckOptions, CheckOutcome, LogReport, Severity, check_files, check_logs};
 use testkit::corpus::Corpus;
 
 use crate::memory::Memory;
@@ -110,7 +110,7 @@ fn random_damage_to_all_files_of_a_set_never_panics() {
         assert_eq!(reports.len(), paths.len(), "every file has a report");
         reports
     };
-    assert!(check(whole.clone()).iter().all(|report| report.verdict == Verdict::Sound));
+    assert!(check(whole.clone()).iter().all(|report| report.outcome == CheckOutcome::Sound));
     // A small generator is enough here, and repeats itself.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |below: usize| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use ese_check::{Cancel, CheckOptions, FileReport, Format, Throttle, Verdict, check_files};
+use ese_check::{Cancel, CheckOptions, CheckOutcome, FileReport, Format, Throttle, check_files};
 use ese_format::PageNumber;
 use jetcell_vfs::{RealOptions, RealVfs};
 
@@ -108,17 +108,17 @@ impl Check {
 
     /// Other files in a directory are no failure; one that was named is.
     fn outcome(&self, report: &FileReport) -> Outcome {
-        match report.verdict {
-            Verdict::Sound => Outcome::Good,
-            Verdict::Findings => Outcome::Findings,
-            Verdict::Unreadable if report.format != Format::Unknown => Outcome::CouldNotRun,
-            Verdict::Unreadable if self.paths.contains(&report.path) => {
+        match report.outcome {
+            CheckOutcome::Sound => Outcome::Good,
+            CheckOutcome::Findings => Outcome::Findings,
+            CheckOutcome::Unreadable if report.format != Format::Unknown => Outcome::CouldNotRun,
+            CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
                 for finding in &report.findings {
                     complain(format!("{}: {}", report.path.display(), finding.what));
                 }
                 Outcome::CouldNotRun
             }
-            Verdict::Unreadable => Outcome::Good,
+            CheckOutcome::Unreadable => Outcome::Good,
         }
     }
 }

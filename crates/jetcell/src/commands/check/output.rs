@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ese_check::{FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity, Verdict};
+use ese_check::{
+    CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -205,10 +207,10 @@ fn database_row(report: &FileReport, name: String) -> [String; 6] {
             "-".into(),
             "-".into(),
             "-".into(),
-            verdict(report.verdict, report.counts),
+            verdict(report.outcome, report.counts),
         ];
     };
-    let mut what = verdict(report.verdict, report.counts);
+    let mut what = verdict(report.outcome, report.counts);
     for (number, text) in [
         (pages.bad, "bad"),
         (pages.repairable, "repairable"),
@@ -237,7 +239,7 @@ fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> Str
         let sum = |count: fn(&ese_check::SegmentCounts) -> u64| {
             logs.iter().filter_map(|log| log.segments.as_ref()).map(count).sum::<u64>().to_string()
         };
-        let worst = logs.iter().map(|log| log.verdict).max().unwrap_or(Verdict::Sound);
+        let worst = logs.iter().map(|log| log.outcome).max().unwrap_or(CheckOutcome::Sound);
         let mut what = verdict(worst, add(logs));
         what.push_str(broken);
         [name, state, sum(|counts| counts.total), sum(|counts| counts.good), sum(|counts| counts.zero), what]
@@ -269,7 +271,7 @@ fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> Str
 
 fn rest_row(reports: &[FileReport], format: Format, one: &str, many: &str) -> Option<[String; 6]> {
     let files: Vec<&FileReport> = reports.iter().filter(|report| report.format == format).collect();
-    let worst = files.iter().map(|file| file.verdict).max()?;
+    let worst = files.iter().map(|file| file.outcome).max()?;
     let noun = if files.len() == 1 { one } else { many };
     let dash = || "-".to_owned();
     let what = verdict(worst, add(&files));
@@ -284,11 +286,11 @@ fn add(reports: &[&FileReport]) -> FindingCounts {
     })
 }
 
-fn verdict(verdict: Verdict, counts: FindingCounts) -> String {
+fn verdict(verdict: CheckOutcome, counts: FindingCounts) -> String {
     match verdict {
-        Verdict::Sound => "sound".to_owned(),
-        Verdict::Unreadable => "UNREADABLE".to_owned(),
-        Verdict::Findings => {
+        CheckOutcome::Sound => "sound".to_owned(),
+        CheckOutcome::Unreadable => "UNREADABLE".to_owned(),
+        CheckOutcome::Findings => {
             let part = |count: u64, noun: &str| match count {
                 0 => None,
                 1 => Some(format!("1 {noun}")),

@@ -20,10 +20,11 @@ use ese_format::{DbTime, PageNumber};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
-use crate::finding::Findings;
-use crate::leaf::{Fork, Scene, Trail};
-use crate::pages::{Verdict, verdict_in};
-use crate::tree::{Entry, Leaves, State, TreeShape, Walker, look_below};
+use crate::findings::Findings;
+use crate::leaf::{Fork, Scene, Trail, TreeSummary};
+use crate::page_status::PageStatus;
+use crate::tree::{Entry, Leaves, State, Walker, look_below};
+use crate::tree_shape::TreeShape;
 
 /// Bytes of the pages of a task.
 const TASK_LEN: usize = 1 << 20;
@@ -54,7 +55,7 @@ struct Done<V> {
     pieces: Vec<Piece<V>>,
     findings: Findings,
     /// Of all pages that could be read.
-    verdicts: Vec<(PageNumber, Verdict)>,
+    verdicts: Vec<(PageNumber, PageStatus)>,
     buffers: Vec<IoBuffer>,
 }
 
@@ -64,6 +65,22 @@ enum Piece<V> {
     Leaves(Range<usize>, Trail, V),
     /// Something else.
     Other(usize),
+}
+
+/// The same by several threads, for large trees.
+pub(crate) fn walk_together<V: Fork>(
+    walker: &mut Walker<'_, '_>,
+    shape: &TreeShape,
+    visitor: V,
+) -> (TreeSummary, V) {
+    let (database, newest, findings) = (walker.reader.database, walker.newest, walker.findings.like());
+    thread::scope(|scope| {
+        let mut state = State::new(shape, visitor);
+        if !database.pace.is_throttled() {
+            state.team = Some(Box::new(Team::new(scope, database, shape, newest, findings)));
+        }
+        (state.walk(walker), state.visitor)
+    })
 }
 
 /// The threads of one walk.
@@ -253,7 +270,7 @@ impl<'scope, V: Fork + 'scope> Leaves<V> for Team<'scope, '_, V> {
     }
 }
 
-type Judged<V> = (u64, Vec<Entry>, Vec<Piece<V>>, Vec<(PageNumber, Verdict)>, Vec<IoBuffer>);
+type Judged<V> = (u64, Vec<Entry>, Vec<Piece<V>>, Vec<(PageNumber, PageStatus)>, Vec<IoBuffer>);
 
 /// Verifies and judges the pages of a task.
 fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
@@ -273,9 +290,9 @@ fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
     for (index, (entry, (run, start))) in task.entries.iter().zip(&task.places).enumerate() {
         let buffer = buffers.get_mut(*run).and_then(Option::as_mut);
         let bytes = buffer.and_then(|buffer| buffer.get_mut(*start..*start + size.bytes()));
-        let verdict = bytes.map(|bytes| (verdict_in(scene.database, bytes, entry.child), &*bytes));
+        let verdict = bytes.map(|bytes| (scene.database.judge_page(bytes, entry.child), &*bytes));
         let good =
-            verdict.as_ref().filter(|(verdict, _)| matches!(verdict, Verdict::Page(PageVerdict::Good, _)));
+            verdict.as_ref().filter(|(verdict, _)| matches!(verdict, PageStatus::Page(PageVerdict::Good, _)));
         let page = good.map(|(_, bytes)| (Page::new(bytes, size), *bytes));
         if let Some((page, bytes)) = page.filter(|(page, _)| page.is_leaf() && scene.belongs(page)) {
             scene.check_layout(entry.child, bytes);

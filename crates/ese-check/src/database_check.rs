@@ -1,0 +1,172 @@
+//! Checks one database file: its header, its pages, and its structure.
+
+use std::path::{Path, PathBuf};
+
+use ese_format::PageNumber;
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use jetcell_vfs::Vfs;
+use serde::Serialize;
+
+use crate::database::Database;
+use crate::error::CheckError;
+use crate::finding::{Finding, FindingKind, Severity};
+use crate::findings::Findings;
+use crate::judged::JudgedPages;
+use crate::options::CheckOptions;
+use crate::pace::Pace;
+use crate::page_status::PageCounts;
+use crate::reader::PageReader;
+use crate::structure::{self, StructureSummary};
+use crate::tree_label::DATABASE;
+use crate::tree_shape::TreeShape;
+use crate::{locate, pages, space};
+
+/// The result of a check.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes per page.
+    pub page_size: u32,
+    /// Whether the database was shut down cleanly.
+    pub clean: bool,
+    /// The header's word for its state, such as `DirtyShutdown`.
+    pub state: String,
+    /// Pages in the file.
+    pub file_pages: u32,
+    /// Last page the database owns.
+    pub last_owned_page: u32,
+    /// It is a temporary database, whose pages have no checksums.
+    pub temporary: bool,
+    /// The check was cancelled; its page by page part can go on at this page.
+    #[serde(serialize_with = "crate::finding::page_number")]
+    pub resume_from: Option<PageNumber>,
+    /// The check was cancelled.
+    pub cancelled: bool,
+    /// Pages by state, when they were verified.
+    pub pages: Option<PageCounts>,
+    /// What the trees hold, when they were walked.
+    pub structure: Option<StructureSummary>,
+    /// Everything found, by page.
+    pub findings: Vec<Finding>,
+}
+
+impl CheckReport {
+    /// How many findings have this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    /// No damage was found.
+    pub fn is_sound(&self) -> bool {
+        self.count(Severity::Error) == 0
+    }
+
+    /// The findings that mean damage.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+}
+
+/// Checks one database file.
+///
+/// `Err` only if there is nothing to check (unreadable file, no usable header); damage is in the report.
+pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
+    let mut findings = Findings::new(path).with_sink(options.sink.clone());
+    let (_, mut report) = examine_database(vfs, path, options, &mut findings)?;
+    report.findings = findings.finish().0;
+    Ok(report)
+}
+
+/// Everything about a database that its own file tells.
+pub(crate) fn examine_database(
+    vfs: &dyn Vfs,
+    path: &Path,
+    options: &CheckOptions,
+    findings: &mut Findings,
+) -> Result<(DatabaseHeader, CheckReport), CheckError> {
+    let pace = Pace::new(options.throttle, options.cancel.clone(), vfs.clock());
+    let mut database = Database::open(vfs, path, pace, findings)?;
+    database.read_flush_types(vfs, findings);
+    findings.lenient = !database.must_be_consistent();
+    let progress = options.progress.as_deref();
+    let (last_owned, doubt) = last_owned_page(&database);
+    let (mut pages, mut resume_from, mut structure) = (None, None, None);
+    // The trees first, and then only the pages they do not reach: no page is read twice. A database without checksums,
+    // a resumed check and a throttled one go through the file in its order first.
+    let mut judged = None;
+    let trees_first = options.pages
+        && options.structure
+        && options.from.get() == 1
+        && !database.temporary
+        && !database.pace.is_throttled()
+        && last_owned <= MOST_JUDGED
+        && PageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
+    if trees_first {
+        judged = Some(JudgedPages::new(last_owned));
+        structure = Some(structure::check_structure(&database, last_owned, &mut judged, findings, progress));
+    }
+    if options.cancel.is_cancelled() {
+        // Whoever goes on begins with the first page.
+        judged = None;
+    }
+    if options.pages {
+        let (counts, resume) =
+            pages::verify_pages(&database, options.from, last_owned, judged.as_ref(), findings, progress);
+        (pages, resume_from) = (Some(counts), resume);
+    }
+    let temporary = database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(findings));
+    if let Some(what) = doubt.filter(|_| !temporary) {
+        findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
+    }
+    // Without checksums there is nothing that tells which pages may be looked at.
+    let go_on = !temporary && !options.cancel.is_cancelled();
+    if trees_first {
+        // Done.
+    } else if options.structure && go_on {
+        structure = Some(structure::check_structure(&database, last_owned, &mut None, findings, progress));
+    } else if findings.has_damaged_pages() && go_on {
+        locate::locate_damaged_pages(&database, findings);
+    }
+    findings.release_held();
+    let report = CheckReport {
+        path: path.to_owned(),
+        page_size: database.page_size.get(),
+        clean: database.header.state == DatabaseState::CleanShutdown,
+        state: format!("{:?}", database.header.state),
+        file_pages: database.file_pages,
+        last_owned_page: last_owned,
+        temporary,
+        resume_from,
+        cancelled: options.cancel.is_cancelled(),
+        pages,
+        structure: structure.filter(|_| !options.cancel.is_cancelled()),
+        findings: Vec::new(),
+    };
+    Ok((database.header, report))
+}
+
+/// Owned pages up to which it is remembered which were read, in 64 MiB; in larger databases they are read twice.
+const MOST_JUDGED: u32 = 1 << 29;
+/// Pages a truncated file may be short of before its root is not believed.
+const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
+
+/// The last page the root tree owns; the end of the file if that cannot be told, and why.
+fn last_owned_page(database: &Database) -> (u32, Option<String>) {
+    let mut reader = PageReader::new(database);
+    // The structure check reports what is wrong with these pages.
+    let mut unreported = Findings::new(&database.path);
+    let extents = space::owned_extents(&mut reader, &mut unreported, &TreeShape::database_root());
+    let last = extents.iter().map(|extent| extent.last.get()).max();
+    let believable = database.file_pages.saturating_add(MISSING_PAGES_BELIEVED);
+    let doubt = match last {
+        Some(last) if last <= believable => return (last, None),
+        Some(last) => {
+            format!("the database root claims pages up to {last}, the file has {}", database.file_pages)
+        }
+        None => {
+            "the owned extents of the database cannot be read; all pages of the file are judged".to_owned()
+        }
+    };
+    (database.file_pages, Some(doubt))
+}

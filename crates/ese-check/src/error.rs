@@ -1,0 +1,39 @@
+//! Why a file cannot be checked at all.
+
+use std::io;
+use std::path::PathBuf;
+
+use ese_format::header::HeaderError;
+
+/// Why a file could not be checked at all.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// It cannot be opened or its beginning cannot be read.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        error: io::Error,
+    },
+    /// Neither copy of the header is usable.
+    #[error("{path}: {error}")]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the first copy.
+        error: HeaderError,
+    },
+}
+
+impl CheckError {
+    /// The error without the path, for reports that name the path already.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            CheckError::Io { error, .. } => error.to_string(),
+            CheckError::Header { error, .. } => {
+                format!("neither copy of the header can be used: {error}")
+            }
+        }
+    }
+}

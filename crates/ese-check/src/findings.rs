@@ -1,0 +1,217 @@
+//! Collects the findings of a check. A check reports findings and never stops at the first.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_format::PageNumber;
+
+use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
+use crate::tree_label::table_of;
+
+/// Findings kept in full; a wrecked file may have millions, and more than this tell nothing new.
+const MOST_LISTED: usize = 10_000;
+
+/// Collects findings about one file, or several in turn.
+pub(crate) struct Findings {
+    file: PathBuf,
+    /// Damage in a database that was not shut down cleanly may be what recovery repairs: report it as warnings.
+    pub(crate) lenient: bool,
+    /// For the offsets of pages.
+    pub(crate) page_size: Option<ese_format::PageSize>,
+    /// Findings about pages whose tree may still become known, by page.
+    held: HashMap<PageNumber, (Finding, u32)>,
+    kept: Vec<Finding>,
+    /// Findings beyond [`MOST_LISTED`], by severity.
+    dropped: [u64; 3],
+    counts: [u64; 3],
+    sink: Option<Arc<FindingFn>>,
+}
+
+impl Findings {
+    pub(crate) fn new(file: &Path) -> Findings {
+        Findings {
+            file: file.to_owned(),
+            lenient: false,
+            page_size: None,
+            held: HashMap::new(),
+            kept: Vec::new(),
+            dropped: [0; 3],
+            counts: [0; 3],
+            sink: None,
+        }
+    }
+
+    /// None yet, of the same file and the same severity, for somebody else to collect.
+    pub(crate) fn like(&self) -> Findings {
+        let (lenient, page_size) = (self.lenient, self.page_size);
+        Findings { lenient, page_size, ..Findings::new(&self.file) }
+    }
+
+    /// Adds what somebody else has collected.
+    pub(crate) fn take_over(&mut self, other: Findings) {
+        for finding in other.kept {
+            self.add(finding);
+        }
+        for (severity, dropped) in other.dropped.into_iter().enumerate() {
+            self.dropped[severity] += dropped;
+            self.counts[severity] += dropped;
+        }
+    }
+
+    /// Findings also go there, at once.
+    pub(crate) fn with_sink(mut self, sink: Option<Arc<FindingFn>>) -> Findings {
+        self.sink = sink;
+        self
+    }
+
+    /// Findings from here on are about this file.
+    pub(crate) fn set_file(&mut self, file: &Path) {
+        self.file = file.to_owned();
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if let Some(sink) = &self.sink {
+            sink(&finding);
+        }
+        self.counts[finding.severity as usize] += 1;
+        if self.kept.len() < MOST_LISTED {
+            self.kept.push(finding);
+        } else {
+            self.dropped[finding.severity as usize] += 1;
+        }
+    }
+
+    /// About the file, or a place in it.
+    pub(crate) fn at(
+        &mut self,
+        severity: Severity,
+        kind: FindingKind,
+        offset: impl Into<Option<u64>>,
+        what: String,
+    ) {
+        let finding = Finding::of_file(&self.file, kind, severity, what);
+        self.add(Finding { offset: offset.into(), ..finding });
+    }
+
+    /// A page that is wrong by itself. It is reported when its tree is known, or nothing more can be learnt; `rows`
+    /// is how many nodes it seems to have.
+    pub(crate) fn damaged_page(&mut self, kind: FindingKind, page: PageNumber, what: String, rows: u32) {
+        let offset = self.page_size.map(|size| size.offset_of(page));
+        let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
+        let finding = Finding { page: Some(page), offset, ..finding };
+        if self.held.len() < MOST_LISTED {
+            self.held.insert(page, (finding, rows));
+        } else {
+            self.add(finding);
+        }
+    }
+
+    /// Whether pages were found that are wrong by themselves.
+    pub(crate) fn has_damaged_pages(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether this page was.
+    pub(crate) fn is_damaged_page(&self, page: PageNumber) -> bool {
+        self.held.contains_key(&page)
+    }
+
+    /// The pages were not damaged after all.
+    pub(crate) fn forget_damaged_pages(&mut self) {
+        self.held.clear();
+    }
+
+    /// The tree of a damaged page has become known; `leaf` when that is known to be a leaf. False if the page was
+    /// not reported as damaged.
+    pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
+        let Some((finding, rows)) = self.held.remove(&page) else { return false };
+        let mut finding = finding.about(tree);
+        if !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite) && leaf {
+            finding.meaning = lost_rows(tree, rows);
+        }
+        self.add(finding);
+        true
+    }
+
+    /// Damage to structure: an error, or a warning while the database awaits recovery.
+    pub(crate) fn structure(
+        &mut self,
+        kind: FindingKind,
+        page: impl Into<Option<PageNumber>>,
+        tree: &str,
+        what: String,
+    ) {
+        let severity = if self.lenient { Severity::Warning } else { Severity::Error };
+        self.in_tree(severity, kind, page.into(), tree, what);
+    }
+
+    pub(crate) fn info(
+        &mut self,
+        kind: FindingKind,
+        page: impl Into<Option<PageNumber>>,
+        tree: &str,
+        what: String,
+    ) {
+        self.in_tree(Severity::Info, kind, page.into(), tree, what);
+    }
+
+    fn in_tree(
+        &mut self,
+        severity: Severity,
+        kind: FindingKind,
+        page: Option<PageNumber>,
+        tree: &str,
+        what: String,
+    ) {
+        let offset = page.zip(self.page_size).map(|(page, size)| size.offset_of(page));
+        let finding = Finding { page, offset, ..Finding::of_file(&self.file, kind, severity, what) };
+        self.add(finding.about(tree));
+    }
+
+    /// How many there are so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Damaged pages that no tree was found for are reported as they are.
+    pub(crate) fn release_held(&mut self) {
+        let mut held: Vec<_> = self.held.drain().collect();
+        held.sort_by_key(|(page, _)| *page);
+        for (_, (finding, _)) in held {
+            self.add(finding);
+        }
+    }
+
+    /// All findings, those about the file as a whole first, then by page; and how many there were of each severity.
+    pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
+        self.release_held();
+        self.kept.sort_by(|a, b| {
+            let place = |finding: &Finding| (finding.page, finding.offset, finding.kind);
+            place(a).cmp(&place(b)).then_with(|| (&a.tree, &a.what).cmp(&(&b.tree, &b.what)))
+        });
+        for severity in [Severity::Error, Severity::Warning, Severity::Info] {
+            let count = self.dropped[severity as usize];
+            if count > 0 {
+                let what = format!("{count} further findings of this severity are not listed");
+                self.kept.push(Finding::of_file(&self.file, FindingKind::Omitted, severity, what));
+            }
+        }
+        let [infos, warnings, errors] = self.counts;
+        (self.kept, FindingCounts { errors, warnings, infos })
+    }
+}
+
+fn lost_rows(tree: &str, rows: u32) -> String {
+    let table = table_of(tree).unwrap_or(tree);
+    let unit = |one: &'static str, many: &'static str| if rows == 1 { one } else { many };
+    let count = if rows == 0 { "an unknown number of".to_owned() } else { format!("about {rows}") };
+    if tree == table {
+        let (rows, are) = (unit("row", "rows"), unit("is", "are"));
+        format!("{count} {rows} of table {table} {are} unreadable")
+    } else if tree.contains(" / index ") {
+        format!("{count} entries of an index of table {table} are unreadable; its rows are not affected")
+    } else {
+        format!("{count} parts of long values of table {table} are unreadable")
+    }
+}

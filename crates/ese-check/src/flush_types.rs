@@ -1,0 +1,92 @@
+//! What the flush map beside a database says about the pages of the database.
+//!
+//! Each write of a page advances two bits in the flags of the page, the flush type, and the flush map stores the same
+//! two bits. If a page is sound but its flush type differs from the one in the map, the disk lost the last write of
+//! the page. The comparison is valid only if the database names the map by its signature and if both were shut down
+//! cleanly; otherwise either of them may be newer than the other.
+
+use std::path::Path;
+
+use ese_format::PageNumber;
+use ese_format::checksum::SegmentVerdict;
+use ese_format::flush_map::{
+    FLUSH_MAP_PAGE_LEN, FlushMapHeader, PAGES_PER_MAP_PAGE, flush_type_bytes, verify_map_page,
+};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::page::PageFlags;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::finding::FindingKind;
+use crate::findings::Findings;
+use crate::tree_label::DATABASE;
+
+/// Two bits for each page of a database.
+pub(crate) struct FlushTypes {
+    /// Pages from 0, four to a byte, the first in the top bits.
+    types: Vec<u8>,
+}
+
+/// A page that is older than its last write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LostWrite {
+    pub(crate) found: u8,
+    pub(crate) expected: u8,
+}
+
+/// Larger databases are not compared: their flush types would take more than 32 MiB.
+const MOST_PAGES: u32 = 1 << 27;
+/// Flush type of a page that was never written, or of which nothing is known.
+const UNKNOWN: u8 = 0;
+
+impl FlushTypes {
+    /// Reads the flush map beside a database, if it can be compared with the database. Damage in the map is
+    /// reported when the map itself is checked. ESE: a file with the extension `.jfm`.
+    pub(crate) fn beside(
+        vfs: &dyn Vfs,
+        database_path: &Path,
+        header: &DatabaseHeader,
+        file_pages: u32,
+        findings: &mut Findings,
+    ) -> Option<FlushTypes> {
+        let path = database_path.with_extension("jfm");
+        if header.state != DatabaseState::CleanShutdown || path == database_path || !vfs.exists(&path) {
+            return None;
+        }
+        let file = vfs.open(&path, OpenMode::Read).ok()?;
+        let len = file.len().ok()?;
+        let mut page = IoBuffer::zeroed(FLUSH_MAP_PAGE_LEN);
+        file.read_at(0, &mut page, IoReason::Verify).ok()?;
+        let map = FlushMapHeader::decode(&page).ok()?;
+        let clean = map.flags & FlushMapHeader::CLEAN != 0;
+        if !clean || map.flush_signature != header.flush_map_signature {
+            return None;
+        }
+        if file_pages > MOST_PAGES {
+            let what = "the flush map beside the database was not used: the database is too large for that"
+                .to_owned();
+            findings.info(FindingKind::Omitted, None, DATABASE, what);
+            return None;
+        }
+        let maps = file_pages / PAGES_PER_MAP_PAGE + 1;
+        let mut types = Vec::new();
+        for number in 0..maps {
+            let at = (u64::from(number) + 1) * FLUSH_MAP_PAGE_LEN as u64;
+            let there = at + FLUSH_MAP_PAGE_LEN as u64 <= len
+                && file.read_at(at, &mut page, IoReason::Verify).is_ok()
+                && verify_map_page(&mut page, number) != SegmentVerdict::Bad;
+            match flush_type_bytes(&page).filter(|_| there) {
+                Some(bytes) => types.extend_from_slice(bytes),
+                None => types.resize(types.len() + PAGES_PER_MAP_PAGE as usize / 4, UNKNOWN),
+            }
+        }
+        Some(FlushTypes { types })
+    }
+
+    /// Whether a page with these flags lacks its last write.
+    pub(crate) fn lost_write(&self, page: PageNumber, flags: PageFlags) -> Option<LostWrite> {
+        let byte = self.types.get(page.get() as usize / 4)?;
+        let (found, expected) = (flags.flush_type(), byte >> (6 - 2 * (page.get() % 4)) & 3);
+        let known = found != UNKNOWN && expected != UNKNOWN;
+        (known && found != expected).then_some(LostWrite { found, expected })
+    }
+}

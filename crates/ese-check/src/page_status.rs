@@ -1,0 +1,131 @@
+//! The state of a page judged by itself: checksum, page number, flush type; and how many pages are in each state.
+
+use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::page::Page;
+use ese_format::{PageNumber, PageSize};
+use serde::Serialize;
+
+use crate::finding::FindingKind;
+use crate::findings::Findings;
+use crate::flush_types::LostWrite;
+
+/// How many pages were found in which state.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct PageCounts {
+    /// Checksum matches.
+    pub good: u64,
+    /// All zero: never written, or given back; those behind the owned space, too.
+    pub zero: u64,
+    /// Damaged in single bits that the checksum tells and can put right.
+    pub repairable: u64,
+    /// Sound, but another page. ESE: -1118.
+    pub wrong_page: u64,
+    /// Damaged. ESE: -1018.
+    pub bad: u64,
+    /// The read failed.
+    pub unreadable: u64,
+    /// Without a checksum, as in temporary databases; not judged.
+    pub unchecked: u64,
+    /// Of the bad ones, those whose checksum was never set.
+    #[serde(skip)]
+    pub(crate) without_checksum: u64,
+    /// In the file but not owned by the database; what they hold means nothing.
+    pub beyond_owned: u64,
+    /// Of these, all zero.
+    pub beyond_owned_zero: u64,
+    /// Owned by the database but beyond the end of the file.
+    pub missing: u64,
+}
+
+impl PageCounts {
+    /// Pages that were read and judged.
+    pub fn examined(&self) -> u64 {
+        let zero = self.zero - self.beyond_owned_zero;
+        self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
+    }
+
+    /// A database in which no page at all has a checksum is a temporary one: nothing is wrong with it. Returns whether
+    /// this is the case.
+    pub(crate) fn forgive(&mut self, findings: &mut Findings) -> bool {
+        let temporary = self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
+        if temporary {
+            self.unchecked = std::mem::take(&mut self.bad);
+            findings.forget_damaged_pages();
+        }
+        temporary
+    }
+}
+
+/// What a page is by itself.
+pub(crate) enum PageStatus {
+    /// With the number of nodes that the page claims.
+    Page(PageVerdict, u32),
+    /// Sound, but not what was written last.
+    LostWrite(LostWrite),
+    /// There is content, but no checksum.
+    NoChecksum(u32),
+    Unreadable(String),
+}
+
+impl PageStatus {
+    /// Judges a page, putting a flipped bit right.
+    pub(crate) fn of(page: &mut [u8], size: PageSize, number: PageNumber) -> PageStatus {
+        let verdict = verify_page(page, size, number);
+        let sound = matches!(verdict, PageVerdict::Good | PageVerdict::Zero);
+        let nodes = if sound { 0 } else { claimed_nodes(page, size) };
+        let has_checksum = page.iter().take(8).any(|&byte| byte != 0);
+        if sound || has_checksum { PageStatus::Page(verdict, nodes) } else { PageStatus::NoChecksum(nodes) }
+    }
+}
+
+/// How many nodes a page says it has, whether or not the rest of it can be believed; 0 if that is impossible.
+fn claimed_nodes(page: &[u8], size: PageSize) -> u32 {
+    let nodes = Page::new(page, size).node_count() as u32;
+    // A node takes at least a tag and two lengths.
+    if nodes < size.get() / 8 { nodes } else { 0 }
+}
+
+/// Counts and reports a page that is not good.
+pub(crate) fn report(
+    page: PageNumber,
+    verdict: &PageStatus,
+    counts: &mut PageCounts,
+    findings: &mut Findings,
+) {
+    let (kind, rows, what) = match verdict {
+        PageStatus::Page(PageVerdict::Good | PageVerdict::Zero, _) => return,
+        PageStatus::Page(PageVerdict::Repaired { bits }, rows) => {
+            counts.repairable += 1;
+            let places: Vec<String> =
+                bits.iter().map(|bit| format!("byte {} bit {}", bit / 8, bit % 8)).collect();
+            let what = format!("flipped bit at {}; the checksum can put it right", places.join(", "));
+            (FindingKind::PageRepairable, *rows, what)
+        }
+        PageStatus::Page(PageVerdict::WrongPage { stored }, _) => {
+            counts.wrong_page += 1;
+            (FindingKind::PageWrongNumber, 0, format!("the page was written as page {stored} (ESE -1118)"))
+        }
+        PageStatus::Page(PageVerdict::Bad, rows) => {
+            counts.bad += 1;
+            (FindingKind::PageBadChecksum, *rows, "bad checksum (ESE -1018)".to_owned())
+        }
+        PageStatus::LostWrite(LostWrite { found, expected }) => {
+            counts.good += 1;
+            let what = format!(
+                "the page has flush type {found}, the flush map says {expected}: the last write of the page is \
+                 missing (ESE -1119)"
+            );
+            (FindingKind::PageLostWrite, 0, what)
+        }
+        PageStatus::NoChecksum(rows) => {
+            counts.bad += 1;
+            counts.without_checksum += 1;
+            (FindingKind::PageBadChecksum, *rows, "the checksum is zero (ESE -1018)".to_owned())
+        }
+        PageStatus::Unreadable(error) => {
+            counts.unreadable += 1;
+            (FindingKind::PageUnreadable, 0, format!("cannot be read: {error}"))
+        }
+    };
+    findings.damaged_page(kind, page, what, rows);
+}

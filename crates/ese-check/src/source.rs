@@ -1,0 +1,25 @@
+//! A file that is open for reading, and its beginning, by which its format is recognised.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_format::recognise::START_LEN;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+
+/// A file and its beginning.
+pub(crate) struct Source {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) len: u64,
+    pub(crate) start: IoBuffer,
+}
+
+impl Source {
+    pub(crate) fn open(vfs: &dyn Vfs, path: &Path) -> io::Result<Source> {
+        let file = vfs.open(path, OpenMode::Read)?;
+        let len = file.len()?;
+        let mut start = IoBuffer::zeroed(len.min(START_LEN as u64) as usize);
+        file.read_at(0, &mut start, IoReason::Verify)?;
+        Ok(Source { file, len, start })
+    }
+}
