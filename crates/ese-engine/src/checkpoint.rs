@@ -42,8 +42,8 @@ impl Checkpointer {
         core.cleanup.release_durable(core);
         // Of the files that there are: the stream may be older than the options.
         let file_size = u64::from(core.log().file_size());
-        let tip = bytes(core.log().tip(), file_size);
-        let target = position(tip.saturating_sub(self.depth), file_size);
+        let tail = bytes(core.log().tail(), file_size);
+        let target = position(tail.saturating_sub(self.depth), file_size);
         let mut started = 0;
         for database in core.databases() {
             started += core.cache.write_below(database.file_id, target, max_pages)?;
@@ -75,7 +75,7 @@ impl Checkpointer {
             return Ok(*last);
         }
         // Headers must name the generation that they are to begin with.
-        core.settle()?;
+        core.name_generation()?;
         for database in core.databases() {
             database.advance_checkpoint(position)?;
         }
@@ -176,8 +176,9 @@ mod tests {
             let root = create_tree(&instance, &db, PageFlags::empty()).root;
             let mut next = 0;
             let at_the_end = |core: &Core| {
-                let tip = core.log().tip();
-                tip == LogPosition::new(tip.generation.0, 1, 40) && core.log().named().0 < tip.generation
+                let tail = core.log().tail();
+                tail == LogPosition::new(tail.generation.0, 1, 40)
+                    && core.log().named_generation().0 < tail.generation
             };
             commit(&instance, root, &mut next, at_the_end);
             let core = instance.core();
@@ -185,7 +186,7 @@ mod tests {
             core.cleanup.step(core, usize::MAX).unwrap();
             core.cache.flush_file(db.file_id).unwrap();
             let position = instance.checkpoint().unwrap();
-            assert!(at_the_end(core) && position == core.log().tip(), "{position:?}");
+            assert!(at_the_end(core) && position == core.log().tail(), "{position:?}");
             drop(db);
             if reopened {
                 disk = disk.process_kill();
@@ -193,7 +194,7 @@ mod tests {
             }
             for ahead in 1..12 {
                 let goal = position.generation.0 + ahead;
-                commit(&instance, root, &mut next, |core| core.log().tip().generation.0 > goal);
+                commit(&instance, root, &mut next, |core| core.log().tail().generation.0 > goal);
                 instance.step().unwrap();
                 let bytes = disk.contents(Path::new("/db/test.edb")).unwrap();
                 let header = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0;

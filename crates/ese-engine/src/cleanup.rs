@@ -237,7 +237,7 @@ impl CleanupQueue {
     /// have to meet the deletions again.
     fn finish(&self, core: &Core, settled: Settled) {
         let Some(hold) = settled.hold else { return };
-        let end = if settled.has_deleted_nodes { core.log().tip() } else { settled.end };
+        let end = if settled.has_deleted_nodes { core.log().tail() } else { settled.end };
         if core.log().durable() >= end {
             core.transactions.release_checkpoint(hold);
         } else {

@@ -125,23 +125,23 @@ impl Core {
 
     /// The newest generation that database headers may name, and when it was created.
     pub(crate) fn log_named(&self) -> Option<(Generation, LogTime)> {
-        self.log.get().map(|log| log.named())
+        self.log.get().map(|log| log.named_generation())
     }
 
     /// Makes database headers name what the log durably holds.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.log.get().map_or(Ok(()), |log| log.settle())
+    pub(crate) fn name_generation(&self) -> Result<()> {
+        self.log.get().map_or(Ok(()), |log| log.name_generation())
     }
 
-    pub(crate) fn request_settle(&self) {
+    pub(crate) fn request_name_generation(&self) {
         if let Some(log) = self.log.get() {
-            log.request_settle();
+            log.request_name_generation();
         }
     }
 
     pub(crate) fn request(&self, upto: LogPosition) {
         if let Some(log) = self.log.get() {
-            log.request(upto);
+            log.request_flush(upto);
         }
     }
 }

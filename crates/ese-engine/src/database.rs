@@ -110,7 +110,7 @@ impl WriteAhead for WriteGuard {
     fn flush(&self, upto: LogPosition) -> Result<()> {
         self.core.flush(upto)?;
         match upto > self.mark.end() {
-            true => self.core.settle(),
+            true => self.core.name_generation(),
             false => Ok(()),
         }
     }
@@ -119,7 +119,7 @@ impl WriteAhead for WriteGuard {
         if upto > self.core.durable() {
             self.core.request(upto);
         } else {
-            self.core.request_settle();
+            self.core.request_name_generation();
         }
     }
 
@@ -342,7 +342,7 @@ impl Database {
         }
         self.stop_scan();
         let _steady = core.checkpoint.lock();
-        core.log().flush(core.log().tip())?;
+        core.log().flush(core.log().tail())?;
         core.cache.flush_file(self.file_id)?;
         let record = LogRecord::DetachDb(DetachDb {
             procid: 0,

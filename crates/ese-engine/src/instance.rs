@@ -123,7 +123,7 @@ impl Instance {
 
     /// Makes everything committed so far durable; returns the position up to which the log is durable.
     pub fn flush(&self) -> Result<LogPosition> {
-        self.core.log().flush(self.core.log().tip())?;
+        self.core.log().flush(self.core.log().tail())?;
         Ok(self.core.log().durable())
     }
 
@@ -165,7 +165,7 @@ impl Instance {
 
     /// Moves the checkpoint as far as possible now.
     pub fn checkpoint(&self) -> Result<LogPosition> {
-        self.core.log().flush(self.core.log().tip())?;
+        self.core.log().flush(self.core.log().tail())?;
         self.checkpointer.advance(&self.core)
     }
 
@@ -185,10 +185,10 @@ impl Instance {
         for database in self.core.databases() {
             database.detach(now)?;
         }
-        let tip = self.core.log().tip();
+        let tail = self.core.log().tail();
         let redo_from = *self.core.checkpoint.lock();
         let end = self.core.append(&[LogRecord::Term2(Termination {
-            last: tip,
+            last: tail,
             redo_from,
             hard: 0,
             time: now,
@@ -205,7 +205,7 @@ impl Instance {
 
     fn clean_up_all(&self) -> Result<()> {
         loop {
-            self.core.log().flush(self.core.log().tip())?;
+            self.core.log().flush(self.core.log().tail())?;
             let cleaned = self.core.cleanup.clean_all(&self.core)?;
             if self.core.cleanup.is_empty() && self.core.transactions.oldest_hold().is_none() {
                 return Ok(());
@@ -225,15 +225,15 @@ impl Instance {
         let core = self.core.clone();
         let pause = Duration::from_millis(20);
         self.background.repeat("log", pause, move || {
-            let written = match core.log().wait_for_work(pause) {
+            let written = match core.log().wait_for_segments(pause) {
                 true => core.log().write_full(),
                 false => core.log().step(),
             };
             written.map(|()| true)
         });
         let core = self.core.clone();
-        self.background.repeat("log-files", pause, move || match core.log().wait_for_chores(pause) {
-            true => core.log().chores(),
+        self.background.repeat("log-files", pause, move || match core.log().wait_for_file_work(pause) {
+            true => core.log().prepare_files(),
             false => Ok(true),
         });
         let core = self.core.clone();
@@ -255,7 +255,7 @@ impl Drop for Instance {
         self.core.fail("the instance has ended".to_string());
         // Who writes pages of the databases may need the log until then.
         abandon(&self.core);
-        self.core.log().end();
+        self.core.log().stop();
         // A session may have committed meanwhile.
         self.core.cleanup.clear();
     }

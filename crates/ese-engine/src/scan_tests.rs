@@ -99,7 +99,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     drop(db.pin(warm).unwrap());
     disk.corrupt(Path::new(DB), at(warm) as u64 + 600, &[0x5a; 300]).unwrap();
     let mut latch = db.pin(newer).unwrap().write();
-    latch.mark_dirty(instance.core().log().tip());
+    latch.mark_dirty(instance.core().log().tail());
     drop(latch);
     disk.corrupt(Path::new(DB), at(newer) as u64 + 600, &[0x5a; 300]).unwrap();
 

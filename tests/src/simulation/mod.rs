@@ -151,7 +151,7 @@ impl World {
         options.circular = self.plan.circular;
         options.seed = Some(self.rng.random());
         let instance = Instance::open(options)?;
-        self.tally.kept += instance.recovery().kept;
+        self.tally.kept += instance.recovery().deferred;
         Ok(instance)
     }
 

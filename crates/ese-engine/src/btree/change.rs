@@ -380,7 +380,7 @@ impl Tree {
     ) -> Result<WriteLatch> {
         let core = &self.db.core;
         let log = core.log();
-        leaf.mark_edited(log.tip());
+        leaf.mark_edited(log.tail());
         let appended = if privileged { log.append_privileged(records)? } else { log.append(records)? };
         leaf.edit(edit, after).expect("a logged change must fit the page it was checked against");
         leaf.set_last(appended.end);

@@ -348,7 +348,7 @@ impl AtomicGroup {
         }
         let core = self.db.core.clone();
         // The hold stands for the pages until they are dirty: only then is it certain that they are to be written.
-        let lower = core.log().tip();
+        let lower = core.log().tail();
         let hold = core.transactions.hold_checkpoint(lower);
         let appended = match self.privileged {
             true => core.log().append_privileged(&batch),

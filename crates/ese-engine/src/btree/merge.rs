@@ -70,7 +70,7 @@ impl Tree {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::Delete(Delete { node }));
         let log = self.db.core.log();
-        leaf.mark_edited(log.tip());
+        leaf.mark_edited(log.tail());
         let appended = log.append_privileged(&batch)?;
         leaf.edit(&Edit::Delete { line, end: line + 1 }, after).expect("a node can always be removed");
         leaf.set_last(appended.end);

@@ -132,7 +132,7 @@ fn a_tree_that_gets_space_trees_takes_its_time_when_nobody_else_changes_it() {
         let mut root = bench.latch(OBJIDS_ROOT);
         drop(space);
         thread::sleep(A_MOMENT);
-        root.mark_dirty(bench.instance.core().log().tip());
+        root.mark_dirty(bench.instance.core().log().tail());
         PageMut::new(&mut root, SIZE).set_db_time(bench.db.next_time());
         drop(root);
         writer.join().unwrap();

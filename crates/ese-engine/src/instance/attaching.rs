@@ -129,7 +129,8 @@ impl Instance {
         let oldest = header.gen_min_required;
         let names = LogNames::new(&self.options.log_directory, &self.options.base_name);
         header.log_signature == self.signature
-            && (oldest >= self.core.log().named().0 || self.options.vfs.exists(&names.archived(oldest)))
+            && (oldest >= self.core.log().named_generation().0
+                || self.options.vfs.exists(&names.archived(oldest)))
     }
 
     /// The caller holds `attaching` since it chose the id.
@@ -164,13 +165,13 @@ impl Instance {
         });
         // From the record on, recovery needs this log; a generation that begins in between must not slip by.
         let _steady = self.core.checkpoint.lock();
-        let hold = self.core.transactions.hold_checkpoint(self.core.log().tip());
+        let hold = self.core.transactions.hold_checkpoint(self.core.log().tail());
         let mut logged = false;
         let attached = (|| {
             let position = self.core.append(&[record])?;
             logged = true;
             self.core.log().flush(position.1)?;
-            self.core.log().settle()?;
+            self.core.log().name_generation()?;
             header.state = DatabaseState::DirtyShutdown;
             header.log_signature = self.signature;
             header.attach_time = now;

@@ -92,7 +92,7 @@ impl SegmentBuffer {
     }
 
     /// Where the next record will stand.
-    pub fn tip(&self) -> LogPosition {
+    pub fn tail(&self) -> LogPosition {
         LogPosition { offset: self.used as u16, ..self.open }
     }
 
@@ -125,7 +125,7 @@ impl SegmentBuffer {
             padding = SEGMENT_BYTES - self.used;
             self.close();
         }
-        let start = self.tip();
+        let start = self.tail();
         let room = SEGMENT_BYTES - self.used;
         if record.len() <= room {
             self.copy(&[record]);
@@ -282,7 +282,7 @@ mod tests {
             log.append(&[4; 4056]);
         }
         assert_eq!((taken[0].bytes()[40], taken[0].bytes()[4095]), (1, 1));
-        assert_eq!((log.waiting(), log.tip()), (2 * BLOCK + 1, LogPosition::new(1, 131, 40)));
+        assert_eq!((log.waiting(), log.tail()), (2 * BLOCK + 1, LogPosition::new(1, 131, 40)));
         let next = log.take(2 * BLOCK);
         assert_eq!(next.iter().map(Run::len).collect::<Vec<_>>(), [BLOCK, BLOCK]);
         assert_eq!((next[0].bytes()[40..140].to_vec(), next[0].bytes()[140]), (vec![2; 100], 3));
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(log.append(&[9; 4000]), (LogPosition::new(1, 1, 40), 0));
         // 56 bytes are left: 7 of header and 49 of content; the other 51 follow a header of 3.
         assert_eq!(log.append(&[8; 100]), (LogPosition::new(1, 1, 4040), 0));
-        assert_eq!(log.tip(), LogPosition::new(1, 2, 40 + 3 + 51));
+        assert_eq!(log.tail(), LogPosition::new(1, 2, 40 + 3 + 51));
         let first = &log.take(BLOCK)[0];
         assert_eq!(first.bytes()[4040..4048], [76, 100, 0, 0, 0, 49, 0, 8]);
         log.append(&vec![9; 4096 - 94 - 31]);
@@ -311,12 +311,12 @@ mod tests {
         let mut log = buffer();
         for expected in [(1, 2), (1, 3), (2, 1), (2, 2)] {
             log.append(&[1; 4056]);
-            assert_eq!(log.tip(), LogPosition::new(expected.0, expected.1, 40));
+            assert_eq!(log.tail(), LogPosition::new(expected.0, expected.1, 40));
         }
         assert_eq!(segments(&log.take(BLOCK)), [(1, 1), (1, 2), (1, 3)], "one generation at a time");
         assert_eq!((segments(&log.take(BLOCK)), log.waiting()), (vec![(2, 1)], 0));
         assert_eq!(log.begin_generation(), 0);
-        assert_eq!((log.tip(), log.untaken()), (LogPosition::new(3, 1, 40), LogPosition::new(3, 1, 40)));
+        assert_eq!((log.tail(), log.untaken()), (LogPosition::new(3, 1, 40), LogPosition::new(3, 1, 40)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Files of the stream: the first one, the next one prepared in advance, entering it, recycling; reserve logs are in `reserve`.
+//! LogFiles of the stream: the first one, the next one prepared in advance, entering it, recycling; reserve logs are in `reserve`.
 //!
 //! Entering a generation costs the commit that does it nothing: its header goes into the prepared file with the first
 //! records, in one synced write. The rest follows in the background, in an order that a crash may cut anywhere:
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 
 /// A file ready to become the next generation.
 #[derive(Clone)]
-pub(super) struct Prepared {
+pub(super) struct PreparedFile {
     file: Arc<dyn File>,
     from_reserve: bool,
     /// Blocks behind this were never written.
@@ -37,7 +37,7 @@ pub(super) struct Prepared {
 
 /// Under which name the file being written is found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum NameState {
     /// That of a prepared file: its generation has just been entered.
     Next,
     Current,
@@ -46,7 +46,7 @@ pub(super) enum Named {
 }
 
 /// What the files are called.
-pub(super) struct Files {
+pub(super) struct LogFiles {
     /// The newest generation with its right name, and when it was created.
     named: (Generation, LogTime),
     /// The names are durable.
@@ -59,9 +59,9 @@ pub(super) struct Files {
     reserves_examined: bool,
 }
 
-impl Files {
-    pub(super) fn new(generation: Generation, created: LogTime) -> Files {
-        Files {
+impl LogFiles {
+    pub(super) fn new(generation: Generation, created: LogTime) -> LogFiles {
+        LogFiles {
             named: (generation, created),
             durable: true,
             archived: None,
@@ -77,7 +77,7 @@ impl Files {
 
 /// No generation follows this one. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
-/// Files removed at once, at most: it takes milliseconds for each, and more generations are not begun between two
+/// LogFiles removed at once, at most: it takes milliseconds for each, and more generations are not begun between two
 /// checkpoints as a rule.
 const MOST_REMOVED: usize = 16;
 const FORMAT_WRITE: usize = 256 << 10;
@@ -104,9 +104,9 @@ fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
 }
 
 /// The same, and with zeros written.
-fn create_filled(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
+fn create_zeroed(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
     let file = create(options, path)?;
-    match fill(&*file, 0..u64::from(options.file_size)).and_then(|()| file.sync(IoReason::LogFormat)) {
+    match write_zeros(&*file, 0..u64::from(options.file_size)).and_then(|()| file.sync(IoReason::LogFormat)) {
         Ok(()) => Ok(file),
         Err(e) => {
             let _ = options.vfs.remove(path);
@@ -116,7 +116,7 @@ fn create_filled(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
 }
 
 /// Writes zeros, not only allocated blocks: a first write into an unwritten one would change metadata as well.
-fn fill(file: &dyn File, range: Range<u64>) -> std::io::Result<()> {
+fn write_zeros(file: &dyn File, range: Range<u64>) -> std::io::Result<()> {
     let zeros = IoBuffer::zeroed(FORMAT_WRITE.min((range.end - range.start) as usize));
     let mut at = range.start;
     while at < range.end {
@@ -162,7 +162,7 @@ fn header(options: &LogOptions, signature: Signature, generation: Generation, cr
 /// Makes generation 1 and gives it the current name.
 pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result<(Arc<dyn File>, LogTime)> {
     let next = options.names.next();
-    let file = create_filled(options, &next)?;
+    let file = create_zeroed(options, &next)?;
     let created = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
     let failed = |e: std::io::Error| Error::io(options.names.current(), &e);
     let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
@@ -174,7 +174,7 @@ pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result
 }
 
 /// Opens the newest log to go on behind its tail, and makes durable exactly what was read, names included.
-pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn File>, Named)> {
+pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
     let failed = |e: std::io::Error| Error::io(&tail.path, &e);
     let file = vfs.open(&tail.path, OpenMode::Write).map_err(failed)?;
@@ -197,19 +197,19 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
     file.sync(IoReason::LogFormat).map_err(failed)?;
     let next = names.next();
     if tail.path == next {
-        give_name(options, tail.header.generation).map_err(failed)?;
+        rename_file(options, tail.header.generation).map_err(failed)?;
     } else if vfs.exists(&next) {
-        // Prepared by an earlier run; whether it is complete cannot be told.
+        // PreparedFile by an earlier run; whether it is complete cannot be told.
         vfs.remove(&next).map_err(failed)?;
     }
     vfs.sync_directory(names.directory()).map_err(failed)?;
     let archived = names.generation_of(&tail.path).is_some();
-    Ok((file, if archived { Named::Archived } else { Named::Current }))
+    Ok((file, if archived { NameState::Archived } else { NameState::Current }))
 }
 
 /// Gives the prepared file, which holds `generation`, the current name, and the one before it its archive name, unless
 /// it has that already. Can be repeated.
-fn give_name(options: &LogOptions, generation: Generation) -> std::io::Result<Option<PathBuf>> {
+fn rename_file(options: &LogOptions, generation: Generation) -> std::io::Result<Option<PathBuf>> {
     let (vfs, names) = (&options.vfs, &options.names);
     let current = names.current();
     let archived = names.archived(Generation(generation.0 - 1));
@@ -225,7 +225,7 @@ fn give_name(options: &LogOptions, generation: Generation) -> std::io::Result<Op
 
 impl LogStream {
     /// The right to make, rename and remove files, until the stream has ended.
-    fn files(&self) -> Result<MutexGuard<'_, Files>> {
+    fn files(&self) -> Result<MutexGuard<'_, LogFiles>> {
         let files = self.files.lock();
         if files.ended {
             self.check()?;
@@ -248,14 +248,14 @@ impl LogStream {
                 "log generation numbers are used up; start a new log stream".to_string(),
             ));
         }
-        self.give_names(&mut files)?;
+        self.rename_files(&mut files)?;
         // What follows syncs the directory, and with it the names just given.
         let made = match self.take_retired(&mut files)? {
             Some(file) => Ok((file, u64::from(self.options.file_size))),
             None => create(&self.options, &self.options.names.next()).map(|file| (file, 0)),
         };
         let prepared = match made {
-            Ok((file, written)) => Prepared { file, from_reserve: false, written },
+            Ok((file, written)) => PreparedFile { file, from_reserve: false, written },
             Err(Error::DiskFull { .. }) if privileged => {
                 let prepared = self.take_reserve()?;
                 self.state.lock().on_reserves = true;
@@ -275,14 +275,14 @@ impl LogStream {
         let _files = self.files()?;
         let mut prepared = {
             let mut state = self.state.lock();
-            let begun = state.buffer.tip().generation > state.generation;
+            let begun = state.buffer.tail().generation > state.generation;
             match state.prepared.take_if(|prepared| !begun && prepared.written < size) {
                 Some(prepared) => prepared,
                 None => return Ok(()),
             }
         };
         let end = size.min(prepared.written + FORMAT_PIECE);
-        let mut formatted = fill(&*prepared.file, prepared.written..end);
+        let mut formatted = write_zeros(&*prepared.file, prepared.written..end);
         if end == size {
             formatted = formatted.and_then(|()| prepared.file.sync(IoReason::LogFormat));
         }
@@ -297,15 +297,15 @@ impl LogStream {
     }
 
     /// Gives the files the names that they should have, if a generation was entered since.
-    fn give_names(&self, files: &mut Files) -> Result<()> {
+    fn rename_files(&self, files: &mut LogFiles) -> Result<()> {
         let (generation, created) = {
             let state = self.state.lock();
-            if state.named != Named::Next {
+            if state.named != NameState::Next {
                 return Ok(());
             }
             (state.generation, state.created)
         };
-        let archived = give_name(&self.options, generation)
+        let archived = rename_file(&self.options, generation)
             .map_err(|e| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display())))?;
         if let (Some(path), Some(list)) = (archived, &mut files.archived) {
             list.push_back((Generation(generation.0 - 1), path));
@@ -313,15 +313,15 @@ impl LogStream {
         files.named = (generation, created);
         files.durable = false;
         // Nothing is entered meanwhile, because no file is prepared.
-        self.state.lock().named = Named::Current;
+        self.state.lock().named = NameState::Current;
         Ok(())
     }
 
     /// What is left to do after a generation was entered: names, then the headers of attached databases.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn name_generation(&self) -> Result<()> {
         let (generation, created) = {
             let mut files = self.files()?;
-            self.give_names(&mut files)?;
+            self.rename_files(&mut files)?;
             if !files.durable {
                 self.sync_names()?;
                 files.durable = true;
@@ -343,7 +343,7 @@ impl LogStream {
 
     /// The oldest retired generation becomes the next file: its blocks are written already, so that syncing new
     /// records changes no metadata.
-    fn take_retired(&self, files: &mut Files) -> Result<Option<Arc<dyn File>>> {
+    fn take_retired(&self, files: &mut LogFiles) -> Result<Option<Arc<dyn File>>> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let retired = self.retired(files)?;
         let Some((_, path)) = (retired > 0).then(|| files.archived.as_mut()?.pop_front()).flatten() else {
@@ -362,7 +362,7 @@ impl LogStream {
     }
 
     /// How many of the oldest archived generations nothing needs any more.
-    fn retired(&self, files: &mut Files) -> Result<usize> {
+    fn retired(&self, files: &mut LogFiles) -> Result<usize> {
         let below = {
             let state = self.state.lock();
             state.retired.min(state.generation)
@@ -417,11 +417,11 @@ impl LogStream {
     /// the stream may have files, the others removed, some each time.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let mut files = self.files()?;
-        self.give_names(&mut files)?;
+        self.rename_files(&mut files)?;
         self.state.lock().retired = generation;
         let retired = self.retired(&mut files)?;
         let all = files.archived.as_ref().map_or(0, VecDeque::len);
-        let surplus = all.saturating_sub(self.options.kept).min(retired).min(MOST_REMOVED);
+        let surplus = all.saturating_sub(self.options.retained_files).min(retired).min(MOST_REMOVED);
         if surplus == 0 {
             return Ok(());
         }

@@ -18,6 +18,6 @@ mod writer;
 pub use batch::RecordBatch;
 pub use checkpoint_file::CheckpointFile;
 pub use name::LogNames;
-pub(crate) use reader::Rereading;
+pub(crate) use reader::RecordReads;
 pub use reader::{LogReader, LogTail, StoredRecord};
 pub use stream::{Appended, LogCounters, LogListener, LogOptions, LogStream};

@@ -5,7 +5,7 @@
 //!
 //! The next file is read while the records of one are visited; not the newest, which may be written to at the time.
 
-mod again;
+mod record_read;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,8 +20,8 @@ use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
-use self::again::Again;
-pub(crate) use self::again::Rereading;
+use self::record_read::OpenLogFile;
+pub(crate) use self::record_read::RecordReads;
 use super::LogNames;
 use crate::{Error, Result};
 
@@ -64,17 +64,17 @@ pub struct LogReader {
     vfs: Arc<dyn Vfs>,
     names: LogNames,
     files: BTreeMap<Generation, PathBuf>,
-    /// Files that records are read from again.
-    again: Mutex<BTreeMap<Generation, Again>>,
-    held: OnceLock<Held>,
+    /// LogFiles that records are read from again.
+    open_files: Mutex<BTreeMap<Generation, OpenLogFile>>,
+    pinned: OnceLock<PinnedTail>,
 }
 
 /// The newest file as far as it was read. The stream goes on behind that, and gives the file other names.
-struct Held {
+struct PinnedTail {
     header: LogHeader,
     next_segment: u16,
     accumulated: u64,
-    again: Again,
+    file: OpenLogFile,
 }
 
 struct LoadedLog {
@@ -84,7 +84,7 @@ struct LoadedLog {
 }
 
 /// A file on its way into memory.
-struct Coming {
+struct FileRead {
     header: LogHeader,
     path: PathBuf,
     read: Receiver<(io::Result<()>, IoBuffer)>,
@@ -107,7 +107,7 @@ struct Segment<'a> {
 }
 
 /// A record of which some fragments are still missing.
-struct Pending {
+struct PartialRecord {
     start: LogPosition,
     total: usize,
     bytes: Vec<u8>,
@@ -120,8 +120,8 @@ impl LogReader {
         let listed = vfs.list(&directory).map_err(|e| Error::io(&directory, &e))?;
         let mut files: BTreeMap<Generation, PathBuf> =
             listed.iter().filter_map(|path| Some((names.generation_of(path)?, path.clone()))).collect();
-        let (again, held) = (Mutex::default(), OnceLock::new());
-        let mut reader = LogReader { vfs, names, files: BTreeMap::new(), again, held };
+        let (open_files, pinned) = (Mutex::default(), OnceLock::new());
+        let mut reader = LogReader { vfs, names, files: BTreeMap::new(), open_files, pinned };
         let (current, next) = (reader.names.current(), reader.names.next());
         let is_there = |name: &Path| listed.iter().any(|path| path.file_name() == name.file_name());
         if is_there(&current) {
@@ -214,12 +214,12 @@ impl LogReader {
     fn read_files(
         &self,
         generations: impl Iterator<Item = u32>,
-        pending: &mut Option<Pending>,
+        pending: &mut Option<PartialRecord>,
         visit: &mut dyn FnMut(StoredRecord) -> Result<()>,
     ) -> Result<Option<LoadedLog>> {
         let (_, newest) = self.range();
         let mut previous: Option<LoadedLog> = None;
-        let mut next: Option<Result<Coming>> = None;
+        let mut next: Option<Result<FileRead>> = None;
         for generation in generations.map(Generation) {
             let coming = next.take().unwrap_or_else(|| self.begin(generation, IoBuffer::zeroed(0)));
             let log = self.finish(coming?, generation == newest)?;
@@ -241,24 +241,24 @@ impl LogReader {
 
     /// Keeps hold of the newest file, before the stream is resumed behind `tail`: who reads records of it again does not
     /// look for it by names that change, nor sees what is being written behind them.
-    pub fn hold(&self, tail: &LogTail) -> Result<()> {
-        let held = Held {
+    pub fn pin_tail(&self, tail: &LogTail) -> Result<()> {
+        let held = PinnedTail {
             header: tail.header.clone(),
             next_segment: tail.next_segment,
             accumulated: tail.accumulated,
-            again: self.open_again(&tail.path)?,
+            file: self.open_log_file(&tail.path)?,
         };
-        let _ = self.held.set(held);
+        let _ = self.pinned.set(held);
         Ok(())
     }
 
     /// Reads again up to where the stream ended when it was held; it may have grown since.
-    pub fn read_held(
+    pub fn read_to_pinned_tail(
         &self,
         from: LogPosition,
         mut visit: impl FnMut(StoredRecord) -> Result<()>,
     ) -> Result<()> {
-        let held = self.held.get().ok_or_else(|| Error::Usage("the newest log is not held".to_string()))?;
+        let held = self.pinned.get().ok_or_else(|| Error::Usage("the newest log is not held".to_string()))?;
         let mut visit = |record: StoredRecord| if record.start >= from { visit(record) } else { Ok(()) };
         let generation = held.header.generation;
         let mut pending = None;
@@ -268,7 +268,7 @@ impl LogReader {
         // Behind them one that is empty: that is where the log ended.
         let end = usize::from(held.next_segment) * SEGMENT_BYTES;
         let mut bytes = IoBuffer::zeroed(end + SEGMENT_BYTES);
-        let file = &held.again.file;
+        let file = &held.file.file;
         file.read_at(0, &mut bytes[..end], IoReason::LogRead).map_err(|e| Error::io(file.path(), &e))?;
         let scan =
             scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
@@ -328,7 +328,7 @@ impl LogReader {
     }
 
     /// Starts reading a file, into `buffer` if that fits.
-    fn begin(&self, generation: Generation, mut buffer: IoBuffer) -> Result<Coming> {
+    fn begin(&self, generation: Generation, mut buffer: IoBuffer) -> Result<FileRead> {
         let path = self.path_of(generation)?;
         let failed = |e: io::Error| Error::io(&path, &e);
         let header = self.header(&path)?;
@@ -359,11 +359,11 @@ impl LogReader {
             reason: IoReason::LogRead,
             done: Box::new(done),
         }]);
-        Ok(Coming { header, path, read })
+        Ok(FileRead { header, path, read })
     }
 
-    fn finish(&self, coming: Coming, newest: bool) -> Result<LoadedLog> {
-        let Coming { header, path, read } = coming;
+    fn finish(&self, coming: FileRead, newest: bool) -> Result<LoadedLog> {
+        let FileRead { header, path, read } = coming;
         let failed = |e: io::Error| Error::io(&path, &e);
         let (result, mut bytes) = read.recv().map_err(|e| failed(io::Error::other(e)))?;
         result.map_err(failed)?;
@@ -383,7 +383,7 @@ impl LogReader {
     fn records(
         &self,
         segment: &Segment<'_>,
-        pending: &mut Option<Pending>,
+        pending: &mut Option<PartialRecord>,
         visit: &mut dyn FnMut(StoredRecord) -> Result<()>,
     ) -> Result<()> {
         let Segment { generation, of, index, bytes: segment } = *segment;
@@ -411,7 +411,7 @@ impl LogReader {
                     let total = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
                     let mut bytes = Vec::with_capacity(total.min(MOST_RESERVED));
                     bytes.extend_from_slice(piece);
-                    *pending = Some(Pending { start, total, bytes });
+                    *pending = Some(PartialRecord { start, total, bytes });
                 }
                 [FRAGMENT, _, _, piece @ ..] => {
                     // Without its beginning: that lies before the part that is read.

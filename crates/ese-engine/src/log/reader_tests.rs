@@ -22,11 +22,11 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let mut next = 0;
-    fill(&log, &mut next, |log| log.tip().generation == Generation(3) && log.tip().segment > 2);
-    log.settle().unwrap();
+    fill(&log, &mut next, |log| log.tail().generation == Generation(3) && log.tail().segment > 2);
+    log.name_generation().unwrap();
     let old = disk.contents(&names().current()).unwrap();
-    fill(&log, &mut next, |log| log.tip().generation == Generation(9) && log.tip().segment > 2);
-    log.settle().unwrap();
+    fill(&log, &mut next, |log| log.tail().generation == Generation(9) && log.tail().segment > 2);
+    log.name_generation().unwrap();
     let disk = disk.process_kill();
     let renamed = disk.clone_disk();
     renamed.rename(&names().current(), &names().archived(Generation(9))).unwrap();
@@ -38,8 +38,8 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
             Ok((_, tail)) => {
                 // What it comes to.
                 let log = LogStream::resume(options(disk.clone()), tail).unwrap();
-                let begun = log.tip().generation;
-                fill(&log, &mut next, |log| log.tip().generation.0 > begun.0 + 2);
+                let begun = log.tail().generation;
+                fill(&log, &mut next, |log| log.tail().generation.0 > begun.0 + 2);
                 log.step().unwrap();
                 let kept = disk.contents(&newest).unwrap() == whole;
                 panic!("the log goes on at {begun:?}; the newest archived one is still there: {kept}");
@@ -61,7 +61,7 @@ fn a_generation_that_cannot_be_read_is_not_taken_for_one_that_was_not_entered() 
     let log = create(disk.clone());
     let mut next = 0;
     // Nobody settles, so it has no name.
-    fill(&log, &mut next, |log| log.tip().segment > 2 && log.tip().generation > log.named().0);
+    fill(&log, &mut next, |log| log.tail().segment > 2 && log.tail().generation > log.named_generation().0);
     let disk = disk.process_kill();
     assert_eq!(read(&disk).unwrap().1.path, names().next());
 
@@ -91,11 +91,13 @@ fn what_was_read_is_read_again_while_the_stream_goes_on() {
         let disk = SimVfs::new();
         let log = create(disk.clone());
         let mut next = 0;
-        fill(&log, &mut next, |log| log.tip().generation.0 == 3 && log.tip().segment > 5);
+        fill(&log, &mut next, |log| log.tail().generation.0 == 3 && log.tail().segment > 5);
         if unnamed {
-            fill(&log, &mut next, |log| log.tip().segment == 4 && log.tip().generation > log.named().0);
+            fill(&log, &mut next, |log| {
+                log.tail().segment == 4 && log.tail().generation > log.named_generation().0
+            });
         } else {
-            log.settle().unwrap();
+            log.name_generation().unwrap();
         }
         let disk = disk.process_kill();
         let reader = LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap();
@@ -108,10 +110,10 @@ fn what_was_read_is_read_again_while_the_stream_goes_on() {
         let tail = reader.read_from(from, |record| keep(&mut first, record)).unwrap();
         assert_eq!(tail.path == names().next(), unnamed);
         let (generation, end) = (tail.header.generation, tail.next_segment);
-        reader.hold(&tail).unwrap();
+        reader.pin_tail(&tail).unwrap();
         let again = || {
             let mut again = Vec::new();
-            reader.read_held(from, |record| keep(&mut again, record)).unwrap();
+            reader.read_to_pinned_tail(from, |record| keep(&mut again, record)).unwrap();
             let [first, again] = [&first, &again].map(|records| {
                 records.iter().map(|one| (one.start, one.end, one.bytes.clone())).collect::<Vec<_>>()
             });
@@ -119,10 +121,10 @@ fn what_was_read_is_read_again_while_the_stream_goes_on() {
         };
         let log = LogStream::resume(options(disk.clone()), tail).unwrap();
         again();
-        fill(&log, &mut next, |log| log.tip().generation > generation);
+        fill(&log, &mut next, |log| log.tail().generation > generation);
         again();
-        fill(&log, &mut next, |log| log.tip().generation.0 > generation.0 + 1 && log.tip().segment > 2);
-        log.settle().unwrap();
+        fill(&log, &mut next, |log| log.tail().generation.0 > generation.0 + 1 && log.tail().segment > 2);
+        log.name_generation().unwrap();
         again();
         // As it looks to who reads in the middle of a write: a segment not yet there, the one behind it is.
         let archived = names().archived(generation);
@@ -131,9 +133,9 @@ fn what_was_read_is_read_again_while_the_stream_goes_on() {
         again();
         // Of a record the place is known, and its file stays at hand among any number of others.
         let last = first.iter().rfind(|record| record.start.generation == generation).unwrap();
-        assert_eq!(reader.read_again(last.start, last.end).unwrap(), last.bytes);
+        assert_eq!(reader.read_record(last.start, last.end).unwrap(), last.bytes);
         let damaged = u64::from(end - 1) * 4096 + 600;
         disk.corrupt(&archived, damaged, &[0xA5; 64]).unwrap();
-        assert!(reader.read_held(from, |_| Ok(())).is_err());
+        assert!(reader.read_to_pinned_tail(from, |_| Ok(())).is_err());
     }
 }

@@ -16,8 +16,8 @@ use jetcell_sync::{Arc, Condvar, Mutex, OnceLock};
 use jetcell_vfs::{File, IoBuffer, Vfs};
 
 use super::buffer::SegmentBuffer;
-use super::generation::{Files, Named, Prepared};
-use super::writer::{Gathering, LONGEST_WRITE, Waiter};
+use super::generation::{LogFiles, NameState, PreparedFile};
+use super::writer::{GroupCommit, LONGEST_WRITE, Waiter};
 use super::{LogNames, LogTail, RecordBatch};
 use crate::apart::Apart;
 use crate::{Error, Result};
@@ -25,7 +25,7 @@ use crate::{Error, Result};
 /// The share of the buffer that is worth a write: an eighth.
 const WORTH_WRITING: usize = 8;
 /// How long an append waits for the background to take segments, before it writes itself.
-const ROOM_PATIENCE: Duration = Duration::from_millis(10);
+const MAX_ROOM_WAIT: Duration = Duration::from_millis(10);
 /// Pieces of the next file that one step formats.
 const FORMAT_PIECES: usize = 4;
 
@@ -42,9 +42,9 @@ pub struct LogOptions {
     pub page_size: u32,
     /// Recycle files below the checkpoint.
     pub circular: bool,
-    /// Files of older generations that there may be before those that nothing needs any more are removed. Until then they
+    /// LogFiles of older generations that there may be before those that nothing needs any more are removed. Until then they
     /// are kept to be written over: what was written before is quicker to make durable.
-    pub kept: usize,
+    pub retained_files: usize,
 }
 
 /// What the log asks of its owner, without locks of the log that appending needs.
@@ -93,33 +93,33 @@ pub(super) struct State {
     /// Somebody has the turn to write.
     pub(super) writing: bool,
     pub(super) waiters: Vec<Arc<Waiter>>,
-    pub(super) gathering: Gathering,
+    pub(super) group_commit: GroupCommit,
     /// The next file, until its generation is entered.
-    pub(super) prepared: Option<Prepared>,
+    pub(super) prepared: Option<PreparedFile>,
     /// The file being written, and its generation; the open segment may be a generation ahead.
     pub(super) file: Arc<dyn File>,
     pub(super) generation: Generation,
     pub(super) created: LogTime,
     pub(super) accumulated: u64,
-    pub(super) named: Named,
+    pub(super) named: NameState,
     /// The disk was full and a reserve log was used; ordinary appends wait until all reserves are back.
     pub(super) on_reserves: bool,
     pub(super) requested: LogPosition,
     /// Somebody waits for headers to name the generation entered last.
-    pub(super) settle_requested: bool,
+    pub(super) naming_requested: bool,
     /// Archived generations below this may be written over.
     pub(super) retired: Generation,
     pub(super) counters: LogCounters,
 }
 
-/// The right to append now, see [`LogStream::append_in_turn`].
-pub(crate) struct Turn<'a> {
+/// The right to append now, see [`LogStream::append_with`].
+pub(crate) struct Appender<'a> {
     log: &'a LogStream,
     state: &'a mut State,
     bytes: usize,
 }
 
-impl Turn<'_> {
+impl Appender<'_> {
     /// Appends records, no more than was said.
     pub fn append(self, batch: &RecordBatch) -> Appended {
         debug_assert!(batch.len() <= self.bytes);
@@ -132,8 +132,8 @@ impl Turn<'_> {
             state.counters.wasted += padding as u64;
         }
         state.counters.bytes += batch.len() as u64;
-        let end = state.buffer.tip();
-        self.log.publish_tip(state);
+        let end = state.buffer.tail();
+        self.log.publish_tail(state);
         Appended { start: start.unwrap_or(end), end }
     }
 }
@@ -149,19 +149,19 @@ pub struct LogStream {
     /// Rung when much has gathered that nobody waits for.
     work: Condvar,
     /// Rung when a file is to be prepared, and when names and headers are to be settled.
-    pub(super) chores: Condvar,
+    pub(super) file_work: Condvar,
     /// Rung when a writer has taken segments out of the buffer.
     pub(super) room: Condvar,
     /// Somebody waits for work.
     attended: AtomicBool,
-    tip: Apart<AtomicU64>,
+    tail: Apart<AtomicU64>,
     pub(super) durable: Apart<AtomicU64>,
     pub(super) flushes: AtomicU64,
     pub(super) down: OnceLock<String>,
     /// The header of a new file; held by the writer while it writes.
     pub(super) head: Mutex<IoBuffer>,
     /// One change of names at a time.
-    pub(super) files: Mutex<Files>,
+    pub(super) files: Mutex<LogFiles>,
 }
 
 impl LogStream {
@@ -190,7 +190,7 @@ impl LogStream {
         state.generation = header.generation;
         state.accumulated = tail.accumulated;
         state.named = named;
-        *log.files.get_mut() = Files::new(header.generation, header.created);
+        *log.files.get_mut() = LogFiles::new(header.generation, header.created);
         log.restore_reserves();
         Ok(log)
     }
@@ -212,16 +212,16 @@ impl LogStream {
             buffer: SegmentBuffer::new(position, options.file_size as usize / SEGMENT_BYTES),
             writing: false,
             waiters: Vec::new(),
-            gathering: Gathering::new(),
+            group_commit: GroupCommit::new(),
             prepared: None,
             file,
             generation: position.generation,
             created,
             accumulated: 0,
-            named: Named::Current,
+            named: NameState::Current,
             on_reserves: false,
             requested: LogPosition::MIN,
-            settle_requested: false,
+            naming_requested: false,
             retired: Generation(0),
             counters: LogCounters::default(),
         };
@@ -231,15 +231,15 @@ impl LogStream {
             listener: OnceLock::new(),
             state: Apart::new(Mutex::new(state)),
             work: Condvar::new(),
-            chores: Condvar::new(),
+            file_work: Condvar::new(),
             room: Condvar::new(),
             attended: AtomicBool::new(false),
-            tip: Apart::new(AtomicU64::new(start.to_u64())),
+            tail: Apart::new(AtomicU64::new(start.to_u64())),
             durable: Apart::new(AtomicU64::new(start.to_u64())),
             flushes: AtomicU64::new(0),
             down: OnceLock::new(),
             head: Mutex::new(IoBuffer::zeroed(SEGMENT_BYTES)),
-            files: Mutex::new(Files::new(position.generation, created)),
+            files: Mutex::new(LogFiles::new(position.generation, created)),
         }
     }
 
@@ -259,13 +259,13 @@ impl LogStream {
     }
 
     /// The newest generation whose file has its name, and when it was created. Records may be in the next already.
-    pub fn named(&self) -> (Generation, LogTime) {
+    pub fn named_generation(&self) -> (Generation, LogTime) {
         self.files.lock().named()
     }
 
     /// Where the next record will stand.
-    pub fn tip(&self) -> LogPosition {
-        LogPosition::from_u64(self.tip.load(Ordering::Acquire))
+    pub fn tail(&self) -> LogPosition {
+        LogPosition::from_u64(self.tail.load(Ordering::Acquire))
     }
 
     /// Everything before this survives a crash.
@@ -280,21 +280,21 @@ impl LogStream {
 
     /// Appends records in one piece. `DiskFull`: nothing was appended; free space and try again.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
-        self.append_in_turn(batch.len(), false, |turn| turn.append(batch))
+        self.append_with(batch.len(), false, |appender| appender.append(batch))
     }
 
     /// The same for ending transactions and shutting down: may use the reserve logs of a full disk.
     pub fn append_privileged(&self, batch: &RecordBatch) -> Result<Appended> {
-        self.append_in_turn(batch.len(), true, |turn| turn.append(batch))
+        self.append_with(batch.len(), true, |appender| appender.append(batch))
     }
 
     /// Lets `work` append records of at most `bytes` when there is room for them and nobody else can append. It must
     /// not wait.
-    pub(crate) fn append_in_turn<T>(
+    pub(crate) fn append_with<T>(
         &self,
         bytes: usize,
         privileged: bool,
-        work: impl FnOnce(Turn<'_>) -> T,
+        work: impl FnOnce(Appender<'_>) -> T,
     ) -> Result<T> {
         let needed = SegmentBuffer::segments_for(bytes);
         let most_waiting = self.most_waiting();
@@ -315,14 +315,14 @@ impl LogStream {
                 // There is room as soon as a write begins; whoever writes itself waits until it ends.
                 let attended = self.attended.load(Ordering::Relaxed);
                 self.work.notify_one();
-                if !attended || self.room.wait_for(&mut state, ROOM_PATIENCE).timed_out() {
+                if !attended || self.room.wait_for(&mut state, MAX_ROOM_WAIT).timed_out() {
                     drop(state);
                     self.write(None)?;
                 }
                 continue;
             }
             // At most one generation is begun and not entered, because at most one file is prepared.
-            let begun = state.buffer.tip().generation > state.generation;
+            let begun = state.buffer.tail().generation > state.generation;
             let crosses = needed >= state.buffer.left();
             if (begun || crosses) && state.prepared.is_none() {
                 drop(state);
@@ -334,7 +334,7 @@ impl LogStream {
                 self.write(None)?;
                 continue;
             }
-            let done = work(Turn { log: self, state: &mut state, bytes });
+            let done = work(Appender { log: self, state: &mut state, bytes });
             if state.buffer.waiting() >= most_waiting / WORTH_WRITING {
                 self.work.notify_one();
             }
@@ -347,9 +347,9 @@ impl LogStream {
         let goal = loop {
             self.check()?;
             let mut state = self.state.lock();
-            let tip = state.buffer.tip();
-            let begun = tip.generation > state.generation;
-            if !begun && tip == (LogPosition { segment: 1, offset: RECORDS_AT as u16, ..tip }) {
+            let tail = state.buffer.tail();
+            let begun = tail.generation > state.generation;
+            if !begun && tail == (LogPosition { segment: 1, offset: RECORDS_AT as u16, ..tail }) {
                 return Ok(());
             }
             if state.prepared.is_none() {
@@ -360,39 +360,39 @@ impl LogStream {
             if !begun {
                 let filler = state.buffer.begin_generation();
                 state.counters.wasted += filler as u64;
-                self.publish_tip(&state);
+                self.publish_tail(&state);
             }
-            break state.buffer.tip();
+            break state.buffer.tail();
         };
         self.flush(goal)?;
         while self.state.lock().generation < goal.generation {
             self.write(None)?;
         }
-        self.settle()
+        self.name_generation()
     }
 
     /// Asks for the same without waiting; the next flush or step does it.
-    pub fn request(&self, upto: LogPosition) {
+    pub fn request_flush(&self, upto: LogPosition) {
         let mut state = self.state.lock();
         state.requested = state.requested.max(upto);
     }
 
     /// Asks for [`LogStream::settle`] without waiting; the next step does it.
-    pub(crate) fn request_settle(&self) {
-        self.state.lock().settle_requested = true;
-        self.chores.notify_one();
+    pub(crate) fn request_name_generation(&self) {
+        self.state.lock().naming_requested = true;
+        self.file_work.notify_one();
     }
 
     /// Background work when little happens: writes what was appended, prepares the next file and formats some of it,
     /// restores reserves. A full disk is no error here; the append that needs the space reports it.
     pub fn step(&self) -> Result<()> {
         self.check()?;
-        self.flush(self.tip())?;
+        self.flush(self.tail())?;
         let prepared = self.prepare_if_room()?;
         // A generation that has begun and has no records yet.
         self.write(None)?;
-        self.state.lock().settle_requested = false;
-        self.settle()?;
+        self.state.lock().naming_requested = false;
+        self.name_generation()?;
         if prepared {
             for _ in 0..FORMAT_PIECES {
                 self.format_next()?;
@@ -410,11 +410,11 @@ impl LogStream {
 
     /// What takes syncs of its own, for which writing should not wait: prepares the next file, and settles if that was
     /// asked for. `false`: the disk is full.
-    pub fn chores(&self) -> Result<bool> {
+    pub fn prepare_files(&self) -> Result<bool> {
         self.check()?;
         let prepared = self.prepare_if_room()?;
-        if std::mem::take(&mut self.state.lock().settle_requested) {
-            self.settle()?;
+        if std::mem::take(&mut self.state.lock().naming_requested) {
+            self.name_generation()?;
         }
         Ok(prepared)
     }
@@ -427,15 +427,15 @@ impl LogStream {
     }
 
     /// Waits until full segments are worth a write. `false`: the time is over.
-    pub fn wait_for_work(&self, timeout: Duration) -> bool {
+    pub fn wait_for_segments(&self, timeout: Duration) -> bool {
         self.attended.store(true, Ordering::Relaxed);
         let enough = self.most_waiting() / WORTH_WRITING;
         self.wait_while(&self.work, timeout, |state| state.buffer.waiting() < enough)
     }
 
     /// Waits until there is a chore that whoever appends would have to do before long. `false`: the time is over.
-    pub fn wait_for_chores(&self, timeout: Duration) -> bool {
-        self.wait_while(&self.chores, timeout, |state| state.prepared.is_some() && !state.settle_requested)
+    pub fn wait_for_file_work(&self, timeout: Duration) -> bool {
+        self.wait_while(&self.file_work, timeout, |state| state.prepared.is_some() && !state.naming_requested)
     }
 
     fn wait_while(&self, bell: &Condvar, timeout: Duration, idle: impl Fn(&State) -> bool) -> bool {
@@ -448,8 +448,8 @@ impl LogStream {
 
     /// Makes everything durable. The stream must not be used afterwards.
     pub fn close(&self) -> Result<()> {
-        self.flush(self.tip())?;
-        self.settle()?;
+        self.flush(self.tail())?;
+        self.name_generation()?;
         self.discard_prepared();
         Ok(())
     }
@@ -467,7 +467,7 @@ impl LogStream {
         self.down.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
     }
 
-    pub(super) fn publish_tip(&self, state: &State) {
-        self.tip.store(state.buffer.tip().to_u64(), Ordering::Release);
+    pub(super) fn publish_tail(&self, state: &State) {
+        self.tail.store(state.buffer.tail().to_u64(), Ordering::Release);
     }
 }

@@ -29,7 +29,14 @@ pub(super) fn options(vfs: impl Vfs + 'static) -> LogOptions {
 }
 
 fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
-    LogOptions { vfs, names: names(), file_size: FILE_SIZE, page_size: 32768, circular: false, kept: 8 }
+    LogOptions {
+        vfs,
+        names: names(),
+        file_size: FILE_SIZE,
+        page_size: 32768,
+        circular: false,
+        retained_files: 8,
+    }
 }
 
 pub(super) fn create(vfs: impl Vfs + 'static) -> LogStream {
@@ -157,15 +164,15 @@ fn a_generation_may_be_entered_with_any_names_and_cut_off_anywhere() {
                 Ok(())
             };
             (0..40).for_each(|number| append(number).unwrap());
-            log.settle().unwrap();
+            log.name_generation().unwrap();
             log.truncate_below(retired).unwrap();
-            let before = (log.tip().generation, disk.operations());
+            let before = (log.tail().generation, disk.operations());
             disk.stop_after(cut.map_or(u64::MAX, |cut| before.1 + cut));
             let done = (40..60).try_for_each(|number| match number % 5 {
                 0 => append(number).and_then(|()| log.step()),
                 _ => append(number),
             });
-            assert!(cut.is_some() || (done.is_ok() && log.tip().generation.0 >= before.0.0 + 2));
+            assert!(cut.is_some() || (done.is_ok() && log.tail().generation.0 >= before.0.0 + 2));
             (disk.clone(), durable, disk.operations() - before.1)
         };
         for cut in 0..run(None).2 {
@@ -190,7 +197,7 @@ fn a_generation_may_be_entered_with_any_names_and_cut_off_anywhere() {
                 half_named += u32::from(tail.path == names().next() && !disk.exists(&names().current()));
                 let log = LogStream::resume(options(disk.clone()), tail).unwrap();
                 let kept = disk.crash(seed, CrashOptions { lose_name: 1.0, ..CrashOptions::default() });
-                assert!(kept.exists(&names().current()) || log.tip().generation.0 == 1, "{context}");
+                assert!(kept.exists(&names().current()) || log.tail().generation.0 == 1, "{context}");
                 let end = log.append(&batch(&[record(1000, 3000)])).unwrap().end;
                 log.flush(end).unwrap();
                 let after = contents(&read(&disk.crash(seed, CrashOptions::default())).unwrap().0);
@@ -300,7 +307,7 @@ fn a_full_disk_refuses_appends_but_lets_transactions_end() {
         log.append_privileged(&big).unwrap();
         accepted += 1;
     }
-    log.flush(log.tip()).unwrap();
+    log.flush(log.tail()).unwrap();
     log.step().unwrap();
     assert!(reserves() < all, "a reserve log was used");
     let refused = loop {
@@ -343,7 +350,7 @@ fn reserve_logs_of_another_size_are_not_used() {
             for number in 0..60 {
                 log.append_privileged(&batch(&[record(number, 3000)])).unwrap();
             }
-            log.flush(log.tip()).unwrap();
+            log.flush(log.tail()).unwrap();
             let (found, _) = read(&disk.process_kill()).unwrap_or_else(|e| panic!("{odd}: {e}"));
             assert_eq!(found.len(), 60, "{odd}");
         }
@@ -426,7 +433,7 @@ fn files_are_formatted_while_records_come() {
     jetcell_sync::thread::scope(|scope| {
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                match log.wait_for_work(Duration::from_millis(1)) {
+                match log.wait_for_segments(Duration::from_millis(1)) {
                     true => log.write_full().unwrap(),
                     false => log.step().unwrap(),
                 }
@@ -434,8 +441,8 @@ fn files_are_formatted_while_records_come() {
         });
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                if log.wait_for_chores(Duration::from_millis(1)) {
-                    assert!(log.chores().unwrap(), "the disk is not full");
+                if log.wait_for_file_work(Duration::from_millis(1)) {
+                    assert!(log.prepare_files().unwrap(), "the disk is not full");
                 }
             }
         });
@@ -466,7 +473,7 @@ fn logs_below_the_checkpoint_are_reused_or_removed() {
     let range = || LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap().range();
     let kept = || range().1.0 - range().0.0;
     fill(0);
-    let generation = log.tip().generation;
+    let generation = log.tail().generation;
     assert!((4..8).contains(&generation.0), "fewer than are kept: {generation:?}");
     log.truncate_below(generation).unwrap();
     assert_eq!(kept(), generation.0 - 1, "nothing is removed");
@@ -490,11 +497,11 @@ fn a_roll_ends_the_generation_and_an_empty_one_stays() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     log.roll().unwrap();
-    assert_eq!(log.tip().generation, Generation(1));
+    assert_eq!(log.tail().generation, Generation(1));
     log.append(&batch(&[record(1, 10)])).unwrap();
     log.roll().unwrap();
     log.roll().unwrap();
-    assert_eq!(log.tip(), LogPosition::new(2, 1, 40));
+    assert_eq!(log.tail(), LogPosition::new(2, 1, 40));
     assert!(disk.exists(&names().archived(Generation(1))) && disk.exists(&names().current()));
     log.append(&batch(&[record(2, 10)])).unwrap();
     log.close().unwrap();
@@ -588,7 +595,7 @@ fn a_stream_ends_when_its_last_write_has_and_touches_no_file_afterwards() {
         let (ended, has_ended) = mpsc::channel();
         let log = &log;
         scope.spawn(move || {
-            log.end();
+            log.stop();
             ended.send(log.durable()).unwrap();
         });
         assert!(has_ended.recv_timeout(Duration::from_millis(100)).is_err(), "a write is under way");
@@ -600,7 +607,7 @@ fn a_stream_ends_when_its_last_write_has_and_touches_no_file_afterwards() {
         log.append(&batch(&[record(2, 100)])).map(|_| ()),
         log.flush(LogPosition::new(u32::MAX, 0, 0)).and(log.step()),
         log.roll(),
-        log.settle(),
+        log.name_generation(),
         log.prepare_next(true),
         log.truncate_below(Generation(1)),
     ];

@@ -3,7 +3,7 @@
 //! Whoever needs durability first becomes the writer: it takes everything appended so far, closes the open segment
 //! with filler, and writes the segments with one transfer and one sync. Who comes meanwhile waits. Then the turn goes
 //! to the first whose records are not durable yet, at once, and those whose records are go on; nobody else wakes.
-//! Commits that follow each other closely wait a moment for each other ([`Gathering`]).
+//! Commits that follow each other closely wait a moment for each other ([`GroupCommit`]).
 //! Segments are never written twice, so a write that a power cut tears cannot harm what was durable
 //! before. A copy of the last segment goes with it: the shadow that ESE's readers expect. The next write
 //! overwrites it, when what it copies is long durable.
@@ -19,7 +19,7 @@ use jetcell_sync::{Arc, MutexGuard};
 use jetcell_vfs::{File, IoReason};
 
 use super::buffer::Run;
-use super::generation::Named;
+use super::generation::NameState;
 use super::stream::{LogStream, State};
 use crate::{Error, Result};
 
@@ -39,7 +39,7 @@ impl LogStream {
     }
 
     fn flush_for(&self, upto: LogPosition, purpose: Purpose) -> Result<()> {
-        let upto = upto.min(self.tip());
+        let upto = upto.min(self.tail());
         if self.durable() >= upto {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl LogStream {
 
     /// From now on nothing is written, and no file changes its name: others may open the files. Waits for what is under
     /// way. Everybody who comes later gets [`Error::ReadOnly`].
-    pub(crate) fn end(&self) {
+    pub(crate) fn stop(&self) {
         let _ = self.down.set("the instance has ended".to_string());
         self.files.lock().ended = true;
         let waiter = Waiter::new(LogPosition::MIN, Purpose::Flush);
@@ -82,7 +82,7 @@ impl LogStream {
         if state.writing {
             state.waiters.push(waiter.clone());
             drop(state);
-            if waiter.wait(None) == Some(Verdict::Done) {
+            if waiter.wait(None) == Some(WaitResult::Durable) {
                 return self.check().map(|()| None);
             }
             state = self.state.lock();
@@ -92,30 +92,30 @@ impl LogStream {
         }
         state.writing = true;
         let present = state.waiters.len() + 1;
-        if purpose == Purpose::Flush || !state.gathering.is_worth(present) {
+        if purpose == Purpose::Flush || !state.group_commit.should_wait(present) {
             return Ok(Some(state));
         }
         // Whoever completes the group writes; if nobody does, the first one does when its patience is at an end.
         state.writing = false;
         waiter.forget();
         state.waiters.push(waiter.clone());
-        let mut patience = first.then_some(state.gathering.patience);
+        let mut max_wait = first.then_some(state.group_commit.max_wait);
         drop(state);
         loop {
-            match waiter.wait(patience) {
-                Some(Verdict::Done) => return self.check().map(|()| None),
-                Some(Verdict::YourTurn) => return Ok(Some(self.state.lock())),
+            match waiter.wait(max_wait) {
+                Some(WaitResult::Durable) => return self.check().map(|()| None),
+                Some(WaitResult::BecomeWriter) => return Ok(Some(self.state.lock())),
                 None => {
                     let mut state = self.state.lock();
                     let place = state.waiters.iter().position(|other| Arc::ptr_eq(other, &waiter));
                     if let (false, Some(place)) = (state.writing, place) {
                         state.waiters.remove(place);
                         state.writing = true;
-                        state.gathering.failed();
+                        state.group_commit.failed();
                         return Ok(Some(state));
                     }
                     // Another turn goes on, or has ended and tells how in a moment.
-                    patience = None;
+                    max_wait = None;
                 }
             }
         }
@@ -126,11 +126,11 @@ impl LogStream {
         if upto.is_some_and(|upto| upto.max(state.requested) > state.buffer.open_at()) {
             let filler = state.buffer.fill();
             state.counters.wasted += filler as u64;
-            self.publish_tip(&state);
+            self.publish_tail(&state);
         }
         let mut runs = state.buffer.take(LONGEST_WRITE);
         self.room.notify_all();
-        let generation = runs.first().map_or(state.buffer.tip(), |run| run.position).generation;
+        let generation = runs.first().map_or(state.buffer.tail(), |run| run.position).generation;
         let enter = generation > state.generation && (!runs.is_empty() || state.prepared.is_some());
         let mut result = self.check().map(|()| Written::default());
         if result.is_ok() && (enter || !runs.is_empty()) {
@@ -141,13 +141,13 @@ impl LogStream {
             result = self.write_out(&mut runs, file, enter.then_some(generation));
             let took = clock.monotonic().saturating_sub(began);
             state = self.state.lock();
-            state.gathering.patience = (took * PATIENCE).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE);
+            state.group_commit.max_wait = (took * WAIT_IN_WRITES).clamp(SHORTEST_WAIT, LONGEST_WAIT);
         }
         match &mut result {
             Ok(written) => {
                 if let Some((file, header)) = written.entered.take() {
                     state.enter(file, &header);
-                    self.chores.notify_one();
+                    self.file_work.notify_one();
                 }
                 state.accumulated ^= written.checksum;
                 state.counters.writes += u64::from(!runs.is_empty());
@@ -160,17 +160,17 @@ impl LogStream {
         }
         state.buffer.recycle(runs);
         let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
-        let (next, done) = state.pass_on(reached);
+        let (next, done) = state.hand_over(reached);
         if purpose == Purpose::Commit {
             let commits = |waiters: &[Arc<Waiter>]| {
                 waiters.iter().filter(|waiter| waiter.purpose == Purpose::Commit).count()
             };
-            state.gathering.expected =
+            state.group_commit.expected =
                 1 + commits(&done) + commits(&state.waiters) + commits(next.as_slice());
         }
         drop(state);
-        next.iter().for_each(|waiter| waiter.wake(Verdict::YourTurn));
-        done.iter().for_each(|waiter| waiter.wake(Verdict::Done));
+        next.iter().for_each(|waiter| waiter.wake(WaitResult::BecomeWriter));
+        done.iter().for_each(|waiter| waiter.wake(WaitResult::Durable));
         result.and_then(|_| self.check())
     }
 
@@ -220,13 +220,13 @@ impl State {
         self.generation = header.generation;
         self.created = header.created;
         self.accumulated = 0;
-        self.named = Named::Next;
+        self.named = NameState::Next;
         self.counters.generations += 1;
     }
 
     /// A turn ends when everything before `reached` is durable: who is to go on with the next one, and whose wait is
     /// over.
-    fn pass_on(&mut self, reached: LogPosition) -> (Option<Arc<Waiter>>, Vec<Arc<Waiter>>) {
+    fn hand_over(&mut self, reached: LogPosition) -> (Option<Arc<Waiter>>, Vec<Arc<Waiter>>) {
         let (done, mut waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.upto <= reached);
         let next = (!waiting.is_empty()).then(|| waiting.remove(0));
@@ -238,11 +238,11 @@ impl State {
 
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum WaitResult {
     /// The records are durable, or the log is down.
-    Done = 1,
+    Durable = 1,
     /// The waiter is the writer now.
-    YourTurn = 2,
+    BecomeWriter = 2,
 }
 
 /// Why somebody waits for durability.
@@ -256,11 +256,11 @@ enum Purpose {
 /// take turns, each write carrying one; while the threads of one group work, the disk waits for the other anyway. When
 /// all of them are waited for, one write carries all. That pays only if they come soon: each time they do not, it is
 /// left for longer.
-pub(super) struct Gathering {
+pub(super) struct GroupCommit {
     /// Commits that took part in the write before, or waited for the next one.
     expected: usize,
     /// Waiting longer is not worth it.
-    patience: Duration,
+    max_wait: Duration,
     /// Writes without gathering that are to come, and how many there will be after the next failure.
     pause: u32,
     next_pause: u32,
@@ -268,19 +268,19 @@ pub(super) struct Gathering {
 
 /// Patience in units of what the last write took. A group that forms has formed within one, and its write takes another;
 /// if the time were over before that, the one who counts it would wake in the middle of the write for nothing.
-const PATIENCE: u32 = 2;
-const SHORTEST_PATIENCE: Duration = Duration::from_micros(20);
-const LONGEST_PATIENCE: Duration = Duration::from_millis(1);
+const WAIT_IN_WRITES: u32 = 2;
+const SHORTEST_WAIT: Duration = Duration::from_micros(20);
+const LONGEST_WAIT: Duration = Duration::from_millis(1);
 const SHORTEST_PAUSE: u32 = 16;
 const LONGEST_PAUSE: u32 = 1024;
 
-impl Gathering {
-    pub(super) fn new() -> Gathering {
-        Gathering { expected: 1, patience: SHORTEST_PATIENCE, pause: 0, next_pause: SHORTEST_PAUSE }
+impl GroupCommit {
+    pub(super) fn new() -> GroupCommit {
+        GroupCommit { expected: 1, max_wait: SHORTEST_WAIT, pause: 0, next_pause: SHORTEST_PAUSE }
     }
 
     /// Whether to wait for more than `present`. Asked once by each commit that could write.
-    fn is_worth(&mut self, present: usize) -> bool {
+    fn should_wait(&mut self, present: usize) -> bool {
         if self.pause > 0 {
             self.pause -= 1;
             return false;
@@ -305,7 +305,7 @@ pub(super) struct Waiter {
     upto: LogPosition,
     purpose: Purpose,
     thread: Thread,
-    /// Of a [`Verdict`], or zero.
+    /// Of a [`WaitResult`], or zero.
     verdict: AtomicU8,
 }
 
@@ -314,7 +314,7 @@ impl Waiter {
         Arc::new(Waiter { upto, purpose, thread: jetcell_sync::thread::current(), verdict: AtomicU8::new(0) })
     }
 
-    fn wake(&self, verdict: Verdict) {
+    fn wake(&self, verdict: WaitResult) {
         self.verdict.store(verdict as u8, Ordering::Release);
         self.thread.unpark();
     }
@@ -325,12 +325,12 @@ impl Waiter {
     }
 
     /// `None`: the time is over. A wake-up that came late for an earlier wait does not end this one.
-    fn wait(&self, patience: Option<Duration>) -> Option<Verdict> {
-        let end = patience.map(|patience| Instant::now() + patience);
+    fn wait(&self, max_wait: Option<Duration>) -> Option<WaitResult> {
+        let end = max_wait.map(|max_wait| Instant::now() + max_wait);
         loop {
             match self.verdict.load(Ordering::Acquire) {
-                1 => return Some(Verdict::Done),
-                2 => return Some(Verdict::YourTurn),
+                1 => return Some(WaitResult::Durable),
+                2 => return Some(WaitResult::BecomeWriter),
                 _ => {}
             }
             match end.map(|end| end.saturating_duration_since(Instant::now())) {
@@ -348,16 +348,16 @@ mod tests {
 
     #[test]
     fn commits_wait_for_each_other_while_that_works() {
-        let mut gathering = Gathering::new();
-        assert!(!gathering.is_worth(1), "nobody else is known");
-        gathering.expected = 3;
-        assert!(gathering.is_worth(1) && gathering.is_worth(2) && !gathering.is_worth(3));
+        let mut group_commit = GroupCommit::new();
+        assert!(!group_commit.should_wait(1), "nobody else is known");
+        group_commit.expected = 3;
+        assert!(group_commit.should_wait(1) && group_commit.should_wait(2) && !group_commit.should_wait(3));
         for pause in [SHORTEST_PAUSE, 2 * SHORTEST_PAUSE] {
-            gathering.failed();
-            assert!((0..pause).all(|_| !gathering.is_worth(1)) && gathering.is_worth(1));
+            group_commit.failed();
+            assert!((0..pause).all(|_| !group_commit.should_wait(1)) && group_commit.should_wait(1));
         }
-        assert!(!gathering.is_worth(3), "all are there");
-        gathering.failed();
-        assert!((0..SHORTEST_PAUSE).all(|_| !gathering.is_worth(1)) && gathering.is_worth(1));
+        assert!(!group_commit.should_wait(3), "all are there");
+        group_commit.failed();
+        assert!((0..SHORTEST_PAUSE).all(|_| !group_commit.should_wait(1)) && group_commit.should_wait(1));
     }
 }

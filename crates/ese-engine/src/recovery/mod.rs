@@ -11,7 +11,7 @@
 
 mod attach;
 mod redo;
-mod stretch;
+mod replay_window;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +26,7 @@ use jetcell_sync::Arc;
 use self::attach::{Attacher, Stream};
 pub(crate) use self::attach::{check_format, read_header};
 use self::redo::{Redo, UndoInfos};
-use self::stretch::{Kept, Stretch};
+use self::replay_window::{BufferedRecord, ReplayWindow};
 use crate::cache::Lent;
 use crate::checkpoint::generations_needed;
 use crate::core::Core;
@@ -52,7 +52,7 @@ pub struct RecoverySummary {
     /// Page changes that were missing and made.
     pub applied: u64,
     /// Page changes kept in memory for pages that were not read: made when the page is, if it lacks them.
-    pub kept: u64,
+    pub deferred: u64,
     /// Transactions rolled back.
     pub rolled_back: usize,
     /// Torn pages put back from side files.
@@ -115,7 +115,7 @@ fn open_log_with(
         file_size: options.log_file_size,
         page_size: options.page_size.get(),
         circular: options.circular,
-        kept: generations_needed(options.checkpoint_depth, options.log_file_size),
+        retained_files: generations_needed(options.checkpoint_depth, options.log_file_size),
     };
     let checkpoint_file =
         CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name);
@@ -123,7 +123,7 @@ fn open_log_with(
     let mut summary = RecoverySummary::default();
     let Some(reader) = reader else {
         let log = Arc::new(LogStream::create(log_options, fresh)?);
-        let checkpoint = log.tip();
+        let checkpoint = log.tail();
         start_log(core, log);
         return Ok(Opened { checkpoint_file, checkpoint, signature: fresh, summary });
     };
@@ -142,25 +142,25 @@ fn open_log_with(
         checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
     let start = if start.generation > newest { LogPosition::new(newest.0, u16::MAX, 0) } else { start };
     let mut infos = UndoInfos::new();
-    let mut stretch = Stretch::new(memory);
+    let mut window = ReplayWindow::new(memory);
     let mut rest = None;
     let tail = reader.read_from(start, |stored| {
         if stored.bytes.first() == Some(&kinds::UndoInfo)
-            && let LogRecord::UndoInfo(info) = decode(&reader, &Kept::from(stored.clone()))?
+            && let LogRecord::UndoInfo(info) = decode(&reader, &BufferedRecord::from(stored.clone()))?
         {
             infos.insert(info.node.rceid, info);
         }
         if rest.is_none() {
-            rest = stretch.push(stored).err().map(|stored| stored.start);
+            rest = window.push(stored).err().map(|stored| stored.start);
         }
         Ok(())
     })?;
-    reader.hold(&tail)?;
-    let kept = generations_needed(options.checkpoint_depth, LogStream::file_size_behind(&tail));
-    let log = Arc::new(LogStream::resume(LogOptions { kept, ..log_options }, tail)?);
+    reader.pin_tail(&tail)?;
+    let retained_files = generations_needed(options.checkpoint_depth, LogStream::file_size_behind(&tail));
+    let log = Arc::new(LogStream::resume(LogOptions { retained_files, ..log_options }, tail)?);
     start_log(core, log.clone());
     // Redo may log before-images behind it.
-    let until = log.tip();
+    let until = log.tail();
     let threads = match options.threads {
         true => jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(REDO_THREADS),
         false => 1,
@@ -180,8 +180,8 @@ fn open_log_with(
     }
     // Where a shutdown or recovery ended cleanly, if nothing happened since.
     let mut clean_end = checkpoint.as_ref().map(|checkpoint| checkpoint.position);
-    let mut apply = |redo: &mut Redo, stretch: Stretch| {
-        let Stretch { records, payloads, .. } = stretch;
+    let mut apply = |redo: &mut Redo, window: ReplayWindow| {
+        let ReplayWindow { records, payloads, .. } = window;
         for kept in records {
             let (start, record) = (kept.start, decode(&reader, &kept)?);
             clean_end = match &record {
@@ -207,25 +207,25 @@ fn open_log_with(
         }
         redo.run(&payloads)
     };
-    apply(&mut redo, stretch)?;
+    apply(&mut redo, window)?;
     if let Some(rest) = rest {
         let memory = (memory / 2).max(LEAST_MEMORY.min(memory));
-        let mut stretch = Stretch::new(memory);
-        reader.read_held(rest, |stored| match stretch.push(stored) {
+        let mut window = ReplayWindow::new(memory);
+        reader.read_to_pinned_tail(rest, |stored| match window.push(stored) {
             Ok(()) => Ok(()),
             Err(stored) => {
-                apply(&mut redo, std::mem::replace(&mut stretch, Stretch::new(memory)))?;
-                stretch.push(stored).map_err(|_| Error::Usage("a log record did not fit".to_string()))
+                apply(&mut redo, std::mem::replace(&mut window, ReplayWindow::new(memory)))?;
+                window.push(stored).map_err(|_| Error::Usage("a log record did not fit".to_string()))
             }
         })?;
         redo.reserved = 0;
-        apply(&mut redo, stretch)?;
+        apply(&mut redo, window)?;
     }
     // Before anything is made to be rolled back: without all databases nothing may be.
     attacher.check_none_missed()?;
     summary.records = redo.records;
     summary.applied = redo.applied;
-    summary.kept = redo.kept;
+    summary.deferred = redo.deferred;
     summary.torn_pages = attacher.torn_pages;
     let leftovers = redo.finish()?;
     core.transactions.continue_from(leftovers.next_number);
@@ -261,7 +261,7 @@ fn open_log_with(
     }
     core.cleanup.clean_in_order(core)?;
     while !core.cleanup.is_empty() {
-        log.flush(log.tip())?;
+        log.flush(log.tail())?;
         core.cleanup.step(core, usize::MAX)?;
     }
     let databases = core.databases();
@@ -294,7 +294,7 @@ fn write_checkpoint(
     file.write(&checkpoint)
 }
 
-fn decode(log: &LogReader, kept: &Kept) -> Result<LogRecord> {
+fn decode(log: &LogReader, kept: &BufferedRecord) -> Result<LogRecord> {
     kept.record().map_err(|e| Error::Corrupt {
         path: log.directory().to_path_buf(),
         page: None,

@@ -10,10 +10,10 @@
 //! theirs ([`pass`]). What only a page can tell about a change (before-images, keys of deleted nodes) is known when
 //! that is done; a record that needs it ends the window before it, as does what attaches or detaches a database.
 
-mod hanging;
-mod pass;
-mod touch;
-mod unfinished;
+mod page_redo;
+mod page_replay;
+mod pending_before_images;
+mod unfinished_transactions;
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ use ese_format::log::record::{LogRecord, NodeChange, PageChange, Undo, operation
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
-use self::pass::{Pass, Tally};
-use self::touch::{Touch, formats, pages_of, versioned};
-pub(crate) use self::unfinished::UndoInfos;
-use self::unfinished::{Act, Unfinished, bookmark_of};
-use super::stretch::{Kept, Payloads};
+use self::page_redo::{PageRedo, formats, pages_of, versioned};
+use self::page_replay::{PageReplay, ReplayOutcome};
+pub(crate) use self::unfinished_transactions::UndoInfos;
+use self::unfinished_transactions::{Act, OpenTransaction, bookmark_of};
+use super::replay_window::{BufferedRecord, Payloads};
 use crate::cache::{FileId, Lent};
 use crate::core::Core;
 use crate::database::Database;
@@ -43,33 +43,33 @@ pub(crate) struct Redo {
     /// The cache's memory that the window is in; goes back as the window shrinks, but for so many bytes.
     lent: Lent,
     pub reserved: usize,
-    transactions: BTreeMap<u16, Unfinished>,
-    macros: BTreeMap<u16, Vec<Kept>>,
+    transactions: BTreeMap<u16, OpenTransaction>,
+    macros: BTreeMap<u16, Vec<BufferedRecord>>,
     /// The last plain replace: an Undo record of a replace right behind it finds its data restored.
-    restored: Option<Restored>,
+    restored: Option<PlainReplace>,
     window: Window,
     newest_number: u64,
     newest_id: u32,
     /// Records looked at, page changes that had to be made, and those kept for pages that were not read.
     pub records: u64,
     pub applied: u64,
-    pub kept: u64,
+    pub deferred: u64,
 }
 
 /// Records whose pages have not been brought forward yet.
 #[derive(Default)]
 struct Window {
-    steps: Vec<Step>,
-    touches: Vec<Touch>,
+    steps: Vec<RedoRecord>,
+    touches: Vec<PageRedo>,
     /// What files must hold.
     last: BTreeMap<FileId, PageNumber>,
     /// Transactions that ended, whether and where they committed, and where they ended.
-    ended: Vec<(Unfinished, LogPosition)>,
+    ended: Vec<(OpenTransaction, LogPosition)>,
 }
 
 /// A plain replace, which may be the first half of an undo.
 #[derive(Clone, Copy)]
-struct Restored {
+struct PlainReplace {
     database: u8,
     page: PageNumber,
     after: DbTime,
@@ -77,8 +77,8 @@ struct Restored {
 }
 
 /// A record that changes pages.
-struct Step {
-    kept: Kept,
+struct RedoRecord {
+    kept: BufferedRecord,
     /// Where redo must begin while a page lacks the change: the record alone may not be enough.
     needs_from: LogPosition,
     /// Who made a versioned change.
@@ -87,7 +87,7 @@ struct Step {
     undoes: Option<Change>,
 }
 
-impl Step {
+impl RedoRecord {
     fn decode(&self, log: &LogReader) -> Result<LogRecord> {
         super::decode(log, &self.kept)
     }
@@ -112,13 +112,13 @@ impl Redo {
             newest_id,
             records: 0,
             applied: 0,
-            kept: 0,
+            deferred: 0,
         }
     }
 
     /// Takes the next record. Attach, detach and create records are the caller's. What it does to pages is done by
     /// [`Redo::run`], which gets the payloads of all records taken since the last time.
-    pub fn record(&mut self, kept: Kept, record: LogRecord, payloads: &Payloads) -> Result<()> {
+    pub fn record(&mut self, kept: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
         match &record {
             LogRecord::MacroBegin(begin) => {
@@ -149,7 +149,7 @@ impl Redo {
         self.take(kept, &record, payloads)
     }
 
-    fn take(&mut self, kept: Kept, record: &LogRecord, payloads: &Payloads) -> Result<()> {
+    fn take(&mut self, kept: BufferedRecord, record: &LogRecord, payloads: &Payloads) -> Result<()> {
         let (start, end) = (kept.start, kept.end);
         // Databases that were shut down cleanly later on are not attached: their files have all of this. Nor are those
         // that are missed: either they will have been detached, or redo fails in the end.
@@ -160,7 +160,7 @@ impl Redo {
         match record {
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
-                let open = Unfinished {
+                let open = OpenTransaction {
                     transaction: Transaction::new(u64::from(begin.begin0)),
                     begun: start,
                     level: begin.levels.count().max(1),
@@ -219,27 +219,27 @@ impl Redo {
             }
             _ => {}
         }
-        self.change(Step { kept, needs_from, transaction: None, undoes }, record)
+        self.change(RedoRecord { kept, needs_from, transaction: None, undoes }, record)
     }
 
     /// Takes what a record does to pages into the window.
-    fn change(&mut self, mut step: Step, record: &LogRecord) -> Result<()> {
+    fn change(&mut self, mut step: RedoRecord, record: &LogRecord) -> Result<()> {
         let (pages, after) = pages_of(record);
         let Some(change) = record.page_change().filter(|_| !pages.is_empty()) else { return Ok(()) };
         let database = self.database(change.database.0)?;
         if let LogRecord::Split2(split) = record
             && split.new_page.is_none()
         {
-            return Err(misfit(&database, change.page, "split without new page"));
+            return Err(corrupt_page(&database, change.page, "split without new page"));
         }
         database.time_used(after);
         let number = self.window.steps.len() as u32;
-        for (page, part) in pages {
+        for (page, role) in pages {
             let key = database.page_key(page);
-            if formats(record, part) {
+            if formats(record, role) {
                 self.window.must_hold(key.file, page);
             }
-            self.window.touches.push(Touch { key, after, step: number, part });
+            self.window.touches.push(PageRedo { key, after, step: number, role });
         }
         self.did(&database, record, number, step.kept.start);
         step.transaction = self.transactions.get(&change.procid).map(|open| open.transaction.clone());
@@ -275,7 +275,7 @@ impl Redo {
             LogRecord::Replace(replace) => {
                 let PageChange { database, page, after, .. } = replace.node.page;
                 if !versioned(&replace.node) {
-                    self.restored = Some(Restored { database: database.0, page, after, start });
+                    self.restored = Some(PlainReplace { database: database.0, page, after, start });
                 }
                 self.remember(&replace.node, None, Change::ReplaceUnknown, Some(step));
             }
@@ -332,11 +332,11 @@ impl Redo {
         // Stable: the order of the log stays for each page.
         touches.sort_by_key(|touch| touch.key);
         let memory = (&self.lent, self.reserved);
-        let mut pass = Pass::new(&self.core, &steps, payloads, &self.log, memory);
+        let mut pass = PageReplay::new(&self.core, &steps, payloads, &self.log, memory);
         let result = pass.run(&touches, self.threads);
-        let Tally { mut found, applied, kept } = pass.tally;
+        let ReplayOutcome { mut found, applied, deferred } = pass.tally;
         self.applied += applied;
-        self.kept += kept;
+        self.deferred += deferred;
         result?;
         self.transactions.values_mut().for_each(|open| open.learn(&mut found));
         for (mut open, end) in ended {
@@ -362,7 +362,7 @@ impl Redo {
     }
 }
 
-impl Restored {
+impl PlainReplace {
     fn is_right_before(&self, change: &PageChange) -> bool {
         (self.database, self.page, self.after) == (change.database.0, change.page, change.before)
     }
@@ -375,7 +375,7 @@ impl Window {
     }
 }
 
-fn misfit(database: &Database, page: PageNumber, what: &str) -> Error {
+fn corrupt_page(database: &Database, page: PageNumber, what: &str) -> Error {
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 

@@ -125,7 +125,7 @@ fn any_window_brings_the_pages_to_the_same_bytes_as_one_record_at_a_time() {
         for memory in [10_000, 100_000, usize::MAX] {
             let (other, pages) = recovered(&disk, size, memory);
             assert_eq!((other.records, other.rolled_back), (summary.records, summary.rolled_back));
-            kept += other.kept;
+            kept += other.deferred;
             assert_eq!(pages.len(), expected.len());
             for (at, (page, expected)) in pages.iter().zip(&expected).enumerate() {
                 assert!(page == expected, "seed {seed}, {memory} bytes, page {at} differs");
@@ -161,7 +161,7 @@ fn a_lost_write_is_found_by_who_reads_the_page_first() {
 
     let reopened = |disk: &SimVfs| {
         let instance = open_with(disk, size, 64, false).unwrap();
-        assert_eq!((instance.recovery().applied, instance.recovery().kept), (0, 1));
+        assert_eq!((instance.recovery().applied, instance.recovery().deferred), (0, 1));
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         let get = |key: &[u8]| {
             instance.core().databases()[0].tree_at(tree.root)?.get(&view, key, |data| data.to_vec())
@@ -267,7 +267,7 @@ fn a_page_that_has_something_to_tell_is_read() {
         instance.flush().unwrap();
 
         let instance = open(&disk.process_kill(), size, 64).unwrap();
-        assert_eq!(instance.recovery().kept, kept, "{what}");
+        assert_eq!(instance.recovery().deferred, kept, "{what}");
         let db = &instance.core().databases()[0];
         let tree = db.tree_at(tree.root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
@@ -434,7 +434,7 @@ fn transactions_that_share_pages_are_recovered_as_they_ended() {
             disk = end(&disk, rng.random_bool(0.5));
         }
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
-        kept += instance.recovery().kept;
+        kept += instance.recovery().deferred;
         let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         session.begin().unwrap();

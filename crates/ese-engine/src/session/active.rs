@@ -180,11 +180,11 @@ impl ActiveTransaction {
             let record = |number| LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number });
             batch.clear();
             batch.push(&record(0));
-            let (number, position) = core.log().append_in_turn(batch.len(), true, |turn| {
+            let (number, position) = core.log().append_with(batch.len(), true, |appender| {
                 core.transactions.commit(&running.transaction, |number| {
                     batch.clear();
                     batch.push(&record(number as u32));
-                    Ok::<_, Error>(turn.append(batch).end)
+                    Ok::<_, Error>(appender.append(batch).end)
                 })
             })??;
             end = Some(position);
@@ -302,7 +302,7 @@ impl ActiveTransaction {
         let mut record = None;
         if running.logged_level == 0 {
             if running.hold.is_none() {
-                running.hold = Some(core.transactions.hold_checkpoint(core.log().tip()));
+                running.hold = Some(core.transactions.hold_checkpoint(core.log().tail()));
             }
             let begin0 = running.transaction.snapshot as u32;
             let levels = BeginLevels::new(0, running.level);

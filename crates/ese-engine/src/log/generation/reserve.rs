@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jetcell_vfs::OpenMode;
 
-use super::{Prepared, create_filled};
+use super::{PreparedFile, create_zeroed};
 use crate::log::stream::{LogOptions, LogStream};
 use crate::{Error, Result};
 
@@ -20,7 +20,7 @@ impl LogStream {
         file.and_then(|file| file.len()).is_ok_and(|len| len == u64::from(self.options.file_size))
     }
 
-    pub(super) fn take_reserve(&self) -> Result<Prepared> {
+    pub(super) fn take_reserve(&self) -> Result<PreparedFile> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let mut reserves = reserves(&self.options).rev().map(|number| names.reserve(number));
         let Some(reserve) = reserves.find(|path| self.has_log_size(path)) else {
@@ -30,7 +30,7 @@ impl LogStream {
         vfs.rename(&reserve, &names.next()).map_err(failed)?;
         vfs.sync_directory(names.directory()).map_err(failed)?;
         let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
-        Ok(Prepared { file, from_reserve: true, written: u64::from(self.options.file_size) })
+        Ok(PreparedFile { file, from_reserve: true, written: u64::from(self.options.file_size) })
     }
 
     /// Creates missing reserve logs. A full disk is no error: they are for later.
@@ -45,7 +45,7 @@ impl LogStream {
             }
         }
         for reserve in reserves() {
-            if !vfs.exists(&reserve) && create_filled(&self.options, &reserve).is_err() {
+            if !vfs.exists(&reserve) && create_zeroed(&self.options, &reserve).is_err() {
                 return;
             }
         }

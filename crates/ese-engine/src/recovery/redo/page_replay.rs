@@ -20,14 +20,14 @@ use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use super::hanging::{Found, Hanging};
-use super::touch::{Touch, apply, edit_of, edit_unseen, formats, has_needless_image, time_before};
-use super::{Step, misfit};
+use super::page_redo::{PageRedo, apply, edit_of, edit_unseen, formats, has_needless_image, time_before};
+use super::pending_before_images::{PendingBeforeImages, ReplayedVersion};
+use super::{RedoRecord, corrupt_page};
 use crate::cache::{Edit, Lent, PageKey, WriteLatch, another_moment};
 use crate::core::Core;
 use crate::database::Database;
-use crate::log::{LogReader, Rereading};
-use crate::recovery::stretch::Payloads;
+use crate::log::{LogReader, RecordReads};
+use crate::recovery::replay_window::Payloads;
 use crate::{Error, Result};
 
 /// Pages of one batch.
@@ -39,11 +39,11 @@ const WORTH_LOOKING: (u32, u32) = (2, 3);
 const SAMPLE: u32 = 16;
 
 /// The changes of one page in the order of the log.
-type Group<'t> = &'t [Touch];
+type Group<'t> = &'t [PageRedo];
 
-pub(super) struct Pass<'a> {
+pub(super) struct PageReplay<'a> {
     core: &'a Arc<Core>,
-    steps: &'a [Step],
+    steps: &'a [RedoRecord],
     payloads: &'a Payloads,
     log: &'a LogReader,
     /// Memory of the cache that goes back to it as payloads are used up, and how much of it stays.
@@ -55,48 +55,61 @@ pub(super) struct Pass<'a> {
     batches: u32,
     looked: u32,
     spared: u32,
-    pub tally: Tally,
+    pub tally: ReplayOutcome,
 }
 
 /// What passes came to.
 #[derive(Default)]
-pub(super) struct Tally {
-    pub found: BTreeMap<u32, Found>,
+pub(super) struct ReplayOutcome {
+    pub found: BTreeMap<u32, ReplayedVersion>,
     /// Changes that had to be made.
     pub applied: u64,
     /// Changes kept for pages that were not looked at.
-    pub kept: u64,
+    pub deferred: u64,
 }
 
-impl Tally {
-    fn add(&mut self, other: Tally) {
+impl ReplayOutcome {
+    fn add(&mut self, other: ReplayOutcome) {
         self.found.extend(other.found);
         self.applied += other.applied;
-        self.kept += other.kept;
+        self.deferred += other.deferred;
     }
 }
 
-impl<'a> Pass<'a> {
+impl<'a> PageReplay<'a> {
     pub fn new(
         core: &'a Arc<Core>,
-        steps: &'a [Step],
+        steps: &'a [RedoRecord],
         payloads: &'a Payloads,
         log: &'a LogReader,
         memory: (&'a Lent, usize),
-    ) -> Pass<'a> {
-        let (behind, again, tally) = (Vec::new(), BTreeMap::new(), Tally::default());
-        Pass { core, steps, payloads, log, memory, behind, again, batches: 0, looked: 0, spared: 0, tally }
+    ) -> PageReplay<'a> {
+        let (behind, again, tally) = (Vec::new(), BTreeMap::new(), ReplayOutcome::default());
+        PageReplay {
+            core,
+            steps,
+            payloads,
+            log,
+            memory,
+            behind,
+            again,
+            batches: 0,
+            looked: 0,
+            spared: 0,
+            tally,
+        }
     }
 
     /// Brings all pages forward, with so many threads. `touches` are in the order of the pages, and of the log for each.
-    pub fn run(&mut self, touches: &[Touch], threads: usize) -> Result<()> {
+    pub fn run(&mut self, touches: &[PageRedo], threads: usize) -> Result<()> {
         let frames = self.core.cache.counters().frames as usize;
         let groups: Vec<Group<'_>> = touches.chunk_by(|a, b| a.key == b.key).collect();
         let batches = Mutex::new(groups.chunks((frames / 16 / threads).clamp(1, BATCH)));
         jetcell_sync::thread::scope(|scope| {
             let more: Vec<_> = (1..threads)
                 .map(|_| {
-                    let mut pass = Pass::new(self.core, self.steps, self.payloads, self.log, self.memory);
+                    let mut pass =
+                        PageReplay::new(self.core, self.steps, self.payloads, self.log, self.memory);
                     let batches = &batches;
                     scope.spawn(move || pass.work(batches, frames / threads).map(|()| pass.tally))
                 })
@@ -127,7 +140,7 @@ impl<'a> Pass<'a> {
     }
 
     fn change(&mut self, coming: Coming<'_>, frames: usize) -> Result<()> {
-        self.again = coming.records.map(|reading| self.log.finish_again(reading)).unwrap_or_default();
+        self.again = coming.records.map(|reading| self.log.finish_record_reads(reading)).unwrap_or_default();
         for group in coming.unseen {
             self.keep(group)?;
         }
@@ -188,13 +201,13 @@ impl<'a> Pass<'a> {
     /// hidden that may be taken back, nor the key of a deleted node that cleanup has to remove.
     fn tells_nothing(&self, group: Group<'_>) -> bool {
         let mut deleted: Vec<usize> = Vec::new();
-        let mut is_known = |touch: &Touch| {
+        let mut is_known = |touch: &PageRedo| {
             let (Some(step), Ok(record)) = (self.steps.get(touch.step as usize), self.decode(touch)) else {
                 return false;
             };
             let committed = step.transaction.as_ref().is_some_and(|writer| writer.committed().is_some());
             let mut key = Vec::new();
-            match edit_unseen(&record, touch.part, &mut key) {
+            match edit_unseen(&record, touch.role, &mut key) {
                 Some(Edit::Replace { .. }) => return committed,
                 Some(Edit::SetFlags { line, .. }) => deleted.push(line),
                 Some(Edit::Insert { line, .. }) => {
@@ -230,12 +243,12 @@ impl<'a> Pass<'a> {
             if missing
                 && let Some(step) = self.steps.get(touch.step as usize)
                 && self.payloads.lacks(&step.kept)
-                && !has_needless_image(&self.decode(touch)?, touch.part)
+                && !has_needless_image(&self.decode(touch)?, touch.role)
             {
                 records.push((step.kept.start, step.kept.end));
             }
         }
-        let records = (!records.is_empty()).then(|| self.log.begin_again(&records)).transpose()?;
+        let records = (!records.is_empty()).then(|| self.log.begin_record_reads(&records)).transpose()?;
         Ok(Coming { unseen, groups, records })
     }
 
@@ -243,18 +256,18 @@ impl<'a> Pass<'a> {
     fn keep(&mut self, touches: Group<'_>) -> Result<()> {
         let records: Vec<_> = touches.iter().map(|touch| self.record(touch)).collect::<Result<_>>()?;
         let mut edits = Vec::new();
-        let mut say = |(touch, record): (&Touch, &LogRecord)| {
+        let mut say = |(touch, record): (&PageRedo, &LogRecord)| {
             let mut key = Vec::new();
-            let before = time_before(record, touch.part).filter(|before| *before != DbTime(0))?;
-            edit_unseen(record, touch.part, &mut key)?.encode_unseen(before, touch.after, &mut edits)
+            let before = time_before(record, touch.role).filter(|before| *before != DbTime(0))?;
+            edit_unseen(record, touch.role, &mut key)?.encode_unseen(before, touch.after, &mut edits)
         };
         let said = touches.iter().zip(&records).try_for_each(|change| say(change).ok_or(())).is_ok();
-        let step = |touch: &Touch| self.steps.get(touch.step as usize);
+        let step = |touch: &PageRedo| self.steps.get(touch.step as usize);
         if let (true, [first, ..], [.., last]) = (said, touches, touches)
             && let (Some(from), Some(until)) = (step(first), step(last))
             && self.core.cache.keep_unseen(first.key, from.needs_from..until.kept.end, &edits)
         {
-            self.tally.kept += touches.len() as u64;
+            self.tally.deferred += touches.len() as u64;
             return Ok(());
         }
         self.page(touches, Some(records))
@@ -269,15 +282,15 @@ impl<'a> Pass<'a> {
         let pinned = match database.pin(number) {
             Ok(pinned) => pinned,
             // What an older page holds, or whether it can be read, is no matter if the page is built anew.
-            Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.part) => {
+            Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.role) => {
                 database.pin_new(number)?
             }
             Err(error) => return Err(error),
         };
         let time = Page::new(&pinned.read(), size).db_time();
         // Without the latch: images may have to be read.
-        let is_missing = |touch: &&Touch| touch.after > time;
-        let missing: Vec<(&Touch, LogRecord)> = match records {
+        let is_missing = |touch: &&PageRedo| touch.after > time;
+        let missing: Vec<(&PageRedo, LogRecord)> = match records {
             Some(records) => touches.iter().zip(records).filter(|(touch, _)| is_missing(touch)).collect(),
             None => touches
                 .iter()
@@ -288,7 +301,7 @@ impl<'a> Pass<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        let mut hanging = Hanging::default();
+        let mut hanging = PendingBeforeImages::default();
         let mut latch = pinned.write();
         let made = missing
             .iter()
@@ -305,11 +318,11 @@ impl<'a> Pass<'a> {
     /// Makes one change, if the page still needs it.
     fn make(
         &mut self,
-        touch: &Touch,
+        touch: &PageRedo,
         record: &LogRecord,
         database: &Arc<Database>,
         latch: &mut WriteLatch,
-        hanging: &mut Hanging,
+        hanging: &mut PendingBeforeImages,
     ) -> Result<()> {
         let (size, number) = (database.page_size, touch.key.page);
         let Some(step) = self.steps.get(touch.step as usize) else { return Ok(()) };
@@ -317,17 +330,18 @@ impl<'a> Pass<'a> {
         if time >= touch.after {
             return Ok(());
         }
-        if let Some(before) = time_before(record, touch.part).filter(|before| *before != time) {
+        if let Some(before) = time_before(record, touch.role).filter(|before| *before != time) {
             let what = format!("{} (log record at {:?})", another_moment(time, before), step.kept.start);
-            return Err(misfit(database, number, &what));
+            return Err(corrupt_page(database, number, &what));
         }
         if let Some(node) = record.node_change() {
             hanging.note(touch.step, record, node, step.transaction.as_ref(), &Page::new(latch, size));
         }
-        let failed =
-            |what: &str| misfit(database, number, &format!("{what} (log record at {:?})", step.kept.start));
+        let failed = |what: &str| {
+            corrupt_page(database, number, &format!("{what} (log record at {:?})", step.kept.start))
+        };
         let mut key = Vec::new();
-        let edit = edit_of(record, touch.part, &Page::new(latch, size), step.undoes.as_ref(), &mut key);
+        let edit = edit_of(record, touch.role, &Page::new(latch, size), step.undoes.as_ref(), &mut key);
         match edit.map_err(failed)? {
             Some(edit) => {
                 edit.apply(&mut PageMut::new(latch, size)).map_err(failed)?;
@@ -335,7 +349,7 @@ impl<'a> Pass<'a> {
                 latch.edited(&edit, touch.after);
             }
             None => {
-                apply(record, touch.part, number, latch, size).map_err(|what| failed(&what))?;
+                apply(record, touch.role, number, latch, size).map_err(|what| failed(&what))?;
                 PageMut::new(latch, size).set_db_time(touch.after);
                 latch.mark_dirty(step.needs_from);
             }
@@ -345,14 +359,14 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    fn decode(&self, touch: &Touch) -> Result<LogRecord> {
+    fn decode(&self, touch: &PageRedo) -> Result<LogRecord> {
         self.steps.get(touch.step as usize).map_or(Ok(LogRecord::Nop), |step| step.decode(self.log))
     }
 
     /// The record, with its payload unless that is an image that the change does not need.
-    fn record(&self, touch: &Touch) -> Result<LogRecord> {
+    fn record(&self, touch: &PageRedo) -> Result<LogRecord> {
         let mut record = self.decode(touch)?;
-        if !has_needless_image(&record, touch.part)
+        if !has_needless_image(&record, touch.role)
             && let Some(step) = self.steps.get(touch.step as usize)
         {
             self.payloads.restore(&step.kept, &mut record, self.log, &self.again)?;
@@ -376,5 +390,5 @@ struct Coming<'t> {
     /// Of pages that are not looked at.
     unseen: Vec<Group<'t>>,
     groups: Vec<Group<'t>>,
-    records: Option<Rereading>,
+    records: Option<RecordReads>,
 }

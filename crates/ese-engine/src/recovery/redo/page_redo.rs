@@ -15,7 +15,7 @@ use crate::versions::Change;
 
 /// What a page is to a record that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum PageRole {
     /// The page it names first.
     Main,
     /// The page a split adds.
@@ -33,59 +33,59 @@ pub(super) enum Part {
 
 /// One record's change of one page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Touch {
+pub(super) struct PageRedo {
     pub key: PageKey,
     pub after: DbTime,
     /// The record, by its place in the window.
     pub step: u32,
-    pub part: Part,
+    pub role: PageRole,
 }
 
 /// The pages a record changes, with what each is to it, and the time that all of them get.
-pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, Part)>, DbTime) {
-    let some = |page: Option<PageNumber>, part| page.map(|page| (page, part));
+pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTime) {
+    let some = |page: Option<PageNumber>, role| page.map(|page| (page, role));
     let (pages, change) = match record {
         LogRecord::Split2(split) => {
             let pages = [
-                some(split.new_page, Part::New),
-                some(Some(split.change.page), Part::Main),
-                some(split.right, Part::Right),
-                some(split.parent, Part::Parent),
+                some(split.new_page, PageRole::New),
+                some(Some(split.change.page), PageRole::Main),
+                some(split.right, PageRole::Right),
+                some(split.parent, PageRole::Parent),
             ];
             (pages.into_iter().flatten().collect(), split.change)
         }
         LogRecord::Merge2(merge) => {
             let pages = [
-                some(merge.right, Part::Right),
-                some(merge.left, Part::Left),
-                some(merge.parent, Part::Parent),
-                some(Some(merge.change.page), Part::Main),
+                some(merge.right, PageRole::Right),
+                some(merge.left, PageRole::Left),
+                some(merge.parent, PageRole::Parent),
+                some(Some(merge.change.page), PageRole::Main),
             ];
             (pages.into_iter().flatten().collect(), merge.change)
         }
         LogRecord::EmptyTree(empty) => {
             let listed = (0..).zip(empty.entries());
             let mut pages: Vec<_> = listed
-                .filter_map(|(at, entry)| some(PageNumber::new(entry.page), Part::Listed(at)))
+                .filter_map(|(at, entry)| some(PageNumber::new(entry.page), PageRole::Listed(at)))
                 .collect();
-            pages.push((empty.node.page.page, Part::Main));
+            pages.push((empty.node.page.page, PageRole::Main));
             (pages, empty.node.page)
         }
         LogRecord::CreateMultiExtentFdp(create) => {
             let change = create.change;
             let pages = vec![
-                (change.page, Part::Main),
-                (create.owned_root, Part::Owned),
-                (create.available_root, Part::Available),
+                (change.page, PageRole::Main),
+                (create.owned_root, PageRole::Owned),
+                (create.available_root, PageRole::Available),
             ];
             (pages, change)
         }
         LogRecord::ConvertFdp2(convert) => {
             let change = convert.change;
             let pages = vec![
-                (convert.owned_root, Part::Owned),
-                (convert.available_root, Part::Available),
-                (change.page, Part::Main),
+                (convert.owned_root, PageRole::Owned),
+                (convert.available_root, PageRole::Available),
+                (change.page, PageRole::Main),
             ];
             (pages, change)
         }
@@ -97,7 +97,7 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, Part)>, DbTime) 
         | LogRecord::Delete(_)
         | LogRecord::Undo(_)
         | LogRecord::SetExternalHeader(_) => match record.node_change() {
-            Some(node) => (vec![(node.page.page, Part::Main)], node.page),
+            Some(node) => (vec![(node.page.page, PageRole::Main)], node.page),
             None => return (Vec::new(), DbTime(0)),
         },
         _ => return (Vec::new(), DbTime(0)),
@@ -106,25 +106,25 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, Part)>, DbTime) 
 }
 
 /// Whether the page is built from nothing, whatever it holds.
-pub(super) fn formats(record: &LogRecord, part: Part) -> bool {
+pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     match record {
-        LogRecord::Split2(_) => part == Part::New,
+        LogRecord::Split2(_) => role == PageRole::New,
         LogRecord::CreateMultiExtentFdp(_) => true,
-        LogRecord::ConvertFdp2(_) => part != Part::Main,
+        LogRecord::ConvertFdp2(_) => role != PageRole::Main,
         _ => false,
     }
 }
 
 /// The time of the page before, where the change depends on it.
-pub(super) fn time_before(record: &LogRecord, part: Part) -> Option<DbTime> {
-    match (record, part) {
-        _ if formats(record, part) => None,
-        (LogRecord::Split2(split), Part::Right) => Some(split.right_before),
-        (LogRecord::Split2(split), Part::Parent) => Some(split.parent_before),
-        (LogRecord::Merge2(merge), Part::Right) => Some(merge.right_before),
-        (LogRecord::Merge2(merge), Part::Left) => Some(merge.left_before),
-        (LogRecord::Merge2(merge), Part::Parent) => Some(merge.parent_before),
-        (LogRecord::EmptyTree(empty), Part::Listed(at)) => {
+pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> {
+    match (record, role) {
+        _ if formats(record, role) => None,
+        (LogRecord::Split2(split), PageRole::Right) => Some(split.right_before),
+        (LogRecord::Split2(split), PageRole::Parent) => Some(split.parent_before),
+        (LogRecord::Merge2(merge), PageRole::Right) => Some(merge.right_before),
+        (LogRecord::Merge2(merge), PageRole::Left) => Some(merge.left_before),
+        (LogRecord::Merge2(merge), PageRole::Parent) => Some(merge.parent_before),
+        (LogRecord::EmptyTree(empty), PageRole::Listed(at)) => {
             empty.entries().nth(at as usize).map(|entry| entry.before)
         }
         _ => record.page_change().map(|change| change.before),
@@ -132,12 +132,12 @@ pub(super) fn time_before(record: &LogRecord, part: Part) -> Option<DbTime> {
 }
 
 /// Whether the change takes nodes from the image that the record carries.
-fn needs_image(record: &LogRecord, part: Part) -> bool {
+fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     match record {
-        LogRecord::Split2(_) => part == Part::New,
+        LogRecord::Split2(_) => role == PageRole::New,
         LogRecord::Merge2(merge) => match merge.merge_type {
-            merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => part == Part::Right,
-            merge_type::PARTIAL_LEFT => part == Part::Left,
+            merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => role == PageRole::Right,
+            merge_type::PARTIAL_LEFT => role == PageRole::Left,
             _ => false,
         },
         _ => false,
@@ -145,21 +145,25 @@ fn needs_image(record: &LogRecord, part: Part) -> bool {
 }
 
 /// Whether the record carries an image that the change does not need.
-pub(super) fn has_needless_image(record: &LogRecord, part: Part) -> bool {
-    matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, part)
+pub(super) fn has_needless_image(record: &LogRecord, role: PageRole) -> bool {
+    matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, role)
 }
 
 /// The change as an edit, if the record alone tells it. `key` gets the key of a new node.
-pub(super) fn edit_unseen<'a>(record: &'a LogRecord, part: Part, key: &'a mut Vec<u8>) -> Option<Edit<'a>> {
+pub(super) fn edit_unseen<'a>(
+    record: &'a LogRecord,
+    role: PageRole,
+    key: &'a mut Vec<u8>,
+) -> Option<Edit<'a>> {
     let node = record.node_change();
     let versioned = node.is_some_and(versioned);
     let line = node.map_or(0, |node| usize::from(node.page.line));
-    Some(match (record, part) {
+    Some(match (record, role) {
         // The page itself is what it was before the split: its time says so.
-        (LogRecord::Split2(split), Part::Main) if split.split_type == split_type::RIGHT => {
+        (LogRecord::Split2(split), PageRole::Main) if split.split_type == split_type::RIGHT => {
             apply::split_cut(split)
         }
-        (LogRecord::Split2(split), Part::Right) => apply::split_right(split),
+        (LogRecord::Split2(split), PageRole::Right) => apply::split_right(split),
         (LogRecord::Insert(insert), _) => {
             *key = insert.key();
             let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
@@ -180,15 +184,15 @@ pub(super) fn edit_unseen<'a>(record: &'a LogRecord, part: Part, key: &'a mut Ve
 /// the key of a new node.
 pub(super) fn edit_of<'a>(
     record: &'a LogRecord,
-    part: Part,
+    role: PageRole,
     page: &Page<'_>,
     undoes: Option<&'a Change>,
     key: &'a mut Vec<u8>,
 ) -> Result<Option<Edit<'a>>, &'static str> {
-    if let (LogRecord::Merge2(merge), Part::Main) = (record, part) {
+    if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
         return apply::merge_loss(merge, page.node_count());
     }
-    if let known @ Some(_) = edit_unseen(record, part, key) {
+    if let known @ Some(_) = edit_unseen(record, role, key) {
         return Ok(known);
     }
     let Some(node) = record.node_change() else { return Ok(None) };
@@ -210,7 +214,7 @@ pub(super) fn edit_of<'a>(
 /// Makes a change that is not an edit.
 pub(super) fn apply(
     record: &LogRecord,
-    part: Part,
+    role: PageRole,
     page: PageNumber,
     bytes: &mut [u8],
     size: PageSize,
@@ -219,35 +223,35 @@ pub(super) fn apply(
         Ok(image) => Ok(image.unwrap_or_else(|| vec![0; size.bytes()])),
         Err(error) => Err(format!("image in the log record: {error}")),
     };
-    match (record, part) {
-        (LogRecord::Split2(split), Part::New) => {
+    match (record, role) {
+        (LogRecord::Split2(split), PageRole::New) => {
             let before = image(split.before_page(size, |_| None))?;
             apply::split_new(bytes, size, &Page::new(&before, size), split)?;
         }
-        (LogRecord::Split2(split), Part::Main) => {
+        (LogRecord::Split2(split), PageRole::Main) => {
             // The page itself is what it was before the split: its time says so.
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
-        (LogRecord::Merge2(merge), Part::Right | Part::Left) => {
+        (LogRecord::Merge2(merge), PageRole::Right | PageRole::Left) => {
             let source =
-                image(if needs_image(record, part) { merge.before_page(size, |_| None) } else { Ok(None) })?;
+                image(if needs_image(record, role) { merge.before_page(size, |_| None) } else { Ok(None) })?;
             let source = Page::new(&source, size);
-            match part {
-                Part::Right => apply::merge_right(bytes, size, &source, merge)?,
+            match role {
+                PageRole::Right => apply::merge_right(bytes, size, &source, merge)?,
                 _ => apply::merge_left(&mut PageMut::new(bytes, size), &source, merge)?,
             }
         }
-        (LogRecord::Merge2(merge), Part::Parent) => {
+        (LogRecord::Merge2(merge), PageRole::Parent) => {
             apply::merge_parent(&mut PageMut::new(bytes, size), merge)?;
         }
         (LogRecord::Merge2(merge), _) => apply::merge_source(&mut PageMut::new(bytes, size), merge)?,
-        (LogRecord::EmptyTree(_), Part::Listed(_)) => apply::empty_page(&mut PageMut::new(bytes, size)),
+        (LogRecord::EmptyTree(_), PageRole::Listed(_)) => apply::empty_page(&mut PageMut::new(bytes, size)),
         (LogRecord::EmptyTree(_), _) => apply::empty_root(&mut PageMut::new(bytes, size)),
         (LogRecord::CreateMultiExtentFdp(create), _) => {
             create_root_pages(bytes, size, page, create);
         }
-        (LogRecord::ConvertFdp2(convert), Part::Owned | Part::Available) => {
+        (LogRecord::ConvertFdp2(convert), PageRole::Owned | PageRole::Available) => {
             convert_root_pages(bytes, size, page, convert);
         }
         (LogRecord::ConvertFdp2(convert), _) => {

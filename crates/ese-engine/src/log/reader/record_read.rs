@@ -15,18 +15,18 @@ use crate::{Error, Result};
 
 /// Bytes of the log in one batch of records that are read again: a page may lack any number of changes.
 const AGAIN_BYTES: usize = 4 << 20;
-/// Files that stay open while records are read again.
+/// LogFiles that stay open while records are read again.
 const MOST_OPEN: usize = 64;
 
 /// A file that stays open for that.
 #[derive(Clone)]
-pub(super) struct Again {
+pub(super) struct OpenLogFile {
     pub file: Arc<dyn File>,
     segments: u16,
 }
 
 /// Records on their way to be read again.
-pub(crate) struct Rereading {
+pub(crate) struct RecordReads {
     asked: usize,
     arrived: Receiver<(LogPosition, u16, io::Result<IoBuffer>)>,
 }
@@ -34,12 +34,12 @@ pub(crate) struct Rereading {
 impl LogReader {
     /// Starts reading records again, once the stream is resumed: the first of them, up to a limit, that lie within one
     /// generation. The others are left out.
-    pub(crate) fn begin_again(&self, records: &[(LogPosition, LogPosition)]) -> Result<Rereading> {
+    pub(crate) fn begin_record_reads(&self, records: &[(LogPosition, LogPosition)]) -> Result<RecordReads> {
         let (sender, arrived) = channel();
         let mut of_files: BTreeMap<Generation, Vec<Transfer>> = BTreeMap::new();
         let (mut asked, mut bytes) = (0, 0);
         for &(start, end) in records.iter().filter(|(start, end)| start.generation == end.generation) {
-            let of = self.again(start.generation)?.segments;
+            let of = self.open_file(start.generation)?.segments;
             let (first, last) = (start.segment, end.segment.min(of.saturating_sub(2)));
             let len = (usize::from(last.saturating_sub(first)) + 1) * SEGMENT_BYTES;
             bytes += len;
@@ -60,13 +60,13 @@ impl LogReader {
             asked += 1;
         }
         for (generation, transfers) in of_files {
-            self.again(generation)?.file.submit(transfers);
+            self.open_file(generation)?.file.submit(transfers);
         }
-        Ok(Rereading { asked, arrived })
+        Ok(RecordReads { asked, arrived })
     }
 
     /// Waits for the records and takes them apart. Their bytes are not verified; what could not be read is missing.
-    pub(crate) fn finish_again(&self, reading: Rereading) -> BTreeMap<LogPosition, Vec<u8>> {
+    pub(crate) fn finish_record_reads(&self, reading: RecordReads) -> BTreeMap<LogPosition, Vec<u8>> {
         let mut found = BTreeMap::new();
         for (start, of, bytes) in reading.arrived.iter().take(reading.asked) {
             let Ok(bytes) = bytes else { continue };
@@ -87,15 +87,15 @@ impl LogReader {
         found
     }
 
-    fn again(&self, generation: Generation) -> Result<Again> {
-        if let Some(held) = self.held.get().filter(|held| held.header.generation == generation) {
-            return Ok(held.again.clone());
+    fn open_file(&self, generation: Generation) -> Result<OpenLogFile> {
+        if let Some(held) = self.pinned.get().filter(|held| held.header.generation == generation) {
+            return Ok(held.file.clone());
         }
-        if let Some(again) = self.again.lock().get(&generation) {
+        if let Some(again) = self.open_files.lock().get(&generation) {
             return Ok(again.clone());
         }
-        let again = self.open_again(&self.path_of(generation)?)?;
-        let mut open = self.again.lock();
+        let again = self.open_log_file(&self.path_of(generation)?)?;
+        let mut open = self.open_files.lock();
         if open.len() >= MOST_OPEN {
             open.clear();
         }
@@ -103,20 +103,20 @@ impl LogReader {
         Ok(again)
     }
 
-    pub(super) fn open_again(&self, path: &Path) -> Result<Again> {
+    pub(super) fn open_log_file(&self, path: &Path) -> Result<OpenLogFile> {
         let failed = |e: io::Error| Error::io(path, &e);
         let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
         let segments = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
-        Ok(Again { file, segments })
+        Ok(OpenLogFile { file, segments })
     }
 
     /// Reads a record again that was visited before, once the stream is resumed. Its bytes are not verified.
-    pub fn read_again(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
+    pub fn read_record(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
         let mut pending = None;
         let mut found = None;
         for number in start.generation.0..=end.generation.0.min(self.range().1.0) {
             let generation = Generation(number);
-            let Again { file, segments: of } = self.again(generation)?;
+            let OpenLogFile { file, segments: of } = self.open_file(generation)?;
             let first = if generation == start.generation { start.segment } else { 1 };
             let last = if generation == end.generation { end.segment } else { u16::MAX };
             // The last segment of a file is only ever a shadow.

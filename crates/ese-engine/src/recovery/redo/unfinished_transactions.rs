@@ -8,8 +8,8 @@ use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
 use super::Redo;
-use super::hanging::Found;
-use super::touch::versioned;
+use super::page_redo::versioned;
+use super::pending_before_images::ReplayedVersion;
 use crate::Result;
 use crate::cache::FileId;
 use crate::cleanup::Settled;
@@ -17,7 +17,7 @@ use crate::session::{ActiveTransaction, Done};
 use crate::versions::{Change, Transaction, Version};
 
 /// A change as redo remembers it, until its transaction ends.
-pub(super) struct Remembered {
+pub(super) struct NodeChangeOf {
     pub database: u8,
     pub root: PageNumber,
     pub id: u32,
@@ -34,7 +34,7 @@ pub(super) struct Remembered {
     pub gone: bool,
 }
 
-impl Remembered {
+impl NodeChangeOf {
     fn version_of(&self, file: FileId, transaction: &Arc<Transaction>) -> Version {
         Version {
             tree: (file, self.root),
@@ -60,7 +60,7 @@ impl Remembered {
 
     /// Takes over what its page told, if redo made the change. Otherwise the page has moved on, and key and
     /// before-image are in an UndoInfo record if they can be needed.
-    fn learn(&mut self, found: &mut BTreeMap<u32, Found>) {
+    fn learn(&mut self, found: &mut BTreeMap<u32, ReplayedVersion>) {
         if let Some(found) = self.step.take().and_then(|step| found.remove(&step)) {
             (self.key, self.key_len, self.change) = (found.key, found.key_len, found.change);
             (self.version, self.gone) = (found.version, found.gone);
@@ -72,19 +72,19 @@ impl Remembered {
 }
 
 pub(super) enum Act {
-    Node(Remembered),
+    Node(NodeChangeOf),
     Tree { database: u8, root: PageNumber },
 }
 
-pub(super) struct Unfinished {
+pub(super) struct OpenTransaction {
     pub transaction: Arc<Transaction>,
     pub begun: LogPosition,
     pub level: u8,
     pub acts: Vec<Act>,
 }
 
-impl Unfinished {
-    pub fn learn(&mut self, found: &mut BTreeMap<u32, Found>) {
+impl OpenTransaction {
+    pub fn learn(&mut self, found: &mut BTreeMap<u32, ReplayedVersion>) {
         for act in &mut self.acts {
             if let Act::Node(act) = act {
                 act.learn(found);
@@ -98,7 +98,7 @@ impl Unfinished {
 pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
 
 /// What is left to do after redo.
-pub(crate) struct Leftovers {
+pub(crate) struct UnfinishedTransactions {
     pub unfinished: Vec<ActiveTransaction>,
     pub next_number: u64,
     pub newest_id: u32,
@@ -107,11 +107,11 @@ pub(crate) struct Leftovers {
 impl Redo {
     /// The transaction of a versioned change. One that was over before the checkpoint may still have changes behind
     /// it, without its Begin.
-    pub(super) fn transaction_of(&mut self, node: &NodeChange) -> Option<&mut Unfinished> {
+    pub(super) fn transaction_of(&mut self, node: &NodeChange) -> Option<&mut OpenTransaction> {
         if !versioned(node) || node.root.is_none() {
             return None;
         }
-        Some(self.transactions.entry(node.page.procid).or_insert_with(|| Unfinished {
+        Some(self.transactions.entry(node.page.procid).or_insert_with(|| OpenTransaction {
             transaction: Transaction::new(u64::from(node.page.begin0)),
             begun: LogPosition::MIN,
             level: node.page.level,
@@ -136,7 +136,7 @@ impl Redo {
             (Change::ReplaceUnknown, Some(info)) => Change::Replace { before: info.before.clone().into() },
             (change, _) => change,
         };
-        let remembered = Remembered {
+        let remembered = NodeChangeOf {
             database: node.page.database.0,
             root,
             id: node.rceid,
@@ -155,7 +155,7 @@ impl Redo {
     }
 
     /// A transaction ended: its deletions are left for cleanup.
-    pub(super) fn settle(&mut self, open: Unfinished, end: LogPosition) -> Result<()> {
+    pub(super) fn settle(&mut self, open: OpenTransaction, end: LogPosition) -> Result<()> {
         let committed = open.transaction.committed().is_some();
         let mut done = Vec::new();
         for act in open.acts {
@@ -172,7 +172,7 @@ impl Redo {
         Ok(())
     }
 
-    pub(super) fn done(&self, act: Remembered, transaction: &Arc<Transaction>) -> Result<Done> {
+    pub(super) fn done(&self, act: NodeChangeOf, transaction: &Arc<Transaction>) -> Result<Done> {
         let database = self.database(act.database)?;
         let tree = database.tree_at(act.root)?;
         if let Some(version) = act.version {
@@ -183,7 +183,7 @@ impl Redo {
     }
 
     /// Ends redo: what unfinished transactions did, ready to be rolled back.
-    pub fn finish(mut self) -> Result<Leftovers> {
+    pub fn finish(mut self) -> Result<UnfinishedTransactions> {
         let mut unfinished = Vec::new();
         for (procid, open) in std::mem::take(&mut self.transactions) {
             let mut done = Vec::new();
@@ -208,7 +208,11 @@ impl Redo {
                 done,
             ));
         }
-        Ok(Leftovers { unfinished, next_number: self.newest_number + 1, newest_id: self.newest_id })
+        Ok(UnfinishedTransactions {
+            unfinished,
+            next_number: self.newest_number + 1,
+            newest_id: self.newest_id,
+        })
     }
 }
 

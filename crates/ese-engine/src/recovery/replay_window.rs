@@ -24,7 +24,7 @@ const NOTES: usize = 160;
 
 /// A record.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct BufferedRecord {
     pub start: LogPosition,
     pub end: LogPosition,
     /// Encoded, without its payload if that is kept apart.
@@ -33,14 +33,14 @@ pub(super) struct Kept {
     parted: Option<u64>,
 }
 
-impl From<StoredRecord> for Kept {
-    fn from(stored: StoredRecord) -> Kept {
+impl From<StoredRecord> for BufferedRecord {
+    fn from(stored: StoredRecord) -> BufferedRecord {
         let StoredRecord { start, end, bytes } = stored;
-        Kept { start, end, bytes, parted: None }
+        BufferedRecord { start, end, bytes, parted: None }
     }
 }
 
-impl Kept {
+impl BufferedRecord {
     /// The record, without what is kept apart.
     pub fn record(&self) -> std::result::Result<LogRecord, RecordError> {
         LogRecord::decode(&self.bytes).map(|(record, _)| record)
@@ -81,14 +81,14 @@ impl Payloads {
     }
 
     /// Whether the payload of the record would have to be read again.
-    pub fn lacks(&self, kept: &Kept) -> bool {
+    pub fn lacks(&self, kept: &BufferedRecord) -> bool {
         kept.parted.is_some() && !self.kept.contains_key(&kept.start)
     }
 
     /// Puts the payload back into the record; it is not kept any longer. `again` holds records that were read again.
     pub fn restore(
         &self,
-        kept: &Kept,
+        kept: &BufferedRecord,
         record: &mut LogRecord,
         log: &LogReader,
         again: &BTreeMap<LogPosition, Vec<u8>>,
@@ -102,7 +102,7 @@ impl Payloads {
         let bytes = match again.get(&kept.start) {
             Some(bytes) => bytes,
             None => {
-                read = log.read_again(kept.start, kept.end)?;
+                read = log.read_record(kept.start, kept.end)?;
                 &read
             }
         };
@@ -135,16 +135,16 @@ fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
 
 /// Records one behind the other.
 #[derive(Default)]
-pub(super) struct Stretch {
-    pub records: Vec<Kept>,
+pub(super) struct ReplayWindow {
+    pub records: Vec<BufferedRecord>,
     pub payloads: Payloads,
     limit: usize,
 }
 
-impl Stretch {
+impl ReplayWindow {
     /// For about `limit` bytes, and one record at least.
-    pub fn new(limit: usize) -> Stretch {
-        Stretch { limit, ..Stretch::default() }
+    pub fn new(limit: usize) -> ReplayWindow {
+        ReplayWindow { limit, ..ReplayWindow::default() }
     }
 
     /// Takes a record, or gives it back because the stretch is full.
@@ -152,7 +152,7 @@ impl Stretch {
         if self.payloads.beside >= self.limit && !self.records.is_empty() {
             return Err(stored);
         }
-        let mut kept = Kept::from(stored);
+        let mut kept = BufferedRecord::from(stored);
         // What cannot be decoded is reported by redo, in its turn.
         if kept.bytes.len() > WORTH_PARTING
             && let Ok(mut record) = kept.record()
@@ -165,7 +165,7 @@ impl Stretch {
             record.encode(&mut kept.bytes);
             kept.bytes.shrink_to_fit();
         }
-        self.payloads.beside += size_of::<Kept>() + kept.bytes.len() + NOTES;
+        self.payloads.beside += size_of::<BufferedRecord>() + kept.bytes.len() + NOTES;
         self.records.push(kept);
         while self.payloads.memory() > self.limit && self.payloads.drop_oldest() {}
         Ok(())

@@ -6,7 +6,7 @@ use ese_format::page::{Page, PageFlags};
 use jetcell_sync::atomic::AtomicBool;
 use jetcell_sync::{Arc, Mutex};
 
-use super::touch::versioned;
+use super::page_redo::versioned;
 use crate::btree::before_image::DeferredBeforeImage;
 use crate::btree::group::Shape;
 use crate::cache::WriteLatch;
@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::versions::{Change, Transaction, Version};
 
 /// What a page told about a versioned change when it was made.
-pub(super) struct Found {
+pub(super) struct ReplayedVersion {
     pub key: Vec<u8>,
     pub key_len: usize,
     pub change: Change,
@@ -26,7 +26,7 @@ pub(super) struct Found {
 
 /// Before-images of the changes made to one page.
 #[derive(Default)]
-pub(super) struct Hanging {
+pub(super) struct PendingBeforeImages {
     images: Vec<BeforeImage>,
 }
 
@@ -40,7 +40,7 @@ struct BeforeImage {
     gone: bool,
 }
 
-impl Hanging {
+impl PendingBeforeImages {
     /// Notes what a change is about to hide, while the page still has it.
     pub fn note(
         &mut self,
@@ -88,7 +88,7 @@ impl Hanging {
     }
 
     /// Hangs them on the page, as they did when the changes were made first.
-    pub fn hang(self, database: &Arc<Database>, latch: &mut WriteLatch) -> Vec<(u32, Found)> {
+    pub fn hang(self, database: &Arc<Database>, latch: &mut WriteLatch) -> Vec<(u32, ReplayedVersion)> {
         let page = latch.key().page;
         let hang = |image: BeforeImage| {
             let BeforeImage { step, node, transaction, key, key_len, change, gone } = image;
@@ -111,7 +111,7 @@ impl Hanging {
                 latch.defer_undo(Arc::new(undo));
                 version
             });
-            (step, Found { key, key_len, change, version, gone })
+            (step, ReplayedVersion { key, key_len, change, version, gone })
         };
         self.images.into_iter().map(hang).collect()
     }
