@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The engine beside the device and other engines, on the same work: builds what can be built and prints the table of
-# docs/performance.md.
+# docs/performance/results.md.
 #
 #   bench/run.sh [--quick] [--rows 1,3,5] [--rounds 3] [--engines jetcell,rocksdb] [--dir DIRECTORY] ...
 #   bench/run.sh build          only builds
