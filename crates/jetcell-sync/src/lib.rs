@@ -1,5 +1,7 @@
 //! Locks, condition variables, atomics and threads of Jetcell: one place, so that tests can put a scheduler below them.
 
+#![forbid(unsafe_code)]
+
 pub use parking_lot::{
     ArcRwLockReadGuard, ArcRwLockWriteGuard, Condvar, Mutex, MutexGuard, RawRwLock, RwLock, WaitTimeoutResult,
 };

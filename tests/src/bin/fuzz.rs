@@ -3,6 +3,8 @@
 //! Every case has a number, which says everything about it; `--first-seed N --cases 1` repeats case N. A case fails by a
 //! panic, by taking longer than its time, or by driving the memory of this process above its bound.
 
+#![forbid(unsafe_code)]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

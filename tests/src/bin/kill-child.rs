@@ -3,6 +3,8 @@
 //! `kill-child DIRECTORY`: line `T S` means that transaction S of thread T is durable. Transaction S of a thread
 //! writes S into `ROWS` rows of its own, so that a part of one would show.
 
+#![forbid(unsafe_code)]
+
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,5 +1,7 @@
 //! Simulated power cuts for as long as wanted: `soak --seconds 600 [--first-seed N] [--threads N]`.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,7 @@
 //! Damages a copy of a database or log: `cargo run -p testkit --bin damage -- flip FROM TO PAGE BYTE BIT`.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use ese_format::PageNumber;

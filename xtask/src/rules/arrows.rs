@@ -1,0 +1,99 @@
+//! Which crate may depend on which.
+
+use anyhow::Result;
+
+use crate::Findings;
+use crate::workspace::{Package, Workspace};
+
+/// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
+/// draws the same.
+const ARROWS: [(&str, &[&str], &[&str]); 14] = [
+    ("jetcell-sync", &[], &[]),
+    ("ese-format", &[], &[]),
+    ("jetcell-raid-models", &[], &[]),
+    ("jetcell-vfs", &["jetcell-sync"], &[]),
+    ("jetcell-sizing", &[], &["jetcell-workload"]),
+    ("testkit", &["ese-format"], &[]),
+    ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
+    ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
+    ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
+    ("jetcell-export", &["ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
+    ("jetcell-workload", &["ese-format", "jetcell-vfs", "ese-engine", "ese-check"], &[]),
+    ("jetcell-report", &["jetcell-workload"], &[]),
+    (
+        "jetcell",
+        &[
+            "ese-format",
+            "jetcell-vfs",
+            "ese-engine",
+            "ese-check",
+            "jetcell-dump",
+            "jetcell-export",
+            "jetcell-workload",
+            "jetcell-report",
+            "jetcell-raid-models",
+            "jetcell-sizing",
+        ],
+        &["testkit"],
+    ),
+    (
+        "system-tests",
+        &[
+            "ese-format",
+            "jetcell-vfs",
+            "ese-engine",
+            "ese-check",
+            "jetcell-dump",
+            "jetcell-export",
+            "testkit",
+        ],
+        &[],
+    ),
+];
+
+/// Dependencies between members that the table above does not have, and crates that it does not know.
+pub fn check(workspace: &Workspace) -> Result<Findings> {
+    Ok(workspace
+        .members
+        .iter()
+        .filter(|package| package.name != "xtask")
+        .flat_map(|package| check_member(workspace, package))
+        .collect())
+}
+
+fn check_member(workspace: &Workspace, package: &Package) -> Findings {
+    let Some((_, code, tests)) = ARROWS.iter().find(|(name, ..)| *name == package.name) else {
+        return vec![format!(
+            "{} has no line in the table of arrows (xtask/src/rules/arrows.rs)",
+            package.name
+        )];
+    };
+    let members =
+        package.dependencies.iter().filter(|dependency| workspace.member(&dependency.name).is_some());
+    members
+        .filter(|dependency| {
+            let name = dependency.name.as_str();
+            let is_test = dependency.kind.as_deref() == Some("dev");
+            !(code.contains(&name) || is_test && tests.contains(&name))
+        })
+        .map(|dependency| format!("{} must not depend on {}", package.name, dependency.name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use petgraph::algo::is_cyclic_directed;
+    use petgraph::graphmap::DiGraphMap;
+
+    use super::*;
+
+    /// Not even through tests: a crate in a circle cannot be published.
+    #[test]
+    fn the_table_has_no_circle() {
+        let arrows = ARROWS
+            .iter()
+            .flat_map(|(name, code, tests)| code.iter().chain(*tests).map(|used| (*name, *used)));
+        let graph: DiGraphMap<&str, ()> = arrows.collect();
+        assert!(!is_cyclic_directed(&graph));
+    }
+}

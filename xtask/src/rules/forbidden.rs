@@ -1,0 +1,85 @@
+//! What a crate must not touch: the file system and clocks beside `jetcell-vfs`, locks beside `jetcell-sync`, unsafe code.
+
+use anyhow::Result;
+
+use crate::Findings;
+use crate::modules::ModuleTree;
+use crate::workspace::Workspace;
+
+const FILES: [&str; 2] = ["std::fs", "rustix::fs"];
+const CLOCKS: [&str; 2] = ["std::time::Instant", "std::time::SystemTime"];
+const LOCKS: [&str; 8] = [
+    "parking_lot",
+    "std::thread",
+    "std::sync::atomic",
+    "std::sync::mpsc",
+    "std::sync::Mutex",
+    "std::sync::RwLock",
+    "std::sync::Condvar",
+    "std::sync::Barrier",
+];
+
+/// Crates, and the paths that their code must not name.
+const FORBIDDEN: [(&str, &[&[&str]]); 5] = [
+    ("ese-format", &[&FILES, &CLOCKS, &LOCKS]),
+    ("ese-engine", &[&FILES, &CLOCKS, &LOCKS]),
+    ("ese-check", &[&FILES]),
+    ("jetcell-dump", &[&FILES, &CLOCKS]),
+    ("jetcell-vfs", &[&LOCKS]),
+];
+
+/// The one crate with unsafe code.
+const UNSAFE: &str = "jetcell-vfs";
+
+/// Forbidden paths that a crate names outside its tests.
+pub fn check(workspace: &Workspace) -> Result<Findings> {
+    let mut findings = Findings::new();
+    for (name, paths) in FORBIDDEN {
+        let Some(package) = workspace.member(name) else { continue };
+        let Some(library) =
+            package.targets.iter().find(|target| target.kind.iter().any(|kind| kind == "lib"))
+        else {
+            continue;
+        };
+        for module in ModuleTree::load(&library.src_path, &workspace.sources)?.modules {
+            for path in &module.paths {
+                let text = path.segments.join("::");
+                if paths.iter().copied().flatten().any(|forbidden| names(&text, forbidden)) {
+                    findings.push(format!("{}:{}: {text}", workspace.shown(&module.file), path.line));
+                }
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Whether a path is the forbidden one or lies below it.
+fn names(path: &str, forbidden: &str) -> bool {
+    path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Libraries and programs without `#![forbid(unsafe_code)]`, but for the crate that has all unsafe code.
+pub fn check_unsafe(workspace: &Workspace) -> Result<Findings> {
+    let members = workspace.members.iter().filter(|package| package.name != UNSAFE);
+    let roots = members.flat_map(|package| {
+        package.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "lib" || kind == "bin"))
+    });
+    let open = roots.filter(|target| {
+        let source = workspace.sources.get(&target.src_path);
+        source.is_some_and(|source| !source.text.contains("#![forbid(unsafe_code)]"))
+    });
+    Ok(open
+        .map(|target| format!("{}: no #![forbid(unsafe_code)]", workspace.shown(&target.src_path)))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn a_path_below_the_forbidden_one_is_found_and_a_longer_name_is_not() {
+        assert!(names("std::fs::read", "std::fs") && names("std::fs", "std::fs"));
+        assert!(!names("std::fsx", "std::fs"));
+    }
+}

@@ -1,0 +1,54 @@
+//! The rules, in the order in which they are reported.
+
+mod arrows;
+mod circles;
+mod dependencies;
+mod forbidden;
+mod licences;
+mod links;
+mod sizes;
+mod words;
+
+use anyhow::Result;
+
+use crate::Findings;
+use crate::workspace::Workspace;
+
+/// One rule of the repository.
+pub struct Rule {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it finds.
+    pub claim: &'static str,
+    /// Finds what breaks it.
+    pub check: fn(&Workspace) -> Result<Findings>,
+}
+
+/// All rules.
+pub const RULES: [Rule; 9] = [
+    Rule {
+        name: "arrows",
+        claim: "dependencies between crates that ARCHITECTURE.md does not draw",
+        check: arrows::check,
+    },
+    Rule { name: "circles", claim: "circles of imports between modules", check: circles::check },
+    Rule {
+        name: "forbidden",
+        claim: "uses of the file system, clocks and locks beside their seams",
+        check: forbidden::check,
+    },
+    Rule { name: "unsafe", claim: "crates that do not forbid unsafe code", check: forbidden::check_unsafe },
+    Rule {
+        name: "dependencies",
+        claim: "dependencies that are unused or not in ARCHITECTURE.md",
+        check: dependencies::check,
+    },
+    Rule {
+        name: "licences",
+        claim: "packages whose licence deny.toml does not allow",
+        check: licences::check,
+    },
+    Rule { name: "links", claim: "links in documents that lead nowhere", check: links::check },
+    Rule { name: "sizes", claim: "files, functions and headers out of bounds", check: sizes::check },
+    Rule { name: "words", claim: "phrases that are not plain technical English", check: words::check },
+];
