@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use ese_format::checksum::{PageVerdict, seal_page, verify_page};
+use ese_format::checksum::{PageIntegrity, seal_page, verify_page};
 use ese_format::{PageNumber, PageSize};
 use serde::Serialize;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs};
@@ -126,7 +126,7 @@ impl Flow {
             Ok(()) if step.kind == TransferKind::Write => None,
             Ok(()) => {
                 let verdict = verify_page(&mut step.buffer, self.size, number_at(step.offset));
-                (verdict != PageVerdict::Good).then(|| format!("page at {} does not verify", step.offset))
+                (verdict != PageIntegrity::Good).then(|| format!("page at {} does not verify", step.offset))
             }
         };
         let mut state = self.state();
@@ -254,7 +254,7 @@ pub fn checksum(time: Duration) -> Result<ChecksumResult> {
     let mut bytes = 0u64;
     while start.elapsed() < time {
         for (index, page) in pages.chunks_exact_mut(PAGE as usize).enumerate() {
-            if verify_page(page, size, number_at(index as u64 * PAGE)) != PageVerdict::Good {
+            if verify_page(page, size, number_at(index as u64 * PAGE)) != PageIntegrity::Good {
                 bail!("page {index} in memory does not verify");
             }
         }

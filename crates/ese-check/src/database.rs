@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_format::checksum::{PageVerdict, header_checksum};
+use ese_format::checksum::{PageIntegrity, header_checksum};
 use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies};
 use ese_format::page::Page;
 use ese_format::recognise::FILE_TYPE_AT;
@@ -136,7 +136,7 @@ impl Database {
     pub(crate) fn judge_page(&self, page: &mut [u8], number: PageNumber) -> PageStatus {
         let status = PageStatus::of(page, self.page_size, number);
         match (&status, &self.flush_types) {
-            (PageStatus::Page(PageVerdict::Good, _), Some(types)) => {
+            (PageStatus::Page(PageIntegrity::Good, _), Some(types)) => {
                 let flags = Page::new(page, self.page_size).flags();
                 types.lost_write(number, flags).map_or(status, PageStatus::LostWrite)
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ese_format::checksum::SegmentVerdict;
+use ese_format::checksum::BlockIntegrity;
 use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader, map_page_header, verify_map_page};
 use ese_format::recognise::Format;
 use jetcell_vfs::{IoBuffer, IoReason};
@@ -43,11 +43,11 @@ pub(crate) fn check_flush_map(
         }
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let what = match verify_map_page(&mut page, number) {
-            SegmentVerdict::Bad => Some(format!("bad checksum of map page {number}")),
-            SegmentVerdict::Repaired => {
+            BlockIntegrity::Bad => Some(format!("bad checksum of map page {number}")),
+            BlockIntegrity::Repaired => {
                 Some(format!("flipped bit in map page {number}; it can be put right"))
             }
-            SegmentVerdict::Good => map_page_header(&page)
+            BlockIntegrity::Good => map_page_header(&page)
                 .filter(|header| header.number != number)
                 .map(|header| format!("map page {number} says it is page {}", header.number)),
         };

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use ese_format::PageNumber;
-use ese_format::checksum::SegmentVerdict;
+use ese_format::checksum::BlockIntegrity;
 use ese_format::flush_map::{
     FLUSH_MAP_PAGE_LEN, FlushMapHeader, PAGES_PER_MAP_PAGE, flush_type_bytes, verify_map_page,
 };
@@ -73,7 +73,7 @@ impl FlushTypes {
             let at = (u64::from(number) + 1) * FLUSH_MAP_PAGE_LEN as u64;
             let there = at + FLUSH_MAP_PAGE_LEN as u64 <= len
                 && file.read_at(at, &mut page, IoReason::Verify).is_ok()
-                && verify_map_page(&mut page, number) != SegmentVerdict::Bad;
+                && verify_map_page(&mut page, number) != BlockIntegrity::Bad;
             match flush_type_bytes(&page).filter(|_| there) {
                 Some(bytes) => types.extend_from_slice(bytes),
                 None => types.resize(types.len() + PAGES_PER_MAP_PAGE as usize / 4, UNKNOWN),

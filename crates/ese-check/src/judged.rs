@@ -1,7 +1,7 @@
 //! Pages that the walk through the trees has read and judged, so that the look at every page need not read them again.
 
 use ese_format::PageNumber;
-use ese_format::checksum::PageVerdict;
+use ese_format::checksum::PageIntegrity;
 
 use crate::findings::Findings;
 use crate::page_set::PageSet;
@@ -32,8 +32,8 @@ impl JudgedPages {
             return;
         }
         match status {
-            PageStatus::Page(PageVerdict::Good, _) => self.counts.good += 1,
-            PageStatus::Page(PageVerdict::Zero, _) => self.counts.zero += 1,
+            PageStatus::Page(PageIntegrity::Good, _) => self.counts.good += 1,
+            PageStatus::Page(PageIntegrity::Zero, _) => self.counts.zero += 1,
             other => self.unreported.push((page, other)),
         }
     }

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
-use ese_format::checksum::PageVerdict;
+use ese_format::checksum::PageIntegrity;
 use ese_format::page::Page;
 use ese_format::{DbTime, PageNumber};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
@@ -291,8 +291,9 @@ fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
         let buffer = buffers.get_mut(*run).and_then(Option::as_mut);
         let bytes = buffer.and_then(|buffer| buffer.get_mut(*start..*start + size.bytes()));
         let verdict = bytes.map(|bytes| (scene.database.judge_page(bytes, entry.child), &*bytes));
-        let good =
-            verdict.as_ref().filter(|(verdict, _)| matches!(verdict, PageStatus::Page(PageVerdict::Good, _)));
+        let good = verdict
+            .as_ref()
+            .filter(|(verdict, _)| matches!(verdict, PageStatus::Page(PageIntegrity::Good, _)));
         let page = good.map(|(_, bytes)| (Page::new(bytes, size), *bytes));
         if let Some((page, bytes)) = page.filter(|(page, _)| page.is_leaf() && scene.belongs(page)) {
             scene.check_layout(entry.child, bytes);

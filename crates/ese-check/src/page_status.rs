@@ -1,6 +1,6 @@
 //! The state of a page judged by itself: checksum, page number, flush type; and how many pages are in each state.
 
-use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use serde::Serialize;
@@ -59,7 +59,7 @@ impl PageCounts {
 /// What a page is by itself.
 pub(crate) enum PageStatus {
     /// With the number of nodes that the page claims.
-    Page(PageVerdict, u32),
+    Page(PageIntegrity, u32),
     /// Sound, but not what was written last.
     LostWrite(LostWrite),
     /// There is content, but no checksum.
@@ -71,7 +71,7 @@ impl PageStatus {
     /// Judges a page, putting a flipped bit right.
     pub(crate) fn of(page: &mut [u8], size: PageSize, number: PageNumber) -> PageStatus {
         let verdict = verify_page(page, size, number);
-        let sound = matches!(verdict, PageVerdict::Good | PageVerdict::Zero);
+        let sound = matches!(verdict, PageIntegrity::Good | PageIntegrity::Zero);
         let nodes = if sound { 0 } else { claimed_nodes(page, size) };
         let has_checksum = page.iter().take(8).any(|&byte| byte != 0);
         if sound || has_checksum { PageStatus::Page(verdict, nodes) } else { PageStatus::NoChecksum(nodes) }
@@ -93,19 +93,19 @@ pub(crate) fn report(
     findings: &mut Findings,
 ) {
     let (kind, rows, what) = match verdict {
-        PageStatus::Page(PageVerdict::Good | PageVerdict::Zero, _) => return,
-        PageStatus::Page(PageVerdict::Repaired { bits }, rows) => {
+        PageStatus::Page(PageIntegrity::Good | PageIntegrity::Zero, _) => return,
+        PageStatus::Page(PageIntegrity::Repaired { bits }, rows) => {
             counts.repairable += 1;
             let places: Vec<String> =
                 bits.iter().map(|bit| format!("byte {} bit {}", bit / 8, bit % 8)).collect();
             let what = format!("flipped bit at {}; the checksum can put it right", places.join(", "));
             (FindingKind::PageRepairable, *rows, what)
         }
-        PageStatus::Page(PageVerdict::WrongPage { stored }, _) => {
+        PageStatus::Page(PageIntegrity::WrongPage { stored }, _) => {
             counts.wrong_page += 1;
             (FindingKind::PageWrongNumber, 0, format!("the page was written as page {stored} (ESE -1118)"))
         }
-        PageStatus::Page(PageVerdict::Bad, rows) => {
+        PageStatus::Page(PageIntegrity::Bad, rows) => {
             counts.bad += 1;
             (FindingKind::PageBadChecksum, *rows, "bad checksum (ESE -1018)".to_owned())
         }

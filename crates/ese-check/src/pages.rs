@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
 use ese_format::PageNumber;
-use ese_format::checksum::PageVerdict;
+use ese_format::checksum::PageIntegrity;
 use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
@@ -257,8 +257,8 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
             _ => judge_alone(database, number),
         };
         match verdict {
-            PageStatus::Page(PageVerdict::Good, _) => good += 1,
-            PageStatus::Page(PageVerdict::Zero, _) => zero += 1,
+            PageStatus::Page(PageIntegrity::Good, _) => good += 1,
+            PageStatus::Page(PageIntegrity::Zero, _) => zero += 1,
             other => verdicts.push((number, other)),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
-use ese_format::checksum::PageVerdict;
+use ese_format::checksum::PageIntegrity;
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
@@ -227,24 +227,24 @@ impl<'d> PageReader<'d> {
         for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
             let page = first.plus(index as u32);
             let verdict = match (verdict, &self.database.flush_types) {
-                (PageStatus::Page(PageVerdict::Good, nodes), Some(types)) => {
+                (PageStatus::Page(PageIntegrity::Good, nodes), Some(types)) => {
                     let bytes = buffer.get(start..start + size.bytes()).unwrap_or_default();
                     let lost = types.lost_write(page, Page::new(bytes, size).flags());
-                    lost.map_or(PageStatus::Page(PageVerdict::Good, nodes), PageStatus::LostWrite)
+                    lost.map_or(PageStatus::Page(PageIntegrity::Good, nodes), PageStatus::LostWrite)
                 }
                 (verdict, _) => verdict,
             };
             let loaded = match &verdict {
                 PageStatus::Unreadable(error) => Err(PageProblem::Io(error.clone())),
-                PageStatus::NoChecksum(_) | PageStatus::Page(PageVerdict::Bad, _) => {
+                PageStatus::NoChecksum(_) | PageStatus::Page(PageIntegrity::Bad, _) => {
                     Err(PageProblem::Damaged)
                 }
-                PageStatus::Page(PageVerdict::Zero, _) => Err(PageProblem::Zero),
-                PageStatus::Page(PageVerdict::WrongPage { stored }, _) => {
+                PageStatus::Page(PageIntegrity::Zero, _) => Err(PageProblem::Zero),
+                PageStatus::Page(PageIntegrity::WrongPage { stored }, _) => {
                     Err(PageProblem::WrongPage(*stored))
                 }
                 PageStatus::LostWrite(_)
-                | PageStatus::Page(PageVerdict::Good | PageVerdict::Repaired { .. }, _) => {
+                | PageStatus::Page(PageIntegrity::Good | PageIntegrity::Repaired { .. }, _) => {
                     Ok(Arc::new(PageImage { buffer: buffer.clone(), start, size }))
                 }
             };

@@ -24,7 +24,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::header::DatabaseHeader;
 use ese_format::page::Page;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
@@ -278,7 +278,7 @@ fn restore_from(
             file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
             let hash = u64::from(word(entry + 4)) | u64::from(word(entry + 8)) << 32;
             if XxHash3_64::oneshot(&image) == hash
-                && verify_page(&mut image, header.page_size, page) == PageVerdict::Good
+                && verify_page(&mut image, header.page_size, page) == PageIntegrity::Good
             {
                 let time = Page::new(&image, header.page_size).db_time().0;
                 let entry = newest.entry(page).or_insert((time, image_at));
@@ -301,8 +301,8 @@ fn restore_from(
         // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector says
         // which state the write was to reach; an image of that state or a later one is as good or better.
         let newer = Page::new(&stored, header.page_size).db_time().0 > image_time;
-        if verdict == PageVerdict::Zero
-            || (verdict == PageVerdict::Good && (newer || stored[..] == image[..]))
+        if verdict == PageIntegrity::Zero
+            || (verdict == PageIntegrity::Good && (newer || stored[..] == image[..]))
         {
             continue;
         }

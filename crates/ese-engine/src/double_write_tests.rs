@@ -80,7 +80,7 @@ fn a_torn_image_is_not_believed_though_its_checksum_passes() {
     let tear = |bytes: &mut [u8]| bytes[1024..2048].fill(0);
     let mut torn = new.clone();
     tear(&mut torn);
-    assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageVerdict::Good, "the checksum does not see it");
+    assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageIntegrity::Good, "the checksum does not see it");
     assert_eq!(restored(&old, &new, tear), (0, old));
 }
 

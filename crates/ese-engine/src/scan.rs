@@ -16,7 +16,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ese_format::PageNumber;
-use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::checksum::{PageIntegrity, verify_page};
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_vfs::{IoBuffer, IoReason};
@@ -189,11 +189,11 @@ impl Database {
     }
 
     fn judge(&self, number: PageNumber, page: &mut [u8], was_read: bool) -> Result<()> {
-        let first = if was_read { verify_page(page, self.page_size, number) } else { PageVerdict::Bad };
-        let in_doubt = !matches!(first, PageVerdict::Good | PageVerdict::Zero);
+        let first = if was_read { verify_page(page, self.page_size, number) } else { PageIntegrity::Bad };
+        let in_doubt = !matches!(first, PageIntegrity::Good | PageIntegrity::Zero);
         let (zero, flaw) = match first {
             _ if in_doubt => self.judge_again(number, page)?,
-            first => (first == PageVerdict::Zero, None),
+            first => (first == PageIntegrity::Zero, None),
         };
         let mut progress = self.scan.progress.lock();
         progress.pages += 1;
@@ -222,14 +222,14 @@ impl Database {
                 Examined::Superseded => return Ok((false, None)),
                 Examined::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
                 Examined::OnDisk(verdict) => match verdict {
-                    PageVerdict::Good => return Ok((false, None)),
-                    PageVerdict::Zero => return Ok((true, None)),
-                    PageVerdict::Repaired { bits } => PageFlaw::FlippedBits(bits),
+                    PageIntegrity::Good => return Ok((false, None)),
+                    PageIntegrity::Zero => return Ok((true, None)),
+                    PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
                     // A small page tells its number only by its checksum: any damage names some number.
-                    PageVerdict::WrongPage { stored } if stored <= self.file_pages()? => {
+                    PageIntegrity::WrongPage { stored } if stored <= self.file_pages()? => {
                         PageFlaw::WrongPage(stored)
                     }
-                    PageVerdict::WrongPage { .. } | PageVerdict::Bad => PageFlaw::Checksum,
+                    PageIntegrity::WrongPage { .. } | PageIntegrity::Bad => PageFlaw::Checksum,
                 },
             };
             return Ok((false, Some(flaw)));

@@ -9,10 +9,11 @@
 //! Invariants: a list that was decoded encodes to the same bytes. What an entry means for recovery is the engine's
 //! business.
 
-use crate::layout::{Input, Layout, LayoutError, layout};
-use crate::log::record::{DatabaseIdInLog, decode_path, encode_path};
-use crate::view::{FieldValue, Fields, View};
-use crate::{DbTime, LogPosition, Signature, TreeId};
+use crate::declare::layout;
+use crate::fields::{Describe, FieldValue, Fields};
+use crate::layout::{Input, Layout, LayoutError};
+use crate::path::{decode_path, encode_path};
+use crate::{DatabaseIdInLog, DbTime, LogPosition, Signature, TreeId};
 
 /// Length of the list. ESE: `cbAttach`.
 #[doc(alias = "cbAttach")]
@@ -95,7 +96,7 @@ impl Attachment {
         let mut entries = Vec::new();
         let input = &mut Input::new(bytes);
         while bytes.get(input.consumed()).is_some_and(|&database| database != 0) {
-            match Attachment::view(input) {
+            match Attachment::describe(input) {
                 Ok(FieldValue::Group(fields)) => entries.push(fields),
                 _ => break,
             }

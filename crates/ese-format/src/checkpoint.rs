@@ -12,9 +12,10 @@
 use crate::LogPosition;
 use crate::attachment::{ATTACHMENT_LIST_LEN, Attachment, AttachmentError};
 use crate::checksum::header_checksum;
-use crate::layout::{Input, Layout, layout};
+use crate::declare::layout;
+use crate::fields::{self, Fields};
+use crate::layout::{Input, Layout};
 use crate::log::parameters::EngineParameters;
-use crate::view::{self, Fields};
 use crate::{LogTime, Signature};
 
 /// Length of one copy.
@@ -130,7 +131,7 @@ impl Checkpoint {
 
     /// The fields of a checkpoint page, whatever its checksum and values; `None` when bytes are missing.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        view::fields::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
+        fields::of::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
     /// One copy, checksum included; the file holds two, written one after the other.

@@ -98,7 +98,7 @@ fn parity(word: u64) -> u64 {
 
 /// What [`verify_page`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PageVerdict {
+pub enum PageIntegrity {
     /// All checksums match.
     Good,
     /// Nothing but zeros: never written. ESE: -1019.
@@ -119,41 +119,41 @@ pub enum PageVerdict {
 }
 
 /// Verifies a page read from the place of `number`, repairing single flipped bits in place.
-pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageVerdict {
+pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageIntegrity {
     if page.len() != size.bytes() {
-        return PageVerdict::Bad;
+        return PageIntegrity::Bad;
     }
     if page.as_chunks::<8>().0.iter().all(|word| *word == [0; 8]) {
-        return PageVerdict::Zero;
+        return PageIntegrity::Zero;
     }
     if !size.is_large() && !has_format_flag(page) {
         return verify_legacy(page, number);
     }
     if let Some(stored) = misplaced(page, size, number) {
-        return PageVerdict::WrongPage { stored };
+        return PageIntegrity::WrongPage { stored };
     }
     let mut bits = Vec::new();
     // Block 0 first: it covers the stored checksums of the others.
     let repairable = (0..blocks(size)).all(|block| match check_block(page, size, block, number) {
-        BlockVerdict::Good => true,
-        BlockVerdict::FlippedBit(bit) => {
+        BlockCheck::Good => true,
+        BlockCheck::FlippedBit(bit) => {
             flip(page, bit);
             bits.push(bit);
             true
         }
-        BlockVerdict::OtherNumber(_) | BlockVerdict::Bad => false,
+        BlockCheck::OtherNumber(_) | BlockCheck::Bad => false,
     });
     let sound = repairable
         && (bits.is_empty()
-            || (0..blocks(size)).all(|block| check_block(page, size, block, number) == BlockVerdict::Good));
+            || (0..blocks(size)).all(|block| check_block(page, size, block, number) == BlockCheck::Good));
     if !sound {
         bits.into_iter().for_each(|bit| flip(page, bit));
-        return PageVerdict::Bad;
+        return PageIntegrity::Bad;
     }
     match stored_number(page, size) {
-        Some(stored) if stored != number.get() => PageVerdict::WrongPage { stored },
-        _ if bits.is_empty() => PageVerdict::Good,
-        _ => PageVerdict::Repaired { bits },
+        Some(stored) if stored != number.get() => PageIntegrity::WrongPage { stored },
+        _ if bits.is_empty() => PageIntegrity::Good,
+        _ => PageIntegrity::Repaired { bits },
     }
 }
 
@@ -166,7 +166,7 @@ pub fn first_block_len(size: PageSize) -> Option<usize> {
 /// page; of the other blocks it says nothing.
 pub fn time_of_first_block(block: &[u8], size: PageSize, number: PageNumber) -> Option<DbTime> {
     let sound = first_block_len(size) == Some(block.len())
-        && check_block(block, size, 0, number) == BlockVerdict::Good
+        && check_block(block, size, 0, number) == BlockCheck::Good
         && stored_number(block, size) == Some(number.get());
     sound.then(|| u64_at(block, DB_TIME).map(DbTime)).flatten()
 }
@@ -191,7 +191,7 @@ pub fn seal_page(page: &mut [u8], size: PageSize, number: PageNumber) {
 
 /// What [`verify_segment`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SegmentVerdict {
+pub enum BlockIntegrity {
     /// The checksum matches.
     Good,
     /// One flipped bit was put right in the given bytes.
@@ -201,27 +201,27 @@ pub enum SegmentVerdict {
 }
 
 /// Verifies a log segment read as segment `index` of its file, repairing a single flipped bit in place.
-pub fn verify_segment(segment: &mut [u8], index: u32) -> SegmentVerdict {
+pub fn verify_segment(segment: &mut [u8], index: u32) -> BlockIntegrity {
     verify_single(segment, SEGMENT_LEN, index)
 }
 
 /// Verifies something of `len` bytes that is one block, as segments and pages of the flush map are.
-pub(crate) fn verify_single(block: &mut [u8], len: usize, number: u32) -> SegmentVerdict {
+pub(crate) fn verify_single(block: &mut [u8], len: usize, number: u32) -> BlockIntegrity {
     if block.len() != len {
-        return SegmentVerdict::Bad;
+        return BlockIntegrity::Bad;
     }
     let stored = u64_at(block, 0).unwrap_or_default();
     match compare(stored, block_checksum(block, number, true), len) {
-        BlockVerdict::Good => SegmentVerdict::Good,
-        BlockVerdict::FlippedBit(bit) => {
+        BlockCheck::Good => BlockIntegrity::Good,
+        BlockCheck::FlippedBit(bit) => {
             flip(block, bit);
             if block_checksum(block, number, true) == stored {
-                return SegmentVerdict::Repaired;
+                return BlockIntegrity::Repaired;
             }
             flip(block, bit);
-            SegmentVerdict::Bad
+            BlockIntegrity::Bad
         }
-        BlockVerdict::OtherNumber(_) | BlockVerdict::Bad => SegmentVerdict::Bad,
+        BlockCheck::OtherNumber(_) | BlockCheck::Bad => BlockIntegrity::Bad,
     }
 }
 
@@ -232,7 +232,7 @@ pub fn seal_segment(segment: &mut [u8], index: u32) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BlockVerdict {
+enum BlockCheck {
     Good,
     /// Offset of the bit, in the block or in the page.
     FlippedBit(u32),
@@ -241,35 +241,35 @@ enum BlockVerdict {
     Bad,
 }
 
-fn compare(stored: u64, computed: u64, block_len: usize) -> BlockVerdict {
+fn compare(stored: u64, computed: u64, block_len: usize) -> BlockCheck {
     if stored == computed {
-        return BlockVerdict::Good;
+        return BlockCheck::Good;
     }
     let index_mask = block_len as u64 * 8 - 1;
     let difference = (stored ^ computed) >> 32;
     let xor = (stored ^ computed) as u32;
     if difference == 0 {
-        return BlockVerdict::OtherNumber(xor);
+        return BlockCheck::OtherNumber(xor);
     }
     let complementary = (difference >> 16 ^ difference) & index_mask == index_mask;
     if complementary && xor.is_power_of_two() && difference & 0xffff <= index_mask {
-        BlockVerdict::FlippedBit(difference as u32 & 0xffff)
+        BlockCheck::FlippedBit(difference as u32 & 0xffff)
     } else {
-        BlockVerdict::Bad
+        BlockCheck::Bad
     }
 }
 
-fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) -> BlockVerdict {
-    let Some(stored) = u64_at(page, word_offset(block)) else { return BlockVerdict::Bad };
+fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) -> BlockCheck {
+    let Some(stored) = u64_at(page, word_offset(block)) else { return BlockCheck::Bad };
     let len = block_len(size);
     match compare(stored, computed_word(page, size, block, number.get()), len) {
-        BlockVerdict::FlippedBit(bit) => {
+        BlockCheck::FlippedBit(bit) => {
             let bit = bit + (block * len * 8) as u32;
             // The flag chose the algorithm before anything was verified, so nothing may be concluded about it.
             if bit as usize == FORMAT_FLAG.0 * 8 + FORMAT_FLAG.1.trailing_zeros() as usize {
-                BlockVerdict::Bad
+                BlockCheck::Bad
             } else {
-                BlockVerdict::FlippedBit(bit)
+                BlockCheck::FlippedBit(bit)
             }
         }
         other => other,
@@ -281,18 +281,18 @@ fn misplaced(page: &[u8], size: PageSize, number: PageNumber) -> Option<u32> {
     let mut found = None;
     for block in 0..blocks(size) {
         match check_block(page, size, block, number) {
-            BlockVerdict::OtherNumber(xor) if found.is_none_or(|earlier| earlier == xor) => found = Some(xor),
+            BlockCheck::OtherNumber(xor) if found.is_none_or(|earlier| earlier == xor) => found = Some(xor),
             _ => return None,
         }
     }
     found.map(|xor| number.get() ^ xor).filter(|stored| *stored != 0)
 }
 
-fn verify_legacy(page: &[u8], number: PageNumber) -> PageVerdict {
+fn verify_legacy(page: &[u8], number: PageNumber) -> PageIntegrity {
     match (u32_at(page, 0), u32_at(page, 4)) {
-        (Some(sum), _) if sum != header_checksum(page) => PageVerdict::Bad,
-        (_, Some(stored)) if stored != number.get() => PageVerdict::WrongPage { stored },
-        _ => PageVerdict::Good,
+        (Some(sum), _) if sum != header_checksum(page) => PageIntegrity::Bad,
+        (_, Some(stored)) if stored != number.get() => PageIntegrity::WrongPage { stored },
+        _ => PageIntegrity::Good,
     }
 }
 

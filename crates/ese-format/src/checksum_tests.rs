@@ -135,7 +135,7 @@ fn real_pages_verify_validate_and_seal_to_the_same_bytes() {
             assert_eq!(computed_word(&bytes, size, block, number.get()), *word, "{number:?} block {block}");
         }
         let mut copy = bytes.clone();
-        assert_eq!(verify_page(&mut copy, size, number), PageVerdict::Good);
+        assert_eq!(verify_page(&mut copy, size, number), PageIntegrity::Good);
         crate::page::validate(&bytes, size).unwrap();
         put(&mut copy, 0, &[0xff; 8]);
         seal_page(&mut copy, size, number);
@@ -203,8 +203,8 @@ fn odd_lengths_do_no_harm() {
     for len in [0, 1, 7, 8, 9, 16, 100, 8191, 9000, 40000] {
         block_checksum(&vec![0xa5; len], 3, true);
         header_checksum(&vec![0xa5; len]);
-        assert_eq!(verify_page(&mut vec![1; len], KIB_4, PageNumber::fixed(1)), PageVerdict::Bad);
-        assert_eq!(verify_segment(&mut vec![1; len], 1), SegmentVerdict::Bad);
+        assert_eq!(verify_page(&mut vec![1; len], KIB_4, PageNumber::fixed(1)), PageIntegrity::Bad);
+        assert_eq!(verify_segment(&mut vec![1; len], 1), BlockIntegrity::Bad);
     }
 }
 
@@ -215,12 +215,12 @@ fn damage(sound: &[u8], page: &mut [u8], size: PageSize, number: PageNumber, bit
     let at_flag = bit == FORMAT_FLAG.0 as u32 * 8 + 5;
     if bit < 64 || at_flag {
         assert!(
-            matches!(verdict, PageVerdict::Bad | PageVerdict::WrongPage { .. }),
+            matches!(verdict, PageIntegrity::Bad | PageIntegrity::WrongPage { .. }),
             "bit {bit}: {verdict:?}"
         );
         flip(page, bit);
     } else {
-        assert_eq!(verdict, PageVerdict::Repaired { bits: vec![bit] });
+        assert_eq!(verdict, PageIntegrity::Repaired { bits: vec![bit] });
     }
     assert!(page == sound, "bit {bit}");
 }
@@ -251,7 +251,7 @@ fn one_flipped_bit_in_each_block_of_a_large_page_is_repaired() {
     // The first lies in the stored checksum of block 1, which is damaged too.
     let bits = vec![44 * 8 + 1, 8192 * 8 + 5, 20000 * 8 + 6, 32767 * 8 + 7];
     bits.iter().for_each(|bit| flip(&mut page, *bit));
-    assert_eq!(verify_page(&mut page, size, PageNumber::fixed(number)), PageVerdict::Repaired { bits });
+    assert_eq!(verify_page(&mut page, size, PageNumber::fixed(number)), PageIntegrity::Repaired { bits });
     assert!(page == sound);
 }
 
@@ -283,7 +283,7 @@ fn two_flipped_bits_in_a_block_are_bad_and_left_alone() {
         flip(&mut page, 100 * 8);
         flip(&mut page, 300 * 8 + 3);
         let damaged = page.clone();
-        assert_eq!(verify_page(&mut page, size, PageNumber::fixed(number)), PageVerdict::Bad);
+        assert_eq!(verify_page(&mut page, size, PageNumber::fixed(number)), PageIntegrity::Bad);
         assert!(page == damaged);
     }
 }
@@ -293,7 +293,7 @@ fn pages_in_the_wrong_place_tell_their_number() {
     for (size, number, mut page, _) in real_pages() {
         for other in [number + 1, number ^ 0x100, 77] {
             let verdict = verify_page(&mut page, size, PageNumber::fixed(other));
-            assert_eq!(verdict, PageVerdict::WrongPage { stored: number });
+            assert_eq!(verdict, PageIntegrity::WrongPage { stored: number });
         }
     }
     // Checksums made for the place, number in the header for another.
@@ -302,7 +302,7 @@ fn pages_in_the_wrong_place_tell_their_number() {
     let word = computed_word(&page, size, 0, number);
     put(&mut page, 0, &word.to_le_bytes());
     let verdict = verify_page(&mut page, size, PageNumber::fixed(number));
-    assert_eq!(verdict, PageVerdict::WrongPage { stored: 99 });
+    assert_eq!(verdict, PageIntegrity::WrongPage { stored: 99 });
 }
 
 #[test]
@@ -313,11 +313,11 @@ fn legacy_pages_verify_by_xor_only() {
     put(&mut page, 4, &number.to_le_bytes());
     let sum = header_checksum(&page);
     put(&mut page, 0, &sum.to_le_bytes());
-    assert_eq!(verify_page(&mut page, size, place), PageVerdict::Good);
-    assert_eq!(verify_page(&mut page, size, place.plus(1)), PageVerdict::WrongPage { stored: number });
+    assert_eq!(verify_page(&mut page, size, place), PageIntegrity::Good);
+    assert_eq!(verify_page(&mut page, size, place.plus(1)), PageIntegrity::WrongPage { stored: number });
     flip(&mut page, 1000);
-    assert_eq!(verify_page(&mut page, size, place), PageVerdict::Bad);
-    assert_eq!(verify_page(&mut vec![0; 4096], size, place), PageVerdict::Zero);
+    assert_eq!(verify_page(&mut page, size, place), PageIntegrity::Bad);
+    assert_eq!(verify_page(&mut vec![0; 4096], size, place), PageIntegrity::Zero);
 }
 
 #[test]
@@ -325,14 +325,14 @@ fn segments_are_sealed_verified_and_repaired() {
     let mut segment: Vec<u8> = (0..SEGMENT_LEN).map(|i| (i * 31) as u8).collect();
     seal_segment(&mut segment, 9);
     let sound = segment.clone();
-    assert_eq!(verify_segment(&mut segment, 9), SegmentVerdict::Good);
+    assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Good);
     // A shadow copy stands one segment later and must not pass for that one.
-    assert_eq!(verify_segment(&mut segment, 10), SegmentVerdict::Bad);
+    assert_eq!(verify_segment(&mut segment, 10), BlockIntegrity::Bad);
     flip(&mut segment, 12345);
-    assert_eq!(verify_segment(&mut segment, 9), SegmentVerdict::Repaired);
+    assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Repaired);
     assert!(segment == sound);
     flip(&mut segment, 3);
-    assert_eq!(verify_segment(&mut segment, 9), SegmentVerdict::Bad);
+    assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Bad);
 }
 
 #[test]

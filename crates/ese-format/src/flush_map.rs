@@ -12,9 +12,10 @@
 //!
 //! The map is good only with the database header whose two signatures are the same.
 
-use crate::checksum::{SegmentVerdict, header_checksum, verify_single};
-use crate::layout::{Input, Layout, layout};
-use crate::view::{self, Fields};
+use crate::checksum::{BlockIntegrity, header_checksum, verify_single};
+use crate::declare::layout;
+use crate::fields::{self, Fields};
+use crate::layout::{Input, Layout};
 use crate::{DbTime, Generation, LogTime, Signature};
 
 /// Length of the header and of every map page.
@@ -133,12 +134,12 @@ impl FlushMapHeader {
 
     /// The fields of a header page, whatever its checksum and values; `None` when bytes are missing.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        view::fields::<FlushMapHeader>(page.get(CHECKSUM_LEN..)?).ok()
+        fields::of::<FlushMapHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
 }
 
 /// Verifies the map page read at the place of `number`, repairing a single flipped bit in place.
-pub fn verify_map_page(page: &mut [u8], number: u32) -> SegmentVerdict {
+pub fn verify_map_page(page: &mut [u8], number: u32) -> BlockIntegrity {
     verify_single(page, FLUSH_MAP_PAGE_LEN, number)
 }
 

@@ -14,8 +14,9 @@
 //! bytes included. Which header states allow which action is the engine's business.
 
 use crate::checksum::header_checksum;
-use crate::layout::{Input, Layout, LayoutError, layout, layout_enum};
-use crate::view::{self, Fields};
+use crate::declare::{layout, layout_enum};
+use crate::fields::{self, Fields};
+use crate::layout::{Input, Layout, LayoutError};
 use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeId};
 
 /// Format version of every database of the last twenty years. ESE: `ulDAEVersion`.
@@ -371,7 +372,7 @@ impl DatabaseHeader {
 
     /// The fields of a header page, whatever its checksum and values; `None` when bytes are missing.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        view::fields::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
+        fields::of::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
     }
 
     /// The page to write, checksum included: once at offset 0 and, after that is durable, once behind it.

@@ -20,7 +20,7 @@ use crate::page::SPLIT_RESERVE_LEN;
 /// Bytes are no space header, extent or split reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of {len} bytes makes no sense")]
-pub struct SpaceFault {
+pub struct SpaceError {
     /// What the bytes should have been.
     pub what: &'static str,
     /// How many there were.
@@ -104,8 +104,8 @@ impl SpaceHeader {
     }
 
     /// From the external header of a root.
-    pub fn decode(external_header: &[u8]) -> Result<SpaceHeader, SpaceFault> {
-        let fault = SpaceFault { what: "space header", len: external_header.len() };
+    pub fn decode(external_header: &[u8]) -> Result<SpaceHeader, SpaceError> {
+        let fault = SpaceError { what: "space header", len: external_header.len() };
         let bytes = match external_header {
             plain if plain.len() == SpaceHeader::LEN => plain,
             [present, rest @ ..] if present & 1 != 0 => rest,
@@ -198,8 +198,8 @@ impl Extent {
 
     /// From a node of a space tree, with the pool of pages it belongs to (0 = ordinary, 1 = for continuous
     /// allocation, 2 = kept away from use).
-    pub fn decode(key: &[u8], data: &[u8]) -> Result<(Extent, u8), SpaceFault> {
-        let fault = SpaceFault { what: "extent", len: key.len() + data.len() };
+    pub fn decode(key: &[u8], data: &[u8]) -> Result<(Extent, u8), SpaceError> {
+        let fault = SpaceError { what: "extent", len: key.len() + data.len() };
         let (pool, last) = match *key {
             [a, b, c, d] => (0, [a, b, c, d]),
             [pool, a, b, c, d] if pool & 0x80 != 0 => (pool & 0x7f, [a, b, c, d]),
@@ -227,11 +227,11 @@ impl SplitReserve {
     pub const LEN: usize = SPLIT_RESERVE_LEN;
 
     /// From the external header of a space-tree root; an empty one is an empty reserve.
-    pub fn decode(external_header: &[u8]) -> Result<SplitReserve, SpaceFault> {
+    pub fn decode(external_header: &[u8]) -> Result<SplitReserve, SpaceError> {
         if external_header.is_empty() {
             return Ok(SplitReserve::default());
         }
-        let fault = SpaceFault { what: "split reserve", len: external_header.len() };
+        let fault = SpaceError { what: "split reserve", len: external_header.len() };
         let extent = |at| {
             let last = PageNumber::new(u32_at(external_header, at).ok_or(fault)?);
             let count = u32_at(external_header, at + 4).ok_or(fault)?;

@@ -65,6 +65,11 @@ pub struct DbTime(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TreeId(pub u32);
 
+/// Number that the log uses for a database while it is attached, from 1. ESE: `DBID`.
+#[doc(alias = "DBID")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DatabaseIdInLog(pub u8);
+
 /// Number of a log file in its stream, from 1. ESE: `lGeneration`.
 #[doc(alias = "lGeneration")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

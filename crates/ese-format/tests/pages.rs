@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use ese_format::checksum::{PageVerdict, block_checksum, seal_page, verify_page};
-use ese_format::page::{NodeFlags, Page, PageFault, PageFlags, PageMut, validate};
+use ese_format::checksum::{PageIntegrity, block_checksum, seal_page, verify_page};
+use ese_format::page::{NodeFlags, Page, PageError, PageFlags, PageMut, validate};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{PageNumber, PageSize};
 use serde_json::Value;
@@ -53,8 +53,8 @@ fn every_page_verifies_as_the_manifest_says_and_validates() {
         for (number, bytes) in database.pages() {
             let mut copy = bytes.to_vec();
             match verify_page(&mut copy, database.size, number) {
-                PageVerdict::Zero => zero += 1,
-                PageVerdict::Good => {
+                PageIntegrity::Zero => zero += 1,
+                PageIntegrity::Good => {
                     good += 1;
                     let verdict = validate(bytes, database.size);
                     assert_eq!(verdict, Ok(()), "{} {number:?}", database.name);
@@ -105,10 +105,10 @@ fn listed_pages_have_the_listed_checksums() {
     let at = basic.size.offset_of(place) as usize;
     let sound = &basic.bytes[at..at + 4096];
     let damage = [
-        (140, 3, PageVerdict::Repaired { bits: vec![1123] }, 0x631d_631d_be45_c28cu64),
-        (4095, 7, PageVerdict::Repaired { bits: vec![32767] }, 0x1881_1881_3e45_c284),
-        (16, 0, PageVerdict::Repaired { bits: vec![128] }, 0x67fe_67fe_be45_c285),
-        (0, 0, PageVerdict::WrongPage { stored: 12 }, 0x1881_677e_be45_c284),
+        (140, 3, PageIntegrity::Repaired { bits: vec![1123] }, 0x631d_631d_be45_c28cu64),
+        (4095, 7, PageIntegrity::Repaired { bits: vec![32767] }, 0x1881_1881_3e45_c284),
+        (16, 0, PageIntegrity::Repaired { bits: vec![128] }, 0x67fe_67fe_be45_c285),
+        (0, 0, PageIntegrity::WrongPage { stored: 12 }, 0x1881_677e_be45_c284),
     ];
     for (byte, bit, verdict, computed) in damage {
         let mut page = sound.to_vec();
@@ -118,9 +118,9 @@ fn listed_pages_have_the_listed_checksums() {
     }
     let mut page = sound.to_vec();
     page[37] ^= 0x20;
-    assert_eq!(verify_page(&mut page, basic.size, place), PageVerdict::Bad);
+    assert_eq!(verify_page(&mut page, basic.size, place), PageIntegrity::Bad);
     let elsewhere = verify_page(&mut sound.to_vec(), basic.size, place.plus(1));
-    assert_eq!(elsewhere, PageVerdict::WrongPage { stored: 13 });
+    assert_eq!(elsewhere, PageIntegrity::WrongPage { stored: 13 });
 }
 
 /// Keys ascend on every page, searches find every node, roots and extents decode.
@@ -222,7 +222,7 @@ fn damaged_pages_do_no_harm() {
             }
             match validate(&bytes, database.size) {
                 Ok(()) => {}
-                Err(PageFault::Length { .. }) => panic!("the length is right"),
+                Err(PageError::Length { .. }) => panic!("the length is right"),
                 Err(_) => faults += 1,
             }
             let page = Page::new(&bytes, database.size);

@@ -7,7 +7,8 @@ use ese_format::catalog::{
     CatalogRow, Index, LocaleRow, RowKind, TableSchema, TreeOwner, assemble, system_tables,
 };
 use ese_format::compression::{self, MAX_INTRINSIC};
-use ese_format::key::{KeyError, index_keys, primary_key};
+use ese_format::index_entries::{index_keys, primary_key};
+use ese_format::key::KeyError;
 use ese_format::long_value::{LongValueId, LongValueKey, LongValueRoot, decode_chunk};
 use ese_format::page::{NodeFlags, Page};
 use ese_format::record::{

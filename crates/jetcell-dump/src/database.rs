@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use serde::{Serialize, Serializer};
@@ -148,11 +148,11 @@ impl<'s> Database<'s> {
             }
             Ok(mut bytes) => {
                 let state = match verify_page(&mut bytes, size, place) {
-                    PageVerdict::Good => PageState::Good,
-                    PageVerdict::Zero => PageState::Zero,
-                    PageVerdict::Repaired { bits } => PageState::Repaired(bits.len()),
-                    PageVerdict::WrongPage { stored } => PageState::WrongPage(stored),
-                    PageVerdict::Bad => PageState::Bad,
+                    PageIntegrity::Good => PageState::Good,
+                    PageIntegrity::Zero => PageState::Zero,
+                    PageIntegrity::Repaired { bits } => PageState::Repaired(bits.len()),
+                    PageIntegrity::WrongPage { stored } => PageState::WrongPage(stored),
+                    PageIntegrity::Bad => PageState::Bad,
                 };
                 image(bytes, state)
             }

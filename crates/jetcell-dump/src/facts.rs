@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use ese_format::attachment::Attachment;
+use ese_format::fields::{FieldValue, Fields};
 use ese_format::log::record::decode_path;
-use ese_format::view::{FieldValue, Fields};
 use ese_format::{LogTime, Signature};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ese_format::checksum::SegmentVerdict;
+use ese_format::checksum::BlockIntegrity;
 use ese_format::flush_map::{
     FLUSH_MAP_PAGE_LEN, PAGES_PER_MAP_PAGE, flush_types, map_page_header, verify_map_page,
 };
@@ -90,13 +90,13 @@ fn map_page(number: u32, offset: u64, mut bytes: Vec<u8>, output: &mut Output<'_
     types.truncate(types.trim_end_matches('0').len());
     output.item(&MapPage {
         number,
-        checksum_good: verdict != SegmentVerdict::Bad,
+        checksum_good: verdict != BlockIntegrity::Bad,
         db_time: header.map_or(0, |header| header.db_time.0),
         first_page: number.saturating_mul(PAGES_PER_MAP_PAGE),
         counts,
         flush_types: types,
     })?;
-    if verdict == SegmentVerdict::Bad {
+    if verdict == BlockIntegrity::Bad {
         let message = format!("map page {number} has a bad checksum; its flush types mean nothing");
         output.problem(Problem::at(offset, message))?;
     }

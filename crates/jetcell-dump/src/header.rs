@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 use ese_format::checksum::header_checksum;
+use ese_format::fields::Fields;
 use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader};
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
-use ese_format::view::Fields;
 use serde::Serialize;
 
 use crate::database::FILE_TYPE_TEMPORARY;

@@ -2,7 +2,7 @@
 
 use ese_format::checkpoint::Checkpoint;
 use ese_format::checksum::{
-    PageVerdict, SegmentVerdict, header_checksum, seal_page, verify_page, verify_segment,
+    BlockIntegrity, PageIntegrity, header_checksum, seal_page, verify_page, verify_segment,
 };
 use ese_format::header::DatabaseHeader;
 use ese_format::log::record::{LogRecord, record_len};
@@ -25,8 +25,8 @@ pub fn page(data: &[u8]) {
     bytes.resize(size.bytes(), 0);
     let number = PageNumber::fixed(7);
     let verdict = verify_page(&mut bytes, size, number);
-    if matches!(verdict, PageVerdict::Repaired { .. }) {
-        assert_eq!(verify_page(&mut bytes, size, number), PageVerdict::Good, "repaired, but not good");
+    if matches!(verdict, PageIntegrity::Repaired { .. }) {
+        assert_eq!(verify_page(&mut bytes, size, number), PageIntegrity::Good, "repaired, but not good");
     }
     // Lines of a page that was given back or never filled are stale, and validation leaves them alone.
     let stale = PageFlags::EMPTY | PageFlags::PRE_INIT;
@@ -37,7 +37,7 @@ pub fn page(data: &[u8]) {
     // Editing must not panic even on pages that are not valid.
     edit(&mut bytes, size, valid);
     seal_page(&mut bytes, size, number);
-    assert_eq!(verify_page(&mut bytes, size, number), PageVerdict::Good, "sealed, but not good");
+    assert_eq!(verify_page(&mut bytes, size, number), PageIntegrity::Good, "sealed, but not good");
 }
 
 fn look(page: &Page<'_>, valid: bool) {
@@ -123,8 +123,8 @@ pub fn header(data: &[u8]) {
 pub fn log_segment(data: &[u8]) {
     let mut segment = data.to_vec();
     segment.resize(4096, 0);
-    if verify_segment(&mut segment, 1) == SegmentVerdict::Repaired {
-        assert_eq!(verify_segment(&mut segment, 1), SegmentVerdict::Good, "repaired, but not good");
+    if verify_segment(&mut segment, 1) == BlockIntegrity::Repaired {
+        assert_eq!(verify_segment(&mut segment, 1), BlockIntegrity::Good, "repaired, but not good");
     }
     let mut rest = &segment[40..];
     while !rest.is_empty() {

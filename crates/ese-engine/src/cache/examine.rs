@@ -5,7 +5,7 @@
 
 use std::io;
 
-use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::checksum::{PageIntegrity, verify_page};
 use jetcell_vfs::IoReason;
 
 use super::change::Hold;
@@ -23,7 +23,7 @@ pub enum Examined {
     /// The disk does not give the page.
     Unreadable(io::Error),
     /// What the disk holds.
-    OnDisk(PageVerdict),
+    OnDisk(PageIntegrity),
 }
 
 impl Cache {

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use ese_format::checksum::{PageVerdict, verify_page};
+use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::validate;
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
@@ -283,11 +283,11 @@ impl Cache {
 
     fn verify(&self, key: PageKey, bytes: &mut [u8]) -> std::result::Result<(), Flaw> {
         match verify_page(bytes, self.page_size, key.page) {
-            PageVerdict::Good => {}
-            PageVerdict::Repaired { bits } => self.books.tallies.bits_repaired.add(bits.len()),
-            PageVerdict::Zero => return Err(Flaw::Zero),
-            PageVerdict::WrongPage { stored } => return Err(Flaw::WrongPage(stored)),
-            PageVerdict::Bad => return Err(Flaw::Checksum),
+            PageIntegrity::Good => {}
+            PageIntegrity::Repaired { bits } => self.books.tallies.bits_repaired.add(bits.len()),
+            PageIntegrity::Zero => return Err(Flaw::Zero),
+            PageIntegrity::WrongPage { stored } => return Err(Flaw::WrongPage(stored)),
+            PageIntegrity::Bad => return Err(Flaw::Checksum),
         }
         validate(bytes, self.page_size).map_err(|fault| Flaw::Structure(fault.to_string()))
     }

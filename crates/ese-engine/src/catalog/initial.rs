@@ -246,7 +246,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use ese_format::catalog::assemble;
-    use ese_format::checksum::{PageVerdict, seal_page, verify_page};
+    use ese_format::checksum::{PageIntegrity, seal_page, verify_page};
     use ese_format::page::{Page, shared_prefix_len, validate};
 
     use super::*;
@@ -294,7 +294,7 @@ mod tests {
                 let time = Page::new(&bytes, size).db_time();
                 assert!(time > DbTime(0) && time <= fresh.db_time);
                 seal_page(&mut bytes, size, number);
-                assert!(matches!(verify_page(&mut bytes, size, number), PageVerdict::Good), "{number:?}");
+                assert!(matches!(verify_page(&mut bytes, size, number), PageIntegrity::Good), "{number:?}");
             }
         }
     }

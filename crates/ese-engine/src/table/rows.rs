@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use ese_format::catalog::Index;
 use ese_format::compression;
-use ese_format::key::{self, Key};
+use ese_format::index_entries::{index_keys, primary_key};
+use ese_format::key::Key;
 use ese_format::long_value::LongValueId;
 use ese_format::page::NodeFlags;
 use ese_format::record::{
@@ -76,7 +77,7 @@ pub(super) fn insert(
         let (record, view) = (Record::new(&bytes, size), session.view());
         let key = match state.schema.primary_index() {
             Some(index) => {
-                let key = key::primary_key(&state.schema, index, &record, &mut source(state, &view, index));
+                let key = primary_key(&state.schema, index, &record, &mut source(state, &view, index));
                 key.map_err(|e| usage(&e))?.bytes
             }
             None => state.next_row()?.to_vec(),
@@ -126,7 +127,7 @@ pub(super) fn replace(
         };
         let (after, view) = (Record::new(&bytes, size), session.view());
         if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
-            let key = key::primary_key(&state.schema, index, &after, &mut source(state, &view, index));
+            let key = primary_key(&state.schema, index, &after, &mut source(state, &view, index));
             if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
                 return Err(Error::Usage(
                     "replace must not change the primary key; delete and insert".to_string(),
@@ -369,7 +370,7 @@ fn intrinsic_value(state: &TableState, before: Option<&Record<'_>>, id: ColumnId
 }
 
 fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> Result<Vec<Key>> {
-    key::index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
+    index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
 }
 
 /// Long values for keys; their beginnings suffice.

@@ -3,10 +3,9 @@
 //! The name is UTF-16 with a terminator, kept in a binary column; the key is that column's.
 
 use super::row::CatalogError;
-use super::system::{locales_columns, locales_key_limits};
+use super::system::locales_columns;
 use crate::PageSize;
-use crate::catalog::IndexFlags;
-use crate::key::{self, KeyPart};
+use crate::key::{self, IndexFlags, KeyLimits, KeyPart};
 use crate::record::{CodePage, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
 
 /// A row of MSysLocales.
@@ -42,7 +41,7 @@ impl LocaleRow {
         let name = self.name_bytes();
         let column = locales_columns().iter().find(|column| column.id == ColumnId::FIRST_VARIABLE);
         let part = column.map(|column| KeyPart { column, value: Some(&name), descending: false });
-        let key = part.map(|part| key::normalise(&[part], locales_key_limits(), IndexFlags::empty()));
+        let key = part.map(|part| key::normalise(&[part], KeyLimits::default(), IndexFlags::empty()));
         key.and_then(Result::ok).unwrap_or_default().bytes
     }
 

@@ -19,18 +19,21 @@ mod index;
 mod locales;
 mod row;
 mod system;
+mod system_tables;
 mod table;
 mod tree_owner;
 
 #[cfg(test)]
 mod tests;
 
-pub use index::{Condition, Index, IndexFlags, IndexLocale, KeySegment};
+pub use crate::key::IndexFlags;
+pub use index::{Condition, Index, IndexLocale, KeySegment};
 pub use locales::LocaleRow;
 pub use row::{CatalogError, CatalogRow, RowKind, extra};
 pub use system::{
-    CATALOG, CATALOG_SHADOW, FIRST_USER_TREE, NAME_INDEX, ROOT_OBJECTS_INDEX, catalog_columns,
-    locales_columns, objids_columns, system_tables,
+    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, FIRST_USER_TREE, NAME_INDEX,
+    ROOT_OBJECTS_INDEX, catalog_columns, locales_columns, objids_columns,
 };
+pub use system_tables::system_tables;
 pub use table::{TableFlags, TableSchema, assemble};
 pub use tree_owner::TreeOwner;

@@ -1,18 +1,7 @@
-//! The system tables every database has: their columns, indexes and fixed places.
-//!
-//! ```text
-//!  root page  tree id  table
-//!          4        2  MSysObjects           indexes Name: page 7, tree 4;  RootObjects: page 10, tree 5
-//!         24        3  MSysObjectsShadow
-//!         29        6  MSysObjids
-//!         30        7  MSysLocales
-//! ```
+//! The identifiers and columns of the system tables, which are the same in every database.
 
 use std::sync::LazyLock;
 
-use super::index::{Index, IndexFlags};
-use super::table::{TableFlags, TableSchema};
-use crate::key::KeyLimits;
 use crate::record::{CodePage, Column, ColumnClass, ColumnFlags, ColumnType, layout_fixed_columns};
 use crate::{PageNumber, TreeId};
 
@@ -20,6 +9,10 @@ use crate::{PageNumber, TreeId};
 pub const CATALOG: TreeId = TreeId(2);
 /// Tree of MSysObjectsShadow.
 pub const CATALOG_SHADOW: TreeId = TreeId(3);
+/// Root page of MSysObjects.
+pub const CATALOG_ROOT: PageNumber = PageNumber::fixed(4);
+/// Root page of MSysObjectsShadow.
+pub const CATALOG_SHADOW_ROOT: PageNumber = PageNumber::fixed(24);
 /// Tree of the catalog's index Name.
 pub const NAME_INDEX: TreeId = TreeId(4);
 /// Tree of the catalog's index RootObjects.
@@ -27,8 +20,8 @@ pub const ROOT_OBJECTS_INDEX: TreeId = TreeId(5);
 /// First tree id that is free in a new database.
 pub const FIRST_USER_TREE: TreeId = TreeId(8);
 
-const OBJIDS: TreeId = TreeId(6);
-const LOCALES: TreeId = TreeId(7);
+pub(super) const OBJIDS: TreeId = TreeId(6);
+pub(super) const LOCALES: TreeId = TreeId(7);
 
 /// The columns of MSysObjects, including those that only newer databases have.
 pub fn catalog_columns() -> &'static [Column] {
@@ -117,51 +110,4 @@ pub fn locales_columns() -> &'static [Column] {
         columns
     });
     &COLUMNS
-}
-
-/// Limits of MSysLocales' keys.
-pub(super) fn locales_key_limits() -> KeyLimits {
-    KeyLimits::default()
-}
-
-/// The four system tables of a fresh database.
-pub fn system_tables() -> Vec<TableSchema> {
-    let page = PageNumber::fixed;
-
-    let index = |name: &str, tree, root, flags, columns: &[u16]| {
-        let flags = IndexFlags::from_bits_retain(flags);
-        Index::new(name, tree, page(root), flags, columns)
-    };
-    let table =
-        |name: &str, tree, root, flags| TableSchema { flags, ..TableSchema::new(name, tree, page(root)) };
-    let fixed = TableFlags::SYSTEM | TableFlags::FIXED_SCHEMA;
-    let own_columns = || catalog_columns().iter().filter(|column| column.id.0 != 13).cloned().collect();
-
-    let mut objects = table("MSysObjects", CATALOG, 4, fixed);
-    objects.initial_pages = 20;
-    objects.columns = own_columns();
-    objects.indexes = vec![
-        index("Id", CATALOG, 4, 0x1_0031, &[1, 2, 3]),
-        index("Name", NAME_INDEX, 7, 0x1_0011, &[1, 2, 128]),
-        index("RootObjects", ROOT_OBJECTS_INDEX, 10, 0x1_0009, &[8, 128]),
-    ];
-
-    let mut shadow = table("MSysObjectsShadow", CATALOG_SHADOW, 24, fixed);
-    shadow.initial_pages = 5;
-    shadow.columns = own_columns();
-    shadow.indexes = vec![index("Id", CATALOG_SHADOW, 24, 0x1_0031, &[1, 2, 3])];
-
-    let mut objids = table("MSysObjids", OBJIDS, 29, fixed | TableFlags::SYSTEM_DYNAMIC);
-    objids.initial_pages = 0;
-    objids.density = 100;
-    objids.columns = objids_columns().to_vec();
-    objids.indexes = vec![Index { density: 100, ..index("primary", OBJIDS, 29, 0x1_002f, &[256]) }];
-
-    let mut locales = table("MSysLocales", LOCALES, 30, TableFlags::SYSTEM | TableFlags::SYSTEM_DYNAMIC);
-    locales.initial_pages = 0;
-    locales.density = 92;
-    locales.columns = locales_columns().to_vec();
-    locales.indexes = vec![Index { density: 92, ..index("KeyPrimary", LOCALES, 30, 0x1_402f, &[128]) }];
-
-    vec![objects, shadow, objids, locales]
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::index::{Condition, Index, IndexFlags, IndexLocale, KeySegment};
+use super::index::{Condition, Index, IndexLocale, KeySegment};
 use super::row::{CatalogRow, RowKind, extra};
 use super::system::{CATALOG, CATALOG_SHADOW};
+use crate::key::IndexFlags;
 use crate::record::{CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
 use crate::{PageNumber, PageSize, TreeId, long_value};
 

@@ -12,17 +12,16 @@
 //! Verified on every key of the corpus whose columns are supported. Left out: Unicode text, whose keys come from
 //! tables inside Windows, and tuple indexes (parts of strings).
 
+mod flags;
 mod segment;
 #[cfg(test)]
 mod tests;
-mod values;
 
-pub use values::{index_keys, primary_key};
+pub use flags::IndexFlags;
 
 use thiserror::Error;
 
 use crate::PageSize;
-use crate::catalog::IndexFlags;
 use crate::record::{Column, ColumnId, RecordError};
 
 /// Limit of keys unless the index has its own. ESE: `JET_cbKeyMost_OLD`.

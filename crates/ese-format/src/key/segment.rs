@@ -1,7 +1,6 @@
 //! One segment of a key, by type of column.
 
-use super::{KeyError, KeyPart};
-use crate::catalog::IndexFlags;
+use super::{IndexFlags, KeyError, KeyPart};
 use crate::record::{CodePage, Column, ColumnClass, ColumnType};
 
 const NULL: u8 = 0x00;

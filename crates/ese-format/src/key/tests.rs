@@ -145,40 +145,6 @@ fn exact_limits_exist_for_fixed_sizes_only() {
     assert_eq!(exact_key_limit([&long, &variable(ColumnType::Text)]), None);
 }
 
-#[test]
-fn several_values_make_several_entries() {
-    use crate::catalog::{Condition, Index, TableSchema};
-    use crate::record::{ColumnFlags, MultiValue, Record, RecordBuilder};
-    use crate::{PageNumber, PageSize, TreeId};
-
-    let (tree, root, size) = (TreeId(8), PageNumber::fixed(31), PageSize::KIB_4);
-    let mut table = TableSchema::new("t", tree, root);
-    table.columns = [256, 257].map(|id| Column::new(id, "c", ColumnType::UnsignedByte, 1)).to_vec();
-    for column in &mut table.columns {
-        column.flags = ColumnFlags::MULTI_VALUED;
-    }
-    let mut record = RecordBuilder::new(&table.columns, size);
-    record.set_multi(ColumnId(256), &[&[1], &[2], &[1]].map(|value| MultiValue::Bytes(value))).unwrap();
-    record.set_multi(ColumnId(257), &[&[8], &[9]].map(|value| MultiValue::Bytes(value))).unwrap();
-    let record = record.build().unwrap();
-    let entries = |flags: IndexFlags, conditions: &[Condition]| -> Vec<Vec<u8>> {
-        let mut index = Index::new("i", TreeId(9), root, IndexFlags::DEFAULT_SECONDARY | flags, &[256, 257]);
-        index.conditions = conditions.to_vec();
-        let keys = index_keys(&table, &index, &Record::new(&record, size), &mut |_| None).unwrap();
-        keys.into_iter().map(|key| key.bytes).collect()
-    };
-    // Only the first column is expanded; equal entries are one.
-    assert_eq!(entries(IndexFlags::empty(), &[]), [hex("7f01 7f08"), hex("7f02 7f08")]);
-    let all = [hex("7f01 7f08"), hex("7f01 7f09"), hex("7f02 7f08"), hex("7f02 7f09")];
-    assert_eq!(entries(IndexFlags::CROSS_PRODUCT, &[]), all);
-    let rows = [hex("7f01 00"), hex("7f01 7f08"), hex("7f02 7f09")];
-    assert_eq!(entries(IndexFlags::NESTED_TABLE, &[]), rows);
-
-    let condition = |must_be_null| [Condition { column: ColumnId(257), must_be_null }];
-    assert!(entries(IndexFlags::empty(), &condition(true)).is_empty());
-    assert_eq!(entries(IndexFlags::empty(), &condition(false)).len(), 2);
-}
-
 /// Key of a typed value.
 fn value_key(kind: ColumnType, value: Value, descending: bool) -> Vec<u8> {
     let column = variable(kind);

@@ -10,9 +10,10 @@
 
 use crate::attachment::ATTACHMENT_LIST_LEN;
 use crate::checksum::header_checksum;
-use crate::layout::{Input, Layout, layout};
+use crate::declare::layout;
+use crate::fields::{self, Fields};
+use crate::layout::{Input, Layout};
 use crate::log::parameters::EngineParameters;
-use crate::view::{self, Fields};
 use crate::{Generation, LogPosition, LogTime, Signature};
 
 /// Bytes of a log segment, and of the header. ESE: `LOG_SEGMENT_SIZE`.
@@ -135,7 +136,7 @@ impl LogHeader {
 
     /// The fields of a log header, whatever its checksum and values; `None` when bytes are missing.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        view::fields::<LogHeader>(page.get(CHECKSUM_LEN..)?).ok()
+        fields::of::<LogHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
     /// The segment to write, checksum included.

@@ -1,6 +1,7 @@
 //! The engine settings that log headers, checkpoints and Init records carry along. ESE: `DBMS_PARAM`.
 
-use crate::layout::{Layout, layout};
+use crate::declare::layout;
+use crate::layout::Layout;
 
 layout! {
     /// Settings of the engine that wrote a log, for people who read dumps; recovery needs none of them.

@@ -18,7 +18,7 @@ use crate::{Generation, LogPosition};
 
 /// Why a log file is damaged, not merely cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScanReason {
+pub enum ScanErrorKind {
     /// Bad checksum, and neither a shadow nor a torn write explains it.
     #[error("it is damaged and there is no copy of it")]
     Damaged,
@@ -39,13 +39,13 @@ pub enum ScanReason {
 /// Damage in a log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("log segment {segment} (last good one before it: {last_good}): {reason}")]
-pub struct ScanFault {
+pub struct ScanError {
     /// Index of the segment.
     pub segment: u16,
     /// Index of the last good segment in front of it; 0 is the header.
     pub last_good: u16,
     /// What is wrong with it.
-    pub reason: ScanReason,
+    pub reason: ScanErrorKind,
 }
 
 /// The content of an undamaged log file.
@@ -64,7 +64,7 @@ pub struct LogScan {
 }
 
 /// Scans a whole log file (header included), repairing in memory what can be repaired.
-pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, ScanFault> {
+pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, ScanError> {
     let mut scan = LogScan { marked: true, ..LogScan::default() };
     // Segment at which the log ends, and whether damage ends it.
     let mut end: Option<(u16, bool)> = None;
@@ -73,11 +73,11 @@ pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, Scan
     for index in 1..count {
         let expected = LogPosition { generation, segment: index, offset: 0 };
         let last_good = scan.last;
-        let damaged = |segment, reason| Err(ScanFault { segment, last_good, reason });
+        let damaged = |segment, reason| Err(ScanError { segment, last_good, reason });
         let (segment, behind) = split(file, index);
         match (classify(segment, expected), end) {
             (SegmentKind::Later(position), _) => {
-                return damaged(index, ScanReason::LaterPosition(position));
+                return damaged(index, ScanErrorKind::LaterPosition(position));
             }
             (SegmentKind::Valid { checksum, write, repaired }, None) => {
                 scan.last = index;
@@ -90,10 +90,10 @@ pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, Scan
             (SegmentKind::Valid { write, .. }, Some((at, is_damaged))) => match write {
                 Some(start) if start <= at && scan.marked => scan.torn = true,
                 Some(start) if start > at => {
-                    return damaged(at, ScanReason::LostWrite);
+                    return damaged(at, ScanErrorKind::LostWrite);
                 }
-                _ if is_damaged => return damaged(at, ScanReason::Damaged),
-                _ => return damaged(index, ScanReason::ValidAfterEnd),
+                _ if is_damaged => return damaged(at, ScanErrorKind::Damaged),
+                _ => return damaged(index, ScanErrorKind::ValidAfterEnd),
             },
             (SegmentKind::Stale | SegmentKind::Shadow | SegmentKind::Zero, _) => {
                 end = end.or(Some((index, false)));
@@ -111,11 +111,11 @@ pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, Scan
                     scan.torn = true;
                     end = Some((index, true));
                 } else {
-                    return damaged(index, ScanReason::Damaged);
+                    return damaged(index, ScanErrorKind::Damaged);
                 }
             }
             (SegmentKind::Bad, Some(_)) if scan.marked => scan.torn = true,
-            (SegmentKind::Bad, Some(_)) => return damaged(index, ScanReason::DamagedAfterEnd),
+            (SegmentKind::Bad, Some(_)) => return damaged(index, ScanErrorKind::DamagedAfterEnd),
         }
     }
     Ok(scan)

@@ -55,12 +55,12 @@ impl LogFile {
         self
     }
 
-    fn scan(&mut self) -> Result<LogScan, ScanFault> {
+    fn scan(&mut self) -> Result<LogScan, ScanError> {
         scan_log(&mut self.0, GENERATION)
     }
 
     #[track_caller]
-    fn fails(&mut self, segment: u16, reason: ScanReason) {
+    fn fails(&mut self, segment: u16, reason: ScanErrorKind) {
         let fault = self.scan().unwrap_err();
         assert_eq!((fault.segment, fault.reason), (segment, reason), "{fault}");
     }
@@ -102,13 +102,13 @@ fn what_one_flipped_bit_or_a_lost_last_segment_hides_is_put_right() {
 
 #[test]
 fn in_logs_of_ese_everything_else_is_damage() {
-    LogFile::new().foreign(1..=3).damage(2).fails(2, ScanReason::Damaged);
-    LogFile::new().foreign(1..=3).damage(3).fails(3, ScanReason::Damaged);
-    LogFile::new().foreign(1..=3).copy(3, 4).damage(3).damage(4).fails(3, ScanReason::Damaged);
-    LogFile::new().foreign(1..=2).foreign(4..=4).fails(4, ScanReason::ValidAfterEnd);
-    LogFile::new().foreign(1..=2).foreign(4..=4).damage(4).fails(4, ScanReason::DamagedAfterEnd);
+    LogFile::new().foreign(1..=3).damage(2).fails(2, ScanErrorKind::Damaged);
+    LogFile::new().foreign(1..=3).damage(3).fails(3, ScanErrorKind::Damaged);
+    LogFile::new().foreign(1..=3).copy(3, 4).damage(3).damage(4).fails(3, ScanErrorKind::Damaged);
+    LogFile::new().foreign(1..=2).foreign(4..=4).fails(4, ScanErrorKind::ValidAfterEnd);
+    LogFile::new().foreign(1..=2).foreign(4..=4).damage(4).fails(4, ScanErrorKind::DamagedAfterEnd);
     let later = LogPosition::new(8, 3, 0);
-    LogFile::new().foreign(1..=2).put(3, Generation(8), 0).fails(3, ScanReason::LaterPosition(later));
+    LogFile::new().foreign(1..=2).put(3, Generation(8), 0).fails(3, ScanErrorKind::LaterPosition(later));
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn a_segment_lost_from_a_completed_write_is_damage_and_from_the_last_write_is_no
     log.ends_after(4);
     let mut lost = LogFile(log.0.clone());
     lost.at(2).fill(0);
-    lost.fails(2, ScanReason::LostWrite);
-    LogFile(log.0.clone()).damage(1).fails(1, ScanReason::LostWrite);
+    lost.fails(2, ScanErrorKind::LostWrite);
+    LogFile(log.0.clone()).damage(1).fails(1, ScanErrorKind::LostWrite);
     assert!(LogFile(log.0.clone()).damage(3).ends_after(2).torn);
     assert!(LogFile(log.0.clone()).damage(4).ends_after(3).torn);
 }

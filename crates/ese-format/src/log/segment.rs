@@ -16,7 +16,7 @@
 
 use twox_hash::XxHash3_64;
 
-use crate::checksum::{SegmentVerdict, seal_segment, verify_segment};
+use crate::checksum::{BlockIntegrity, seal_segment, verify_segment};
 use crate::log::header::SEGMENT_BYTES;
 use crate::{LogPosition, LogTime};
 
@@ -83,7 +83,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
     }
     let index = u32::from(expected.segment);
     let verdict = verify_segment(segment, index);
-    if verdict != SegmentVerdict::Bad {
+    if verdict != BlockIntegrity::Bad {
         let found = position(segment);
         return match found.cmp(&expected) {
             std::cmp::Ordering::Less => SegmentKind::Stale,
@@ -92,18 +92,18 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
             std::cmp::Ordering::Equal => SegmentKind::Valid {
                 checksum: word(segment, 0),
                 write: write_start(segment, expected),
-                repaired: verdict == SegmentVerdict::Repaired,
+                repaired: verdict == BlockIntegrity::Repaired,
             },
         };
     }
-    let is_shadow = index > 1 && verify_segment(&mut segment.to_vec(), index - 1) != SegmentVerdict::Bad;
+    let is_shadow = index > 1 && verify_segment(&mut segment.to_vec(), index - 1) != BlockIntegrity::Bad;
     if is_shadow { SegmentKind::Shadow } else { SegmentKind::Bad }
 }
 
 /// The copy of the segment at `expected` that `behind`, one segment later, may be; whole, and right for its index.
 pub fn shadow_of(behind: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
     let mut copy = behind.to_vec();
-    let good = verify_segment(&mut copy, u32::from(expected.segment)) != SegmentVerdict::Bad;
+    let good = verify_segment(&mut copy, u32::from(expected.segment)) != BlockIntegrity::Bad;
     (good && position(&copy) == expected && is_whole(&copy, expected)).then_some(copy)
 }
 
@@ -138,7 +138,7 @@ fn is_whole(segment: &[u8], position: LogPosition) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::SegmentVerdict;
+    use crate::checksum::BlockIntegrity;
 
     #[test]
     fn a_tear_through_repeated_content_is_seen_though_the_checksum_passes() {
@@ -155,7 +155,7 @@ mod tests {
 
         let mut torn = segment;
         torn[1024..2048].fill(0);
-        assert_eq!(verify_segment(&mut torn.clone(), 7), SegmentVerdict::Good);
+        assert_eq!(verify_segment(&mut torn.clone(), 7), BlockIntegrity::Good);
         assert_eq!(classify(&mut torn, at), SegmentKind::Bad);
         assert_eq!(shadow_of(&torn, at), None);
         assert!(shadow_of(&segment, at).is_some());

@@ -27,7 +27,7 @@ mod view;
 
 pub use edit::{PageFull, PageMut};
 pub use flags::{NodeFlags, PageFlags};
-pub use validate::{PageFault, validate};
+pub use validate::{PageError, validate};
 pub use view::{Node, Page};
 
 use zerocopy::little_endian::{U16, U32, U64};

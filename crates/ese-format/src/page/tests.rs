@@ -331,6 +331,6 @@ fn bytes_that_are_no_page_have_no_nodes() {
         let page = Page::new(&bytes, PageSize::KIB_4);
         assert_eq!((page.node_count(), page.node(0), page.external_header()), (0, None, &[][..]));
         assert_eq!(page.child_for(b"x"), None);
-        assert!(matches!(validate(&bytes, PageSize::KIB_4), Err(PageFault::Length { .. })));
+        assert!(matches!(validate(&bytes, PageSize::KIB_4), Err(PageError::Length { .. })));
     }
 }

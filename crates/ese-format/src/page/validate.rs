@@ -9,7 +9,7 @@ use crate::{DbTime, PageSize};
 /// The first thing wrong with a page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
-pub enum PageFault {
+pub enum PageError {
     #[error("page of {found} bytes where {expected} are expected")]
     Length { found: usize, expected: usize },
     #[error("page flags {flags:#x} contradict each other")]
@@ -38,48 +38,48 @@ pub enum PageFault {
 const SPECIAL_TIMES: std::ops::RangeInclusive<u64> = u64::MAX - 3..=u64::MAX - 2;
 
 /// Checks the structure of a page that is not all zero.
-pub fn validate(page: &[u8], size: PageSize) -> Result<(), PageFault> {
+pub fn validate(page: &[u8], size: PageSize) -> Result<(), PageError> {
     if page.len() != size.bytes() {
-        return Err(PageFault::Length { found: page.len(), expected: size.bytes() });
+        return Err(PageError::Length { found: page.len(), expected: size.bytes() });
     }
     let page = Page::new(page, size);
     let flags = page.flags();
     if flags.contains(PageFlags::INDEX | PageFlags::LONG_VALUE) {
-        return Err(PageFault::Flags { flags: flags.bits() });
+        return Err(PageError::Flags { flags: flags.bits() });
     }
     let DbTime(time) = page.db_time();
     let tags = page.tag_count();
     let may_lack_lines =
         flags.intersects(PageFlags::EMPTY | PageFlags::PRE_INIT) || SPECIAL_TIMES.contains(&time);
     if tags * TAG_LEN > page.data_len() || tags < page.first_node_tag() && !(tags == 0 && may_lack_lines) {
-        return Err(PageFault::TagCount { tags });
+        return Err(PageError::TagCount { tags });
     }
     let (free, uncommitted) = (page.free_bytes(), page.uncommitted_free());
     if free > page.data_len() || uncommitted > free {
-        return Err(PageFault::FreeSpace { free, uncommitted });
+        return Err(PageError::FreeSpace { free, uncommitted });
     }
     // What stands on a page that was given back is left over from its last use.
     if flags.contains(PageFlags::EMPTY) || tags == 0 {
         return Ok(());
     }
     if page.free_start() + tags * TAG_LEN > page.data_len() {
-        return Err(PageFault::FreeStart { start: page.free_start() });
+        return Err(PageError::FreeStart { start: page.free_start() });
     }
     validate_lines(&page)?;
     validate_nodes(&page)
 }
 
-fn validate_lines(page: &Page<'_>) -> Result<(), PageFault> {
+fn validate_lines(page: &Page<'_>) -> Result<(), PageError> {
     let tags = page.tag_count();
     let mut lines = Vec::with_capacity(tags);
     let mut used = 0;
     for number in 0..tags {
-        let Some(tag) = page.tag(number) else { return Err(PageFault::TagCount { tags }) };
+        let Some(tag) = page.tag(number) else { return Err(PageError::TagCount { tags }) };
         let may_be_empty = number < page.first_node_tag();
         // Where an empty line would stand means nothing: deletes move the free area past it.
         let misplaced = if tag.len == 0 { !may_be_empty } else { tag.end() > page.free_start() };
         if misplaced {
-            return Err(PageFault::Line { tag: number, start: tag.start, len: tag.len });
+            return Err(PageError::Line { tag: number, start: tag.start, len: tag.len });
         }
         if tag.len > 0 {
             lines.push((tag.start, tag.end()));
@@ -88,29 +88,29 @@ fn validate_lines(page: &Page<'_>) -> Result<(), PageFault> {
     }
     lines.sort_unstable();
     if let Some((_, next)) = lines.iter().zip(lines.iter().skip(1)).find(|(line, next)| line.1 > next.0) {
-        return Err(PageFault::Overlap { start: next.0 });
+        return Err(PageError::Overlap { start: next.0 });
     }
     let sum = used + tags * TAG_LEN + page.free_bytes();
     if sum != page.data_len() {
-        return Err(PageFault::Accounting { sum, available: page.data_len() });
+        return Err(PageError::Accounting { sum, available: page.data_len() });
     }
     Ok(())
 }
 
-fn validate_nodes(page: &Page<'_>) -> Result<(), PageFault> {
+fn validate_nodes(page: &Page<'_>) -> Result<(), PageError> {
     let leaf = page.is_leaf();
     let count = page.node_count();
     for index in 0..count {
         let tag = index + page.first_node_tag();
-        let node = page.node(index).ok_or(PageFault::Key { tag })?;
+        let node = page.node(index).ok_or(PageError::Key { tag })?;
         if node.key_len() == 0 && (leaf || index + 1 < count) {
-            return Err(PageFault::EmptyKey { tag });
+            return Err(PageError::EmptyKey { tag });
         }
         let len = node.data.len();
         // A deleted node's data may be gone already.
         let data_fits = if leaf { len > 0 || node.flags.contains(NodeFlags::DELETED) } else { len == 4 };
         if !data_fits {
-            return Err(PageFault::Data { tag, len });
+            return Err(PageError::Data { tag, len });
         }
     }
     Ok(())

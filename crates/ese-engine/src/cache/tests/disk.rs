@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use ese_format::checksum::{PageVerdict, seal_page, verify_page};
+use ese_format::checksum::{PageIntegrity, seal_page, verify_page};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{LogPosition, PageNumber, PageSize, TreeId};
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -250,7 +250,7 @@ impl Disk {
         }
         for (page, bytes) in pages_of(offset, data).zip(data.chunks_exact(SIZE.bytes())) {
             let number = PageNumber::fixed(page as u32);
-            assert_eq!(verify_page(&mut bytes.to_vec(), SIZE, number), PageVerdict::Good);
+            assert_eq!(verify_page(&mut bytes.to_vec(), SIZE, number), PageIntegrity::Good);
             let (_, end, undo) = record(bytes);
             assert!(end <= self.log.durable(), "page {page} written before its log was durable");
             assert!(

@@ -103,23 +103,23 @@ mod views {
     use super::super::transaction::BeginLevels;
     use super::super::{CreateDb, DatabaseIdInLog, MacroInfo, NodeChange, Replace};
     use crate::Signature;
+    use crate::fields::{Describe, FieldValue, Fields};
     use crate::layout::{Input, Layout, LayoutError};
-    use crate::view::{FieldValue, Fields, View};
 
-    fn field<T: View>(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
-        T::view(input)
+    fn field<T: Describe>(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+        T::describe(input)
     }
 
-    impl View for BeginLevels {
-        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+    impl Describe for BeginLevels {
+        fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
             let levels = BeginLevels::take(input)?;
             let number = |level: u8| FieldValue::Number(level.into());
             Ok(FieldValue::Group(vec![("from", number(levels.from())), ("count", number(levels.count()))]))
         }
     }
 
-    impl View for Replace {
-        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+    impl Describe for Replace {
+        fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
             let mut fields: Fields = vec![("node", field::<NodeChange>(input)?)];
             let len = u16::take(input)?;
             fields.push(("wide_diff", FieldValue::Number(u64::from(len >> 15))));
@@ -130,8 +130,8 @@ mod views {
         }
     }
 
-    impl View for CreateDb {
-        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+    impl Describe for CreateDb {
+        fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
             let mut fields: Fields = vec![
                 ("procid", field::<u16>(input)?),
                 ("database", field::<DatabaseIdInLog>(input)?),
@@ -150,8 +150,8 @@ mod views {
         }
     }
 
-    impl View for MacroInfo {
-        fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+    impl Describe for MacroInfo {
+        fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
             let info = MacroInfo::take(input)?;
             let pages = info.pages.iter().map(|page| FieldValue::Number((*page).into())).collect();
             Ok(FieldValue::Group(vec![

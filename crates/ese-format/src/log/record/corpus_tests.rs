@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::{LogRecord, record_len};
-use crate::checksum::{SegmentVerdict, verify_segment};
+use crate::checksum::{BlockIntegrity, verify_segment};
 
 const SEGMENT: usize = 4096;
 const SEGMENT_HEADER: usize = 40;
@@ -31,7 +31,7 @@ fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
         if segment.iter().all(|&byte| byte == 0) {
             break;
         }
-        if matches!(verify_segment(&mut segment, index as u32), SegmentVerdict::Good) {
+        if matches!(verify_segment(&mut segment, index as u32), BlockIntegrity::Good) {
             found.push((index as u32, segment.split_off(SEGMENT_HEADER)));
         }
     }

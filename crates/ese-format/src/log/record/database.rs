@@ -1,11 +1,11 @@
 //! Records about whole databases and about the log itself.
 
 use super::node::fixed;
-use super::prefix::DatabaseIdInLog;
+use crate::declare::layout;
 use crate::header::BackupInfo;
-use crate::layout::{Input, Layout, LayoutError, layout};
+use crate::layout::{Input, Layout, LayoutError};
 use crate::log::parameters::EngineParameters;
-use crate::{DbTime, LogPosition, LogTime, PageNumber, Signature};
+use crate::{DatabaseIdInLog, DbTime, LogPosition, LogTime, PageNumber, Signature};
 
 layout! {
     /// The engine starts: `1 parameters (567)   568 time (8)   576`.
@@ -41,7 +41,7 @@ pub struct CreateDb {
     pub flags: u8,
     /// Format version and update at creation.
     pub version: Option<(u16, u16)>,
-    /// Path, see [`encode_path`].
+    /// Path, see [`encode_path`](super::encode_path).
     pub path: Vec<u8>,
 }
 
@@ -130,7 +130,7 @@ layout! {
         /// [`AttachDb::UNICODE`] and others.
         flags: u8,
     } then {
-        /// Path, see [`encode_path`].
+        /// Path, see [`encode_path`](super::encode_path).
         path,
     }
 }
@@ -154,7 +154,7 @@ layout! {
         /// [`DetachDb::UNICODE`] and others.
         flags: u8,
     } then {
-        /// Path, see [`encode_path`].
+        /// Path, see [`encode_path`](super::encode_path).
         path,
     }
 }
@@ -162,19 +162,6 @@ layout! {
 impl DetachDb {
     /// The path is UTF-16.
     pub const UNICODE: u8 = 0x10;
-}
-
-/// A path as records store it: UTF-16 with a final NUL.
-pub fn encode_path(path: &str) -> Vec<u8> {
-    path.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
-}
-
-/// A UTF-16 path up to its NUL; unpaired surrogates become U+FFFD.
-pub fn decode_path(bytes: &[u8]) -> String {
-    let units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
-    char::decode_utf16(units.take_while(|&unit| unit != 0))
-        .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect()
 }
 
 layout! {

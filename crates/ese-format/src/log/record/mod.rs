@@ -19,6 +19,8 @@ mod structure;
 mod tests;
 mod transaction;
 
+pub use crate::DatabaseIdInLog;
+pub use crate::path::{decode_path, encode_path};
 pub use database::*;
 pub use node::{
     Delete, Delta, Delta64, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, Replace, Scrub,
@@ -28,8 +30,8 @@ pub use prefix::*;
 pub use structure::*;
 pub use transaction::*;
 
+use crate::fields::{self, FieldValue, Fields};
 use crate::layout::{Input, Layout, LayoutError};
-use crate::view::{self, FieldValue, Fields};
 
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -177,8 +179,8 @@ macro_rules! records {
             fn view_body(kind: u8, body: &[u8]) -> Result<Fields, LayoutError> {
                 match kind {
                     $( $bare_kind => Ok(Fields::new()), )*
-                    $( $kind => view::fields::<$body>(body), )*
-                    $( $ign_kind => view::fields::<$ign_body>(body), )*
+                    $( $kind => fields::of::<$body>(body), )*
+                    $( $ign_kind => fields::of::<$ign_body>(body), )*
                     _ => Ok(vec![("body", FieldValue::Bytes(body.to_vec()))]),
                 }
             }

@@ -1,7 +1,8 @@
 //! Records that change one node of one page.
 
 use super::prefix::NodeChange;
-use crate::layout::{Input, Layout, LayoutError, layout};
+use crate::declare::layout;
+use crate::layout::{Input, Layout, LayoutError};
 
 /// Compile-time proof of the length of a record's fixed part, type byte included.
 macro_rules! fixed {

@@ -2,25 +2,9 @@
 
 use bitflags::bitflags;
 
-use crate::layout::{Layout, layout, layout_flags};
-use crate::{DbTime, PageNumber, TreeId};
-
-/// Number by which the log knows a database while it is attached. ESE: `DBID`.
-#[doc(alias = "DBID")]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct DatabaseIdInLog(pub u8);
-
-impl Layout for DatabaseIdInLog {
-    const FIXED: usize = 1;
-
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
-    }
-
-    fn take(input: &mut crate::layout::Input<'_>) -> Result<Self, crate::layout::LayoutError> {
-        Ok(DatabaseIdInLog(u8::take(input)?))
-    }
-}
+use crate::declare::{layout, layout_flags};
+use crate::layout::Layout;
+use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
     /// How a page change was made. ESE: `fLRPage...`.

@@ -3,9 +3,10 @@
 use bitflags::bitflags;
 
 use super::node::fixed;
-use super::prefix::{DatabaseIdInLog, NodeChange, PageChange};
-use crate::layout::{Layout, layout, layout_flags};
-use crate::{DbTime, PageNumber, TreeId};
+use super::prefix::{NodeChange, PageChange};
+use crate::declare::{layout, layout_flags};
+use crate::layout::Layout;
+use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
     /// How a before image of a page is stored.

@@ -1,7 +1,8 @@
 //! Transactions and macros.
 
 use super::node::fixed;
-use crate::layout::{Input, Layout, LayoutError, layout};
+use crate::declare::layout;
+use crate::layout::{Input, Layout, LayoutError};
 use crate::{DbTime, LogPosition, LogTime};
 
 /// Levels of a transaction begin, packed in one byte: low half the level before, high half how many begin.

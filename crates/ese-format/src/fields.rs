@@ -5,7 +5,9 @@
 //! value its type does not know is shown as the number it is, so that damaged structures can be looked at.
 
 use crate::layout::{Input, LayoutError};
-use crate::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId};
+use crate::{
+    DatabaseIdInLog, DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId,
+};
 
 /// One field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +48,13 @@ pub enum FieldValue {
 pub type Fields = Vec<(&'static str, FieldValue)>;
 
 /// Something whose bytes can be looked at.
-pub(crate) trait View {
-    fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError>;
+pub(crate) trait Describe {
+    fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError>;
 }
 
 /// The fields of `T` at the start of `bytes`.
-pub(crate) fn fields<T: View>(bytes: &[u8]) -> Result<Fields, LayoutError> {
-    match T::view(&mut Input::new(bytes))? {
+pub(crate) fn of<T: Describe>(bytes: &[u8]) -> Result<Fields, LayoutError> {
+    match T::describe(&mut Input::new(bytes))? {
         FieldValue::Group(fields) => Ok(fields),
         value => Ok(vec![("value", value)]),
     }
@@ -60,8 +62,8 @@ pub(crate) fn fields<T: View>(bytes: &[u8]) -> Result<Fields, LayoutError> {
 
 macro_rules! numbers {
     ($($name:ty: $int:ty => $variant:ident),* $(,)?) => {$(
-        impl View for $name {
-            fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+        impl Describe for $name {
+            fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
                 Ok(FieldValue::$variant(<$int as crate::layout::Layout>::take(input)?.into()))
             }
         }
@@ -70,15 +72,14 @@ macro_rules! numbers {
 numbers!(
     u8: u8 => Number, u16: u16 => Number, u32: u32 => Number, u64: u64 => Number,
     i16: i16 => Signed, i32: i32 => Signed, i64: i64 => Signed,
-    DbTime: u64 => Number, TreeId: u32 => Number, Generation: u32 => Number,
+    DatabaseIdInLog: u8 => Number, DbTime: u64 => Number, TreeId: u32 => Number, Generation: u32 => Number,
     PageNumber: u32 => Number, Option<PageNumber>: u32 => Number, PageSize: u32 => Number,
-    crate::log::record::DatabaseIdInLog: u8 => Number,
 );
 
 macro_rules! simple {
     ($($name:ty => $variant:ident),* $(,)?) => {$(
-        impl View for $name {
-            fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+        impl Describe for $name {
+            fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
                 Ok(FieldValue::$variant(<$name as crate::layout::Layout>::take(input)?))
             }
         }
@@ -86,15 +87,15 @@ macro_rules! simple {
 }
 simple!(LogTime => Time, LogPosition => Position, Signature => Signature, Vec<u8> => Bytes);
 
-impl<const N: usize> View for [u8; N] {
-    fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+impl<const N: usize> Describe for [u8; N] {
+    fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
         Ok(FieldValue::Bytes(input.bytes(N)?.to_vec()))
     }
 }
 
-impl<T: View> View for Box<T> {
-    fn view(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
-        T::view(input)
+impl<T: Describe> Describe for Box<T> {
+    fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
+        T::describe(input)
     }
 }
 

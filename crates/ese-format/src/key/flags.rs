@@ -1,0 +1,56 @@
+//! Flags of an index, which say among other things how its keys are made.
+
+bitflags::bitflags! {
+    /// Flags of an index. ESE: `IDBFLAG` (low half) and `IDXFLAG` (high half).
+    #[doc(alias = "IDBFLAG")]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct IndexFlags: u32 {
+        /// No two records have the same key.
+        const UNIQUE = 0x1;
+        /// Records whose columns are all null have an entry.
+        const ALLOW_ALL_NULLS = 0x2;
+        /// Records whose first column is null have one.
+        const ALLOW_FIRST_NULL = 0x4;
+        /// Records with some null column have one.
+        const ALLOW_SOME_NULLS = 0x8;
+        /// Records with a null column are refused.
+        const NO_NULL_SEGMENT = 0x10;
+        /// The order of the table itself.
+        const PRIMARY = 0x20;
+        /// The index has a locale.
+        const LOCALE_SET = 0x40;
+        /// A column has several values.
+        const MULTI_VALUED = 0x80;
+        /// Index of a template table.
+        const TEMPLATE = 0x100;
+        /// Inherited from a template table.
+        const DERIVED = 0x200;
+        /// A column is Unicode text, so that keys depend on a version of Windows' sort tables.
+        const LOCALIZED_TEXT = 0x400;
+        /// Nulls sort behind all values.
+        const NULLS_HIGH = 0x800;
+        /// Old repair of Unicode keys.
+        const UNICODE_FIXUP = 0x1000;
+        /// Every combination of values has an entry.
+        const CROSS_PRODUCT = 0x2000;
+        /// Keys that do not fit are refused rather than cut.
+        const DISALLOW_TRUNCATION = 0x4000;
+        /// The n-th values of all columns together have an entry.
+        const NESTED_TABLE = 0x8000;
+        /// Segments take four bytes; always set in modern files.
+        const EXTENDED_SEGMENTS = 0x1_0000;
+        /// GUIDs sort as .NET sorts them.
+        const DOT_NET_GUID = 0x2_0000;
+        /// Filled after its creation.
+        const DEFERRED_POPULATE = 0x4_0000;
+        /// Others are kept.
+        const _ = !0;
+    }
+}
+
+impl IndexFlags {
+    /// Flags of an ordinary primary index.
+    pub const DEFAULT_PRIMARY: IndexFlags = IndexFlags::from_bits_retain(0x1_002f);
+    /// Flags of an ordinary secondary index: duplicates and nulls allowed.
+    pub const DEFAULT_SECONDARY: IndexFlags = IndexFlags::from_bits_retain(0x1_000e);
+}
