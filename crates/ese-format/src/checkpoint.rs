@@ -90,7 +90,7 @@ pub enum CheckpointError {
 
 impl Checkpoint {
     /// Flag: the attachment list is there. ESE: `fCheckpointAttachInfoPresent`.
-    pub const HAS_ATTACHMENTS: u8 = 1;
+    const HAS_ATTACHMENTS: u8 = 1;
 
     /// A checkpoint at `position`, without attachments.
     pub fn new(position: LogPosition, log_signature: Signature) -> Checkpoint {

@@ -137,7 +137,7 @@ macro_rules! layout_enum {
 
         impl $name {
             /// From the stored number.
-            pub const fn from_raw(value: $int) -> Option<$name> {
+            const fn from_raw(value: $int) -> Option<$name> {
                 match value { $( $value => Some($name::$variant), )* _ => None }
             }
         }

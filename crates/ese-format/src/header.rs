@@ -393,10 +393,7 @@ impl DatabaseHeader {
     /// Reads both copies and returns the one to believe: the first if it is whole, else the shadow.
     ///
     /// When both are damaged the error is that of the first.
-    pub fn read_with_shadow(
-        first: &[u8],
-        shadow: &[u8],
-    ) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
+    fn read_with_shadow(first: &[u8], shadow: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
         match (DatabaseHeader::decode(first), DatabaseHeader::decode(shadow)) {
             (Ok(header), Ok(other)) if header == other => Ok((header, HeaderCopies::Both)),
             (Ok(header), Ok(_)) => Ok((header, HeaderCopies::ShadowStale)),

@@ -230,7 +230,7 @@ impl LogTime {
     }
 
     /// Milliseconds part, 0..=999 in sane files.
-    pub const fn millis(self) -> u16 {
+    const fn millis(self) -> u16 {
         (self.0[6] >> 1) as u16 | (((self.0[7] >> 1) & 7) as u16) << 7
     }
 }

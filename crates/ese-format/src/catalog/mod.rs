@@ -32,7 +32,7 @@ pub use locales::LocaleRow;
 pub use row::{CatalogError, CatalogRow, RowKind, extra};
 pub use system::{
     CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, FIRST_USER_TREE, NAME_INDEX,
-    ROOT_OBJECTS_INDEX, catalog_columns, locales_columns, objids_columns,
+    ROOT_OBJECTS_INDEX, catalog_columns,
 };
 pub use system_tables::system_tables;
 pub use table::{TableFlags, TableSchema, assemble};

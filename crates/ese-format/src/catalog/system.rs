@@ -76,7 +76,7 @@ pub fn catalog_columns() -> &'static [Column] {
 }
 
 /// The columns of MSysObjids.
-pub fn objids_columns() -> &'static [Column] {
+pub(super) fn objids_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         let column = |id, name, kind| Column::new(id, name, kind, 0);
         vec![
@@ -89,7 +89,7 @@ pub fn objids_columns() -> &'static [Column] {
 }
 
 /// The columns of MSysLocales.
-pub fn locales_columns() -> &'static [Column] {
+pub(super) fn locales_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         let mut columns = vec![
             Column::new(1, "Type", ColumnType::UnsignedByte, 1),

@@ -130,7 +130,7 @@ impl TableSchema {
     }
 
     /// The row of the table itself.
-    pub fn table_row(&self) -> CatalogRow {
+    pub(super) fn table_row(&self) -> CatalogRow {
         let mut row = CatalogRow::new(self.tree, RowKind::Table, self.tree.0, self.root.get(), &self.name);
         row.space = self.density;
         row.flags = self.flags.bits();
@@ -148,7 +148,7 @@ impl TableSchema {
     }
 
     /// The row of a column.
-    pub fn column_row(&self, column: &Column) -> CatalogRow {
+    pub(super) fn column_row(&self, column: &Column) -> CatalogRow {
         let id = column.id.0.into();
         let mut row = CatalogRow::new(self.tree, RowKind::Column, id, column.kind.code(), &column.name);
         row.space = column.size;

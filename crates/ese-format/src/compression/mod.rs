@@ -75,7 +75,7 @@ pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionErr
 }
 
 /// `plain` under the XPRESS scheme; `None` if that is not shorter, or `plain` exceeds 65,535 bytes.
-pub fn compress_xpress(plain: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn compress_xpress(plain: &[u8]) -> Option<Vec<u8>> {
     let [low, high] = u16::try_from(plain.len()).ok()?.to_le_bytes();
     let mut stored = vec![XPRESS << 3, low, high];
     xpress::compress(plain, &mut stored);

@@ -140,7 +140,7 @@ pub fn normalise(parts: &[KeyPart<'_>], limits: KeyLimits, flags: IndexFlags) ->
 
 /// What the null rules of an index say about a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NullRule {
+pub(crate) enum NullRule {
     /// The record has an entry.
     Entry,
     /// The record has none.
@@ -150,7 +150,7 @@ pub enum NullRule {
 }
 
 /// Applies an index's null rules to the segments of one entry; `true` stands for null.
-pub fn null_rule(nulls: &[bool], flags: IndexFlags) -> NullRule {
+pub(crate) fn null_rule(nulls: &[bool], flags: IndexFlags) -> NullRule {
     let allowed = |flag| flags.contains(flag);
     if !nulls.contains(&true) {
         NullRule::Entry

@@ -79,13 +79,13 @@ const _: () =
     assert!(size_of::<LargePageHeader>() == 40 && std::mem::offset_of!(LargePageHeader, number) == 24);
 
 /// Bytes of a tag.
-pub const TAG_LEN: usize = 4;
+const TAG_LEN: usize = 4;
 /// Bytes of the split reserve in front of the prefix in the external header of a space-tree root.
-pub const SPLIT_RESERVE_LEN: usize = 16;
+pub(crate) const SPLIT_RESERVE_LEN: usize = 16;
 /// Shorter common prefixes are stored in full.
-pub const MIN_PREFIX: usize = 3;
+const MIN_PREFIX: usize = 3;
 /// Largest length a node can give for its prefix or its suffix.
-pub const MAX_KEY_PART: usize = 0x1fff;
+const MAX_KEY_PART: usize = 0x1fff;
 /// Largest number of tags.
 const MAX_TAGS: usize = 0xfff;
 

@@ -206,7 +206,7 @@ impl<'a> Page<'a> {
     }
 
     /// A node's line as stored.
-    pub fn raw_node(&self, index: usize) -> Option<&'a [u8]> {
+    pub(super) fn raw_node(&self, index: usize) -> Option<&'a [u8]> {
         if index >= self.node_count() {
             return None;
         }

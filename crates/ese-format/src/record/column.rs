@@ -155,11 +155,6 @@ impl ColumnType {
     pub const fn is_text(self) -> bool {
         matches!(self, ColumnType::Text | ColumnType::LongText)
     }
-
-    /// Is it binary of either length?
-    pub const fn is_binary(self) -> bool {
-        matches!(self, ColumnType::Binary | ColumnType::LongBinary)
-    }
 }
 
 bitflags::bitflags! {

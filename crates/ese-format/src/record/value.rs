@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use thiserror::Error;
 
-use super::{CodePage, Column, ColumnClass, ColumnType};
+use super::{CodePage, Column, ColumnType};
 
 /// A column value with its type.
 #[derive(Clone, PartialEq, Debug)]
@@ -128,16 +128,6 @@ impl Value {
             _ => return Err(ValueError::WrongType(kind)),
         };
         Ok(Some(raw.into()))
-    }
-
-    /// Does storing this value in `column` lose nothing but padding?
-    pub fn fits(&self, column: &Column) -> bool {
-        match self.encode(column) {
-            Ok(Some(bytes)) if column.class() == ColumnClass::Fixed => bytes.len() <= column.stored_size(),
-            Ok(Some(bytes)) => column.size == 0 || bytes.len() <= column.size as usize,
-            Ok(None) => true,
-            Err(_) => false,
-        }
     }
 }
 

@@ -45,14 +45,14 @@ fn tags_len(page: &[u8]) -> usize {
 }
 
 /// Where the gap of a page is; `None` if the counters in its header are impossible. It starts at an even offset.
-pub fn gap(page: &[u8], size: PageSize) -> Option<Range<usize>> {
+fn gap(page: &[u8], size: PageSize) -> Option<Range<usize>> {
     let start = (size.header_len() + usize::from(word(page, NODES_END_AT))).next_multiple_of(2);
     let end = page.len().checked_sub(tags_len(page))?;
     (page.len() == size.bytes() && start <= end).then_some(start..end)
 }
 
 /// The page without its gap; `None` if that would save less than a tenth, as ESE has it.
-pub fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
+fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
     let gap = gap(page, size)?;
     let free = usize::from(word(page, FREE_AT)).checked_sub(gap.len())?;
     if gap.len() < size.bytes() / 10 {
@@ -64,7 +64,7 @@ pub fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
 }
 
 /// The page of a dehydrated image, its gap zeroed.
-pub fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
+fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
     let error = ImageError::Length { len: image.len(), page: size.bytes() };
     let tags = tags_len(image);
     let body = image.len().checked_sub(tags).filter(|&body| body >= size.header_len()).ok_or(error)?;
@@ -150,13 +150,6 @@ impl PageMove {
         page.resize(page.len() + gap, 0);
         page.extend_from_slice(&self.tail);
         Ok(page)
-    }
-
-    /// Takes the moved page into the record, without its gap.
-    pub fn set_page(&mut self, page: &[u8], size: PageSize) {
-        let gap = gap(page, size).unwrap_or(page.len()..page.len());
-        self.head = page.get(..gap.start).unwrap_or_default().to_vec();
-        self.tail = page.get(gap.end..).unwrap_or_default().to_vec();
     }
 }
 

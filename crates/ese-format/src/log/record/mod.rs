@@ -11,7 +11,7 @@ mod access;
 #[cfg(test)]
 mod corpus_tests;
 mod database;
-pub mod image;
+mod image;
 mod node;
 mod prefix;
 mod structure;
@@ -22,6 +22,7 @@ mod transaction;
 pub use crate::DatabaseIdInLog;
 pub use crate::path::{decode_path, encode_path};
 pub use database::*;
+pub use image::ImageError;
 pub use node::{
     Delete, Delta, Delta64, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, Replace, Scrub,
     SetExternalHeader, Undo, UndoInfo, operation,

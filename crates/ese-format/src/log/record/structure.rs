@@ -12,7 +12,7 @@ bitflags! {
     /// How a before image of a page is stored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct BeforeImageFlags: u32 {
-        /// The free gap is left out, see [`image`](super::image). ESE: `fPreimageDehydrated`.
+        /// The free gap of the page is left out. ESE: `fPreimageDehydrated`.
         const DEHYDRATED = 1;
         /// Compressed after the gap was left out, in the form of compressed columns: scheme byte, length (2), bytes.
         /// ESE: `fPreimageXpress`.
