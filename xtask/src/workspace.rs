@@ -25,6 +25,14 @@ pub struct Package {
     id: String,
     /// SPDX expression of its licence.
     pub license: Option<String>,
+    /// One line for the registry.
+    pub description: Option<String>,
+    /// Search words for the registry.
+    pub keywords: Vec<String>,
+    /// Path of the README, from the package's folder.
+    pub readme: Option<String>,
+    /// Registries that may take it: `None` means any.
+    publish: Option<Vec<String>>,
     /// Its direct dependencies.
     pub dependencies: Vec<Dependency>,
     /// Path of its `Cargo.toml`.
@@ -68,6 +76,11 @@ pub struct Workspace {
 }
 
 impl Package {
+    /// Whether it is meant for a registry.
+    pub fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
     /// The folder with its manifest.
     pub fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(Path::new("."))

@@ -6,6 +6,7 @@ mod dependencies;
 mod forbidden;
 mod licences;
 mod links;
+mod manifests;
 mod sizes;
 mod words;
 
@@ -25,7 +26,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub const RULES: [Rule; 9] = [
+pub const RULES: [Rule; 10] = [
     Rule {
         name: "arrows",
         claim: "dependencies between crates that ARCHITECTURE.md does not draw",
@@ -48,6 +49,7 @@ pub const RULES: [Rule; 9] = [
         claim: "packages whose licence deny.toml does not allow",
         check: licences::check,
     },
+    Rule { name: "manifests", claim: "packages that a registry would not take", check: manifests::check },
     Rule { name: "links", claim: "links in documents that lead nowhere", check: links::check },
     Rule { name: "sizes", claim: "files, functions and headers out of bounds", check: sizes::check },
     Rule { name: "words", claim: "phrases that are not plain technical English", check: words::check },
