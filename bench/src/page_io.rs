@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use ese_format::checksum::{PageIntegrity, seal_page, verify_page};
 use ese_format::{PageNumber, PageSize};
-use serde::Serialize;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs};
+use serde::Serialize;
 
 use crate::usage::Usage;
 use crate::work::Random;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
+use jetcell_vfs::IoBuffer;
 use serde::Serialize;
 use serde_json::Value;
-use jetcell_vfs::IoBuffer;
 
 use crate::drive::Latencies;
 use crate::usage::Usage;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::database::Database;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
@@ -39,7 +39,7 @@ impl Jetcell {
         let mut cache = CacheOptions::new(options.cache as usize, page_size, files.clock());
         cache.checkpoint_depth = options.checkpoint_depth;
         if options.write_all {
-            cache.kept_edits_permille = 0;
+            cache.eviction = EvictionPolicy::WriteBack;
         }
         let cache = Cache::new(cache);
         cache.start_threads()?;

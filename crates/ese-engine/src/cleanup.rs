@@ -10,11 +10,11 @@ use ese_format::LogPosition;
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, Mutex, MutexGuard};
 
-use crate::apart::Parts;
 use crate::btree::Tree;
 use crate::core::Core;
 use crate::database::Database;
 use crate::session::Done;
+use crate::sharded::Sharded;
 use crate::versions::{Change, CommitNumber, Hold, Transaction};
 use crate::{Error, Result};
 
@@ -56,7 +56,7 @@ impl Settled {
 #[derive(Default)]
 pub struct CleanupQueue {
     /// Those that ended a moment ago, of each thread's own.
-    arrivals: Parts<Mutex<Vec<Settled>>>,
+    arrivals: Sharded<Mutex<Vec<Settled>>>,
     waiting: Mutex<VecDeque<Settled>>,
     /// Holds of those that are clean, each with where the log must be durable up to for it to end.
     holding: Mutex<VecDeque<(LogPosition, Hold)>>,
@@ -68,15 +68,15 @@ pub struct CleanupQueue {
 
 impl CleanupQueue {
     pub(crate) fn push(&self, settled: Settled) {
-        self.arrivals.part(self.arrivals.mine()).lock().push(settled);
+        self.arrivals.shard(self.arrivals.own_shard()).lock().push(settled);
     }
 
     /// All that wait, in order.
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Settled>> {
         let mut waiting = self.waiting.lock();
         let mut arrived: Vec<Settled> = Vec::new();
-        for part in self.arrivals.iter() {
-            arrived.append(&mut part.lock());
+        for shard in self.arrivals.iter() {
+            arrived.append(&mut shard.lock());
         }
         arrived.sort_by_key(|settled| settled.number);
         waiting.extend(arrived);

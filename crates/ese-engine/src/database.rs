@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use crossbeam_utils::CachePadded;
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
 use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path};
@@ -17,7 +18,6 @@ use jetcell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{DirectoryLock, File, IoReason};
 
-use crate::apart::Apart;
 use crate::btree::Tree;
 use crate::cache::{FileId, PageKey, PinnedPage, WriteAhead};
 use crate::catalog::Catalog;
@@ -59,7 +59,7 @@ pub struct Database {
     pub(crate) space: Mutex<()>,
     /// Definitions of tables in use.
     pub(crate) catalog: Catalog,
-    db_time: Apart<AtomicU64>,
+    db_time: CachePadded<AtomicU64>,
     last_tree: AtomicU32,
     trees: Mutex<HashMap<PageNumber, Arc<Tree>>>,
     pub(crate) scan: DatabaseScan,
@@ -155,7 +155,7 @@ impl Database {
             page_size: header.page_size,
             extension_pages: AtomicU32::new(extension_pages.max(LEAST_EXTENSION)),
             file,
-            db_time: Apart::new(AtomicU64::new(header.db_time.0)),
+            db_time: CachePadded::new(AtomicU64::new(header.db_time.0)),
             last_tree: AtomicU32::new(header.last_tree.0),
             header: Mutex::new(header),
             header_write: Mutex::new(()),

@@ -5,7 +5,6 @@
 //! versions and space, cache, log. Only `instance` starts threads; each of them repeats a bounded step that also
 //! runs without threads, so a simulation exercises the same code.
 
-mod apart;
 mod background;
 pub mod btree;
 pub mod cache;
@@ -18,12 +17,13 @@ mod double_write;
 pub mod error;
 mod instance;
 pub mod log;
-mod mix;
 mod options;
 pub mod recovery;
 pub mod scan;
 pub mod session;
+mod sharded;
 mod space;
+mod splitmix;
 pub mod table;
 pub mod versions;
 

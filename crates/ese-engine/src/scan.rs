@@ -22,7 +22,7 @@ use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use crate::Result;
-use crate::cache::Examined;
+use crate::cache::OnDiskPage;
 use crate::database::Database;
 
 /// Bytes of one read.
@@ -214,14 +214,14 @@ impl Database {
             if self.scan.stop.load(Ordering::Acquire) {
                 break;
             }
-            let flaw = match self.core.cache.examine(self.page_key(number), page, IoReason::Scan)? {
-                Examined::Busy => {
+            let flaw = match self.core.cache.verify_on_disk(self.page_key(number), page, IoReason::Scan)? {
+                OnDiskPage::Busy => {
                     self.core.vfs.clock().sleep(RETRY_AFTER);
                     continue;
                 }
-                Examined::Superseded => return Ok((false, None)),
-                Examined::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
-                Examined::OnDisk(verdict) => match verdict {
+                OnDiskPage::Superseded => return Ok((false, None)),
+                OnDiskPage::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
+                OnDiskPage::Verified(verdict) => match verdict {
                     PageIntegrity::Good => return Ok((false, None)),
                     PageIntegrity::Zero => return Ok((true, None)),
                     PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::database::Database;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions,
@@ -86,7 +86,7 @@ impl Engine for EseEngine {
             start_cleaning_permille: START_CLEANING_PERMILLE,
             stop_cleaning_permille: 2 * START_CLEANING_PERMILLE,
             // The storage is to see the writes that ESE would make.
-            kept_edits_permille: 0,
+            eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
         });
         cache.start_threads()?;

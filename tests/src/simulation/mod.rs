@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_check::{Cancel, CheckOptions, check_database, check_logs};
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{Error, Instance, InstanceOptions};
 use ese_format::PageSize;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
@@ -39,7 +39,7 @@ pub struct Tally {
     /// Times a full leaf shared nodes with its neighbour, where all logs are kept.
     pub shared: u64,
     /// Dirty pages that left the cache without being written.
-    pub let_go: u64,
+    pub delta_evictions: u64,
     /// Changes that recovery kept for pages that it did not read.
     pub kept: u64,
 }
@@ -53,7 +53,7 @@ impl Tally {
         self.shutdowns += other.shutdowns;
         self.commits += other.commits;
         self.shared += other.shared;
-        self.let_go += other.let_go;
+        self.delta_evictions += other.delta_evictions;
         self.kept += other.kept;
     }
 }
@@ -62,7 +62,7 @@ impl Tally {
 struct Plan {
     size: PageSize,
     cache_pages: usize,
-    kept_edits_permille: u32,
+    eviction: EvictionPolicy,
     log_bytes: u32,
     circular: bool,
     depth: u64,
@@ -98,7 +98,10 @@ pub fn run(seed: u64) -> Tally {
     let plan = Plan {
         size,
         cache_pages: rng.random_range(32..=80),
-        kept_edits_permille: [0, 500, 500, 750][rng.random_range(0..4)],
+        eviction: match [0, 500, 500, 750][rng.random_range(0..4)] {
+            0 => EvictionPolicy::WriteBack,
+            memory_permille => EvictionPolicy::KeepDeltas { memory_permille },
+        },
         log_bytes,
         circular: rng.random_bool(0.4),
         depth: u64::from(log_bytes) * rng.random_range(1..4),
@@ -124,7 +127,7 @@ pub fn run(seed: u64) -> Tally {
     }
     world.tally.shared =
         if world.plan.circular { 0 } else { partial_merges(Arc::new(world.disk.clone()), Path::new("/log")) };
-    world.count_let_go(None);
+    world.count_delta_evictions(None);
     world.tally
 }
 
@@ -140,10 +143,10 @@ impl World {
         }
         let size = self.plan.size;
         let cache = Cache::new(CacheOptions {
-            kept_edits_permille: self.plan.kept_edits_permille,
+            eviction: self.plan.eviction,
             ..CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock())
         });
-        self.count_let_go(Some(cache.clone()));
+        self.count_delta_evictions(Some(cache.clone()));
         let mut options = InstanceOptions::new(disk, "/log".into(), cache);
         options.threads = false;
         options.log_file_size = self.plan.log_bytes;
@@ -156,9 +159,9 @@ impl World {
     }
 
     /// Counts what the last cache did; `next` takes its place.
-    fn count_let_go(&mut self, next: Option<Arc<Cache>>) {
+    fn count_delta_evictions(&mut self, next: Option<Arc<Cache>>) {
         let last = std::mem::replace(&mut self.cache, next);
-        self.tally.let_go += last.map_or(0, |cache| cache.counters().let_go);
+        self.tally.delta_evictions += last.map_or(0, |cache| cache.counters().delta_evictions);
     }
 
     /// Whether the power is on; an error while it is on is the engine's own.

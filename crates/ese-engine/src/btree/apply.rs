@@ -9,7 +9,7 @@ use ese_format::log::record::{Merge, Split};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
 
-use crate::cache::Edit;
+use crate::cache::PageDelta;
 
 /// Values of `Split::split_type`.
 pub(crate) mod split_type {
@@ -67,8 +67,8 @@ pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
 }
 
 /// What a split to the right does to the page that is split.
-pub(crate) fn split_cut(record: &Split) -> Edit<'_> {
-    Edit::Cut { line: record.split_line.into(), prefix: &record.new_prefix, next: record.new_page }
+pub(crate) fn split_cut(record: &Split) -> PageDelta<'_> {
+    PageDelta::Cut { line: record.split_line.into(), prefix: &record.new_prefix, next: record.new_page }
 }
 
 /// The page that a split adds. `bytes` may hold anything.
@@ -99,8 +99,8 @@ pub(crate) fn split_new<'a>(
 }
 
 /// What a split does to the right neighbour of the leaf.
-pub(crate) fn split_right(record: &Split) -> Edit<'static> {
-    Edit::SetPrev(record.new_page)
+pub(crate) fn split_right(record: &Split) -> PageDelta<'static> {
+    PageDelta::SetPrev(record.new_page)
 }
 
 /// The parent of a split page: the separator leads to the split page, the old entry to the new one.
@@ -124,12 +124,12 @@ pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
 }
 
 /// What a partial merge does to the page that loses nodes, which has so many; `None`: the merge is not partial.
-pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<Edit<'static>>, &'static str> {
+pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
     match partial(record, count) {
         Some(moving) if moving.is_empty() || moving.len() == count => {
             Err("partial merge of a whole page, or of nothing")
         }
-        moving => Ok(moving.map(|nodes| Edit::Delete { line: nodes.start, end: nodes.end })),
+        moving => Ok(moving.map(|nodes| PageDelta::Delete { line: nodes.start, end: nodes.end })),
     }
 }
 

@@ -42,7 +42,7 @@ impl DeferredUndo for DeferredBeforeImage {
         if logged.is_some() {
             return Ok(*logged);
         }
-        if let Some(end) = self.settled() {
+        if let Some(end) = self.resolved_at() {
             return Ok(Some(end));
         }
         let Some(db) = self.db.upgrade() else { return Ok(None) };
@@ -82,7 +82,7 @@ impl DeferredUndo for DeferredBeforeImage {
         Ok(*logged)
     }
 
-    fn settled(&self) -> Option<LogPosition> {
+    fn resolved_at(&self) -> Option<LogPosition> {
         let gone = self.version.is_settled();
         // A deletion is settled when its node is gone: until then recovery must be able to find the node.
         let needed = self.version.transaction.is_running() || self.version.change == Change::FlagDelete;

@@ -16,7 +16,7 @@ use super::before_image::DeferredBeforeImage;
 use super::descend::Target;
 use super::group::cut_key;
 use super::{Bookmark, Tree};
-use crate::cache::{Edit, PinnedPage, WriteLatch};
+use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
 use crate::session::{ActiveTransaction, Done};
 use crate::versions::{Change, Transaction, Version, View};
@@ -76,7 +76,7 @@ impl Tree {
                     records,
                     node.page.after,
                     false,
-                    &Edit::Insert { line, flags: NodeFlags::VERSIONED, key, data },
+                    &PageDelta::Insert { line, flags: NodeFlags::VERSIONED, key, data },
                     &[&version],
                 )?;
                 session.did(Done::Node(self.clone(), version));
@@ -124,7 +124,7 @@ impl Tree {
             records,
             node.page.after,
             false,
-            &Edit::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED },
+            &PageDelta::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED },
             &[&version],
         )?;
         session.did(Done::Node(self.clone(), version));
@@ -168,7 +168,7 @@ impl Tree {
                 records,
                 node.page.after,
                 false,
-                &Edit::Replace { line, flags: NodeFlags::VERSIONED, data },
+                &PageDelta::Replace { line, flags: NodeFlags::VERSIONED, data },
                 &[&version],
             )?;
             session.did(Done::Node(self.clone(), version));
@@ -211,7 +211,7 @@ impl Tree {
             records,
             node.page.after,
             false,
-            &Edit::Replace { line, flags: NodeFlags::VERSIONED, data: &data },
+            &PageDelta::Replace { line, flags: NodeFlags::VERSIONED, data: &data },
             &versions,
         )?;
         for version in replaced.into_iter().chain([version]) {
@@ -375,14 +375,14 @@ impl Tree {
         records: &RecordBatch,
         after: DbTime,
         privileged: bool,
-        edit: &Edit<'_>,
+        edit: &PageDelta<'_>,
         versions: &[&Arc<Version>],
     ) -> Result<WriteLatch> {
         let core = &self.db.core;
         let log = core.log();
-        leaf.mark_edited(log.tail());
+        leaf.mark_dirty_by_delta(log.tail());
         let appended = if privileged { log.append_privileged(records)? } else { log.append(records)? };
-        leaf.edit(edit, after).expect("a logged change must fit the page it was checked against");
+        leaf.apply_delta(edit, after).expect("a logged change must fit the page it was checked against");
         leaf.set_last(appended.end);
         for version in versions {
             core.versions.add((*version).clone());
@@ -401,11 +401,11 @@ pub(crate) fn undo_edit(
     line: usize,
     kept: NodeFlags,
     change: &Change,
-) -> std::result::Result<Edit<'_>, &'static str> {
+) -> std::result::Result<PageDelta<'_>, &'static str> {
     match change {
-        Change::Insert => Ok(Edit::SetFlags { line, flags: kept | NodeFlags::DELETED }),
-        Change::FlagDelete => Ok(Edit::SetFlags { line, flags: kept - NodeFlags::DELETED }),
-        Change::Replace { before } => Ok(Edit::Replace { line, flags: kept, data: before }),
+        Change::Insert => Ok(PageDelta::SetFlags { line, flags: kept | NodeFlags::DELETED }),
+        Change::FlagDelete => Ok(PageDelta::SetFlags { line, flags: kept - NodeFlags::DELETED }),
+        Change::Replace { before } => Ok(PageDelta::Replace { line, flags: kept, data: before }),
         Change::ReplaceUnknown => Err("before-image of a replaced record is missing from the log"),
     }
 }

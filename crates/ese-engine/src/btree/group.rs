@@ -18,7 +18,7 @@ use jetcell_sync::Arc;
 
 use super::latched::Latched;
 use super::{Tree, apply};
-use crate::cache::{Edit, PinnedPage, WriteLatch};
+use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::database::Database;
 use crate::log::RecordBatch;
 use crate::{Error, Result};
@@ -121,7 +121,7 @@ impl AtomicGroup {
     }
 
     /// Makes an edit that a record with this time describes.
-    pub fn edit(&mut self, page: PageNumber, time: DbTime, edit: &Edit<'_>) -> Attempt<apply::Applied> {
+    pub fn edit(&mut self, page: PageNumber, time: DbTime, edit: &PageDelta<'_>) -> Attempt<apply::Applied> {
         let (slot, size) = (self.slot(page)?, self.db.page_size);
         Ok(self.pages[slot].edit(time, edit, size))
     }
@@ -247,7 +247,7 @@ impl AtomicGroup {
         let [prefix, suffix] = cut_key(&self.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let (key, flags) = (record.key(), NodeFlags::empty());
-        let applied = self.edit(page, time, &Edit::Insert { line, flags, key: &key, data })?;
+        let applied = self.edit(page, time, &PageDelta::Insert { line, flags, key: &key, data })?;
         self.done(page, applied, LogRecord::Insert(record))
     }
 
@@ -255,7 +255,7 @@ impl AtomicGroup {
     pub fn delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
-        let applied = self.edit(page, time, &Edit::Delete { line, end: line + 1 })?;
+        let applied = self.edit(page, time, &PageDelta::Delete { line, end: line + 1 })?;
         self.done(page, applied, LogRecord::Delete(Delete { node }))
     }
 
@@ -264,7 +264,7 @@ impl AtomicGroup {
         let time = self.db.next_time();
         let node = self.node_change(tree, page, time, line)?;
         let flags = self.flags_of(page, line)? | NodeFlags::DELETED;
-        let applied = self.edit(page, time, &Edit::SetFlags { line, flags })?;
+        let applied = self.edit(page, time, &PageDelta::SetFlags { line, flags })?;
         self.done(page, applied, LogRecord::FlagDelete(FlagDelete { node }))
     }
 
@@ -276,7 +276,7 @@ impl AtomicGroup {
         let record =
             Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
         let flags = self.flags_of(page, line)?;
-        let applied = self.edit(page, time, &Edit::Replace { line, flags, data })?;
+        let applied = self.edit(page, time, &PageDelta::Replace { line, flags, data })?;
         self.done(page, applied, LogRecord::Replace(record))
     }
 

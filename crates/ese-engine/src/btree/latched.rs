@@ -4,7 +4,7 @@ use ese_format::page::{Page, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 
 use super::apply::Applied;
-use crate::cache::{Edit, WriteLatch};
+use crate::cache::{PageDelta, WriteLatch};
 
 /// A page of a group, latched until the group ends.
 pub(super) struct Latched {
@@ -75,9 +75,9 @@ impl Latched {
     }
 
     /// Makes an edit, at `time`.
-    pub fn edit(&mut self, time: DbTime, edit: &Edit<'_>, size: PageSize) -> Applied {
+    pub fn edit(&mut self, time: DbTime, edit: &PageDelta<'_>, size: PageSize) -> Applied {
         let bytes = match edit {
-            Edit::SetPrev(_) => self.header_about_to_change(size),
+            PageDelta::SetPrev(_) => self.header_about_to_change(size),
             _ => self.about_to_change(size),
         };
         let mut page = PageMut::new(bytes, size);
@@ -96,8 +96,8 @@ impl Latched {
         }
         match &self.edits {
             Some(edits) => {
-                self.latch.mark_edited(first);
-                self.latch.keep_edits(edits);
+                self.latch.mark_dirty_by_delta(first);
+                self.latch.record_deltas(edits);
             }
             None => self.latch.mark_dirty(first),
         }

@@ -15,7 +15,7 @@ use super::descend::Target;
 use super::group::{self, AtomicGroup, Attempt, Stop};
 use super::split::capacity;
 use crate::Result;
-use crate::cache::Edit;
+use crate::cache::PageDelta;
 use crate::log::RecordBatch;
 use crate::space::SpaceLock;
 use crate::versions::{CommitNumber, Version};
@@ -70,9 +70,10 @@ impl Tree {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::Delete(Delete { node }));
         let log = self.db.core.log();
-        leaf.mark_edited(log.tail());
+        leaf.mark_dirty_by_delta(log.tail());
         let appended = log.append_privileged(&batch)?;
-        leaf.edit(&Edit::Delete { line, end: line + 1 }, after).expect("a node can always be removed");
+        leaf.apply_delta(&PageDelta::Delete { line, end: line + 1 }, after)
+            .expect("a node can always be removed");
         leaf.set_last(appended.end);
         if let Some(version) = version {
             versions.remove(version);

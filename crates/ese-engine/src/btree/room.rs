@@ -11,7 +11,7 @@ use super::change::insert_size;
 use super::descend::Target;
 use super::group::{self, AtomicGroup, Attempt, Stop, cut_key};
 use super::split::{self, Incoming};
-use crate::cache::{Edit, PinnedPage};
+use crate::cache::{PageDelta, PinnedPage};
 use crate::session::{ActiveTransaction, Done};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::versions::{Change, Version};
@@ -279,7 +279,8 @@ impl Tree {
         node.page.procid = group.procid();
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let (key, flags) = (record.key(), NodeFlags::VERSIONED);
-        let applied = group.edit(page, node.page.after, &Edit::Insert { line, flags, key: &key, data })?;
+        let applied =
+            group.edit(page, node.page.after, &PageDelta::Insert { line, flags, key: &key, data })?;
         group.done(page, applied, LogRecord::Insert(record))?;
         let (core, version) = (self.db.core.clone(), version.clone());
         group.on_commit(move || core.versions.add(version));

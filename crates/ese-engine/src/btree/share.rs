@@ -18,7 +18,7 @@ use super::Tree;
 use super::apply::{self, merge_type};
 use super::group::{AtomicGroup, Attempt, Shape, Stop};
 use super::split::{self, Cut, Incoming, capacity, packed_size, prefix_line, prefix_of, separator_at};
-use crate::cache::Edit;
+use crate::cache::PageDelta;
 use crate::space::{SpaceLock, SpaceTrees};
 
 /// Two leaves are worth balancing if together they keep a page divided by this free. Keeping less makes a smaller file
@@ -216,7 +216,7 @@ impl Tree {
         }
         .map_err(failed)?;
         apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
-        let gone = Edit::Delete { line: nodes.start, end: nodes.end };
+        let gone = PageDelta::Delete { line: nodes.start, end: nodes.end };
         group.edit(source, time, &gone)?.map_err(failed)?;
         group.stamp(time, &[Some(target), Some(parent)])?;
         group.record(LogRecord::Merge2(record));

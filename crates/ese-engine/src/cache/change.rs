@@ -95,7 +95,7 @@ impl Frame {
     }
 
     /// The page is about to be changed by edits; [`Frame::keep_edits`] says by which. The caller holds the write latch.
-    pub fn mark_edited(&self, first: LogPosition) {
+    pub fn mark_dirty_by_delta(&self, first: LogPosition) {
         let mut change = self.change.lock();
         let was_as_on_disk = !change.dirty && self.state() == State::Ready;
         self.touch_changed(&mut change, first);
@@ -104,7 +104,7 @@ impl Frame {
         }
     }
 
-    /// The edits that were made after [`Frame::mark_edited`]; `say` appends them, or cannot.
+    /// The edits that were made after [`Frame::mark_dirty_by_delta`]; `say` appends them, or cannot.
     pub fn keep_edits(&self, say: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
         let mut change = self.change.lock();
         let Some(edits) = change.edits.as_mut() else { return };

@@ -22,7 +22,7 @@ pub struct CacheCounters {
     /// Pages that left the cache to make room. ESE: "Database Page Evictions".
     pub evictions: u64,
     /// Of these, dirty ones that nobody had to write.
-    pub let_go: u64,
+    pub delta_evictions: u64,
     /// Pages written to advance the checkpoint. ESE: "Database Pages Flushed Checkpoint".
     pub written_checkpoint: u64,
     /// Pages written to make frames available. ESE: "Database Pages Flushed Scavenging".
@@ -44,7 +44,7 @@ pub struct CacheCounters {
     /// Now: pages in frames that differ from the disk.
     pub dirty: u64,
     /// Now: pages that differ from the disk and have no frame.
-    pub away: u64,
+    pub delta_pages: u64,
     /// Now: pages that equal the disk.
     pub clean: u64,
     /// Now: memory held by frames, copies and kept edits.
@@ -62,7 +62,7 @@ pub(super) struct Tallies {
     pub prereads_unused: Tally,
     pub fault_stalls: Tally,
     pub evictions: Tally,
-    pub let_go: Tally,
+    pub delta_evictions: Tally,
     pub written_checkpoint: Tally,
     pub written_eviction: Tally,
     pub written_flush: Tally,

@@ -16,7 +16,7 @@ use ese_format::{DbTime, PageNumber, PageSize};
 
 /// A change of one page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Edit<'a> {
+pub(crate) enum PageDelta<'a> {
     /// A new node at `line`.
     Insert { line: usize, flags: NodeFlags, key: &'a [u8], data: &'a [u8] },
     /// Other data and flags for the node at `line`.
@@ -36,7 +36,7 @@ const NO_ROOM: &str = "page has no room for the node";
 const HEADER: usize = 24;
 
 /// What is wrong with a page whose time is not what the log expects before the first change that it lacks.
-pub(crate) fn another_moment(time: DbTime, expected: DbTime) -> String {
+pub(crate) fn db_time_mismatch(time: DbTime, expected: DbTime) -> String {
     let age = if time < expected { "older" } else { "newer" };
     format!(
         "dbtime {} is {age} than the log expects ({}): a write was lost or the file is from another moment than the log",
@@ -44,21 +44,21 @@ pub(crate) fn another_moment(time: DbTime, expected: DbTime) -> String {
     )
 }
 
-impl Edit<'_> {
+impl PageDelta<'_> {
     /// Changes the page; it must be one that the edit was meant for.
     pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), &'static str> {
         match *self {
-            Edit::Insert { line, flags, key, data } => {
+            PageDelta::Insert { line, flags, key, data } => {
                 page.insert_node(line, flags, key, data).map_err(|_| NO_ROOM)?;
             }
-            Edit::Replace { line, flags, data } => {
+            PageDelta::Replace { line, flags, data } => {
                 page.replace_data(line, data).map_err(|_| NO_ROOM)?;
                 page.set_node_flags(line, flags);
             }
-            Edit::SetFlags { line, flags } => page.set_node_flags(line, flags),
-            Edit::Delete { line, end } => page.delete_nodes(line..end),
-            Edit::SetPrev(prev) => page.set_prev(prev),
-            Edit::Cut { line, prefix, next } => {
+            PageDelta::SetFlags { line, flags } => page.set_node_flags(line, flags),
+            PageDelta::Delete { line, end } => page.delete_nodes(line..end),
+            PageDelta::SetPrev(prev) => page.set_prev(prev),
+            PageDelta::Cut { line, prefix, next } => {
                 page.keep_nodes(line, prefix).map_err(|_| NO_ROOM)?;
                 if page.as_page().is_leaf() {
                     page.set_next(next);
@@ -70,26 +70,26 @@ impl Edit<'_> {
 
     /// Appends the edit, and the page's time after it, to `edits`. `None` if it cannot be said.
     pub fn encode(&self, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
-        self.encode_unseen(DbTime(0), after, edits)
+        self.encode_for_unread(DbTime(0), after, edits)
     }
 
     /// The same for a page that was not looked at: it is in the file as it was at time `before`, unless it has this edit.
-    pub fn encode_unseen(&self, before: DbTime, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
+    pub fn encode_for_unread(&self, before: DbTime, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
         let number = |page: Option<PageNumber>| page.map_or(0, PageNumber::get).to_le_bytes();
         let link;
         let (kind, line, flags, key, data): (u8, usize, NodeFlags, &[u8], &[u8]) = match *self {
-            Edit::Insert { line, flags, key, data } => (0, line, flags, key, data),
-            Edit::Replace { line, flags, data } => (1, line, flags, &[], data),
-            Edit::SetFlags { line, flags } => (2, line, flags, &[], &[]),
-            Edit::Delete { line, end } => {
+            PageDelta::Insert { line, flags, key, data } => (0, line, flags, key, data),
+            PageDelta::Replace { line, flags, data } => (1, line, flags, &[], data),
+            PageDelta::SetFlags { line, flags } => (2, line, flags, &[], &[]),
+            PageDelta::Delete { line, end } => {
                 link = (u32::try_from(end).ok()?).to_le_bytes();
                 (3, line, NodeFlags::empty(), &[], &link)
             }
-            Edit::SetPrev(prev) => {
+            PageDelta::SetPrev(prev) => {
                 link = number(prev);
                 (4, 0, NodeFlags::empty(), &[], &link)
             }
-            Edit::Cut { line, prefix, next } => {
+            PageDelta::Cut { line, prefix, next } => {
                 link = number(next);
                 (5, line, NodeFlags::empty(), prefix, &link)
             }
@@ -109,7 +109,7 @@ impl Edit<'_> {
     }
 
     /// The next edit, with the page's times before it, where that is to be checked, and after it.
-    fn decode<'a>(edits: &mut &'a [u8]) -> Option<(Edit<'a>, Option<DbTime>, DbTime)> {
+    fn decode<'a>(edits: &mut &'a [u8]) -> Option<(PageDelta<'a>, Option<DbTime>, DbTime)> {
         let mut take = |count: usize| {
             let (taken, rest) = edits.split_at_checked(count)?;
             *edits = rest;
@@ -125,12 +125,12 @@ impl Edit<'_> {
         let flags = NodeFlags::from_bits_retain(flags);
         let number = || Some(u32::from_le_bytes(data.try_into().ok()?));
         let edit = match kind {
-            0 => Edit::Insert { line, flags, key, data },
-            1 => Edit::Replace { line, flags, data },
-            2 => Edit::SetFlags { line, flags },
-            3 => Edit::Delete { line, end: number()? as usize },
-            4 => Edit::SetPrev(PageNumber::new(number()?)),
-            5 => Edit::Cut { line, prefix: key, next: PageNumber::new(number()?) },
+            0 => PageDelta::Insert { line, flags, key, data },
+            1 => PageDelta::Replace { line, flags, data },
+            2 => PageDelta::SetFlags { line, flags },
+            3 => PageDelta::Delete { line, end: number()? as usize },
+            4 => PageDelta::SetPrev(PageNumber::new(number()?)),
+            5 => PageDelta::Cut { line, prefix: key, next: PageNumber::new(number()?) },
             _ => return None,
         };
         Some((edit, (before != DbTime(0)).then_some(before), after))
@@ -141,7 +141,7 @@ impl Edit<'_> {
 pub(super) fn replay(mut edits: &[u8], bytes: &mut [u8], size: PageSize) -> Result<(), String> {
     let found = Page::new(bytes, size).db_time();
     while !edits.is_empty() {
-        let (edit, before, after) = Edit::decode(&mut edits).ok_or("edits in memory are unreadable")?;
+        let (edit, before, after) = PageDelta::decode(&mut edits).ok_or("edits in memory are unreadable")?;
         let mut page = PageMut::new(bytes, size);
         if let Some(before) = before {
             if after <= found {
@@ -149,7 +149,7 @@ pub(super) fn replay(mut edits: &[u8], bytes: &mut [u8], size: PageSize) -> Resu
             }
             let time = page.as_page().db_time();
             if before != time {
-                return Err(another_moment(time, before));
+                return Err(db_time_mismatch(time, before));
             }
         }
         edit.apply(&mut page)?;

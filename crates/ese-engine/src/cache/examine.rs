@@ -13,9 +13,9 @@ use super::frame::State;
 use super::{Cache, PageKey, PinnedPage};
 use crate::Result;
 
-/// Answer of [`Cache::examine`].
+/// Answer of [`Cache::verify_on_disk`].
 #[derive(Debug)]
-pub enum Examined {
+pub enum OnDiskPage {
     /// Memory holds a newer state, which will be written over whatever the disk holds.
     Superseded,
     /// The page is being written just now: ask again.
@@ -23,25 +23,25 @@ pub enum Examined {
     /// The disk does not give the page.
     Unreadable(io::Error),
     /// What the disk holds.
-    OnDisk(PageIntegrity),
+    Verified(PageIntegrity),
 }
 
 impl Cache {
     /// Reads a page past the cache, into `bytes`, while nobody writes it, and verifies it. Single flipped bits are put
     /// right in `bytes` only. Must not be called with a latch held.
-    pub fn examine(&self, key: PageKey, bytes: &mut [u8], reason: IoReason) -> Result<Examined> {
+    pub fn verify_on_disk(&self, key: PageKey, bytes: &mut [u8], reason: IoReason) -> Result<OnDiskPage> {
         let attached = self.books.file(key.file)?;
         let page = self.frame_of(key)?;
         match page.frame().hold() {
-            Hold::Busy => return Ok(Examined::Busy),
-            Hold::Dirty => return Ok(Examined::Superseded),
+            Hold::Busy => return Ok(OnDiskPage::Busy),
+            Hold::Dirty => return Ok(OnDiskPage::Superseded),
             Hold::Held => {}
         }
         let read = attached.file.read_at(self.page_size.offset_of(key.page), bytes, reason);
         page.frame().unclaim();
         Ok(match read {
-            Ok(()) => Examined::OnDisk(verify_page(bytes, self.page_size, key.page)),
-            Err(error) => Examined::Unreadable(error),
+            Ok(()) => OnDiskPage::Verified(verify_page(bytes, self.page_size, key.page)),
+            Err(error) => OnDiskPage::Unreadable(error),
         })
     }
 

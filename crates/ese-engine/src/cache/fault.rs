@@ -51,7 +51,7 @@ impl Cache {
     }
 
     /// Whether the page has a frame, and may be newer than on the disk.
-    pub fn holds(&self, key: PageKey) -> bool {
+    pub fn contains(&self, key: PageKey) -> bool {
         self.table.pin(key).is_some() || self.table.is_away(key)
     }
 

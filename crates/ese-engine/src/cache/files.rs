@@ -1,5 +1,6 @@
 //! Attached files and the books kept across all frames.
 
+use crossbeam_utils::CachePadded;
 use ese_format::PageSize;
 use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use jetcell_sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
@@ -12,7 +13,6 @@ use super::ledger::Ledger;
 use super::memory::Memory;
 use super::threads::Wake;
 use super::{FileId, WriteAhead};
-use crate::apart::Apart;
 use crate::{Error, Result};
 
 /// An attached file.
@@ -30,13 +30,13 @@ pub(super) struct Attached {
 /// What frames share; holds no frame, so that frames may hold it.
 #[repr(align(128))]
 pub(super) struct Books {
-    pub tallies: Apart<Tallies>,
+    pub tallies: CachePadded<Tallies>,
     pub copies: Copies,
     pub wake: Wake,
     /// Pages in frames that differ from the disk.
-    pub dirty: Apart<AtomicUsize>,
+    pub dirty: CachePadded<AtomicUsize>,
     /// Of these, in frames and with edits that are known.
-    pub light: Apart<AtomicUsize>,
+    pub light: CachePadded<AtomicUsize>,
     pub page_size: PageSize,
     pub memory: Memory,
     pub kept: Kept,
@@ -44,9 +44,9 @@ pub(super) struct Books {
     pub cleaning: AtomicUsize,
     /// Transfers in flight that write pages in the background.
     pub background: InFlight,
-    free: Apart<Mutex<Vec<u32>>>,
+    free: CachePadded<Mutex<Vec<u32>>>,
     free_count: AtomicUsize,
-    files: Apart<RwLock<Vec<Option<Arc<Attached>>>>>,
+    files: CachePadded<RwLock<Vec<Option<Arc<Attached>>>>>,
     /// The file id that is given next, if nobody has it. Changes while `files` is taken.
     pub next_file: AtomicUsize,
     failed: OnceLock<String>,
@@ -55,19 +55,19 @@ pub(super) struct Books {
 impl Books {
     pub fn new(page_size: PageSize, memory: Memory, copies: Copies, kept: Kept) -> Books {
         Books {
-            tallies: Apart::default(),
+            tallies: CachePadded::default(),
             copies,
             wake: Wake::default(),
-            dirty: Apart::default(),
-            light: Apart::default(),
+            dirty: CachePadded::default(),
+            light: CachePadded::default(),
             page_size,
             memory,
             kept,
             cleaning: AtomicUsize::new(0),
             background: InFlight::default(),
-            free: Apart::default(),
+            free: CachePadded::default(),
             free_count: AtomicUsize::new(0),
-            files: Apart::default(),
+            files: CachePadded::default(),
             next_file: AtomicUsize::new(0),
             failed: OnceLock::new(),
         }

@@ -20,12 +20,12 @@
 
 use std::ops::Range;
 
+use crossbeam_utils::CachePadded;
 use ese_format::LogPosition;
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use super::{Cache, PageKey};
-use crate::apart::Apart;
 
 /// What a page with edits costs beside them while it is away; estimated.
 const ENTRY_BYTES: usize = 128;
@@ -53,7 +53,7 @@ pub(super) struct Kept {
     recoveries: AtomicUsize,
     /// Edits that no frame was given up for yet.
     slack: usize,
-    bytes: Apart<AtomicUsize>,
+    bytes: CachePadded<AtomicUsize>,
     away: AtomicUsize,
     lent: Mutex<Vec<u32>>,
     lent_count: AtomicUsize,
@@ -74,7 +74,7 @@ impl Kept {
             withheld: AtomicUsize::new(0),
             recoveries: AtomicUsize::new(0),
             slack,
-            bytes: Apart::default(),
+            bytes: CachePadded::default(),
             away: AtomicUsize::new(0),
             lent: Mutex::default(),
             lent_count: AtomicUsize::new(0),
@@ -233,17 +233,17 @@ impl Kept {
 
 impl Cache {
     /// Whether redo may leave edits for pages that it does not look at.
-    pub(crate) fn keeps_unseen(&self) -> bool {
+    pub(crate) fn buffers_changes(&self) -> bool {
         self.books.kept.is_on()
     }
 
     /// For redo: keeps edits that a page may lack, from the records at `positions`, until somebody reads it.
     /// They must be all there are since those it has on the disk or that are kept already. `false`: the page is in memory,
     /// or there is no room for the edits.
-    pub(crate) fn keep_unseen(&self, key: PageKey, positions: Range<LogPosition>, edits: &[u8]) -> bool {
-        self.make_room_for_edits();
+    pub(crate) fn buffer_change(&self, key: PageKey, positions: Range<LogPosition>, edits: &[u8]) -> bool {
+        self.reserve_delta_memory();
         self.books.find_file(key.file).is_some_and(|attached| {
-            self.table.keep_unseen(key, &attached, &self.books.kept, positions, edits)
+            self.table.buffer_change(key, &attached, &self.books.kept, positions, edits)
         })
     }
 }

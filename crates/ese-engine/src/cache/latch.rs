@@ -11,7 +11,7 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 
 use super::frame::{Body, Frame};
-use super::{DeferredUndo, Edit, PageKey};
+use super::{DeferredUndo, PageDelta, PageKey};
 
 /// A page that stays in memory while this exists.
 pub struct PinnedPage {
@@ -149,30 +149,30 @@ impl WriteLatch {
         self.page.frame.mark_dirty(first);
     }
 
-    /// The same for changes that are made by [`edit`](WriteLatch::edit) or told to
-    /// [`keep_edits`](WriteLatch::keep_edits), before the latch is released.
-    pub(crate) fn mark_edited(&mut self, first: LogPosition) {
-        self.page.frame.mark_edited(first);
+    /// The same for changes that are made by [`apply_delta`](WriteLatch::apply_delta) or told to
+    /// [`record_deltas`](WriteLatch::record_deltas), before the latch is released.
+    pub(crate) fn mark_dirty_by_delta(&mut self, first: LogPosition) {
+        self.page.frame.mark_dirty_by_delta(first);
     }
 
     /// Makes an edit, at `time`. It must fit the page.
-    pub(crate) fn edit(&mut self, edit: &Edit<'_>, time: DbTime) -> Result<(), &'static str> {
+    pub(crate) fn apply_delta(&mut self, edit: &PageDelta<'_>, time: DbTime) -> Result<(), &'static str> {
         let frame = &self.page.frame;
         let mut page = PageMut::new(&mut self.body.bytes, frame.books.page_size);
         edit.apply(&mut page)?;
-        self.edited(edit, time);
+        self.record_delta(edit, time);
         Ok(())
     }
 
     /// The edit was made.
-    pub(crate) fn edited(&mut self, edit: &Edit<'_>, time: DbTime) {
+    pub(crate) fn record_delta(&mut self, edit: &PageDelta<'_>, time: DbTime) {
         let frame = &self.page.frame;
         PageMut::new(&mut self.body.bytes, frame.books.page_size).set_db_time(time);
         frame.keep_edits(|edits| edit.encode(time, edits));
     }
 
-    /// Edits that were made already, as [`Edit::encode`] says them.
-    pub(crate) fn keep_edits(&mut self, edits: &[u8]) {
+    /// Edits that were made already, as [`PageDelta::encode`] says them.
+    pub(crate) fn record_deltas(&mut self, edits: &[u8]) {
         self.page.frame.keep_edits(|all| {
             all.extend_from_slice(edits);
             Some(())
@@ -180,10 +180,10 @@ impl WriteLatch {
     }
 
     /// Forgets deferred undo that is not needed any more; `false` if some is.
-    pub(super) fn settle_undo(&mut self) -> bool {
+    pub(super) fn discard_resolved_undo(&mut self) -> bool {
         let frame = &self.page.frame;
         let Some(owed) = frame.owed_undo.try_lock() else { return false };
-        self.body.undo.retain(|undo| undo.settled().map(|end| frame.set_last(end)).is_none());
+        self.body.undo.retain(|undo| undo.resolved_at().map(|end| frame.set_last(end)).is_none());
         let settled = self.body.undo.is_empty() && owed.is_empty();
         frame.has_undo.store(!settled, Ordering::Release);
         settled
@@ -199,7 +199,7 @@ impl WriteLatch {
         // A page that is never written would collect the history of its transactions.
         if self.body.undo.len() >= 16 {
             let frame = &self.page.frame;
-            self.body.undo.retain(|undo| undo.settled().map(|end| frame.set_last(end)).is_none());
+            self.body.undo.retain(|undo| undo.resolved_at().map(|end| frame.set_last(end)).is_none());
         }
         self.body.undo.push(undo);
         self.page.frame.has_undo.store(true, Ordering::Release);

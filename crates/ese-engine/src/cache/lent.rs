@@ -8,13 +8,13 @@ use super::files::Books;
 use super::frame::Frame;
 
 /// Frames without memory that no page gets while this exists.
-pub struct Lent {
+pub struct MemoryGrant {
     books: Arc<Books>,
     frames: Mutex<Vec<u32>>,
     page_bytes: usize,
 }
 
-impl Lent {
+impl MemoryGrant {
     /// Bytes that may be used instead of the cache.
     pub fn bytes(&self) -> usize {
         self.frames.lock().len() * self.page_bytes
@@ -31,7 +31,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for MemoryGrant {
     fn drop(&mut self) {
         self.shrink(0);
         self.books.kept.end_recovery();
@@ -40,7 +40,7 @@ impl Drop for Lent {
 
 impl Cache {
     /// Lends at most `bytes`, of what no page ever used: that takes memory from nobody.
-    pub fn lend(&self, bytes: usize) -> Lent {
+    pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
         let page_bytes = self.page_size.bytes();
         let mut frames = Vec::new();
         let take = |used: usize| (used < self.limits.frames).then_some(used + 1);
@@ -51,6 +51,6 @@ impl Cache {
             frames.push(index as u32);
         }
         self.books.kept.begin_recovery(frames.len());
-        Lent { books: self.books.clone(), frames: Mutex::new(frames), page_bytes }
+        MemoryGrant { books: self.books.clone(), frames: Mutex::new(frames), page_bytes }
     }
 }

@@ -48,11 +48,11 @@ mod write_ahead;
 mod write_back;
 
 pub use counters::CacheCounters;
-pub(crate) use edit::{Edit, another_moment};
-pub use examine::Examined;
+pub(crate) use edit::{PageDelta, db_time_mismatch};
+pub use examine::OnDiskPage;
 pub use latch::{PinnedPage, ReadLatch, WriteLatch};
-pub use lent::Lent;
-pub use options::CacheOptions;
+pub use lent::MemoryGrant;
+pub use options::{CacheOptions, EvictionPolicy};
 pub use page_cache::Cache;
 pub use page_key::{FileId, PageKey};
 pub use write_ahead::{DeferredUndo, Protection, WriteAhead};

@@ -4,6 +4,29 @@ use ese_format::PageSize;
 use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
+/// What happens to a dirty page that is evicted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EvictionPolicy {
+    /// The page is written first, as in ESE and most other engines.
+    WriteBack,
+    /// The page is not written if the deltas since its last write are small. The cache keeps the deltas in memory and
+    /// applies them when the page is read again. LLAMA calls this a delta chain on a flushed page.
+    KeepDeltas {
+        /// Largest share of the cache's memory that deltas may use, in parts per 1000. At most 750 counts.
+        memory_permille: u32,
+    },
+}
+
+impl EvictionPolicy {
+    /// Largest share of the memory for deltas, in parts per 1000; 0 if none are kept.
+    fn memory_permille(self) -> u32 {
+        match self {
+            EvictionPolicy::WriteBack => 0,
+            EvictionPolicy::KeepDeltas { memory_permille } => memory_permille.min(750),
+        }
+    }
+}
+
 /// How to make a cache; [`CacheOptions::new`] has defaults for all but the essentials.
 #[derive(Clone)]
 pub struct CacheOptions {
@@ -21,9 +44,8 @@ pub struct CacheOptions {
     /// Cleaning stops when this share of all frames is available. ESE: `JET_paramStopFlushThreshold`.
     #[doc(alias = "JET_paramStopFlushThreshold")]
     pub stop_cleaning_permille: u32,
-    /// Share of the memory in which edits of dirty pages may stay when the pages go, instead of writing them (parts per
-    /// 1000, at most 750). 0: every dirty page is written before it goes, as ESE does.
-    pub kept_edits_permille: u32,
+    /// What happens to a dirty page that is evicted.
+    pub eviction: EvictionPolicy,
     /// Evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
     #[doc(alias = "JET_paramLRUKHistoryMax")]
     pub history_pages: usize,
@@ -46,7 +68,7 @@ impl CacheOptions {
             clock,
             start_cleaning_permille: 20,
             stop_cleaning_permille: 40,
-            kept_edits_permille: 750,
+            eviction: EvictionPolicy::KeepDeltas { memory_permille: 750 },
             history_pages: 100_000,
             coalesce_bytes: 512 * 1024,
             checkpoint_depth: 20 << 20,
@@ -89,9 +111,10 @@ const MIN_PAGES: usize = 16;
 impl Limits {
     pub fn new(options: &CacheOptions) -> Limits {
         let page = options.page_size.bytes();
+        let kept_permille = options.eviction.memory_permille();
         let pages = (options.bytes / page).max(MIN_PAGES);
         let copies = (pages / 16).clamp(1, MAX_COPY_BYTES / page);
-        let slack = if options.kept_edits_permille == 0 { 0 } else { (pages / SHARE_OF_SLACK).max(1) };
+        let slack = if kept_permille == 0 { 0 } else { (pages / SHARE_OF_SLACK).max(1) };
         let frames = (pages - copies - slack).min(u32::MAX as usize);
         let share = |permille: u32| frames * permille.min(500) as usize / 1000;
         // Small caches need a few frames at once, whatever their share.
@@ -103,8 +126,7 @@ impl Limits {
             start,
             stop: share(options.stop_cleaning_permille).max(start + floor),
             dirty: frames / 2,
-            kept: (frames * options.kept_edits_permille.min(750) as usize / 1000)
-                .min(frames.saturating_sub(LEAST_FRAMES)),
+            kept: (frames * kept_permille as usize / 1000).min(frames.saturating_sub(LEAST_FRAMES)),
             slack,
             run: (options.coalesce_bytes / page).clamp(1, copies),
             history: options.history_pages.min(2 * frames).max(64),

@@ -1,5 +1,6 @@
 //! The cache itself: what it is made of, attaching and detaching files, counters.
 
+use crossbeam_utils::CachePadded;
 use ese_format::{LogPosition, PageSize};
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use jetcell_sync::thread::JoinHandle;
@@ -14,7 +15,6 @@ use super::memory::Memory;
 use super::options::Limits;
 use super::table::Table;
 use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
-use crate::apart::Apart;
 use crate::{Error, Result};
 
 /// Pages of all attached databases in a fixed amount of memory. See the module for its invariants.
@@ -29,11 +29,11 @@ pub struct Cache {
     /// How many of `frames` were ever used.
     pub(super) used_frames: AtomicUsize,
     /// The cache's time: pages read so far. Independent of clocks, and it stands still when nothing is evicted.
-    pub(super) now: Apart<AtomicU64>,
-    pub(super) samples: Apart<AtomicU64>,
+    pub(super) now: CachePadded<AtomicU64>,
+    pub(super) samples: CachePadded<AtomicU64>,
     pub(super) sweep_hand: AtomicUsize,
     /// Dirty frames that would have been the best victims.
-    pub(super) wanted: Apart<Mutex<Vec<u32>>>,
+    pub(super) wanted: CachePadded<Mutex<Vec<u32>>>,
     pub(super) refilling: AtomicBool,
     pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
     max_bytes: usize,
@@ -62,10 +62,10 @@ impl Cache {
             table: Table::new(limits.history),
             frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
             used_frames: AtomicUsize::new(0),
-            now: Apart::new(AtomicU64::new(1)),
-            samples: Apart::new(AtomicU64::new(options.seed)),
+            now: CachePadded::new(AtomicU64::new(1)),
+            samples: CachePadded::new(AtomicU64::new(options.seed)),
             sweep_hand: AtomicUsize::new(0),
-            wanted: Apart::default(),
+            wanted: CachePadded::default(),
             refilling: AtomicBool::new(false),
             cleaner: Mutex::default(),
             max_bytes: (limits.frames + limits.copies + limits.slack) * page_bytes,
@@ -164,7 +164,7 @@ impl Cache {
             prereads_unused: tallies.prereads_unused.get(),
             fault_stalls: tallies.fault_stalls.get(),
             evictions: tallies.evictions.get(),
-            let_go: tallies.let_go.get(),
+            delta_evictions: tallies.delta_evictions.get(),
             written_checkpoint: tallies.written_checkpoint.get(),
             written_eviction: tallies.written_eviction.get(),
             written_flush: tallies.written_flush.get(),
@@ -175,7 +175,7 @@ impl Cache {
             frames: self.limits.frames as u64,
             available: self.available() as u64,
             dirty: dirty as u64,
-            away: kept.away() as u64,
+            delta_pages: kept.away() as u64,
             clean: used.saturating_sub(self.books.free_count() + kept.lent() + dirty) as u64,
             resident_bytes: (resident * self.page_size.bytes() + kept.bytes()) as u64,
             max_bytes: self.max_bytes as u64,

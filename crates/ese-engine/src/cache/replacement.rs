@@ -12,7 +12,7 @@ use jetcell_vfs::IoBuffer;
 
 use super::frame::Frame;
 use super::{Cache, PinnedPage};
-use crate::mix::mix;
+use crate::splitmix::mix64;
 
 /// The best of 24 is on average among the worst 4 % of all.
 const SAMPLE: usize = 24;
@@ -70,7 +70,7 @@ impl Cache {
         if used > 2 * SAMPLE {
             for _ in 0..SAMPLES {
                 let start = self.samples.fetch_add(SAMPLE as u64, Ordering::Relaxed);
-                let picks = (start..start + SAMPLE as u64).map(|n| (mix(n) % used as u64) as usize);
+                let picks = (start..start + SAMPLE as u64).map(|n| (mix64(n) % used as u64) as usize);
                 if let Some(victim) = self.evict_best(picks) {
                     return Some(victim);
                 }
@@ -110,7 +110,7 @@ impl Cache {
         let (_, victim) = free?;
         let dirty = victim.is_dirty();
         // One that may not go is written early, though clean ones remain: writes in time are fewer at once.
-        if dirty && (!self.books.kept.may_go() || !self.settle_undo(victim)) {
+        if dirty && (!self.books.kept.may_go() || !self.discard_resolved_undo(victim)) {
             self.want(victim.index);
             return None;
         }
@@ -118,7 +118,7 @@ impl Cache {
             return None;
         }
         self.books.tallies.evictions.add(1);
-        self.books.tallies.let_go.add(usize::from(dirty));
+        self.books.tallies.delta_evictions.add(usize::from(dirty));
         self.books.tallies.prereads_unused.add(usize::from(victim.read_ahead.load(Ordering::Relaxed)));
         if self.books.kept.wants_frame() {
             self.give_up_for_edits(victim);
@@ -134,7 +134,7 @@ impl Cache {
 
     /// Gives up frames for edits though none is evicted: who fills an empty cache with changed pages leaves no room for
     /// what changed.
-    pub(crate) fn make_room_for_edits(&self) {
+    pub(crate) fn reserve_delta_memory(&self) {
         while self.books.kept.wants_frame()
             && let Some(frame) = self.take_available()
         {
@@ -143,11 +143,11 @@ impl Cache {
     }
 
     /// Whether no before-image hangs on the page any more, or none that is needed.
-    fn settle_undo(&self, frame: &Frame) -> bool {
+    fn discard_resolved_undo(&self, frame: &Frame) -> bool {
         !frame.has_undo.load(Ordering::Acquire)
             || self
                 .pin_dirty(frame.index)
-                .and_then(|page| page.try_write()?.settle_undo().then_some(()))
+                .and_then(|page| page.try_write()?.discard_resolved_undo().then_some(()))
                 .is_some()
     }
 
@@ -181,7 +181,7 @@ impl Cache {
         } else {
             for _ in indexes.len()..count {
                 let start = self.samples.fetch_add(SAMPLE as u64, Ordering::Relaxed);
-                let picks = (start..start + SAMPLE as u64).map(|n| (mix(n) % used as u64) as usize);
+                let picks = (start..start + SAMPLE as u64).map(|n| (mix64(n) % used as u64) as usize);
                 indexes.extend(picks.filter_map(candidate).min().map(|(_, index)| index));
             }
             if indexes.is_empty() {
@@ -198,7 +198,7 @@ impl Cache {
     }
 
     /// Whether the page may leave memory without being written.
-    pub(crate) fn can_go(&self, page: &PinnedPage) -> bool {
+    pub(crate) fn can_evict(&self, page: &PinnedPage) -> bool {
         !self.must_be_written(page.frame())
     }
 

@@ -15,7 +15,7 @@ use super::files::Attached;
 use super::frame::{Frame, State};
 use super::kept::Kept;
 use super::{PageKey, PinnedPage};
-use crate::mix::{BuildMixHasher, mix};
+use crate::splitmix::{BuildSplitMixHasher, mix64};
 
 const SHARDS: usize = 64;
 
@@ -33,9 +33,9 @@ struct Shard {
 }
 
 struct Slots {
-    frames: HashMap<u64, Arc<Frame>, BuildMixHasher>,
+    frames: HashMap<u64, Arc<Frame>, BuildSplitMixHasher>,
     /// Dirty pages without a frame. No page is in both.
-    away: HashMap<u64, Away, BuildMixHasher>,
+    away: HashMap<u64, Away, BuildSplitMixHasher>,
     /// Evicted pages and their last use; key 0 is an empty place.
     history: Box<[(u64, u64)]>,
 }
@@ -56,7 +56,7 @@ impl Table {
     }
 
     fn shard(&self, key: PageKey) -> &Shard {
-        &self.shards[(mix(key.to_u64()) >> 32) as usize % SHARDS]
+        &self.shards[(mix64(key.to_u64()) >> 32) as usize % SHARDS]
     }
 
     /// Pins a page that has a frame, whatever the frame's state.
@@ -112,7 +112,7 @@ impl Table {
     }
 
     /// Keeps edits of a page that has no frame, without looking at it. `false`: it has one, or there is no room.
-    pub fn keep_unseen(
+    pub fn buffer_change(
         &self,
         key: PageKey,
         attached: &Attached,
@@ -218,6 +218,6 @@ impl Table {
 
 impl Slots {
     fn place(&self, word: u64) -> usize {
-        (mix(word) & 0xffff_ffff) as usize % self.history.len().max(1)
+        (mix64(word) & 0xffff_ffff) as usize % self.history.len().max(1)
     }
 }

@@ -35,5 +35,5 @@ pub trait DeferredUndo: Send + Sync {
     fn log(&self) -> Result<Option<LogPosition>>;
     /// `None`: the before-image may be needed. Otherwise it need not be logged any more, once the log is durable up
     /// to the position: the end of the commit record, without which recovery would still undo the change.
-    fn settled(&self) -> Option<LogPosition>;
+    fn resolved_at(&self) -> Option<LogPosition>;
 }

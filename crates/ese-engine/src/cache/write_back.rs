@@ -295,7 +295,7 @@ fn with_undo_logged(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>> {
 
 /// How far the log must be durable before a copy of the latched page may be written. `None`: not without more undo.
 fn explained(page: &PinnedPage, latch: &ReadLatch) -> Option<LogPosition> {
-    let ends = latch.deferred_undo().iter().map(|undo| undo.settled());
+    let ends = latch.deferred_undo().iter().map(|undo| undo.resolved_at());
     ends.chain([Some(page.frame().last())]).try_fold(LogPosition::MIN, |upto, end| Some(upto.max(end?)))
 }
 
@@ -310,7 +310,7 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
     owed.extend(latch.take_deferred_undo());
     drop(latch);
     while let Some(change) = owed.front() {
-        match change.settled().map_or_else(|| change.log(), |end| Ok(Some(end))) {
+        match change.resolved_at().map_or_else(|| change.log(), |end| Ok(Some(end))) {
             Ok(position) => position.into_iter().for_each(|position| page.frame().set_last(position)),
             Err(error) => {
                 page.frame().has_undo.store(true, Ordering::Release);

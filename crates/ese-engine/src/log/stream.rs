@@ -19,8 +19,8 @@ use super::buffer::SegmentBuffer;
 use super::generation::{LogFiles, NameState, PreparedFile};
 use super::writer::{GroupCommit, LONGEST_WRITE, Waiter};
 use super::{LogNames, LogTail, RecordBatch};
-use crate::apart::Apart;
 use crate::{Error, Result};
+use crossbeam_utils::CachePadded;
 
 /// The share of the buffer that is worth a write: an eighth.
 const WORTH_WRITING: usize = 8;
@@ -145,7 +145,7 @@ pub struct LogStream {
     pub(super) options: LogOptions,
     pub(super) signature: Signature,
     pub(super) listener: OnceLock<Arc<dyn LogListener>>,
-    pub(super) state: Apart<Mutex<State>>,
+    pub(super) state: CachePadded<Mutex<State>>,
     /// Rung when much has gathered that nobody waits for.
     work: Condvar,
     /// Rung when a file is to be prepared, and when names and headers are to be settled.
@@ -154,8 +154,8 @@ pub struct LogStream {
     pub(super) room: Condvar,
     /// Somebody waits for work.
     attended: AtomicBool,
-    tail: Apart<AtomicU64>,
-    pub(super) durable: Apart<AtomicU64>,
+    tail: CachePadded<AtomicU64>,
+    pub(super) durable: CachePadded<AtomicU64>,
     pub(super) flushes: AtomicU64,
     pub(super) down: OnceLock<String>,
     /// The header of a new file; held by the writer while it writes.
@@ -229,13 +229,13 @@ impl LogStream {
             options,
             signature,
             listener: OnceLock::new(),
-            state: Apart::new(Mutex::new(state)),
+            state: CachePadded::new(Mutex::new(state)),
             work: Condvar::new(),
             file_work: Condvar::new(),
             room: Condvar::new(),
             attended: AtomicBool::new(false),
-            tail: Apart::new(AtomicU64::new(start.to_u64())),
-            durable: Apart::new(AtomicU64::new(start.to_u64())),
+            tail: CachePadded::new(AtomicU64::new(start.to_u64())),
+            durable: CachePadded::new(AtomicU64::new(start.to_u64())),
             flushes: AtomicU64::new(0),
             down: OnceLock::new(),
             head: Mutex::new(IoBuffer::zeroed(SEGMENT_BYTES)),

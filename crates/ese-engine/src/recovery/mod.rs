@@ -27,7 +27,7 @@ use self::attach::{Attacher, Stream};
 pub(crate) use self::attach::{check_format, read_header};
 use self::redo::{Redo, UndoInfos};
 use self::replay_window::{BufferedRecord, ReplayWindow};
-use crate::cache::Lent;
+use crate::cache::MemoryGrant;
 use crate::checkpoint::generations_needed;
 use crate::core::Core;
 use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream};
@@ -95,9 +95,9 @@ impl LogListener for Listener {
 
 /// Opens the log of an instance, recovering first if it did not end cleanly.
 pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signature) -> Result<Opened> {
-    let lent = core.cache.lend(core.cache.counters().max_bytes as usize / SHARE_OF_LOG);
-    let memory = lent.bytes().max(LEAST_MEMORY);
-    open_log_with(core, options, fresh, lent, memory)
+    let grant = core.cache.grant_memory(core.cache.counters().max_bytes as usize / SHARE_OF_LOG);
+    let memory = grant.bytes().max(LEAST_MEMORY);
+    open_log_with(core, options, fresh, grant, memory)
 }
 
 /// The same, with so many bytes of log in memory for redo. What the cache lent it gets back when redo is over.
@@ -105,7 +105,7 @@ fn open_log_with(
     core: &Arc<Core>,
     options: &InstanceOptions,
     fresh: Signature,
-    lent: Lent,
+    grant: MemoryGrant,
     memory: usize,
 ) -> Result<Opened> {
     let names = LogNames::new(&options.log_directory, &options.base_name);
@@ -166,8 +166,8 @@ fn open_log_with(
         false => 1,
     };
     // What the next windows will need is not given back before.
-    let reserved = if rest.is_some() { lent.bytes() / 2 } else { 0 };
-    let mut redo = Redo::new(core.clone(), reader.clone(), threads, infos, lent);
+    let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
+    let mut redo = Redo::new(core.clone(), reader.clone(), threads, infos, grant);
     redo.reserved = reserved;
     let begins = checkpoint.is_none().then_some(oldest);
     let mut attacher = Attacher::new(core, options, Stream { signature, begins, newest, until });

@@ -26,7 +26,7 @@ use self::page_replay::{PageReplay, ReplayOutcome};
 pub(crate) use self::unfinished_transactions::UndoInfos;
 use self::unfinished_transactions::{Act, OpenTransaction, bookmark_of};
 use super::replay_window::{BufferedRecord, Payloads};
-use crate::cache::{FileId, Lent};
+use crate::cache::{FileId, MemoryGrant};
 use crate::core::Core;
 use crate::database::Database;
 use crate::log::LogReader;
@@ -41,7 +41,7 @@ pub(crate) struct Redo {
     threads: usize,
     infos: UndoInfos,
     /// The cache's memory that the window is in; goes back as the window shrinks, but for so many bytes.
-    lent: Lent,
+    grant: MemoryGrant,
     pub reserved: usize,
     transactions: BTreeMap<u16, OpenTransaction>,
     macros: BTreeMap<u16, Vec<BufferedRecord>>,
@@ -94,7 +94,13 @@ impl RedoRecord {
 }
 
 impl Redo {
-    pub fn new(core: Arc<Core>, log: Arc<LogReader>, threads: usize, infos: UndoInfos, lent: Lent) -> Redo {
+    pub fn new(
+        core: Arc<Core>,
+        log: Arc<LogReader>,
+        threads: usize,
+        infos: UndoInfos,
+        grant: MemoryGrant,
+    ) -> Redo {
         // An id that an UndoInfo record has must never get another meaning behind it.
         let newest_id = infos.last_key_value().map_or(0, |(id, _)| *id);
         Redo {
@@ -102,7 +108,7 @@ impl Redo {
             log,
             threads,
             infos,
-            lent,
+            grant,
             reserved: 0,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
@@ -331,7 +337,7 @@ impl Redo {
         }
         // Stable: the order of the log stays for each page.
         touches.sort_by_key(|touch| touch.key);
-        let memory = (&self.lent, self.reserved);
+        let memory = (&self.grant, self.reserved);
         let mut pass = PageReplay::new(&self.core, &steps, payloads, &self.log, memory);
         let result = pass.run(&touches, self.threads);
         let ReplayOutcome { mut found, applied, deferred } = pass.tally;

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{RecoverySummary, open_log_with};
 use crate::btree::tests::{Model, contents, create_tree, open, open_as, open_with, transaction};
 use crate::btree::{Bookmark, Seek, Tree, TreeCursor};
-use crate::cache::{Cache, CacheOptions};
+use crate::cache::{Cache, CacheOptions, EvictionPolicy};
 use crate::core::Core;
 use crate::database::Database;
 use crate::double_write;
@@ -94,7 +94,7 @@ fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, 
     options.threads = false;
     let core = Core::new(vfs, cache.clone(), options.version_store_bytes);
     let fresh = Signature::new(1, LogTime::NONE);
-    let opened = open_log_with(&core, &options, fresh, cache.lend(0), memory).unwrap();
+    let opened = open_log_with(&core, &options, fresh, cache.grant_memory(0), memory).unwrap();
     assert_eq!((opened.summary.left_attached, core.databases().len()), (2, 2));
     core.databases().iter().for_each(|database| database.detach(LogTime::NONE).unwrap());
     let pages = DATABASES.iter().flat_map(|path| {
@@ -177,8 +177,10 @@ fn a_lost_write_is_found_by_who_reads_the_page_first() {
     let page = size.offset_of(tree.root) as usize..size.offset_of(tree.root) as usize + size.bytes();
     bytes[page.clone()].copy_from_slice(&old[page]);
     disk.put(Path::new(DATABASES[0]), &bytes);
-    let reads_all =
-        CacheOptions { kept_edits_permille: 0, ..CacheOptions::new(64 * size.bytes(), size, disk.clock()) };
+    let reads_all = CacheOptions {
+        eviction: EvictionPolicy::WriteBack,
+        ..CacheOptions::new(64 * size.bytes(), size, disk.clock())
+    };
     let Err(error) = open_as(&disk.process_kill(), reads_all, false) else {
         panic!("a lost write went unnoticed")
     };

@@ -10,7 +10,7 @@ use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 use super::ActiveTransaction;
 use crate::btree::tests::{contents, create_tree};
 use crate::btree::{Target, Tree};
-use crate::cache::{Cache, CacheOptions};
+use crate::cache::{Cache, CacheOptions, EvictionPolicy};
 use crate::database::Database;
 use crate::table::statement;
 use crate::versions::View;
@@ -40,7 +40,7 @@ impl World {
         }
         // Pages are written before they go.
         let options = CacheOptions {
-            kept_edits_permille: 0,
+            eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
         };
         let cache = Cache::new(options);

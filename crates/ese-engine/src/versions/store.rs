@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use crossbeam_utils::CachePadded;
 use ese_format::{LogPosition, PageNumber};
 use jetcell_sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use jetcell_sync::{Arc, Mutex, MutexGuard};
@@ -14,9 +15,9 @@ use twox_hash::XxHash3_64;
 
 use super::replaces::Replaces;
 use super::{Transaction, View};
-use crate::apart::{Apart, Parts};
 use crate::cache::FileId;
-use crate::mix::BuildMixHasher;
+use crate::sharded::Sharded;
+use crate::splitmix::BuildSplitMixHasher;
 use crate::{Error, Result};
 
 /// What a change did to its node.
@@ -95,7 +96,7 @@ impl Resolved {
 }
 
 const SHARDS: usize = 64;
-type Chains = HashMap<u64, Chain, BuildMixHasher>;
+type Chains = HashMap<u64, Chain, BuildSplitMixHasher>;
 
 /// The changes of nodes with the same hash, which is nearly always one node, and nearly always one change.
 struct Chain {
@@ -126,13 +127,13 @@ impl Shard {
 /// Bytes in use. Threads count for themselves, and tell the others when it is worth it.
 #[derive(Default)]
 struct Bytes {
-    told: Apart<AtomicIsize>,
-    untold: Parts<AtomicIsize>,
+    told: CachePadded<AtomicIsize>,
+    untold: Sharded<AtomicIsize>,
 }
 
 impl Bytes {
     fn add(&self, bytes: isize, worth_telling: isize) {
-        let mine = self.untold.part(self.untold.mine());
+        let mine = self.untold.shard(self.untold.own_shard());
         let untold = mine.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if untold.abs() >= worth_telling {
             self.told.fetch_add(mine.swap(0, Ordering::Relaxed), Ordering::Relaxed);
@@ -140,32 +141,32 @@ impl Bytes {
     }
 
     fn sum(&self) -> usize {
-        let untold = self.untold.iter().map(|part| part.load(Ordering::Relaxed));
+        let untold = self.untold.iter().map(|shard| shard.load(Ordering::Relaxed));
         usize::try_from(self.told.load(Ordering::Relaxed) + untold.sum::<isize>()).unwrap_or(0)
     }
 }
 
 /// All versions of an instance.
 pub struct VersionStore {
-    shards: Vec<Apart<Shard>>,
-    replaces: Apart<Replaces>,
+    shards: Vec<CachePadded<Shard>>,
+    replaces: CachePadded<Replaces>,
     bytes: Bytes,
     limit: usize,
     /// Bytes that a thread need not tell the others.
     grain: usize,
-    next_id: Apart<AtomicU32>,
+    next_id: CachePadded<AtomicU32>,
 }
 
 impl VersionStore {
     /// A store that holds at most `limit` bytes.
     pub fn new(limit: usize) -> VersionStore {
         VersionStore {
-            shards: (0..SHARDS).map(|_| Apart::default()).collect(),
-            replaces: Apart::default(),
+            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            replaces: CachePadded::default(),
             bytes: Bytes::default(),
             limit,
             grain: limit / 1024,
-            next_id: Apart::new(AtomicU32::new(1)),
+            next_id: CachePadded::new(AtomicU32::new(1)),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crossbeam_utils::CachePadded;
 use ese_format::LogPosition;
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
-use crate::apart::{Apart, Part, Parts};
+use crate::sharded::{ShardIndex, Sharded};
 
 /// Place of a commit in the order of commits; a snapshot sees all smaller ones. ESE: `TRX`.
 #[doc(alias = "TRX")]
@@ -21,8 +22,8 @@ pub struct Transaction {
     pub snapshot: CommitNumber,
     /// Under which number the table knows it; not above the snapshot.
     entered: CommitNumber,
-    /// In which part of the table.
-    part: Part,
+    /// In which shard of the table.
+    shard: ShardIndex,
     outcome: AtomicU64,
     /// Where the commit record ends.
     end: AtomicU64,
@@ -38,7 +39,7 @@ impl Transaction {
         Transaction {
             snapshot,
             entered: snapshot,
-            part: Part::default(),
+            shard: ShardIndex::default(),
             outcome: AtomicU64::new(0),
             end: AtomicU64::default(),
         }
@@ -112,7 +113,7 @@ struct Running {
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
     position: LogPosition,
-    part: Part,
+    shard: ShardIndex,
 }
 
 /// All running transactions of an instance.
@@ -121,8 +122,8 @@ pub struct Hold {
 /// order, a prefix of the log is a prefix of the commits, and a snapshot has all of a commit or nothing.
 #[derive(Debug)]
 pub struct TransactionTable {
-    running: Parts<Mutex<Running>>,
-    numbers: Apart<Numbers>,
+    running: Sharded<Mutex<Running>>,
+    numbers: CachePadded<Numbers>,
 }
 
 /// Numbers in one sequence for transactions that begin and that commit.
@@ -136,8 +137,8 @@ struct Numbers {
 impl Default for TransactionTable {
     fn default() -> Self {
         TransactionTable {
-            running: Parts::default(),
-            numbers: Apart::new(Numbers { giving: Mutex::default(), next: AtomicU64::new(1) }),
+            running: Sharded::default(),
+            numbers: CachePadded::new(Numbers { giving: Mutex::default(), next: AtomicU64::new(1) }),
         }
     }
 }
@@ -147,13 +148,13 @@ impl TransactionTable {
     pub fn begin(&self) -> Arc<Transaction> {
         // Entered before the snapshot is taken: whoever looks for the oldest one either finds this, or looked at a
         // time at which the snapshot was still to come.
-        let (part, entered) = (self.running.mine(), self.now());
-        self.running.part(part).lock().snapshots.push(entered);
+        let (shard, entered) = (self.running.own_shard(), self.now());
+        self.running.shard(shard).lock().snapshots.push(entered);
         let snapshot = {
             let _one = self.numbers.giving.lock();
             self.numbers.next.fetch_add(1, Ordering::AcqRel)
         };
-        Arc::new(Transaction { part, entered, ..Transaction::running(snapshot) })
+        Arc::new(Transaction { shard, entered, ..Transaction::running(snapshot) })
     }
 
     /// The number the next commit will get; also the snapshot of a reader that starts now.
@@ -183,7 +184,7 @@ impl TransactionTable {
 
     /// Forgets a transaction that committed or rolled back.
     pub fn end(&self, transaction: &Transaction) {
-        let snapshots = &mut self.running.part(transaction.part).lock().snapshots;
+        let snapshots = &mut self.running.shard(transaction.shard).lock().snapshots;
         if let Some(place) = snapshots.iter().position(|entered| *entered == transaction.entered) {
             snapshots.swap_remove(place);
         }
@@ -191,13 +192,13 @@ impl TransactionTable {
 
     /// Whether any transaction runs.
     pub fn any_running(&self) -> bool {
-        self.running.iter().any(|part| !part.lock().snapshots.is_empty())
+        self.running.iter().any(|shard| !shard.lock().snapshots.is_empty())
     }
 
     /// Every version committed below this number is invisible history to nobody.
     pub fn oldest_snapshot(&self) -> CommitNumber {
         let now = self.now();
-        let oldest = |part: &Mutex<Running>| part.lock().snapshots.iter().min().copied();
+        let oldest = |shard: &Mutex<Running>| shard.lock().snapshots.iter().min().copied();
         self.running.iter().filter_map(oldest).min().map_or(now, |oldest| oldest.min(now))
     }
 
@@ -209,24 +210,24 @@ impl TransactionTable {
     /// Keeps the checkpoint at or below `position` until released. Must be called with a position read before
     /// the record that needs it is appended.
     pub fn hold_checkpoint(&self, position: LogPosition) -> Hold {
-        self.hold_again(Hold { position, part: self.running.mine() })
+        self.hold_again(Hold { position, shard: self.running.own_shard() })
     }
 
     /// Another hold of the same position, while there is one.
     pub fn hold_again(&self, hold: Hold) -> Hold {
-        // In the same part: who looks for the oldest while one hold follows the other finds one of them.
-        *self.running.part(hold.part).lock().holds.entry(hold.position).or_default() += 1;
+        // In the same shard: who looks for the oldest while one hold follows the other finds one of them.
+        *self.running.shard(hold.shard).lock().holds.entry(hold.position).or_default() += 1;
         hold
     }
 
     /// Ends a hold.
     pub fn release_checkpoint(&self, hold: Hold) {
-        release(&mut self.running.part(hold.part).lock().holds, hold.position);
+        release(&mut self.running.shard(hold.shard).lock().holds, hold.position);
     }
 
     /// The oldest held position.
     pub fn oldest_hold(&self) -> Option<LogPosition> {
-        self.running.iter().filter_map(|part| part.lock().holds.keys().next().copied()).min()
+        self.running.iter().filter_map(|shard| shard.lock().holds.keys().next().copied()).min()
     }
 }
 

@@ -90,7 +90,7 @@ fn at_once(
 
 fn gated(disk: &SimVfs) -> Arc<Instance> {
     let gated = Gated { disk: disk.clone(), arrived: Mutex::default(), changed: Condvar::new() };
-    Instance::open(options(Arc::new(gated), 256, 750).0).unwrap()
+    Instance::open(options(Arc::new(gated), 256).0).unwrap()
 }
 
 fn assert_ids_differ(databases: &[Arc<Database>]) {
@@ -108,7 +108,7 @@ fn databases_created_or_attached_at_the_same_time_have_ids_of_their_own_in_the_l
     let created = created.map(Result::unwrap);
     assert_ids_differ(&created);
     // Recovery finds both by their records.
-    let (recovered, _) = open(&disk.process_kill(), 256, 750);
+    let (recovered, _) = open(&disk.process_kill(), 256);
     assert_eq!(recovered.recovery().left_attached, 2);
     drop((created, recovered));
     instance.shutdown().unwrap();
@@ -122,7 +122,7 @@ fn databases_created_or_attached_at_the_same_time_have_ids_of_their_own_in_the_l
 #[test]
 fn who_attaches_what_another_is_attaching_gets_the_same_database() {
     let disk = SimVfs::new();
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     create(&instance);
     instance.shutdown().unwrap();
     drop(instance);
@@ -141,7 +141,7 @@ fn fill(instance: &Arc<Instance>, db: &Arc<Database>, model: &mut Rows, seed: u6
 }
 
 fn has_rows(disk: &SimVfs, models: &[Rows; 2]) {
-    let (instance, _) = open(disk, 256, 750);
+    let (instance, _) = open(disk, 256);
     for (path, model) in DATABASES.iter().zip(models) {
         let db = instance.attach(Path::new(path), 32).unwrap();
         assert!(rows(&instance, &db) == *model, "{path}");
@@ -153,7 +153,7 @@ fn has_rows(disk: &SimVfs, models: &[Rows; 2]) {
 fn after_an_attachment_that_failed_half_way_no_other_database_gets_its_id_in_the_log() {
     let disk = SimVfs::new();
     let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
-    let instance = Instance::open(options(faults.clone(), 256, 750).0).unwrap();
+    let instance = Instance::open(options(faults.clone(), 256).0).unwrap();
     let mut models = [Rows::new(), Rows::new()];
     for (path, model) in DATABASES.iter().zip(&mut models) {
         let db = create_one(&instance, path);
@@ -189,7 +189,7 @@ fn after_an_attachment_that_failed_half_way_no_other_database_gets_its_id_in_the
 #[test]
 fn who_detaches_twice_does_not_detach_another_database() {
     let disk = SimVfs::new();
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     let mut models = [Rows::new(), Rows::new()];
     let [one, two] = DATABASES.map(|path| create_one(&instance, path));
     fill(&instance, &one, &mut models[0], 1);
@@ -205,7 +205,7 @@ fn who_detaches_twice_does_not_detach_another_database() {
     assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
     fill(&instance, &two, &mut models[1], 4);
     has_rows(&disk.process_kill(), &models);
-    let (other, _) = open(&SimVfs::new(), 256, 750);
+    let (other, _) = open(&SimVfs::new(), 256);
     assert!(matches!(other.detach(&two), Err(Error::Usage(_))), "it belongs to another instance");
     instance.detach(&two).unwrap();
     assert!(matches!(instance.detach(&two), Err(Error::Usage(_))));

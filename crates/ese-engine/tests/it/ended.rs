@@ -35,7 +35,7 @@ fn commit(instance: &Arc<Instance>, db: &Arc<Database>, key: i32, number: i32, m
 fn a_session_that_outlives_its_instance_changes_nothing_in_the_next_one() {
     let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, SimVfs::new().clock()));
     let on = |disk: &SimVfs| {
-        let options = options(Arc::new(disk.clone()), 256, 750).0;
+        let options = options(Arc::new(disk.clone()), 256).0;
         let instance = Instance::open(InstanceOptions { cache: cache.clone(), ..options }).unwrap();
         let db = create_one(&instance, DATABASES[0]);
         (instance, db)
@@ -53,7 +53,7 @@ fn a_session_that_outlives_its_instance_changes_nothing_in_the_next_one() {
     drop(session);
     assert_eq!(rows(&instance, &db), [(1, 20)].into());
     commit(&instance, &db, 2, 21, CommitMode::Durable);
-    let recovered = Instance::open(options(Arc::new(disk.process_kill()), 256, 750).0).unwrap();
+    let recovered = Instance::open(options(Arc::new(disk.process_kill()), 256).0).unwrap();
     let db = recovered.attach(Path::new(DATABASES[0]), 32).unwrap();
     assert_eq!(rows(&recovered, &db), [(1, 20), (2, 21)].into());
 }
@@ -62,7 +62,7 @@ fn a_session_that_outlives_its_instance_changes_nothing_in_the_next_one() {
 fn a_session_that_outlives_its_instance_cannot_commit() {
     for mode in [CommitMode::Durable, CommitMode::Lazy] {
         let disk = SimVfs::new();
-        let instance = Instance::open(options(Arc::new(disk.clone()), 256, 750).0).unwrap();
+        let instance = Instance::open(options(Arc::new(disk.clone()), 256).0).unwrap();
         let db = create_one(&instance, DATABASES[0]);
         let mut session = instance.session();
         session.begin().unwrap();
@@ -81,7 +81,7 @@ fn a_session_that_outlives_its_instance_cannot_commit() {
 #[test]
 fn a_shutdown_that_is_refused_leaves_the_background_at_work() {
     let disk = SimVfs::new();
-    let options = InstanceOptions { threads: true, ..options(Arc::new(disk.clone()), 256, 750).0 };
+    let options = InstanceOptions { threads: true, ..options(Arc::new(disk.clone()), 256).0 };
     let instance = Instance::open(options).unwrap();
     let db = create_one(&instance, DATABASES[0]);
     let mut session = instance.session();
@@ -212,8 +212,7 @@ fn who_has_dropped_an_instance_can_open_it_again_at_once() {
     let gate = Arc::<Gate>::default();
     let world = Gated { disk: disk.clone(), gate: gate.clone() };
     // Every change is worth a checkpoint.
-    let options =
-        InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(world), 256, 750).0 };
+    let options = InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(world), 256).0 };
     let instance = Instance::open(options).unwrap();
     let db = create_one(&instance, DATABASES[0]);
     gate.set(true);

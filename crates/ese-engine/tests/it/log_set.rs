@@ -16,7 +16,7 @@ use super::recovered::{DATABASES, Rows, SIZE, create, create_one, killed, open, 
 /// Opens the instance whose log is in a directory of its own.
 fn open_log(disk: &SimVfs, directory: &str, seed: u64) -> Result<Arc<Instance>> {
     disk.create_directory(Path::new(directory)).unwrap();
-    let (mut options, _) = options(Arc::new(disk.clone()), 256, 750);
+    let (mut options, _) = options(Arc::new(disk.clone()), 256);
     (options.log_directory, options.system_directory) = (directory.into(), directory.into());
     options.seed = Some(seed);
     Instance::open(options)
@@ -35,7 +35,7 @@ fn header(disk: &SimVfs, path: &str) -> DatabaseHeader {
 fn logs_that_are_gone_from_either_end_are_missed() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let disk = SimVfs::new();
-    let (instance, cache) = open(&disk, 1024, 750);
+    let (instance, cache) = open(&disk, 1024);
     create(&instance);
     let mut models = [Rows::new(), Rows::new()];
     let mut change = |number: usize, count: usize| {
@@ -201,7 +201,7 @@ fn a_copied_log_does_not_recover_the_original() {
     assert!(matches!(error, Error::Usage(_)), "{text}");
     assert!(text.contains(DATABASES[0]) && text.contains("/copy/one.edb"), "{text}");
     assert!(contents(&disk) == before);
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     for (path, model) in DATABASES.iter().zip(&models) {
         assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
     }
@@ -212,11 +212,11 @@ fn a_copied_log_does_not_recover_the_original() {
 fn what_lies_beside_the_log_by_chance_does_not_matter() {
     let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(6));
     let other = SimVfs::new();
-    let (instance, _) = open(&other, 256, 750);
+    let (instance, _) = open(&other, 256);
     create(&instance);
     disk.put(Path::new("/log/one.edb"), &other.contents(Path::new(DATABASES[1])).unwrap());
     disk.put(Path::new("/log/two.edb"), b"no database");
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     for (path, model) in DATABASES.iter().zip(&models) {
         assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
     }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ese_engine::cache::EvictionPolicy;
 use ese_engine::database::Database;
 use ese_engine::log::{CheckpointFile, LogNames};
 use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
@@ -12,7 +13,7 @@ use ese_format::record::{ColumnId, Value};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use super::recovered::{DATABASES, Rows, create_one, open, options, rows};
+use super::recovered::{DATABASES, Rows, create_one, open, options, options_with, rows};
 
 fn text_of<T>(result: Result<T>) -> String {
     match result {
@@ -25,7 +26,7 @@ fn text_of<T>(result: Result<T>) -> String {
 fn log_files_of_an_impossible_size_are_refused() {
     let disk = SimVfs::new();
     let with = |size: u32| {
-        let options = options(Arc::new(disk.clone()), 256, 750).0;
+        let options = options(Arc::new(disk.clone()), 256).0;
         Instance::open(InstanceOptions { log_file_size: size, ..options })
     };
     for size in [0, 1, 4096, 60 << 10, (64 << 10) + 512, 256 << 20, (256 << 20) + 4096, u32::MAX] {
@@ -42,7 +43,7 @@ fn log_files_of_an_impossible_size_are_refused() {
 #[test]
 fn paths_that_are_too_long_together_are_refused() {
     let disk = SimVfs::new();
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     let directory = Path::new("/").join("d".repeat(200));
     let paths: Vec<PathBuf> = (0..6).map(|number| directory.join(format!("{number}.edb"))).collect();
     let create = |path: &PathBuf| instance.create_database(path, &CreateOptions::default());
@@ -59,7 +60,7 @@ fn paths_that_are_too_long_together_are_refused() {
         }
     }
     instance.checkpoint().unwrap();
-    drop(open(&disk.process_kill(), 256, 750));
+    drop(open(&disk.process_kill(), 256));
     assert!(text_of(refused.map_or(Ok(()), Err)).contains("too long together"));
     // The same for one that is attached.
     for db in created.split_off(2) {
@@ -72,7 +73,7 @@ fn paths_that_are_too_long_together_are_refused() {
     assert!(text.contains("far.edb") && disk.contents(&far).unwrap() == file, "{text}");
     instance.attach(&paths[2], 32).unwrap();
     instance.checkpoint().unwrap();
-    let (recovered, _) = open(&disk.process_kill(), 256, 750);
+    let (recovered, _) = open(&disk.process_kill(), 256);
     assert_eq!(recovered.recovery().left_attached, 3);
 }
 
@@ -80,7 +81,7 @@ fn paths_that_are_too_long_together_are_refused() {
 #[test]
 fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
     let disk = SimVfs::new();
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     let [one, two] = ["one.edb", "two.edb"].map(|name| Path::new("db").join(name));
     let db = instance.create_database(&one, &CreateOptions::default()).unwrap();
     assert_eq!(db.path, std::path::absolute(&one).unwrap());
@@ -90,7 +91,7 @@ fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
     }
     let bytes = {
         let other = SimVfs::new();
-        let (instance, _) = open(&other, 256, 750);
+        let (instance, _) = open(&other, 256);
         create_one(&instance, DATABASES[0]);
         instance.shutdown().unwrap();
         other.contents(Path::new(DATABASES[0])).unwrap()
@@ -98,7 +99,7 @@ fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
     disk.put(&std::path::absolute(&two).unwrap(), &bytes);
     let attached = instance.attach(&two, 32).unwrap();
     assert_eq!(attached.path, std::path::absolute(&two).unwrap());
-    let (recovered, _) = open(&disk.process_kill(), 256, 750);
+    let (recovered, _) = open(&disk.process_kill(), 256);
     let paths: Vec<PathBuf> = recovered.core().databases().iter().map(|db| db.path.clone()).collect();
     assert_eq!(paths, [db.path.clone(), attached.path.clone()]);
 }
@@ -106,7 +107,7 @@ fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
 #[test]
 fn a_path_that_the_log_cannot_name_is_refused() {
     let disk = SimVfs::new();
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     let path = Path::new("/db").join(OsStr::from_bytes(b"\xff.edb"));
     let files = || disk.list(Path::new("/db")).unwrap();
     let text = text_of(instance.create_database(&path, &CreateOptions::default()));
@@ -122,7 +123,7 @@ fn a_path_that_the_log_cannot_name_is_refused() {
 #[test]
 fn a_dirty_database_under_another_path_is_said_to_be_that_if_its_logs_are_there() {
     let disk = SimVfs::new();
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     let db = create_one(&instance, DATABASES[0]);
     let dirty = disk.contents(Path::new(DATABASES[0])).unwrap();
     instance.detach(&db).unwrap();
@@ -134,7 +135,7 @@ fn a_dirty_database_under_another_path_is_said_to_be_that_if_its_logs_are_there(
     // Those of another stream are missing.
     let other = SimVfs::new();
     other.put(moved, &dirty);
-    let seeded = InstanceOptions { seed: Some(5), ..options(Arc::new(other.clone()), 256, 750).0 };
+    let seeded = InstanceOptions { seed: Some(5), ..options(Arc::new(other.clone()), 256).0 };
     let stranger = Instance::open(seeded).unwrap();
     assert!(matches!(stranger.attach(moved, 32), Err(Error::LogsMissing { .. })));
     assert!(disk.contents(moved).unwrap() == dirty && other.contents(moved).unwrap() == dirty);
@@ -147,7 +148,7 @@ fn the_checkpoint_keeps_its_depth_in_files_of_another_size() {
     for [made, later] in [[256 << 10, 64 << 10], [64 << 10, 256 << 10]] {
         let disk = SimVfs::new();
         let with = |log_file_size: u32| {
-            let options = options(Arc::new(disk.clone()), 512, 0).0;
+            let options = options_with(Arc::new(disk.clone()), 512, EvictionPolicy::WriteBack).0;
             let options =
                 InstanceOptions { log_file_size, checkpoint_depth: DEPTH, circular: true, ..options };
             Instance::open(options).unwrap()

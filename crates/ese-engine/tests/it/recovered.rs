@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::database::Database;
 use ese_engine::log::{LogNames, LogReader};
 use ese_engine::{
@@ -24,26 +24,35 @@ use rand_chacha::ChaCha8Rng;
 pub(super) const SIZE: PageSize = PageSize::KIB_4;
 pub(super) const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
 
+const POLICIES: [EvictionPolicy; 2] =
+    [EvictionPolicy::KeepDeltas { memory_permille: 750 }, EvictionPolicy::WriteBack];
+
 /// The number in each row, by key.
 pub(super) type Rows = BTreeMap<i32, i32>;
 
-pub(super) fn open(disk: &SimVfs, pages: usize, kept_edits_permille: u32) -> (Arc<Instance>, Arc<Cache>) {
-    let (options, cache) = options(Arc::new(disk.clone()), pages, kept_edits_permille);
+pub(super) fn open(disk: &SimVfs, pages: usize) -> (Arc<Instance>, Arc<Cache>) {
+    open_with(disk, pages, POLICIES[0])
+}
+
+fn open_with(disk: &SimVfs, pages: usize, eviction: EvictionPolicy) -> (Arc<Instance>, Arc<Cache>) {
+    let (options, cache) = options_with(Arc::new(disk.clone()), pages, eviction);
     (Instance::open(options).unwrap(), cache)
 }
 
-pub(super) fn options(
+pub(super) fn options(vfs: Arc<dyn Vfs>, pages: usize) -> (InstanceOptions, Arc<Cache>) {
+    options_with(vfs, pages, POLICIES[0])
+}
+
+pub(super) fn options_with(
     vfs: Arc<dyn Vfs>,
     pages: usize,
-    kept_edits_permille: u32,
+    eviction: EvictionPolicy,
 ) -> (InstanceOptions, Arc<Cache>) {
     for directory in ["/db", "/log"] {
         vfs.create_directory(Path::new(directory)).unwrap();
     }
-    let cache = Cache::new(CacheOptions {
-        kept_edits_permille,
-        ..CacheOptions::new(pages * SIZE.bytes(), SIZE, vfs.clock())
-    });
+    let cache =
+        Cache::new(CacheOptions { eviction, ..CacheOptions::new(pages * SIZE.bytes(), SIZE, vfs.clock()) });
     let mut options = InstanceOptions::new(vfs, "/log".into(), cache.clone());
     (options.threads, options.log_file_size) = (false, 64 << 10);
     (options, cache)
@@ -149,7 +158,7 @@ fn last_record(disk: &SimVfs) -> LogRecord {
 /// A disk on which two databases were in use when the process was killed, and what they must hold.
 pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
     let disk = SimVfs::new();
-    let (instance, _) = open(&disk, 256, 750);
+    let (instance, _) = open(&disk, 256);
     create(&instance);
     let mut models = [Rows::new(), Rows::new()];
     let mut sessions = Vec::new();
@@ -166,7 +175,7 @@ pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
 #[test]
 fn databases_that_recovery_left_attached_are_handed_over_and_end_clean() {
     let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(1));
-    let (instance, cache) = open(&disk, 1024, 750);
+    let (instance, cache) = open(&disk, 1024);
     assert_eq!((instance.recovery().ran, instance.recovery().left_attached), (true, 2));
     assert!(matches!(last_record(&disk), LogRecord::RecoveryQuitKeepAttachments(_)));
     assert_eq!(DATABASES.map(|path| state(&disk, path)), [DatabaseState::DirtyShutdown; 2]);
@@ -191,7 +200,7 @@ fn databases_that_recovery_left_attached_are_handed_over_and_end_clean() {
         let report = check_database(&disk, Path::new(path), &CheckOptions::default()).unwrap();
         assert!(report.clean && report.findings.is_empty(), "{path}: {:#?}", report.findings);
     }
-    let (instance, _) = open(&disk, 64, 750);
+    let (instance, _) = open(&disk, 64);
     assert!(!instance.recovery().ran && instance.core().databases().is_empty());
     for (path, model) in DATABASES.iter().zip(&models) {
         assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
@@ -205,8 +214,8 @@ fn a_crash_soon_after_recovery_is_redone_from_the_same_checkpoint() {
     let (mut disk, mut models) = killed(&mut rng);
     let mut least = 0;
     for round in 0..40 {
-        let (pages, kept) = ([32, 64, 100, 1024][round % 4], [750, 0][round / 4 % 2]);
-        let (instance, cache) = open(&disk, pages, kept);
+        let (pages, eviction) = ([32, 64, 100, 1024][round % 4], POLICIES[round / 4 % 2]);
+        let (instance, cache) = open_with(&disk, pages, eviction);
         let counters = cache.counters();
         assert!(counters.resident_bytes <= counters.max_bytes, "{counters:?}");
         let recovery = instance.recovery();
@@ -231,7 +240,7 @@ fn a_crash_soon_after_recovery_is_redone_from_the_same_checkpoint() {
             _ => disk.crash(round as u64, CrashOptions::default()),
         };
     }
-    let (instance, _) = open(&disk, 64, 750);
+    let (instance, _) = open(&disk, 64);
     for (path, model) in DATABASES.iter().zip(&models) {
         assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
     }
@@ -247,7 +256,7 @@ fn a_crash_soon_after_recovery_is_redone_from_the_same_checkpoint() {
 fn redo_writes_few_pages_where_edits_are_kept() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let disk = SimVfs::new();
-    let (instance, cache) = open(&disk, 512, 750);
+    let (instance, cache) = open(&disk, 512);
     create(&instance);
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
     let mut model = Rows::new();
@@ -259,22 +268,22 @@ fn redo_writes_few_pages_where_edits_are_kept() {
     work(&mut session, &db, &mut model, &mut rng, 300);
     instance.flush().unwrap();
     let disk = disk.process_kill();
-    let written = [750, 0].map(|kept| {
-        let (instance, cache) = open(&disk.clone_disk(), 80, kept);
+    let written = POLICIES.map(|eviction| {
+        let (instance, cache) = open_with(&disk.clone_disk(), 80, eviction);
         let counters = cache.counters();
         let written = counters.written_checkpoint + counters.written_eviction + counters.written_flush;
-        assert_eq!(counters.let_go > 0, kept > 0, "{counters:?}");
+        assert_eq!(counters.delta_evictions > 0, eviction != EvictionPolicy::WriteBack, "{counters:?}");
         let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
         assert_eq!(rows(&instance, &db), model);
         written
     });
-    assert!(written[0] * 2 < written[1], "{written:?} pages written with and without kept edits");
+    assert!(written[0] * 2 < written[1], "{written:?} pages written with and without deltas");
 }
 
 #[test]
 fn a_database_that_is_not_there_is_still_missed() {
     let (disk, _) = killed(&mut ChaCha8Rng::seed_from_u64(4));
-    let (instance, _) = open(&disk, 64, 750);
+    let (instance, _) = open(&disk, 64);
     drop(instance);
     disk.remove(Path::new(DATABASES[1])).unwrap();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -291,7 +300,7 @@ fn recovery_replaces_a_checkpoint_that_is_gone_or_ahead_of_the_log() {
     let (disk, models) = killed(&mut rng);
     let ahead = {
         let later = disk.clone_disk();
-        let (instance, _) = open(&later, 256, 750);
+        let (instance, _) = open(&later, 256);
         let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
         let mut session = instance.session();
         work(&mut session, &db, &mut models[0].clone(), &mut rng, 600);
@@ -306,14 +315,14 @@ fn recovery_replaces_a_checkpoint_that_is_gone_or_ahead_of_the_log() {
             None => disk.remove(checkpoint).unwrap(),
             Some(bytes) => disk.put(checkpoint, bytes),
         }
-        let (instance, _) = open(&disk, 64, 750);
+        let (instance, _) = open(&disk, 64);
         assert_eq!(instance.recovery().left_attached, 2);
         assert_ne!(disk.contents(checkpoint), stale);
         let mut model = models[0].clone();
         let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
         work(&mut instance.session(), &db, &mut model, &mut rng, 500);
         instance.flush().unwrap();
-        let (instance, _) = open(&disk.process_kill(), 64, 750);
+        let (instance, _) = open(&disk.process_kill(), 64);
         for (path, model) in DATABASES.iter().zip([&model, &models[1]]) {
             assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
         }

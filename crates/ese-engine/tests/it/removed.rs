@@ -24,7 +24,7 @@ enum Now {
 /// Two databases in use, and what they must hold. With `listed` the checkpoint knows that they are attached, else redo
 /// meets their creation.
 fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, [Rows; 2]) {
-    let (instance, cache) = open(disk, 256, 750);
+    let (instance, cache) = open(disk, 256);
     create(&instance);
     let mut models = [Rows::new(), Rows::new()];
     for round in 0..2 {
@@ -46,7 +46,7 @@ fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, 
 }
 
 fn opened(disk: &SimVfs) -> ese_engine::Result<Arc<Instance>> {
-    Instance::open(options(Arc::new(disk.clone()), 256, 750).0)
+    Instance::open(options(Arc::new(disk.clone()), 256).0)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_database_removed_after_its_detach_is_not_missed() {
                 Now::Empty => disk.put(path, &vec![0; 4 * SIZE.bytes()]),
                 Now::AnotherInstances => {
                     let other = SimVfs::new();
-                    let (instance, _) = open(&other, 256, 750);
+                    let (instance, _) = open(&other, 256);
                     create(&instance);
                     // The first one of another instance may have drawn the same signature.
                     disk.put(path, &other.contents(Path::new(DATABASES[1])).unwrap());
@@ -105,7 +105,7 @@ fn a_database_removed_after_its_detach_is_not_missed() {
                 }
                 instance.flush().unwrap();
             }
-            let (instance, _) = open(&disk.process_kill(), 256, 750);
+            let (instance, _) = open(&disk.process_kill(), 256);
             instance.shutdown().unwrap();
         }
     }
@@ -143,7 +143,7 @@ fn a_database_removed_without_a_detach_is_missed_and_nothing_is_lost_until_it_is
                 disk = disk.process_kill();
                 disk.put(path, &bytes);
             }
-            let (instance, _) = open(&disk, 256, 750);
+            let (instance, _) = open(&disk, 256);
             assert_eq!((instance.recovery().left_attached, instance.recovery().rolled_back), (2, 1));
             for (path, model) in DATABASES.iter().zip(&models) {
                 assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);

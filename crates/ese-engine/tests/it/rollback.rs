@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::database::Database;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
@@ -39,7 +39,7 @@ impl World {
         }
         // Pages are written before they go.
         let options = CacheOptions {
-            kept_edits_permille: 0,
+            eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
         };
         World { disk, faults, cache: Cache::new(options) }

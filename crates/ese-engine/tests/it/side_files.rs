@@ -41,7 +41,7 @@ fn databases_that_differ_in_their_extension_have_images_of_their_own() {
     let [one, other] = ["/db/a.edb", "/db/a.dat"].map(Path::new);
     for detached in [false, true] {
         let disk = SimVfs::new();
-        let (instance, cache) = open(&disk, 256, 750);
+        let (instance, cache) = open(&disk, 256);
         let db = create_one(&instance, "/db/a.edb");
         let second = create_one(&instance, "/db/a.dat");
         if detached {
@@ -55,7 +55,7 @@ fn databases_that_differ_in_their_extension_have_images_of_their_own() {
         let at = SIZE.offset_of(page) as usize + SIZE.bytes() / 2;
         disk.corrupt(one, at as u64, &before[at..at + SIZE.bytes() / 2]).unwrap();
 
-        let (instance, _) = open(&disk, 256, 750);
+        let (instance, _) = open(&disk, 256);
         assert_eq!(instance.recovery().torn_pages, 1, "detached {detached}");
         assert_eq!(rows(&instance, &instance.attach(one, 32).unwrap()), model);
         assert!(rows(&instance, &instance.attach(other, 32).unwrap()).is_empty());
@@ -65,7 +65,7 @@ fn databases_that_differ_in_their_extension_have_images_of_their_own() {
 #[test]
 fn a_database_may_be_named_like_a_file_of_images() {
     let disk = SimVfs::new();
-    let (instance, cache) = open(&disk, 256, 750);
+    let (instance, cache) = open(&disk, 256);
     let mut models = [Rows::new(), Rows::new()];
     for (seed, (path, model)) in (1..).zip(["/db/x.jdw", "/db/x.edb.jdw"].iter().zip(&mut models)) {
         let db = create_one(&instance, path);
@@ -87,7 +87,7 @@ fn a_database_may_be_named_like_a_file_of_images() {
 fn images_of_changes_that_the_log_does_not_have_are_not_put_back() {
     let path = Path::new("/db/a.edb");
     let disk = SimVfs::new();
-    let (instance, cache) = open(&disk, 256, 750);
+    let (instance, cache) = open(&disk, 256);
     let db = create_one(&instance, "/db/a.edb");
     let mut then = Rows::new();
     work_and_flush(&instance, &cache, &db, &mut then, 1);
@@ -103,7 +103,7 @@ fn images_of_changes_that_the_log_does_not_have_are_not_put_back() {
         disk.remove(&file).unwrap();
     }
     copies.iter().for_each(|(file, bytes)| disk.put(file, bytes));
-    let (instance, cache) = open(&disk, 256, 750);
+    let (instance, cache) = open(&disk, 256);
     assert_eq!(instance.recovery().torn_pages, 0);
     let db = instance.attach(path, 32).unwrap();
     assert_eq!(rows(&instance, &db), then);
@@ -116,7 +116,7 @@ fn images_of_changes_that_the_log_does_not_have_are_not_put_back() {
     }
     let expected = rows(&instance, &db);
     drop((session, db, cache));
-    let (instance, _) = open(&disk.process_kill(), 256, 750);
+    let (instance, _) = open(&disk.process_kill(), 256);
     assert_eq!(instance.recovery().torn_pages, 0);
     assert_eq!(rows(&instance, &instance.attach(path, 32).unwrap()), expected);
 }

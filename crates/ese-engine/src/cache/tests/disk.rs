@@ -123,7 +123,7 @@ impl DeferredUndo for Undo {
         *self.settled.lock() = Some(end);
         Ok(Some(end))
     }
-    fn settled(&self) -> Option<LogPosition> {
+    fn resolved_at(&self) -> Option<LogPosition> {
         *self.settled.lock()
     }
 }

@@ -8,8 +8,8 @@ use jetcell_sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use super::{Bench, disk};
-use crate::cache::{Edit, Examined, WriteLatch};
-use crate::mix::mix;
+use crate::cache::{OnDiskPage, PageDelta, WriteLatch};
+use crate::splitmix::mix64;
 
 impl Bench {
     /// Sets the value of a page by an edit.
@@ -18,11 +18,11 @@ impl Bench {
     }
 
     pub fn edit_latched(&self, latch: &mut WriteLatch, value: u64) -> LogPosition {
-        latch.mark_edited(self.log.tip());
+        latch.mark_dirty_by_delta(self.log.tip());
         let end = self.log.append();
         let data = [value, end.to_u64(), 0].map(u64::to_le_bytes).concat();
-        let edit = Edit::Replace { line: 0, flags: NodeFlags::empty(), data: &data };
-        latch.edit(&edit, DbTime(end.to_u64())).unwrap();
+        let edit = PageDelta::Replace { line: 0, flags: NodeFlags::empty(), data: &data };
+        latch.apply_delta(&edit, DbTime(end.to_u64())).unwrap();
         latch.set_last(end);
         end
     }
@@ -54,11 +54,11 @@ fn a_dirty_page_goes_without_a_write_and_comes_back_with_its_changes() {
     bench.push_out(7);
     assert_eq!((bench.disk.value(7), bench.disk.writes.lock().len()), (0, 0));
     assert_eq!((bench.cache.dirty_pages(bench.file), bench.cache.oldest_dirty(bench.file)), (1, Some(first)));
-    assert!(bench.cache.holds(bench.key(7)), "memory is newer than the disk");
-    assert_eq!((bench.cache.counters().let_go, bench.cache.counters().away), (1, 1));
+    assert!(bench.cache.contains(bench.key(7)), "memory is newer than the disk");
+    assert_eq!((bench.cache.counters().delta_evictions, bench.cache.counters().delta_pages), (1, 1));
     assert!(bench.cache.detach(bench.file).is_err(), "it is not written yet");
     assert_eq!(bench.value(7), 2);
-    assert_eq!(bench.cache.counters().away, 0);
+    assert_eq!(bench.cache.counters().delta_pages, 0);
     bench.edit(7, 3);
     bench.push_out(7);
     assert_eq!(bench.value(7), 3);
@@ -86,8 +86,8 @@ fn whoever_reads_or_builds_a_page_that_is_away_gets_it_right() {
         bench.push_out(page);
     }
     let mut bytes = vec![0; disk::SIZE.bytes()];
-    let examined = bench.cache.examine(bench.key(1), &mut bytes, jetcell_vfs::IoReason::Scan).unwrap();
-    assert!(matches!(examined, Examined::Superseded), "the disk has an old state: {examined:?}");
+    let examined = bench.cache.verify_on_disk(bench.key(1), &mut bytes, jetcell_vfs::IoReason::Scan).unwrap();
+    assert!(matches!(examined, OnDiskPage::Superseded), "the disk has an old state: {examined:?}");
     assert_eq!(bench.value(1), 9);
 
     bench.cache.preread(&[bench.key(2)]);
@@ -112,7 +112,7 @@ fn whoever_reads_or_builds_a_page_that_is_away_gets_it_right() {
     bench.edit(4, 10);
     bench.push_out(4);
     bench.cache.discard(bench.file).unwrap();
-    assert_eq!(bench.cache.counters().away, 0);
+    assert_eq!(bench.cache.counters().delta_pages, 0);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_nobody_can_say_and_what_may_be_undone_is_written_first() {
     assert!(!bench.goes(1));
     bench.cache.write_below(bench.file, bench.log.tip(), 1).unwrap();
     bench.push_out(1);
-    assert_eq!((bench.value(1), bench.disk.value(1), bench.cache.counters().let_go), (3, 3, 0));
+    assert_eq!((bench.value(1), bench.disk.value(1), bench.cache.counters().delta_evictions), (3, 3, 0));
 
     bench.edit(2, 1);
     let undo = bench.log.undo();
@@ -178,7 +178,7 @@ fn what_nobody_can_say_and_what_may_be_undone_is_written_first() {
     assert!(!bench.goes(2));
     undo.commit(bench.log.append());
     bench.push_out(2);
-    assert_eq!((bench.disk.value(2), bench.cache.counters().let_go), (0, 1));
+    assert_eq!((bench.disk.value(2), bench.cache.counters().delta_evictions), (0, 1));
     assert_eq!(bench.value(2), 1);
 }
 
@@ -191,10 +191,10 @@ fn pages_that_come_back_only_to_be_written_end_it() {
         let behind = LogPosition::from_u64(end.to_u64().saturating_sub(100));
         bench.cache.write_below(bench.file, behind, 10).unwrap();
         if page == 3000 {
-            before = bench.cache.counters().let_go;
+            before = bench.cache.counters().delta_evictions;
         }
     }
-    let later = bench.cache.counters().let_go - before;
+    let later = bench.cache.counters().delta_evictions - before;
     assert!(before > 10 && later < 100, "{before}, then {later} of 1000");
 }
 
@@ -217,8 +217,8 @@ fn sessions_that_hold_all_pages_get_back_what_was_given_up_for_edits() {
 fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
     let mut edits = Vec::new();
     let data = [value, end.to_u64(), 0].map(u64::to_le_bytes).concat();
-    let edit = Edit::Replace { line: 0, flags: NodeFlags::empty(), data: &data };
-    edit.encode_unseen(DbTime(before.to_u64()), DbTime(end.to_u64()), &mut edits).unwrap();
+    let edit = PageDelta::Replace { line: 0, flags: NodeFlags::empty(), data: &data };
+    edit.encode_for_unread(DbTime(before.to_u64()), DbTime(end.to_u64()), &mut edits).unwrap();
     edits
 }
 
@@ -238,13 +238,13 @@ fn changes_kept_for_an_unseen_page_are_those_that_it_lacks() {
             let value = if at < there as usize { 99 } else { at as u64 + 1 };
             recorded(value, ends[at - 1], ends[at])
         });
-        assert!(bench.cache.keep_unseen(bench.key(7), ends[0]..ends[1], &second));
-        assert_eq!((bench.cache.dirty_pages(bench.file), bench.cache.counters().away), (1, 1));
+        assert!(bench.cache.buffer_change(bench.key(7), ends[0]..ends[1], &second));
+        assert_eq!((bench.cache.dirty_pages(bench.file), bench.cache.counters().delta_pages), (1, 1));
         assert_eq!(bench.cache.oldest_dirty(bench.file), Some(ends[0]));
-        assert!(bench.cache.keep_unseen(bench.key(7), ends[1]..ends[2], &third), "the next window");
-        assert_eq!((bench.cache.dirty_pages(bench.file), bench.cache.counters().away), (1, 1));
+        assert!(bench.cache.buffer_change(bench.key(7), ends[1]..ends[2], &third), "the next window");
+        assert_eq!((bench.cache.dirty_pages(bench.file), bench.cache.counters().delta_pages), (1, 1));
         assert_eq!(bench.value(7), 3, "the disk had {there}");
-        assert!(!bench.cache.keep_unseen(bench.key(7), ends[1]..ends[2], &third), "it is in memory");
+        assert!(!bench.cache.buffer_change(bench.key(7), ends[1]..ends[2], &third), "it is in memory");
         bench.cache.flush_file(bench.file).unwrap();
         assert_eq!((bench.disk.value(7), bench.cache.oldest_dirty(bench.file)), (3, None));
     }
@@ -256,7 +256,7 @@ fn changes_of_a_page_that_went_with_its_edits_are_kept_with_them() {
     let first = bench.edit(7, 1);
     bench.push_out(7);
     let end = bench.log.append();
-    assert!(bench.cache.keep_unseen(bench.key(7), first..end, &recorded(2, first, end)));
+    assert!(bench.cache.buffer_change(bench.key(7), first..end, &recorded(2, first, end)));
     assert_eq!(bench.value(7), 2);
     bench.push_out(7);
     assert_eq!(bench.value(7), 2);
@@ -269,7 +269,7 @@ fn changes_kept_for_another_state_of_a_page_are_not_made() {
     bench.cache.flush_file(bench.file).unwrap();
     bench.push_out(7);
     let (lost, end) = (bench.log.append(), bench.log.append());
-    assert!(bench.cache.keep_unseen(bench.key(7), old..end, &recorded(3, lost, end)));
+    assert!(bench.cache.buffer_change(bench.key(7), old..end, &recorded(3, lost, end)));
     for _ in 0..2 {
         let error = bench.cache.fetch(bench.key(7)).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("a write was lost"), "{error}");
@@ -281,7 +281,7 @@ fn changes_kept_for_another_state_of_a_page_are_not_made() {
 
 fn random(seed: &mut u64) -> u64 {
     *seed += 1;
-    mix(*seed)
+    mix64(*seed)
 }
 
 proptest! {
@@ -322,12 +322,12 @@ proptest! {
             let counters = bench.cache.counters();
             prop_assert!(counters.resident_bytes <= counters.max_bytes, "{:?}", counters);
         }
-        prop_assert!(bench.cache.counters().let_go > 30, "{:?}", bench.cache.counters());
+        prop_assert!(bench.cache.counters().delta_evictions > 30, "{:?}", bench.cache.counters());
         bench.cache.flush_file(bench.file).unwrap();
         for page in 1..=600 {
             prop_assert_eq!(bench.disk.value(page), model[page as usize], "on disk");
         }
-        prop_assert_eq!(bench.cache.counters().away, 0);
+        prop_assert_eq!(bench.cache.counters().delta_pages, 0);
         bench.cache.detach(bench.file).unwrap();
     }
 }

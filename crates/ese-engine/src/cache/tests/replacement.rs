@@ -5,7 +5,7 @@ use super::*;
 /// A stream of numbers that repeats.
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    crate::mix::mix(*seed)
+    crate::splitmix::mix64(*seed)
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn what_the_cache_lends_holds_no_page_until_it_comes_back() {
     let bench = Bench::new(64, 200, false);
     let frames = bench.cache.counters().frames;
     let page_bytes = bench.cache.page_size().bytes();
-    let lent = bench.cache.lend(20 * page_bytes + 1);
+    let lent = bench.cache.grant_memory(20 * page_bytes + 1);
     assert_eq!(lent.bytes(), 20 * page_bytes);
     for page in 1..=200 {
         bench.cache.fetch(bench.key(page)).unwrap();

@@ -9,7 +9,7 @@ use ese_format::{DbTime, PageNumber, PageSize};
 
 use crate::btree::apply::{self, merge_type, split_type};
 use crate::btree::change::undo_edit;
-use crate::cache::{Edit, PageKey};
+use crate::cache::{PageDelta, PageKey};
 use crate::space::{convert_root_pages, create_root_pages};
 use crate::versions::Change;
 
@@ -154,7 +154,7 @@ pub(super) fn edit_unseen<'a>(
     record: &'a LogRecord,
     role: PageRole,
     key: &'a mut Vec<u8>,
-) -> Option<Edit<'a>> {
+) -> Option<PageDelta<'a>> {
     let node = record.node_change();
     let versioned = node.is_some_and(versioned);
     let line = node.map_or(0, |node| usize::from(node.page.line));
@@ -167,15 +167,15 @@ pub(super) fn edit_unseen<'a>(
         (LogRecord::Insert(insert), _) => {
             *key = insert.key();
             let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-            Edit::Insert { line, flags, key, data: &insert.data }
+            PageDelta::Insert { line, flags, key, data: &insert.data }
         }
         (LogRecord::Replace(Replace { data, .. }), _) if versioned => {
-            Edit::Replace { line, flags: NodeFlags::VERSIONED, data }
+            PageDelta::Replace { line, flags: NodeFlags::VERSIONED, data }
         }
         (LogRecord::FlagDelete(_), _) if versioned => {
-            Edit::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED }
+            PageDelta::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED }
         }
-        (LogRecord::Delete(_), _) => Edit::Delete { line, end: line + 1 },
+        (LogRecord::Delete(_), _) => PageDelta::Delete { line, end: line + 1 },
         _ => return None,
     })
 }
@@ -188,7 +188,7 @@ pub(super) fn edit_of<'a>(
     page: &Page<'_>,
     undoes: Option<&'a Change>,
     key: &'a mut Vec<u8>,
-) -> Result<Option<Edit<'a>>, &'static str> {
+) -> Result<Option<PageDelta<'a>>, &'static str> {
     if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
         return apply::merge_loss(merge, page.node_count());
     }
@@ -201,8 +201,8 @@ pub(super) fn edit_of<'a>(
     Ok(Some(match record {
         LogRecord::FlagInsert(FlagInsert { data, .. })
         | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
-        | LogRecord::Replace(Replace { data, .. }) => Edit::Replace { line, flags: kept, data },
-        LogRecord::FlagDelete(_) => Edit::SetFlags { line, flags: kept | NodeFlags::DELETED },
+        | LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags: kept, data },
+        LogRecord::FlagDelete(_) => PageDelta::SetFlags { line, flags: kept | NodeFlags::DELETED },
         LogRecord::Undo(_) => match undoes {
             Some(change) => undo_edit(line, apply::flags_of(page, line), change)?,
             None => return Ok(None),

@@ -23,7 +23,7 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 use super::page_redo::{PageRedo, apply, edit_of, edit_unseen, formats, has_needless_image, time_before};
 use super::pending_before_images::{PendingBeforeImages, ReplayedVersion};
 use super::{RedoRecord, corrupt_page};
-use crate::cache::{Edit, Lent, PageKey, WriteLatch, another_moment};
+use crate::cache::{MemoryGrant, PageDelta, PageKey, WriteLatch, db_time_mismatch};
 use crate::core::Core;
 use crate::database::Database;
 use crate::log::{LogReader, RecordReads};
@@ -47,7 +47,7 @@ pub(super) struct PageReplay<'a> {
     payloads: &'a Payloads,
     log: &'a LogReader,
     /// Memory of the cache that goes back to it as payloads are used up, and how much of it stays.
-    memory: (&'a Lent, usize),
+    memory: (&'a MemoryGrant, usize),
     /// Pages changed and not written yet, that cannot go without.
     behind: Vec<PageKey>,
     /// Records of the batch that were read again.
@@ -82,7 +82,7 @@ impl<'a> PageReplay<'a> {
         steps: &'a [RedoRecord],
         payloads: &'a Payloads,
         log: &'a LogReader,
-        memory: (&'a Lent, usize),
+        memory: (&'a MemoryGrant, usize),
     ) -> PageReplay<'a> {
         let (behind, again, tally) = (Vec::new(), BTreeMap::new(), ReplayOutcome::default());
         PageReplay {
@@ -147,9 +147,9 @@ impl<'a> PageReplay<'a> {
         for group in coming.groups {
             self.page(group, None)?;
         }
-        self.core.cache.make_room_for_edits();
-        let (lent, reserved) = self.memory;
-        lent.shrink(self.payloads.memory().max(reserved));
+        self.core.cache.reserve_delta_memory();
+        let (grant, reserved) = self.memory;
+        grant.shrink(self.payloads.memory().max(reserved));
         if self.behind.len() >= (frames / 8).max(1) {
             self.core.cache.write_behind(&std::mem::take(&mut self.behind))?;
         }
@@ -174,7 +174,7 @@ impl<'a> PageReplay<'a> {
             let Some(len) = first_block_len(database.page_size) else { continue };
             let transfers: Vec<Transfer> = of_file
                 .iter()
-                .filter(|group| !self.core.cache.holds(group[0].key))
+                .filter(|group| !self.core.cache.contains(group[0].key))
                 .map(|group| {
                     let (key, size, sender) = (group[0].key, database.page_size, sender.clone());
                     let done = move |result: std::io::Result<()>, block: IoBuffer| {
@@ -208,22 +208,22 @@ impl<'a> PageReplay<'a> {
             let committed = step.transaction.as_ref().is_some_and(|writer| writer.committed().is_some());
             let mut key = Vec::new();
             match edit_unseen(&record, touch.role, &mut key) {
-                Some(Edit::Replace { .. }) => return committed,
-                Some(Edit::SetFlags { line, .. }) => deleted.push(line),
-                Some(Edit::Insert { line, .. }) => {
+                Some(PageDelta::Replace { .. }) => return committed,
+                Some(PageDelta::SetFlags { line, .. }) => deleted.push(line),
+                Some(PageDelta::Insert { line, .. }) => {
                     deleted.iter_mut().filter(|at| **at >= line).for_each(|at| *at += 1);
                 }
-                Some(Edit::Delete { line, end }) => {
+                Some(PageDelta::Delete { line, end }) => {
                     deleted.retain(|at| !(line..end).contains(at));
                     deleted.iter_mut().filter(|at| **at >= end).for_each(|at| *at -= end - line);
                 }
-                Some(Edit::Cut { line, .. }) => return deleted.iter().all(|at| *at < line),
-                Some(Edit::SetPrev(_)) => {}
+                Some(PageDelta::Cut { line, .. }) => return deleted.iter().all(|at| *at < line),
+                Some(PageDelta::SetPrev(_)) => {}
                 None => return false,
             }
             true
         };
-        self.core.cache.keeps_unseen() && group.iter().all(&mut is_known) && deleted.is_empty()
+        self.core.cache.buffers_changes() && group.iter().all(&mut is_known) && deleted.is_empty()
     }
 
     /// Those of the pages that lack a change, or may, and what has to be read for that again of the log.
@@ -259,13 +259,13 @@ impl<'a> PageReplay<'a> {
         let mut say = |(touch, record): (&PageRedo, &LogRecord)| {
             let mut key = Vec::new();
             let before = time_before(record, touch.role).filter(|before| *before != DbTime(0))?;
-            edit_unseen(record, touch.role, &mut key)?.encode_unseen(before, touch.after, &mut edits)
+            edit_unseen(record, touch.role, &mut key)?.encode_for_unread(before, touch.after, &mut edits)
         };
         let said = touches.iter().zip(&records).try_for_each(|change| say(change).ok_or(())).is_ok();
         let step = |touch: &PageRedo| self.steps.get(touch.step as usize);
         if let (true, [first, ..], [.., last]) = (said, touches, touches)
             && let (Some(from), Some(until)) = (step(first), step(last))
-            && self.core.cache.keep_unseen(first.key, from.needs_from..until.kept.end, &edits)
+            && self.core.cache.buffer_change(first.key, from.needs_from..until.kept.end, &edits)
         {
             self.tally.deferred += touches.len() as u64;
             return Ok(());
@@ -306,7 +306,7 @@ impl<'a> PageReplay<'a> {
         let made = missing
             .iter()
             .try_for_each(|(touch, record)| self.make(touch, record, &database, &mut latch, &mut hanging));
-        if !self.core.cache.can_go(latch.page()) {
+        if !self.core.cache.can_evict(latch.page()) {
             self.behind.push(first.key);
         }
         for (step, found) in hanging.hang(&database, &mut latch) {
@@ -331,7 +331,7 @@ impl<'a> PageReplay<'a> {
             return Ok(());
         }
         if let Some(before) = time_before(record, touch.role).filter(|before| *before != time) {
-            let what = format!("{} (log record at {:?})", another_moment(time, before), step.kept.start);
+            let what = format!("{} (log record at {:?})", db_time_mismatch(time, before), step.kept.start);
             return Err(corrupt_page(database, number, &what));
         }
         if let Some(node) = record.node_change() {
@@ -345,8 +345,8 @@ impl<'a> PageReplay<'a> {
         match edit.map_err(failed)? {
             Some(edit) => {
                 edit.apply(&mut PageMut::new(latch, size)).map_err(failed)?;
-                latch.mark_edited(step.needs_from);
-                latch.edited(&edit, touch.after);
+                latch.mark_dirty_by_delta(step.needs_from);
+                latch.record_delta(&edit, touch.after);
             }
             None => {
                 apply(record, touch.role, number, latch, size).map_err(|what| failed(&what))?;

@@ -1,0 +1,41 @@
+//! A value per group of threads, so that threads do not write to the same cache line.
+
+use jetcell_sync::atomic::{AtomicU8, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// Number of shards. Usually more than the threads that run at the same time.
+const SHARDS: usize = 16;
+
+/// One value of `T` per shard, each on its own cache line. A thread always uses the same shard.
+#[derive(Debug)]
+pub(crate) struct Sharded<T>(Box<[CachePadded<T>]>);
+
+impl<T: Default> Default for Sharded<T> {
+    fn default() -> Sharded<T> {
+        Sharded((0..SHARDS).map(|_| CachePadded::default()).collect())
+    }
+}
+
+impl<T> Sharded<T> {
+    /// The shard of the calling thread.
+    pub fn own_shard(&self) -> ShardIndex {
+        static THREADS: AtomicU8 = AtomicU8::new(0);
+        thread_local!(static OWN: u8 = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS as u8);
+        ShardIndex(OWN.with(|own| *own))
+    }
+
+    /// The value of one shard.
+    pub fn shard(&self, index: ShardIndex) -> &T {
+        &self.0[usize::from(index.0) % SHARDS]
+    }
+
+    /// The values of all shards.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|shard| &**shard)
+    }
+}
+
+/// Index of a shard in a [`Sharded`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShardIndex(u8);
