@@ -6,8 +6,7 @@
 //! list   entries one after the other, then a zero byte; 2048 bytes in all
 //! ```
 //!
-//! Invariants: a list that was decoded encodes to the same bytes. What an entry means for recovery is the engine's
-//! business.
+//! Invariant: a list that was decoded encodes to the same bytes.
 
 use crate::declare::layout;
 use crate::fields::{Describe, FieldValue, Fields};
@@ -23,7 +22,7 @@ layout! {
     /// One attached database. ESE: `ATTACHINFO`.
     #[doc(alias = "ATTACHINFO")]
     pub struct Attachment {
-        /// Its number in the log.
+        /// Number of the database in the log.
         database: DatabaseIdInLog,
         /// [`Attachment::UNICODE`] and others.
         flags: u8,
@@ -32,13 +31,13 @@ layout! {
         db_time: DbTime,
         /// Highest tree id when the list was written.
         last_tree: TreeId,
-        /// Largest size in pages, 0 for no limit.
+        /// Largest size in pages; 0 for no limit.
         max_pages: u32,
         /// Log position of the attach record.
         attach_position: LogPosition,
-        /// Log position of the clean shutdown before it.
+        /// Log position of the last clean shutdown before the attach.
         consistent_position: LogPosition,
-        /// Its identity.
+        /// Signature of the database.
         signature: Signature,
     } then {
         /// Path as UTF-16 with a final NUL.
@@ -47,10 +46,10 @@ layout! {
 }
 const _: () = assert!(<Attachment as Layout>::FIXED == 64);
 
-/// Why a list cannot be read or written.
+/// Reason for which a list cannot be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachmentError {
-    /// The last entry goes beyond the list.
+    /// The last entry exceeds the list.
     #[error("attachment list ends inside an entry")]
     Truncated,
     /// Too many databases, or too long paths.
@@ -72,13 +71,13 @@ impl Attachment {
         decode_path(&self.path)
     }
 
-    /// Stores `path` in the form the list wants.
+    /// Stores `path` as UTF-16 with a final NUL.
     pub fn set_path(&mut self, path: &str) {
         self.flags |= Attachment::UNICODE;
         self.path = encode_path(path);
     }
 
-    /// Reads a list up to its zero byte.
+    /// Decodes a list up to its zero byte.
     pub fn decode_list(bytes: &[u8]) -> Result<Vec<Attachment>, AttachmentError> {
         let mut entries = Vec::new();
         let mut rest = bytes;
@@ -91,7 +90,7 @@ impl Attachment {
         Ok(entries)
     }
 
-    /// The entries of a list, field by field, up to its zero byte or the first that is cut off.
+    /// The fields of the entries of a list, up to its zero byte or the first truncated entry.
     pub fn fields_of_list(bytes: &[u8]) -> Vec<Fields> {
         let mut entries = Vec::new();
         let input = &mut Input::new(bytes);
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_any_length_survive_and_too_long_ones_are_refused() {
+    fn lists_round_trip_and_too_long_ones_are_rejected() {
         for count in 0..=20 {
             let entries: Vec<_> = (0..count).map(|i| entry(&"x".repeat(i))).collect();
             let needed = entries.iter().map(|e| 64 + e.path.len()).sum::<usize>() + 1;
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_cut_inside_an_entry_is_an_error_and_an_unterminated_one_is_not() {
+    fn a_truncated_entry_is_an_error_and_a_missing_terminator_is_not() {
         let list = Attachment::encode_list(&[entry("db")]).unwrap();
         assert_eq!(Attachment::decode_list(&list[..69]), Err(AttachmentError::Truncated));
         assert_eq!(Attachment::decode_list(&list[..70]).unwrap()[0].path_text(), "db");

@@ -1,4 +1,4 @@
-//! The checkpoint file: two copies of one 4096-byte page that says where redo has to begin.
+//! The checkpoint file: two copies of a page of 4096 bytes, which holds the log position where redo begins.
 //!
 //! ```text
 //!   0 checksum (4)   4 checkpoint of last full backup (8)   12 checkpoint (8)   20 log signature (28)
@@ -7,7 +7,7 @@
 //! 679 attachment list (2048), meaningful with flag 1   2727 zero
 //! ```
 //!
-//! Invariants: a decoded page encodes to the same bytes. When it may be moved forward is the engine's business.
+//! Invariant: a decoded page encodes to the same bytes. The engine decides when the checkpoint may advance.
 
 use crate::LogPosition;
 use crate::attachment::{ATTACHMENT_LIST_LEN, Attachment, AttachmentError};
@@ -20,11 +20,11 @@ use crate::{LogTime, Signature};
 
 /// Length of one copy.
 pub const CHECKPOINT_LEN: usize = 4096;
-/// Length of the checksum in front of the fields.
+/// Length of the checksum, which precedes the fields.
 const CHECKSUM_LEN: usize = 4;
 /// File type of a checkpoint, at byte 667 of every ESE header.
 pub const FILE_TYPE_CHECKPOINT: u32 = 4;
-/// Bytes of a copy that have a meaning, after the checksum.
+/// Number of bytes after the checksum that are defined.
 const FIELDS_LEN: usize = <Checkpoint as Layout>::FIXED;
 const _: () = assert!(CHECKSUM_LEN + FIELDS_LEN == 2727);
 
@@ -34,23 +34,23 @@ layout! {
     pub struct Checkpoint {
         /// Checkpoint at the last full backup.
         full_backup_checkpoint: LogPosition,
-        /// Redo begins here. ESE: `le_lgposCheckpoint`.
+        /// Log position where redo begins. ESE: `le_lgposCheckpoint`.
         position: LogPosition,
-        /// Log stream it belongs to.
+        /// Signature of the log stream.
         log_signature: Signature,
         /// Settings of the engine.
         parameters: EngineParameters,
-        /// Last full backup.
+        /// Log position of the last full backup.
         full_backup_position: LogPosition,
-        /// When that was.
+        /// Time of the last full backup.
         full_backup_time: LogTime,
-        /// Last incremental backup.
+        /// Log position of the last incremental backup.
         incremental_backup_position: LogPosition,
-        /// When that was.
+        /// Time of the last incremental backup.
         incremental_backup_time: LogTime,
-        /// Bit 0: the attachment list is there.
+        /// Bit 0: the attachment list is present.
         flags: u8,
-        /// Up to here the databases need no log.
+        /// Log position up to which the databases need no log.
         consistency_position: LogPosition,
         /// Zero.
         reserved: [u8; 11],
@@ -63,11 +63,11 @@ layout! {
     }
 }
 
-/// Why bytes are not a checkpoint.
+/// Reason for which bytes cannot be decoded as a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// Fewer bytes than a copy.
-    #[error("checkpoint needs {CHECKPOINT_LEN} bytes, only {available} are there")]
+    #[error("checkpoint needs {CHECKPOINT_LEN} bytes, but only {available} are available")]
     Truncated {
         /// Length of the input.
         available: usize,
@@ -75,9 +75,9 @@ pub enum CheckpointError {
     /// Checksum mismatch.
     #[error("checkpoint checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// In the page.
+        /// Stored in the page.
         stored: u32,
-        /// Of the page.
+        /// Computed from the page.
         computed: u32,
     },
     /// Another kind of ESE file.
@@ -89,7 +89,7 @@ pub enum CheckpointError {
 }
 
 impl Checkpoint {
-    /// Flag: the attachment list is there. ESE: `fCheckpointAttachInfoPresent`.
+    /// Flag: the attachment list is present. ESE: `fCheckpointAttachInfoPresent`.
     const HAS_ATTACHMENTS: u8 = 1;
 
     /// A checkpoint at `position`, without attachments.
@@ -112,7 +112,7 @@ impl Checkpoint {
         }
     }
 
-    /// Reads one copy.
+    /// Decodes one copy.
     pub fn decode(bytes: &[u8]) -> Result<Checkpoint, CheckpointError> {
         let truncated = CheckpointError::Truncated { available: bytes.len() };
         let page = bytes.get(..CHECKPOINT_LEN).ok_or(truncated)?;
@@ -129,12 +129,12 @@ impl Checkpoint {
         }
     }
 
-    /// The fields of a checkpoint page, whatever its checksum and values; `None` when bytes are missing.
+    /// The fields of a checkpoint page, without any validation. `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
-    /// One copy, checksum included; the file holds two, written one after the other.
+    /// Encodes one copy, checksum included. The file holds two copies, which are written one after the other.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = Vec::with_capacity(CHECKPOINT_LEN);
         0u32.put(&mut page);
@@ -147,20 +147,20 @@ impl Checkpoint {
         page
     }
 
-    /// Reads a checkpoint file: the first copy if it is whole, else the second.
+    /// Decodes a checkpoint file: the first copy if it is valid, else the second.
     pub fn decode_file(file: &[u8]) -> Result<Checkpoint, CheckpointError> {
         Checkpoint::decode(file).or_else(|error| {
             Checkpoint::decode(file.get(CHECKPOINT_LEN..).unwrap_or_default()).map_err(|_| error)
         })
     }
 
-    /// Attached databases; `None` when the writer left them out.
+    /// The attached databases; `None` if the writer did not store them.
     pub fn attachments(&self) -> Option<Result<Vec<Attachment>, AttachmentError>> {
         (self.flags & Checkpoint::HAS_ATTACHMENTS != 0)
             .then(|| Attachment::decode_list(&self.attachment_list))
     }
 
-    /// Puts a list of attached databases in.
+    /// Stores a list of attached databases.
     pub fn set_attachments(&mut self, entries: &[Attachment]) -> Result<(), AttachmentError> {
         self.attachment_list.copy_from_slice(&Attachment::encode_list(entries)?);
         self.flags |= Checkpoint::HAS_ATTACHMENTS;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_at_the_published_offsets() {
+    fn fields_have_the_published_offsets() {
         let expected = [
             ("full_backup_checkpoint", 4),
             ("position", 12),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_copy_helps_when_the_first_is_torn() {
+    fn the_second_copy_is_used_if_the_first_is_torn() {
         let page = Checkpoint::new(LogPosition::new(5, 6, 0), Signature::default()).encode();
         let mut file = [page.clone(), page].concat();
         assert_eq!(Checkpoint::decode_file(&file).unwrap().position, LogPosition::new(5, 6, 0));

@@ -1,7 +1,7 @@
-//! Checksums of headers, pages and log segments: computing, verifying, repairing single flipped bits.
+//! Checksums of headers, pages and log segments: computation, verification, correction of single flipped bits.
 //!
-//! Two algorithms. Headers (and pages of files older than update 0x0B) carry a 32-bit XOR. Pages and log
-//! segments carry 64 bits per block of at most 8 KiB, which locate a single flipped bit:
+//! There are two algorithms. Headers, and pages of files older than update 0x0B, have a 32-bit XOR. Pages and log
+//! segments have 64 bits per block of at most 8 KiB, which locate a single flipped bit:
 //!
 //! ```text
 //!  63      48 47      32 31                0
@@ -11,7 +11,8 @@
 //!  16 and 32 KiB:     four blocks; the first in bytes 0..8, the others in bytes 40..64 (covered by the first)
 //! ```
 //!
-//! Invariant: a repair is reported only after every block of the page verifies; otherwise the bytes are as found.
+//! Invariant: a correction is reported only if every block of the page verifies afterwards. Otherwise the bytes stay
+//! unchanged.
 
 use crate::{DbTime, PageNumber, PageSize};
 
@@ -29,7 +30,7 @@ const LARGE_PAGE_WORDS: usize = 40;
 const LARGE_PAGE_NUMBER: usize = 64;
 /// Offset of the time of the last change.
 const DB_TIME: usize = 8;
-/// The byte of the page flags, and the bit in it, that say which algorithm applies.
+/// Offset of a byte of the page flags, and its bit that selects the algorithm.
 const FORMAT_FLAG: (usize, u8) = (37, 0x20);
 
 /// The 32-bit XOR of a database or log header, seeded 0x89ABCDEF, over all words but the first.
@@ -40,12 +41,12 @@ pub fn header_checksum(page: &[u8]) -> u32 {
 
 /// The 64-bit checksum of one block ("XE"), salted with the page number or the log segment index.
 ///
-/// `header_block` says that the block starts with its own checksum, which then counts as zero. Blocks are 1, 2,
-/// 4 or 8 KiB; of any other length only the largest power of two up to 8 KiB counts.
+/// With `header_block`, the block starts with its own checksum, which counts as zero. Blocks have 1, 2, 4 or
+/// 8 KiB. Of a block of another length, only the largest power of two up to 8 KiB counts.
 ///
 /// A bit of an index is the parity of all set bits whose index has it. Folding the upper half of the block
-/// onto the lower yields the parity of the topmost bit and leaves a block of half the length, so the whole
-/// costs two XORs per word and no population count.
+/// onto the lower half yields the parity of the topmost bit and leaves a block of half the length. The computation
+/// therefore costs two XORs per word and no population count.
 #[doc(alias = "ECC")]
 pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
     let (words, _) = block.as_chunks::<8>();
@@ -96,29 +97,29 @@ fn parity(word: u64) -> u64 {
     u64::from(word.count_ones() & 1)
 }
 
-/// What [`verify_page`] found.
+/// Result of [`verify_page`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PageIntegrity {
     /// All checksums match.
     Good,
-    /// Nothing but zeros: never written. ESE: -1019.
+    /// All bytes are zero: the page was never written. ESE: -1019 (`JET_errPageNotInitialized`).
     Zero,
-    /// Single flipped bits were put right in the given bytes; the stored copy is still damaged.
+    /// Single flipped bits were corrected in the given bytes. The copy on disk is still damaged.
     Repaired {
         /// Offsets of the bits in the page: `8 * byte + bit`.
         bits: Vec<u32>,
     },
-    /// Sound, but made for another place. On small pages, which store no number, damage to the checksum
-    /// itself looks the same. ESE: -1118.
+    /// Undamaged, but written for another page number. On small pages, which do not store their number, damage to
+    /// the checksum itself has the same effect. ESE: -1118.
     WrongPage {
-        /// The number it was made for.
+        /// The page number for which it was written.
         stored: u32,
     },
-    /// Damaged beyond repair. ESE: -1018.
+    /// Damaged, and not correctable. ESE: -1018 (`JET_errReadVerifyFailure`).
     Bad,
 }
 
-/// Verifies a page read from the place of `number`, repairing single flipped bits in place.
+/// Verifies a page that was read at the offset of page `number`, and corrects single flipped bits in place.
 pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageIntegrity {
     if page.len() != size.bytes() {
         return PageIntegrity::Bad;
@@ -133,7 +134,7 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
         return PageIntegrity::WrongPage { stored };
     }
     let mut bits = Vec::new();
-    // Block 0 first: it covers the stored checksums of the others.
+    // Block 0 comes first because it covers the stored checksums of the other blocks.
     let repairable = (0..blocks(size)).all(|block| match check_block(page, size, block, number) {
         BlockCheck::Good => true,
         BlockCheck::FlippedBit(bit) => {
@@ -171,7 +172,7 @@ pub fn time_of_first_block(block: &[u8], size: PageSize, number: PageNumber) -> 
     sound.then(|| u64_at(block, DB_TIME).map(DbTime)).flatten()
 }
 
-/// Prepares a page for writing: format flag, page number (large pages), checksums.
+/// Prepares a page for writing: sets the format flag, the page number (large pages) and the checksums.
 ///
 /// # Panics
 /// If `page` is not `size` bytes long.
@@ -189,23 +190,23 @@ pub fn seal_page(page: &mut [u8], size: PageSize, number: PageNumber) {
     }
 }
 
-/// What [`verify_segment`] found.
+/// Result of the verification of a single block, such as a log segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockIntegrity {
     /// The checksum matches.
     Good,
-    /// One flipped bit was put right in the given bytes.
+    /// One flipped bit was corrected in the given bytes.
     Repaired,
-    /// Damaged, empty, or written for another segment.
+    /// Damaged, empty, or written for another index.
     Bad,
 }
 
-/// Verifies a log segment read as segment `index` of its file, repairing a single flipped bit in place.
+/// Verifies a log segment that was read as segment `index` of its file, and corrects a single flipped bit in place.
 pub fn verify_segment(segment: &mut [u8], index: u32) -> BlockIntegrity {
     verify_single(segment, SEGMENT_LEN, index)
 }
 
-/// Verifies something of `len` bytes that is one block, as segments and pages of the flush map are.
+/// Verifies `len` bytes that form one block, such as a log segment or a page of the flush map.
 pub(crate) fn verify_single(block: &mut [u8], len: usize, number: u32) -> BlockIntegrity {
     if block.len() != len {
         return BlockIntegrity::Bad;
@@ -236,7 +237,7 @@ enum BlockCheck {
     Good,
     /// Offset of the bit, in the block or in the page.
     FlippedBit(u32),
-    /// Contents match, salt differs: expected and actual number XORed.
+    /// The contents match, the salt differs. Holds the XOR of the expected and the actual number.
     OtherNumber(u32),
     Bad,
 }
@@ -265,7 +266,7 @@ fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) ->
     match compare(stored, computed_word(page, size, block, number.get()), len) {
         BlockCheck::FlippedBit(bit) => {
             let bit = bit + (block * len * 8) as u32;
-            // The flag chose the algorithm before anything was verified, so nothing may be concluded about it.
+            // This flag selected the algorithm before verification, so a correction of it would prove nothing.
             if bit as usize == FORMAT_FLAG.0 * 8 + FORMAT_FLAG.1.trailing_zeros() as usize {
                 BlockCheck::Bad
             } else {
@@ -276,7 +277,7 @@ fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) ->
     }
 }
 
-/// The number the page was made for, if all its blocks agree that it is another than `number`.
+/// The page number for which the page was written, if all its blocks agree on one other than `number`.
 fn misplaced(page: &[u8], size: PageSize, number: PageNumber) -> Option<u32> {
     let mut found = None;
     for block in 0..blocks(size) {

@@ -6,7 +6,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// A page given by its non-zero bytes.
+/// A page with these non-zero bytes.
 fn page(size: PageSize, pieces: &[(usize, &str)]) -> Vec<u8> {
     let mut page = vec![0; size.bytes()];
     for (at, text) in pieces {
@@ -18,8 +18,17 @@ fn page(size: PageSize, pieces: &[(usize, &str)]) -> Vec<u8> {
 const KIB_4: PageSize = PageSize::KIB_4;
 const KIB_32: PageSize = PageSize::KIB_32;
 
-/// Real pages of `basic.edb` and `large.edb`: size, number, bytes, checksums.
-fn real_pages() -> Vec<(PageSize, u32, Vec<u8>, Vec<u64>)> {
+/// A page of a real file: size, number, bytes, checksums.
+type RealPage = (PageSize, u32, Vec<u8>, Vec<u64>);
+
+/// Pages of `basic.edb` (4 KiB) and `large.edb` (32 KiB).
+fn real_pages() -> Vec<RealPage> {
+    let mut pages = small_pages();
+    pages.extend(large_pages());
+    pages
+}
+
+fn small_pages() -> Vec<RealPage> {
     vec![
         (
             KIB_4,
@@ -76,6 +85,11 @@ fn real_pages() -> Vec<(PageSize, u32, Vec<u8>, Vec<u64>)> {
             ),
             vec![0x00f1_7f0e_120f_2f7a],
         ),
+    ]
+}
+
+fn large_pages() -> Vec<RealPage> {
+    vec![
         (
             KIB_32,
             1,
@@ -199,7 +213,7 @@ fn fast_checksum_equals_the_definition() {
 }
 
 #[test]
-fn odd_lengths_do_no_harm() {
+fn unusual_lengths_do_not_cause_a_panic() {
     for len in [0, 1, 7, 8, 9, 16, 100, 8191, 9000, 40000] {
         block_checksum(&vec![0xa5; len], 3, true);
         header_checksum(&vec![0xa5; len]);
@@ -208,7 +222,7 @@ fn odd_lengths_do_no_harm() {
     }
 }
 
-/// Damages one bit and checks that it is put right, or found where that is impossible.
+/// Flips one bit and checks that it is corrected, or at least detected if correction is impossible.
 fn damage(sound: &[u8], page: &mut [u8], size: PageSize, number: PageNumber, bit: u32) {
     flip(page, bit);
     let verdict = verify_page(page, size, number);
@@ -226,7 +240,7 @@ fn damage(sound: &[u8], page: &mut [u8], size: PageSize, number: PageNumber, bit
 }
 
 #[test]
-fn every_flipped_bit_of_a_small_page_is_found() {
+fn every_flipped_bit_of_a_small_page_is_detected() {
     let (size, number, sound, _) = real_pages().swap_remove(3);
     let mut page = sound.clone();
     for bit in 0..size.get() * 8 {
@@ -235,7 +249,7 @@ fn every_flipped_bit_of_a_small_page_is_found() {
 }
 
 #[test]
-fn flipped_bits_of_large_pages_are_found() {
+fn flipped_bits_of_large_pages_are_detected() {
     let (size, number, sound, _) = real_pages().swap_remove(6);
     let mut page = sound.clone();
     // All bits of the headers, then samples of every block.
@@ -248,7 +262,7 @@ fn flipped_bits_of_large_pages_are_found() {
 fn one_flipped_bit_in_each_block_of_a_large_page_is_repaired() {
     let (size, number, sound, _) = real_pages().swap_remove(6);
     let mut page = sound.clone();
-    // The first lies in the stored checksum of block 1, which is damaged too.
+    // The first one is in the stored checksum of block 1, which is damaged too.
     let bits = vec![44 * 8 + 1, 8192 * 8 + 5, 20000 * 8 + 6, 32767 * 8 + 7];
     bits.iter().for_each(|bit| flip(&mut page, *bit));
     assert_eq!(verify_page(&mut page, size, PageNumber::fixed(number)), PageIntegrity::Repaired { bits });
@@ -256,7 +270,7 @@ fn one_flipped_bit_in_each_block_of_a_large_page_is_repaired() {
 }
 
 #[test]
-fn the_first_block_of_a_large_page_tells_its_time_only_if_it_is_sound() {
+fn the_time_of_a_large_page_is_read_from_its_first_block_only_if_that_is_undamaged() {
     for (size, number, sound, _) in real_pages() {
         let number = PageNumber::fixed(number);
         let Some(len) = first_block_len(size) else {
@@ -277,7 +291,7 @@ fn the_first_block_of_a_large_page_tells_its_time_only_if_it_is_sound() {
 }
 
 #[test]
-fn two_flipped_bits_in_a_block_are_bad_and_left_alone() {
+fn two_flipped_bits_in_a_block_are_bad_and_stay_unchanged() {
     for (size, number, sound, _) in real_pages() {
         let mut page = sound.clone();
         flip(&mut page, 100 * 8);
@@ -289,14 +303,14 @@ fn two_flipped_bits_in_a_block_are_bad_and_left_alone() {
 }
 
 #[test]
-fn pages_in_the_wrong_place_tell_their_number() {
+fn misplaced_pages_report_their_number() {
     for (size, number, mut page, _) in real_pages() {
         for other in [number + 1, number ^ 0x100, 77] {
             let verdict = verify_page(&mut page, size, PageNumber::fixed(other));
             assert_eq!(verdict, PageIntegrity::WrongPage { stored: number });
         }
     }
-    // Checksums made for the place, number in the header for another.
+    // The checksums are those of the requested number, the number in the header is another.
     let (size, number, mut page, _) = real_pages().swap_remove(5);
     put(&mut page, LARGE_PAGE_NUMBER, &99u32.to_le_bytes());
     let word = computed_word(&page, size, 0, number);
@@ -326,7 +340,7 @@ fn segments_are_sealed_verified_and_repaired() {
     seal_segment(&mut segment, 9);
     let sound = segment.clone();
     assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Good);
-    // A shadow copy stands one segment later and must not pass for that one.
+    // A shadow copy is stored one segment later and must not verify as that segment.
     assert_eq!(verify_segment(&mut segment, 10), BlockIntegrity::Bad);
     flip(&mut segment, 12345);
     assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Repaired);

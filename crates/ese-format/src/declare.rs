@@ -1,8 +1,10 @@
-//! One declaration per on-disk structure: `layout!` turns a list of fields, in file order, into the struct, its
-//! encoder, its decoder, its length and its field-by-field description, so that a layout is written down exactly once.
+//! Macros that declare on-disk structures.
+//!
+//! `layout!` turns a list of fields, in file order, into the struct, its encoder, its decoder, its length and its
+//! description field by field. Each layout is therefore written down exactly once.
 
-/// Declares a structure: `name: Type` is a field, `[name: u16]` the place of the length of payload `name`, and the
-/// names after `then` are the payloads (`Vec<u8>`) in the order in which they follow the fixed part.
+/// Declares a structure. `name: Type` is a field, `[name: u16]` is the length of the payload `name`, and the names
+/// after `then` are the payloads (`Vec<u8>`) in the order in which they follow the fixed part.
 macro_rules! layout {
     (
         $(#[$meta:meta])*
@@ -84,7 +86,7 @@ macro_rules! layout {
 
         #[cfg(test)]
         impl $name {
-            /// Where each field stands, for tests that compare with the published offsets.
+            /// Offset of each field, for tests that compare with the published offsets.
             #[allow(dead_code)]
             pub(crate) fn offsets() -> Vec<(&'static str, usize)> {
                 let mut at = 0;
@@ -100,7 +102,7 @@ macro_rules! layout {
     };
 }
 
-/// Bit sets stored as their integer; bits this program does not know are kept.
+/// Sets of bits that are stored as an integer. Unknown bits are kept.
 macro_rules! layout_flags {
     ($($name:ty: $int:ty),* $(,)?) => {$(
         impl $crate::layout::Layout for $name {
@@ -125,7 +127,7 @@ macro_rules! layout_flags {
     )*};
 }
 
-/// Enumerations stored as an integer; a value outside the list is an error.
+/// Enumerations that are stored as an integer. A value outside the list is an error.
 macro_rules! layout_enum {
     (
         $(#[$meta:meta])*

@@ -1,8 +1,8 @@
-//! What the bytes of a structure say, field by field, without believing any of it: for people and programs that look
-//! into files.
+//! On-disk structures as lists of named values, for tools that display files.
 //!
-//! Invariants: the fields are those of the declaration that also decodes and encodes the structure, in file order; a
-//! value its type does not know is shown as the number it is, so that damaged structures can be looked at.
+//! Invariants: the fields come, in file order, from the declaration that also decodes and encodes the structure.
+//! Nothing is validated: a value that its type does not define is returned as a number, so that damaged structures
+//! can be displayed.
 
 use crate::layout::{Input, LayoutError};
 use crate::{
@@ -18,36 +18,36 @@ pub enum FieldValue {
     Signed(i64),
     /// A time.
     Time(LogTime),
-    /// A place in the log.
+    /// A position in the log.
     Position(LogPosition),
-    /// An identity.
+    /// A signature.
     Signature(Signature),
     /// Bytes without further structure.
     Bytes(Vec<u8>),
-    /// One of several choices; no name when the number is none of them.
+    /// One value of an enumeration. The name is absent if the number is not a member.
     Choice {
-        /// As stored.
+        /// The stored number.
         value: u64,
-        /// What it stands for.
+        /// Name of the value.
         name: Option<String>,
     },
     /// A set of bits.
     Flags {
-        /// As stored.
+        /// The stored number.
         value: u64,
-        /// The bits that have a name.
+        /// Names of the bits that are set and defined.
         names: Vec<&'static str>,
     },
-    /// Several values of one kind.
+    /// Several values of one type.
     List(Vec<FieldValue>),
-    /// A structure in the structure.
+    /// A nested structure.
     Group(Fields),
 }
 
 /// Names and values, in file order.
 pub type Fields = Vec<(&'static str, FieldValue)>;
 
-/// Something whose bytes can be looked at.
+/// A type whose stored bytes can be returned as named values.
 pub(crate) trait Describe {
     fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError>;
 }
@@ -106,7 +106,7 @@ mod tests {
     use crate::header::{DATABASE_HEADER_LEN, DatabaseHeader};
 
     #[test]
-    fn a_header_is_shown_whole_and_a_damaged_one_as_it_is() {
+    fn all_fields_of_a_header_are_returned_even_with_invalid_values() {
         let mut page =
             DatabaseHeader::fresh(PageSize::KIB_4, Signature::default(), Signature::default()).encode();
         let find = |page: &[u8], name: &str| {

@@ -1,5 +1,5 @@
-//! The flush map: beside a database, the flush type that every page of it was last written with. A page that comes
-//! back with another type was lost by the disk.
+//! The flush map: a file beside a database that holds, for each page, the flush type of its last write. If a page is
+//! read with another flush type, the disk lost that write.
 //!
 //! ```text
 //! 8 KiB pages: header | map page 0 | map page 1 | ...
@@ -10,7 +10,7 @@
 //!           36 flags (4)   40 zero (24)   64 two bits per database page, the first in the top bits
 //! ```
 //!
-//! The map is good only with the database header whose two signatures are the same.
+//! The map is valid only together with the database header that has the same two signatures.
 
 use crate::checksum::{BlockIntegrity, header_checksum, verify_single};
 use crate::declare::layout;
@@ -22,7 +22,7 @@ use crate::{DbTime, Generation, LogTime, Signature};
 pub const FLUSH_MAP_PAGE_LEN: usize = 8192;
 /// File type of a flush map, at byte 667 of every ESE header.
 pub const FILE_TYPE_FLUSH_MAP: u32 = 7;
-/// Database pages per map page.
+/// Number of database pages that one map page describes.
 pub const PAGES_PER_MAP_PAGE: u32 = ((FLUSH_MAP_PAGE_LEN - MAP_AT) * 4) as u32;
 const CHECKSUM_LEN: usize = 4;
 const MAP_AT: usize = 64;
@@ -33,31 +33,31 @@ layout! {
     pub struct FlushMapHeader {
         /// Format version.
         version_major: u32,
-        /// First half of its update.
+        /// Format update, major.
         version_update: u32,
-        /// Second half.
+        /// Format update, minor.
         version_update_minor: u32,
         /// Zero.
         reserved: [u8; 20],
-        /// [`FlushMapHeader::CLEAN`].
+        /// Bit 0: [`FlushMapHeader::CLEAN`].
         flags: u32,
-        /// When the map was made.
+        /// Creation time.
         created: LogTime,
-        /// Last attach.
+        /// Time of the last attach.
         attached: LogTime,
-        /// Last detach.
+        /// Time of the last detach.
         detached: LogTime,
         /// Oldest log generation needed to bring the map up to date; 0 when clean.
         gen_min_required: Generation,
-        /// What that will be after the flush of the whole map that is running; 0 when none is.
+        /// Value of `gen_min_required` after the running flush of the whole map; 0 if none is running.
         gen_min_required_target: Generation,
         /// Start of the last flush of the whole map.
         flush_started: LogTime,
-        /// End of it.
+        /// End of the last flush of the whole map.
         flush_completed: LogTime,
-        /// The database header it belongs to.
+        /// Flush signature of the database header to which the map belongs.
         database_flush_signature: Signature,
-        /// Itself; the database header has a copy.
+        /// Flush signature of this header, of which the database header has a copy.
         flush_signature: Signature,
         /// Zero.
         reserved_2: [u8; 523],
@@ -72,7 +72,7 @@ layout! {
     #[doc(alias = "FlushMapDataPageHdr")]
     #[derive(Copy)]
     pub struct MapPageHeader {
-        /// Highest dbtime of the pages it speaks of.
+        /// Highest dbtime of the pages that it describes.
         db_time: DbTime,
         /// Number of the map page, from 0.
         number: u32,
@@ -86,11 +86,11 @@ layout! {
 }
 const _: () = assert!(8 + <MapPageHeader as Layout>::FIXED == MAP_AT);
 
-/// Why bytes are not the header of a flush map.
+/// Reason for which bytes cannot be decoded as the header of a flush map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlushMapError {
     /// Fewer bytes than a header.
-    #[error("flush map header needs {FLUSH_MAP_PAGE_LEN} bytes, only {available} are there")]
+    #[error("flush map header needs {FLUSH_MAP_PAGE_LEN} bytes, but only {available} are available")]
     Truncated {
         /// Length of the input.
         available: usize,
@@ -98,9 +98,9 @@ pub enum FlushMapError {
     /// Checksum mismatch.
     #[error("flush map header checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// In the header.
+        /// Stored in the header.
         stored: u32,
-        /// Of the header.
+        /// Computed from the header.
         computed: u32,
     },
     /// Another kind of file.
@@ -115,7 +115,7 @@ impl FlushMapHeader {
     /// Flag: the database was detached and the map agrees with it.
     pub const CLEAN: u32 = 1;
 
-    /// Reads the header page.
+    /// Decodes the header page.
     pub fn decode(bytes: &[u8]) -> Result<FlushMapHeader, FlushMapError> {
         let truncated = FlushMapError::Truncated { available: bytes.len() };
         let page = bytes.get(..FLUSH_MAP_PAGE_LEN).ok_or(truncated)?;
@@ -132,18 +132,18 @@ impl FlushMapHeader {
         Ok(header)
     }
 
-    /// The fields of a header page, whatever its checksum and values; `None` when bytes are missing.
+    /// The fields of a header page, without any validation. `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<FlushMapHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
 }
 
-/// Verifies the map page read at the place of `number`, repairing a single flipped bit in place.
+/// Verifies a map page that was read at the offset of map page `number`, and corrects a single flipped bit in place.
 pub fn verify_map_page(page: &mut [u8], number: u32) -> BlockIntegrity {
     verify_single(page, FLUSH_MAP_PAGE_LEN, number)
 }
 
-/// The start of a map page.
+/// Decodes the start of a map page.
 pub fn map_page_header(page: &[u8]) -> Option<MapPageHeader> {
     MapPageHeader::take(&mut Input::new(page.get(8..)?)).ok()
 }
@@ -153,7 +153,7 @@ pub fn flush_type_bytes(page: &[u8]) -> Option<&[u8]> {
     page.get(MAP_AT..FLUSH_MAP_PAGE_LEN)
 }
 
-/// The flush types on a map page, 0 to 3, those of the database pages from `number *` [`PAGES_PER_MAP_PAGE`] on.
+/// The flush types on a map page, 0 to 3. The first one belongs to database page `number *` [`PAGES_PER_MAP_PAGE`].
 pub fn flush_types(page: &[u8]) -> impl Iterator<Item = u8> {
     let bytes = flush_type_bytes(page).unwrap_or_default();
     bytes.iter().flat_map(|byte| [byte >> 6, byte >> 4 & 3, byte >> 2 & 3, byte & 3])
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flush_types_stand_in_the_top_bits_first() {
+    fn the_first_flush_type_is_in_the_top_bits() {
         let mut page = vec![0; FLUSH_MAP_PAGE_LEN];
         page[64..66].copy_from_slice(&[0x16, 0xe4]);
         let types: Vec<u8> = flush_types(&page).collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_known_by_type_and_checksum() {
+    fn a_header_needs_its_file_type_and_checksum() {
         let mut page = vec![0; FLUSH_MAP_PAGE_LEN];
         assert_eq!(FlushMapHeader::decode(&page), Err(FlushMapError::NotAFlushMap { file_type: 0 }));
         page[667] = 7;

@@ -1,4 +1,4 @@
-//! The database header: the first page of the file, written a second time right behind itself (the shadow).
+//! The database header: the first page of the file. The second page is a copy of it, the shadow.
 //!
 //! ```text
 //!   0  checksum      4  magic       8  version     12  attribute   16  highest dbtime   24  database signature
@@ -10,8 +10,8 @@
 //! 748  zero to the end of the page
 //! ```
 //!
-//! Invariants: the checksum covers the whole page; `encode(decode(x)) == x` for every valid page, unknown trailing
-//! bytes included. Which header states allow which action is the engine's business.
+//! Invariants: the checksum covers the whole page. `encode(decode(x)) == x` for every valid page, unknown trailing
+//! bytes included. The engine decides which state allows which action.
 
 use crate::checksum::header_checksum;
 use crate::declare::{layout, layout_enum};
@@ -21,27 +21,27 @@ use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeI
 
 /// Format version of every database of the last twenty years. ESE: `ulDAEVersion`.
 pub const DATABASE_VERSION: u32 = 0x620;
-/// Format update this program writes: the last one every reader understands.
+/// Format update that Jetcell writes: the last one that all known readers accept.
 pub const DATABASE_UPDATE: u32 = 20;
 /// Second word of the header.
 pub const DATABASE_MAGIC: u32 = 0x89AB_CDEF;
 /// File type of a database, at byte 667 of every ESE header.
 pub const FILE_TYPE_DATABASE: u32 = 1;
 
-/// Checksum and magic, which come before the fields.
+/// Length of the checksum and the magic number, which precede the fields.
 const PREFIX_LEN: usize = 8;
-/// Bytes of a header page that have a meaning.
+/// Number of bytes of a header page that are defined.
 pub const DATABASE_HEADER_LEN: usize = PREFIX_LEN + <DatabaseHeader as Layout>::FIXED;
 const PAGE_SIZE_AT: usize = 236;
 const _: () = assert!(DATABASE_HEADER_LEN == 748);
 
 layout_enum! {
-    /// How the database was last left. ESE: `dbstate`.
+    /// State in which the database was last closed. ESE: `dbstate`.
     #[doc(alias = "dbstate")]
     pub enum DatabaseState: u32, "database state" {
-        /// Creation did not finish; the file is worthless.
+        /// Creation did not finish. The file holds no usable data.
         JustCreated = 1,
-        /// Attached, or not detached: needs the logs `gen_min_required..=gen_max_required`.
+        /// Attached, or not detached properly. Recovery needs the logs `gen_min_required..=gen_max_required`.
         DirtyShutdown = 2,
         /// Consistent without any log.
         CleanShutdown = 3,
@@ -51,7 +51,7 @@ layout_enum! {
         ForceDetach = 5,
         /// Pages were patched from another copy and the header is not final.
         IncrementalReseedInProgress = 6,
-        /// Patched, and needs recovery.
+        /// Pages were patched, and the database needs recovery.
         DirtyAndPatchedShutdown = 7,
         /// A revert snapshot was being applied.
         RevertInProgress = 8,
@@ -59,7 +59,7 @@ layout_enum! {
 }
 
 layout! {
-    /// One backup as the header remembers it. ESE: `BKINFO`.
+    /// One backup, as the header records it. ESE: `BKINFO`.
     ///
     /// ```text
     /// 0 log position   8 time   16 lowest generation   20 highest generation
@@ -79,18 +79,18 @@ layout! {
 }
 
 layout! {
-    /// How often something happened. ESE: `ulEcFix...`, `logtimeEcFix...`.
+    /// Number of occurrences of an event. ESE: `ulEcFix...`, `logtimeEcFix...`.
     ///
     /// ```text
     /// 0 count   4 last time   12 count before the last recovery of the counters
     /// ```
     #[derive(Copy, Default)]
     pub struct FaultCounter {
-        /// Times since the last full backup or repair.
+        /// Occurrences since the last full backup or repair.
         count: u32,
-        /// When it happened last.
+        /// Time of the last occurrence.
         last: LogTime,
-        /// Count before that.
+        /// Occurrences before the last full backup or repair.
         old_count: u32,
     }
 }
@@ -103,21 +103,21 @@ layout! {
         version: u32,
         /// 0 for databases.
         attribute: u32,
-        /// Highest dbtime handed out; no page has a higher one. ESE: `le_dbtimeDirtied`.
+        /// Highest dbtime assigned so far; no page has a higher one. ESE: `le_dbtimeDirtied`.
         db_time: DbTime,
         /// Identity of the database. ESE: `signDb`.
         signature: Signature,
-        /// How it was left.
+        /// State in which it was last closed.
         state: DatabaseState,
         /// Log position up to which the file was consistent when last detached. ESE: `lgposConsistent`.
         consistent_position: LogPosition,
-        /// When that was.
+        /// Time of that detach.
         consistent_time: LogTime,
-        /// When it was last attached.
+        /// Time of the last attach.
         attach_time: LogTime,
         /// Log position of the attach record. ESE: `lgposAttach`.
         attach_position: LogPosition,
-        /// When it was last detached.
+        /// Time of the last detach.
         detach_time: LogTime,
         /// Log position of the detach record. ESE: `lgposDetach`.
         detach_position: LogPosition,
@@ -135,33 +135,33 @@ layout! {
         flags: u32,
         /// Highest tree id in use. ESE: `objidLast`.
         last_tree: TreeId,
-        /// Operating system that last attached it.
+        /// Major version of the operating system that last attached it.
         os_major: u32,
-        /// Minor version of that.
+        /// Minor version of that operating system.
         os_minor: u32,
-        /// Build number of that.
+        /// Build number of that operating system.
         os_build: u32,
-        /// Service pack of that.
+        /// Service pack of that operating system.
         os_service_pack: u32,
         /// Format update. ESE: `ulUpdateMajor`.
         update: u32,
         /// Page size.
         page_size: PageSize,
-        /// Times repaired.
+        /// Number of repairs.
         repair_count: u32,
-        /// Last repair.
+        /// Time of the last repair.
         repair_time: LogTime,
-        /// Streaming file, obsolete.
+        /// Signature of the streaming file; obsolete.
         streaming_signature: Signature,
         /// dbtime at the last zeroing pass.
         scrub_db_time: DbTime,
-        /// When that pass ended.
+        /// End of that pass.
         scrub_time: LogTime,
-        /// Oldest log generation recovery needs; 0 when clean. ESE: `lGenMinRequired`.
+        /// Oldest log generation that recovery needs; 0 when clean. ESE: `lGenMinRequired`.
         gen_min_required: Generation,
         /// Newest log generation that must be replayed; 0 when clean. ESE: `lGenMaxRequired`.
         gen_max_required: Generation,
-        /// Pages left to upgrade, three obsolete counters.
+        /// Pages left to upgrade, and other obsolete counters.
         upgrade_counters: [u8; 12],
         /// Snapshot backup that is running.
         current_snapshot: BackupInfo,
@@ -197,7 +197,7 @@ layout! {
         reseeds: FaultCounter,
         /// Pages patched from another copy.
         patches: FaultCounter,
-        /// Unicode sort version; all ones means "see MSysLocales".
+        /// Version of the Unicode sort tables; all ones means that MSysLocales has it.
         sort_version: u64,
         /// End of the last full scan.
         scan_end_time: LogTime,
@@ -207,25 +207,25 @@ layout! {
         scanned_to: u32,
         /// Generation being recovered.
         gen_recovering: Generation,
-        /// Times the file grew.
+        /// Number of times the file was extended.
         extend_count: u32,
-        /// Last growth.
+        /// Time of the last extension.
         extend_time: LogTime,
-        /// Times the file shrank.
+        /// Number of times the file was shrunk.
         shrink_count: u32,
-        /// Last shrink.
+        /// Time of the last shrink.
         shrink_time: LogTime,
-        /// Last attach that recovery kept.
+        /// Time of the last attach that recovery kept.
         reattach_time: LogTime,
-        /// Its log position.
+        /// Log position of that attach.
         reattach_position: LogPosition,
-        /// Times space was given back inside the file.
+        /// Number of times free pages were returned to the file system (holes punched).
         trim_count: u32,
         /// Changes with every write of this header. ESE: `signDbHdrFlush`.
         flush_signature: Signature,
-        /// Pairs this header with a flush map. ESE: `signFlushMapHdrFlush`.
+        /// Signature of the flush map that belongs to this header. ESE: `signFlushMapHdrFlush`.
         flush_map_signature: Signature,
-        /// Oldest generation needed when the flush map is good; 0 when clean. ESE: `lGenMinConsistent`.
+        /// Oldest generation needed when the flush map is valid; 0 when clean. ESE: `lGenMinConsistent`.
         gen_min_consistent: Generation,
         /// Second half of the format update.
         update_minor: u32,
@@ -247,24 +247,24 @@ layout! {
         before_redo_consistent: Generation,
         /// `gen_min_required` before redo.
         before_redo_required: Generation,
-        /// Pairs this header with a revert snapshot.
+        /// Signature of the revert snapshot that belongs to this header.
         revert_signature: Signature,
-        /// Times reverted.
+        /// Number of reverts.
         revert_count: u32,
-        /// Start of the span that was reverted.
+        /// Start of the time span of the last revert.
         revert_from: LogTime,
-        /// End of it.
+        /// End of that time span.
         revert_to: LogTime,
-        /// Pages it changed.
+        /// Pages changed by the last revert.
         reverted_pages: u32,
-        /// Last commit before it.
+        /// Last commit before the last revert.
         revert_commit_position: LogPosition,
-        /// Whatever follows byte 748; zero in known formats.
+        /// The bytes from 748 on; zero in known formats.
         unknown: Vec<u8>,
     }
 }
 
-/// Why a page is not a database header.
+/// Reason for which a page cannot be decoded as a database header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Wrong magic number or file type.
@@ -278,12 +278,12 @@ pub enum HeaderError {
     /// Checksum mismatch.
     #[error("header checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// In the page.
+        /// Stored in the page.
         stored: u32,
-        /// Of the page.
+        /// Computed from the page.
         computed: u32,
     },
-    /// A format this program does not know.
+    /// A format version that this crate does not know.
     #[error("unknown database format {version:#x}, update {update}")]
     UnknownVersion {
         /// Major version.
@@ -292,18 +292,18 @@ pub enum HeaderError {
         update: u32,
     },
     /// Fewer bytes than a header page.
-    #[error("header needs {needed} bytes, only {available} are there")]
+    #[error("header needs {needed} bytes, but only {available} are available")]
     Truncated {
         /// Length of a header page.
         needed: usize,
         /// Length of the input.
         available: usize,
     },
-    /// No legal page size.
-    #[error("page size {0} is not possible")]
+    /// The page size is not one of those that [`PageSize`] lists.
+    #[error("invalid page size {0}")]
     PageSize(u32),
-    /// A field has an impossible value.
-    #[error("impossible {0} in the header")]
+    /// A field has an invalid value.
+    #[error("invalid {0} in the header")]
     Field(&'static str),
 }
 
@@ -316,12 +316,12 @@ impl From<LayoutError> for HeaderError {
     }
 }
 
-/// Which of the two header copies could be used.
+/// State of the two copies of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderCopies {
-    /// Both, and they agree.
+    /// Both are valid and equal.
     Both,
-    /// Both are whole but differ: a crash fell between the two writes. The first one is newer.
+    /// Both are valid but differ: a crash happened between the two writes. The first one is newer.
     ShadowStale,
     /// The shadow is damaged.
     FirstOnly,
@@ -335,7 +335,7 @@ fn word(page: &[u8], at: usize) -> u32 {
 }
 
 impl DatabaseHeader {
-    /// Reads one copy; `bytes` starts with it and may be longer than a page.
+    /// Decodes one copy, with which `bytes` starts. `bytes` may be longer than a page.
     pub fn decode(bytes: &[u8]) -> Result<DatabaseHeader, HeaderError> {
         let available = bytes.len();
         if available < DATABASE_HEADER_LEN {
@@ -345,7 +345,7 @@ impl DatabaseHeader {
         if magic != DATABASE_MAGIC {
             return Err(HeaderError::NotADatabase { magic, file_type });
         }
-        // Files older than the field have 0 there and 4 KiB pages.
+        // Files that are older than the field have 0 here and 4 KiB pages.
         let page_size = match word(bytes, PAGE_SIZE_AT) {
             0 => PageSize::KIB_4,
             raw => PageSize::new(raw).ok_or(HeaderError::PageSize(raw))?,
@@ -359,7 +359,7 @@ impl DatabaseHeader {
         if word(page, 8) != DATABASE_VERSION {
             return Err(HeaderError::UnknownVersion { version: word(page, 8), update: word(page, 232) });
         }
-        // Formats before the file type existed have 0 there.
+        // Formats that are older than the file type have 0 here.
         if !matches!(file_type, 0 | FILE_TYPE_DATABASE) || word(page, 12) != 0 {
             return Err(HeaderError::NotADatabase { magic, file_type });
         }
@@ -370,12 +370,13 @@ impl DatabaseHeader {
         Ok(header)
     }
 
-    /// The fields of a header page, whatever its checksum and values; `None` when bytes are missing.
+    /// The fields of a header page, without any validation. `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
     }
 
-    /// The page to write, checksum included: once at offset 0 and, after that is durable, once behind it.
+    /// The page to write, checksum included. It is written at offset 0 and, after that write is durable, at the
+    /// offset of the second page.
     pub fn encode(&self) -> Vec<u8> {
         let page_size = self.page_size.bytes();
         let mut page = Vec::with_capacity(page_size);
@@ -390,9 +391,9 @@ impl DatabaseHeader {
         page
     }
 
-    /// Reads both copies and returns the one to believe: the first if it is whole, else the shadow.
+    /// Decodes both copies and returns the first if it is valid, else the shadow.
     ///
-    /// When both are damaged the error is that of the first.
+    /// If both are damaged, the error is that of the first.
     fn read_with_shadow(first: &[u8], shadow: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
         match (DatabaseHeader::decode(first), DatabaseHeader::decode(shadow)) {
             (Ok(header), Ok(other)) if header == other => Ok((header, HeaderCopies::Both)),
@@ -403,8 +404,10 @@ impl DatabaseHeader {
         }
     }
 
-    /// Reads the header from the start of a file (64 KiB are enough for every page size). A damaged first copy
-    /// hides the page size, so the shadow is then looked for behind each possible one.
+    /// Decodes the header from the start of a file; 64 KiB are enough for every page size.
+    ///
+    /// The page size is unknown if the first copy is damaged. The shadow is then searched at the offset that each
+    /// page size gives it.
     pub fn read_from_start(start: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
         let behind = |size: usize| start.get(size..).unwrap_or_default();
         let error = match DatabaseHeader::decode(start) {
@@ -422,7 +425,7 @@ impl DatabaseHeader {
         Err(error)
     }
 
-    /// A clean header of a new, empty database; bytes from 672 on stay zero so that every reader accepts it.
+    /// The header of a new, empty, clean database. Bytes from 672 on are zero, so that every known reader accepts it.
     pub fn fresh(page_size: PageSize, signature: Signature, log_signature: Signature) -> DatabaseHeader {
         DatabaseHeader {
             version: DATABASE_VERSION,

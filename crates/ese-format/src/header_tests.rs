@@ -1,4 +1,4 @@
-//! Headers and checkpoints of real files, compared with what another program read from them.
+//! Headers and checkpoints of real files, compared with the values that another program read.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ fn hex(signature: Signature) -> String {
     signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// As the manifest prints times: seconds, null for none.
+/// A time in the form of the manifest: seconds, or null.
 fn time(t: LogTime) -> Value {
     match t {
         LogTime::NONE => Value::Null,
@@ -48,7 +48,7 @@ fn time(t: LogTime) -> Value {
 }
 
 #[test]
-fn every_real_header_is_read_right_and_written_back_identically() {
+fn all_real_headers_decode_correctly_and_encode_identically() {
     let Some(corpus) = corpus() else { return };
     let databases = files(&corpus, "db");
     assert!(databases.len() >= 21, "{}", databases.len());
@@ -91,7 +91,7 @@ fn every_real_header_is_read_right_and_written_back_identically() {
 }
 
 #[test]
-fn every_real_checkpoint_is_read_right_and_written_back_identically() {
+fn all_real_checkpoints_decode_correctly_and_encode_identically() {
     let Some(corpus) = corpus() else { return };
     let checkpoints = files(&corpus, "chk");
     assert_eq!(checkpoints.len(), 3);
@@ -110,7 +110,7 @@ fn every_real_checkpoint_is_read_right_and_written_back_identically() {
 }
 
 #[test]
-fn fields_stand_at_the_published_offsets() {
+fn fields_have_the_published_offsets() {
     let offsets: std::collections::HashMap<_, _> =
         DatabaseHeader::offsets().into_iter().map(|(name, at)| (name, at + PREFIX_LEN)).collect();
     for (name, at) in [
@@ -180,7 +180,7 @@ fn sample() -> DatabaseHeader {
 }
 
 #[test]
-fn a_fresh_header_is_what_every_reader_accepts() {
+fn a_fresh_header_has_the_values_that_readers_require() {
     let page = sample().encode();
     assert_eq!(page.len(), 8192);
     assert_eq!(page[4..16], [0xef, 0xcd, 0xab, 0x89, 0x20, 6, 0, 0, 0, 0, 0, 0]);
@@ -231,7 +231,7 @@ fn the_shadow_is_found_behind_a_damaged_first_copy_of_any_page_size() {
 }
 
 #[test]
-fn bytes_behind_the_known_fields_are_kept() {
+fn bytes_after_the_known_fields_are_kept() {
     let mut header = sample();
     header.unknown = vec![0; 8192 - DATABASE_HEADER_LEN];
     header.unknown[17] = 5;
@@ -240,7 +240,7 @@ fn bytes_behind_the_known_fields_are_kept() {
 
 proptest! {
     #[test]
-    fn changed_headers_are_refused_or_read_never_more(
+    fn damaged_headers_are_rejected_or_decode_without_panic(
         at in 8usize..8192, value: u8, reseal: bool, cut in 0usize..9000
     ) {
         let mut page = sample().encode();
@@ -250,7 +250,7 @@ proptest! {
             page[..4].copy_from_slice(&sum.to_le_bytes());
         }
         match DatabaseHeader::decode(&page) {
-            // Page sizes differ in length, so only equal sizes can give the same page back.
+            // Headers of another page size have another length, so only those of equal size can be compared.
             Ok(header) if header.page_size == PageSize::KIB_8 => prop_assert_eq!(header.encode(), page.clone()),
             Ok(_) => {}
             Err(_) => {}

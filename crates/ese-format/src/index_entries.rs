@@ -1,4 +1,4 @@
-//! Keys of whole records: which entries a record has in an index.
+//! The entries of a record in an index, as keys.
 
 use std::borrow::Cow;
 
@@ -8,17 +8,17 @@ use crate::key::{IndexFlags, Key, KeyError, KeyPart, NullRule, normalise, null_r
 use crate::long_value::LongValueId;
 use crate::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 
-/// Where the values of separated columns come from; the first bytes suffice (as many as the index's key limit).
+/// Returns the values of separated columns. The first bytes suffice, as many as the key limit of the index.
 pub type LongValueSource<'s> = dyn FnMut(LongValueId) -> Option<Vec<u8>> + 's;
 
-/// The primary key of a record; fails with [`KeyError::NullNotAllowed`] where the index refuses a null.
+/// The primary key of a record. Fails with [`KeyError::NullNotAllowed`] if the index does not allow a null in it.
 pub fn primary_key(
     table: &TableSchema,
     index: &Index,
     record: &Record<'_>,
     long_values: &mut LongValueSource<'_>,
 ) -> Result<Key, KeyError> {
-    // One column with one value: so are nearly all.
+    // Fast path for an index on one column with one value, which most primary indexes are.
     if let ([segment], [], None) = (&index.segments[..], &index.conditions[..], &index.tuple_limits) {
         let (column, descending) = (column(table, segment.column)?, segment.descending);
         if let ColumnValue::Bytes(value) = record.get_or_default(column)? {
@@ -30,7 +30,7 @@ pub fn primary_key(
     if keys.is_empty() { Err(KeyError::NullNotAllowed) } else { Ok(keys.swap_remove(0)) }
 }
 
-/// All keys under which an index lists a record, sorted and without repetition; none if its rules omit the record.
+/// All keys of a record in an index, sorted and without duplicates. Empty if the rules of the index omit the record.
 pub fn index_keys(
     table: &TableSchema,
     index: &Index,
@@ -68,7 +68,7 @@ pub fn index_keys(
         match null_rule(&nulls, index.flags) {
             NullRule::Entry => keys.push(normalise(&parts, index.key_limits(), index.flags)?),
             NullRule::NoEntry => {}
-            NullRule::Refused => return Err(KeyError::NullNotAllowed),
+            NullRule::Rejected => return Err(KeyError::NullNotAllowed),
         }
     }
     keys.sort();
@@ -83,13 +83,13 @@ struct SegmentValues<'t> {
     values: Vec<Cow<'t, [u8]>>,
 }
 
-/// Most entries one record may have in an index; beyond it a cross product is cut.
+/// Largest number of entries of one record in an index. A larger cross product is truncated.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Which value of each segment goes into each entry.
+/// For each entry, the position of the value that each segment contributes.
 ///
-/// Normally only the first multi-valued column is expanded; a cross product expands all, a nested table takes the
-/// n-th values of all together.
+/// By default only the first multi-valued column is expanded. A cross product expands all of them. A nested table
+/// combines the n-th values of all of them.
 fn choices(segments: &[SegmentValues<'_>], flags: IndexFlags) -> Vec<Vec<usize>> {
     let multi = |segment: &SegmentValues<'_>| segment.column.flags.contains(ColumnFlags::MULTI_VALUED);
     let mut choices = vec![vec![0; segments.len()]];
@@ -183,7 +183,7 @@ mod tests {
             let keys = index_keys(&table, &index, &Record::new(&record, size), &mut |_| None).unwrap();
             keys.into_iter().map(|key| key.bytes).collect()
         };
-        // Only the first column is expanded; equal entries are one.
+        // Only the first column is expanded, and duplicate entries are removed.
         assert_eq!(entries(IndexFlags::empty(), &[]), [hex("7f01 7f08"), hex("7f02 7f08")]);
         let all = [hex("7f01 7f08"), hex("7f01 7f09"), hex("7f02 7f08"), hex("7f02 7f09")];
         assert_eq!(entries(IndexFlags::CROSS_PRODUCT, &[]), all);

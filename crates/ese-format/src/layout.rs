@@ -1,19 +1,19 @@
-//! One declaration per on-disk structure: `layout!` turns a list of fields, in file order, into the struct, its
-//! encoder, its decoder and its length, so that a layout is written down exactly once.
+//! Encoding and decoding of the types that on-disk structures consist of.
 //!
-//! Invariants: everything is little-endian and unaligned; decoding reads only what the slice holds; a payload is
-//! allocated only after its bytes were seen to be there. What may follow a structure is the caller's business.
+//! Invariants: all values are little-endian and unaligned. Decoding never reads beyond the input. Memory for a
+//! payload is allocated only after its length was checked against the input. The caller decides what may follow a
+//! structure.
 
 use crate::{
     DatabaseIdInLog, DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId,
 };
 
-/// Why bytes are not the structure they should be.
+/// Reason for which bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayoutError {
     /// The slice ends inside the structure.
     Truncated { needed: usize, available: usize },
-    /// A field has a value its type does not know.
+    /// A field has a value that its type does not define.
     Invalid(&'static str),
 }
 
@@ -47,7 +47,7 @@ impl<'a> Input<'a> {
         Ok(slice)
     }
 
-    /// All that is left.
+    /// All bytes that are left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let slice = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();
@@ -61,16 +61,16 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A value with a fixed-length part and, for whole structures, payloads whose lengths stand in that part.
+/// A value with a part of fixed length. Structures may have payloads too, whose lengths are stored in that part.
 pub(crate) trait Layout: Sized {
-    /// Bytes of the fixed part.
+    /// Length of the fixed part in bytes.
     const FIXED: usize;
 
     fn put(&self, out: &mut Vec<u8>);
 
     fn take(input: &mut Input<'_>) -> Result<Self, LayoutError>;
 
-    /// Reads over the fixed part and returns how many payload bytes follow it.
+    /// Skips the fixed part and returns the number of payload bytes that follow it.
     fn payload_len(input: &mut Input<'_>) -> Result<usize, LayoutError> {
         input.bytes(Self::FIXED)?;
         Ok(0)
@@ -80,7 +80,7 @@ pub(crate) trait Layout: Sized {
 /// An integer that holds the length of a payload.
 pub(crate) trait LengthField: Layout {
     /// # Panics
-    /// When the payload is longer than the field can say, which no record of a page or path can be.
+    /// If the payload is longer than the field can express. No record of a page or a path is that long.
     fn put_len(len: usize, out: &mut Vec<u8>);
     fn take_len(input: &mut Input<'_>) -> Result<usize, LayoutError>;
 }
@@ -115,7 +115,7 @@ macro_rules! length_fields {
 }
 length_fields!(u16, u32);
 
-/// Newtypes stored as their only field.
+/// Newtypes that are stored as their only field.
 macro_rules! newtypes {
     ($($name:ident($int:ty)),*) => {$(
         impl Layout for $name {
@@ -215,7 +215,7 @@ impl Layout for Signature {
     }
 }
 
-/// Large parts of small-on-average values live on the heap.
+/// Boxed where a large part would make an enum large.
 impl<T: Layout> Layout for Box<T> {
     const FIXED: usize = T::FIXED;
 
@@ -228,7 +228,7 @@ impl<T: Layout> Layout for Box<T> {
     }
 }
 
-/// Bytes up to the end of what encloses them.
+/// All bytes up to the end of the enclosing structure.
 impl Layout for Vec<u8> {
     const FIXED: usize = 0;
 

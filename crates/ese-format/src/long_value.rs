@@ -1,4 +1,4 @@
-//! Long values: values too long for their record, kept in the long-value tree of the table.
+//! Long values: values that are too long for their record and are stored in the long-value tree of the table.
 //!
 //! ```text
 //!  node           key                                   data
@@ -7,10 +7,11 @@
 //!  64-bit ids     u64 BE id, top bit set                same
 //! ```
 //!
-//! In the record the id stands little-endian. Offsets count in the uncompressed value, in steps of the chunk size;
-//! a chunk whose stored length is not the one expected is compressed. Ids start at 1 and are not reused.
+//! The record stores the id little-endian. Offsets are those in the uncompressed value, multiples of the chunk size.
+//! A chunk whose stored length differs from the expected one is compressed. Ids start at 1 and are not reused.
 //!
-//! Layout verified on real files, except 64-bit ids and the flags byte (Microsoft's source). Encryption is left out.
+//! The layout was verified on real files, except for 64-bit ids and the flags byte, which follow Microsoft's source.
+//! Decryption is not implemented.
 
 use std::fmt;
 
@@ -26,12 +27,12 @@ pub struct LongValueId(pub u64);
 const WIDE: u64 = 1 << 63;
 
 impl LongValueId {
-    /// Does the id take eight bytes rather than four?
+    /// Whether the id takes eight bytes rather than four.
     pub const fn is_wide(self) -> bool {
         self.0 & WIDE != 0
     }
 
-    /// The id as a record holds it; `None` unless there are four bytes, or eight with the top bit set.
+    /// Decodes the form that a record stores. `None` unless there are four bytes, or eight with the top bit set.
     pub fn from_record(bytes: &[u8]) -> Option<LongValueId> {
         if let Ok(narrow) = bytes.try_into() {
             return Some(LongValueId(u32::from_le_bytes(narrow).into()));
@@ -40,7 +41,7 @@ impl LongValueId {
         id.is_wide().then_some(id)
     }
 
-    /// Appends the id as a record holds it.
+    /// Appends the form that a record stores.
     pub fn append_to_record(self, record: &mut Vec<u8>) {
         if self.is_wide() {
             record.extend_from_slice(&self.0.to_le_bytes());
@@ -71,7 +72,7 @@ impl fmt::Debug for LongValueId {
     }
 }
 
-/// Which node of the long-value tree a key names.
+/// Key of a node in a long-value tree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LongValueKey {
     /// The node with reference count and size.
@@ -93,7 +94,7 @@ impl LongValueKey {
         })
     }
 
-    /// The value the node belongs to.
+    /// The value to which the node belongs.
     pub const fn id(self) -> LongValueId {
         match self {
             LongValueKey::Root(id) | LongValueKey::Chunk(id, _) => id,
@@ -105,7 +106,7 @@ impl LongValueKey {
 #[doc(alias = "LVROOT")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongValueRoot {
-    /// Number of records that refer to the value; 0 while it waits for deletion.
+    /// Number of records that refer to the value; 0 until the value is deleted.
     pub references: u32,
     /// Length of the value, uncompressed.
     pub size: u32,
@@ -144,7 +145,7 @@ impl LongValueRoot {
         data
     }
 
-    /// Are the chunks encrypted?
+    /// Whether the chunks are encrypted.
     pub const fn is_encrypted(self) -> bool {
         self.flags & 1 != 0
     }
@@ -155,8 +156,8 @@ impl LongValueRoot {
     }
 }
 
-/// Bytes of a long value per chunk, unless the table's `LVChunkMax` says otherwise: one chunk to a page, four to a
-/// large page.
+/// Default chunk size in bytes, which applies unless the table's `LVChunkMax` is set: one chunk per small page, four
+/// per large page.
 #[doc(alias = "LVChunkMost")]
 pub const fn chunk_size(size: PageSize) -> usize {
     match size.get() {
@@ -166,10 +167,10 @@ pub const fn chunk_size(size: PageSize) -> usize {
     }
 }
 
-/// The plain bytes of a stored chunk of which `expected` bytes are due.
+/// The uncompressed bytes of a stored chunk, which must be `expected` bytes.
 ///
 /// # Errors
-/// When the chunk cannot be decompressed or does not yield the expected length.
+/// If the chunk cannot be decompressed or yields another length.
 pub fn decode_chunk(stored: &[u8], expected: usize) -> Result<std::borrow::Cow<'_, [u8]>, CompressionError> {
     if stored.len() == expected {
         return Ok(stored.into());
@@ -182,11 +183,11 @@ pub fn decode_chunk(stored: &[u8], expected: usize) -> Result<std::borrow::Cow<'
     }
 }
 
-/// The bytes to store for a chunk: compressed where a common reader would otherwise take it for compressed data.
+/// The bytes to store for a chunk. A chunk that common readers would mistake for compressed data is compressed.
 ///
-/// libesedb takes every chunk that starts with 0x18 for XPRESS; dissect.esedb every one from the third on, and
-/// fails or errs on first bytes 0x08..=0x1F and 0x28..=0x37. Where such a chunk does not shrink it is stored plain,
-/// which is right by the format.
+/// libesedb decompresses every chunk that starts with 0x18. dissect.esedb tries to decompress every chunk from the
+/// third on, and fails or returns wrong data if the first byte is in 0x08..=0x1F or 0x28..=0x37. If such a chunk does
+/// not become smaller, it is stored uncompressed, which is valid.
 pub fn encode_chunk(plain: &[u8], index: usize) -> std::borrow::Cow<'_, [u8]> {
     let misread = match plain.first() {
         Some(0x18) => true,
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_nodes_are_refused() {
+    fn damaged_nodes_are_rejected() {
         for len in [0, 1, 3, 5, 6, 7, 9, 13] {
             assert_eq!(LongValueKey::decode(&vec![1; len]), None, "{len}");
         }
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_readers_would_misread_are_compressed_where_they_shrink() {
+    fn chunks_that_readers_would_misread_are_compressed_if_that_makes_them_smaller() {
         let chunk = |first| [&[first][..], &[7; 500]].concat();
         for (first, index, compressed) in [
             (0x18, 0, true),

@@ -1,11 +1,11 @@
 //! Paths of databases, as log records and the attachment list store them.
 
-/// A path as records store it: UTF-16 with a final NUL.
+/// Encodes a path as records store it: UTF-16 with a final NUL.
 pub fn encode_path(path: &str) -> Vec<u8> {
     path.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
 }
 
-/// A UTF-16 path up to its NUL; unpaired surrogates become U+FFFD.
+/// Decodes a UTF-16 path up to its NUL. Unpaired surrogates become U+FFFD.
 pub fn decode_path(bytes: &[u8]) -> String {
     let units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
     char::decode_utf16(units.take_while(|&unit| unit != 0))

@@ -1,4 +1,4 @@
-//! Which kind of ESE file bytes are the beginning of.
+//! Recognition of ESE files by their content.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::flush_map::FILE_TYPE_FLUSH_MAP;
 use crate::header::DATABASE_MAGIC;
 use crate::log::header::FILE_TYPE_LOG;
 
-/// Where every ESE header has its file type.
+/// Offset of the file type in every ESE header.
 pub const FILE_TYPE_AT: usize = 667;
-/// Possible places of the second copy of a database header.
+/// Possible offsets of the second copy of a database header.
 const SHADOWS: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
-/// Longest beginning of a file that recognition needs: two header pages of 32 KiB.
+/// Number of bytes from the start of a file that recognition uses: two header pages of 32 KiB.
 pub const START_LEN: usize = 2 * 32768;
 
-/// A kind of file.
+/// Kind of an ESE file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// A database.
@@ -25,12 +25,13 @@ pub enum Format {
     Checkpoint,
     /// A flush map.
     FlushMap,
-    /// None of these.
+    /// Not an ESE file, or damaged beyond recognition.
     Unknown,
 }
 
 impl Format {
-    /// Looks at the beginning of a file. Damaged files are recognised by what is left of them.
+    /// Recognises a file by its first bytes, at most [`START_LEN`] of them. A database or checkpoint with a damaged first
+    /// copy of its header is recognised by the second.
     pub fn of(start: &[u8]) -> Format {
         if word(start, 4) == Some(DATABASE_MAGIC) {
             return Format::Database;
@@ -48,7 +49,7 @@ impl Format {
         }
     }
 
-    /// Its name for programs.
+    /// A name for use in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Database => "database",
@@ -72,8 +73,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// Version of a log as it was before the file type existed: sectors of 512 bytes or more, a small major version. Logs of
-/// today look like that, too.
+/// Major and minor version of a log whose format may be older than the file type: its header has sectors of 512 bytes
+/// or more and a small major version. Current logs satisfy this too.
 pub fn old_log_version(start: &[u8]) -> Option<(u32, u32)> {
     let (sector, header) = (half(start, 8)?, half(start, 10)?);
     let version = (word(start, 32)?, word(start, 36)?);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn content_tells_the_kind() {
+    fn files_are_recognised_by_their_content() {
         assert_eq!(Format::of(&with(4096, &[(4, DATABASE_MAGIC)])), Format::Database);
         assert_eq!(Format::of(&with(16384, &[(8196, DATABASE_MAGIC)])), Format::Database, "shadow only");
         for (code, kind) in [

@@ -1,4 +1,4 @@
-//! How a tree accounts for its pages: space header, extents, split reserve.
+//! Space management of a tree: space header, extents, split reserve.
 //!
 //! ```text
 //!  space header (external header of an ordinary root)
@@ -10,20 +10,21 @@
 //!  split reserve (start of the external header of a space-tree root): two { u32 last page, u32 page count }
 //! ```
 //!
-//! A tree starts with a single extent whose free pages a bitmap tells; later the trees of owned and of available
-//! extents stand on two consecutive pages. Since format 1568.30 the external header of a root may hold
-//! more: a byte says what, bit 0 the space header, bit 1 a u64 auto-increment value.
+//! A tree starts with a single extent, whose free pages are the bits of a bitmap. A tree that outgrows it has a tree of
+//! owned extents and a tree of available extents, whose roots are two consecutive pages. Since format 1568.30 the
+//! external header of a root may hold more. Its first byte then says what follows: bit 0 the space header, bit 1 a
+//! u64 auto-increment value.
 
 use crate::PageNumber;
 use crate::page::SPLIT_RESERVE_LEN;
 
-/// Bytes are no space header, extent or split reserve.
+/// Bytes that are not a valid space header, extent or split reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{what} of {len} bytes makes no sense")]
+#[error("invalid {what} of {len} bytes")]
 pub struct SpaceError {
-    /// What the bytes should have been.
+    /// The structure that was expected.
     pub what: &'static str,
-    /// How many there were.
+    /// Number of bytes.
     pub len: usize,
 }
 
@@ -34,16 +35,16 @@ pub struct SpaceHeader {
     /// Pages of the first extent, or of the last allocation if [`SpaceHeader::counts_last_allocation`].
     #[doc(alias = "cpgPrimary")]
     pub primary_pages: u32,
-    /// Root of the tree the pages came from; none for the database root.
+    /// Root of the parent tree, from which the pages were allocated; absent for the database root.
     #[doc(alias = "pgnoParentFDP")]
     pub parent: Option<PageNumber>,
-    /// The tree has space trees.
+    /// The tree has space trees. ESE: multiple extents, as opposed to a single extent.
     pub multiple: bool,
-    /// The tree is ordered by key and data together.
+    /// The tree is ordered by key and data together, so that keys may repeat.
     pub non_unique: bool,
     /// `primary_pages` means the last allocation ("v2").
     pub counts_last_allocation: bool,
-    /// `multiple`: root of the owned extents; else bit k says that page root + 1 + k is free.
+    /// With `multiple`, root of the tree of owned extents. Otherwise bit k is set if page root + 1 + k is free.
     pub owned_root_or_bitmap: u32,
 }
 
@@ -55,7 +56,7 @@ impl SpaceHeader {
     const NON_UNIQUE: u32 = 2;
     const V2: u32 = 4;
 
-    /// Header of a new tree in one extent of `pages`, of which all but the root are free.
+    /// Header of a new tree in a single extent of `pages` pages. All pages but the root are free.
     pub const fn single(pages: u32, parent: Option<PageNumber>, non_unique: bool) -> SpaceHeader {
         let free = pages.saturating_sub(1);
         let bitmap = if free >= 32 { u32::MAX } else { (1 << free) - 1 };
@@ -98,12 +99,12 @@ impl SpaceHeader {
         self.owned_root().map(|root| root.plus(1))
     }
 
-    /// Free pages of a single-extent tree: bit k stands for page root + 1 + k.
+    /// Free pages of a tree in a single extent: bit k is set if page root + 1 + k is free.
     pub fn available_bitmap(&self) -> Option<u32> {
         if self.multiple { None } else { Some(self.owned_root_or_bitmap) }
     }
 
-    /// From the external header of a root.
+    /// Decodes the external header of a root.
     pub fn decode(external_header: &[u8]) -> Result<SpaceHeader, SpaceError> {
         let fault = SpaceError { what: "space header", len: external_header.len() };
         let bytes = match external_header {
@@ -141,7 +142,7 @@ impl SpaceHeader {
         words([self.primary_pages, PageNumber::to_raw(self.parent), flags, self.owned_root_or_bitmap])
     }
 
-    /// Puts this header into the external header of a root, keeping what else is there.
+    /// Replaces the space header in the external header of a root, and keeps all else in it.
     pub fn update(&self, external_header: &mut Vec<u8>) {
         let at = usize::from(!external_header.is_empty() && external_header.len() != SpaceHeader::LEN);
         match external_header.get_mut(at..at + SpaceHeader::LEN) {
@@ -151,7 +152,7 @@ impl SpaceHeader {
     }
 }
 
-/// The auto-increment value in the external header of a root, where there is one.
+/// The auto-increment value in the external header of a root, if present.
 pub fn auto_increment(external_header: &[u8]) -> Option<u64> {
     let (present, fields) = external_header.split_first()?;
     if external_header.len() == SpaceHeader::LEN || present & 2 == 0 {
@@ -161,17 +162,17 @@ pub fn auto_increment(external_header: &[u8]) -> Option<u64> {
     fields.get(at..)?.first_chunk().map(|value| u64::from_le_bytes(*value))
 }
 
-/// A run of pages, named by its last.
+/// A range of consecutive pages, identified by its last page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// Last page.
     pub last: PageNumber,
-    /// Number of pages; 0 only in the pool for continuous allocation of newest files.
+    /// Number of pages. 0 occurs only in the pool for continuous allocation, which only the newest files have.
     pub count: u32,
 }
 
 impl Extent {
-    /// The extent from `first` of `count` pages.
+    /// The extent of `count` pages that starts with page `first`.
     pub const fn starting_at(first: PageNumber, count: u32) -> Extent {
         Extent { last: first.plus(count.saturating_sub(1)), count }
     }
@@ -196,8 +197,8 @@ impl Extent {
         self.count.to_le_bytes()
     }
 
-    /// From a node of a space tree, with the pool of pages it belongs to (0 = ordinary, 1 = for continuous
-    /// allocation, 2 = kept away from use).
+    /// Decodes a node of a space tree. Also returns the pool to which the extent belongs: 0 general, 1 for continuous
+    /// allocation, 2 reserved pages that must not be used. ESE: `SpacePool`.
     pub fn decode(key: &[u8], data: &[u8]) -> Result<(Extent, u8), SpaceError> {
         let fault = SpaceError { what: "extent", len: key.len() + data.len() };
         let (pool, last) = match *key {
@@ -214,11 +215,11 @@ impl Extent {
     }
 }
 
-/// Spare extents of a space tree, so that splitting it never has to allocate. ESE: `SPLIT_BUFFER`.
+/// Reserved extents of a space tree, so that a split of it need not allocate pages. ESE: `SPLIT_BUFFER`.
 #[doc(alias = "SPLIT_BUFFER")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SplitReserve {
-    /// Up to two; their pages count as available.
+    /// Up to two extents. Their pages count as available.
     pub extents: [Option<Extent>; 2],
 }
 
@@ -226,7 +227,7 @@ impl SplitReserve {
     /// Length on disk.
     pub const LEN: usize = SPLIT_RESERVE_LEN;
 
-    /// From the external header of a space-tree root; an empty one is an empty reserve.
+    /// Decodes the external header of a space-tree root. An empty header means an empty reserve.
     pub fn decode(external_header: &[u8]) -> Result<SplitReserve, SpaceError> {
         if external_header.is_empty() {
             return Ok(SplitReserve::default());
@@ -243,7 +244,7 @@ impl SplitReserve {
         Ok(SplitReserve { extents: [extent(0)?, extent(8)?] })
     }
 
-    /// The on-disk bytes, to be followed by the prefix of the page.
+    /// The on-disk bytes. The prefix of the page follows them in the external header.
     pub fn encode(&self) -> [u8; SplitReserve::LEN] {
         let [first, second] = self.extents.map(|extent| match extent {
             Some(Extent { last, count }) => (last.get(), count),
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_keep_first_and_last() {
+    fn extents_round_trip() {
         let extent = Extent::starting_at(PageNumber::fixed(0x29), 4);
         assert_eq!((extent.last.get(), extent.first().get()), (0x2c, 0x29));
         assert_eq!(Extent::decode(&[0, 0, 0, 0x2c], &[4, 0, 0, 0]), Ok((extent, 0)));

@@ -19,7 +19,7 @@ impl PageNumber {
         }
     }
 
-    /// For numbers known to be non-zero, such as the fixed system pages; 0 becomes page 1.
+    /// Wraps a number that is known to be non-zero, such as that of a system page. 0 becomes page 1.
     pub const fn fixed(number: u32) -> PageNumber {
         match NonZeroU32::new(number) {
             Some(n) => PageNumber(n),
@@ -27,12 +27,12 @@ impl PageNumber {
         }
     }
 
-    /// The number as it stands on disk.
+    /// The number as stored on disk.
     pub const fn get(self) -> u32 {
         self.0.get()
     }
 
-    /// The page `count` pages further on; saturates at the largest page number.
+    /// The page that is `count` pages after this one; saturates at the largest page number.
     pub const fn plus(self, count: u32) -> PageNumber {
         PageNumber(self.0.saturating_add(count))
     }
@@ -60,7 +60,7 @@ impl fmt::Display for PageNumber {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DbTime(pub u64);
 
-/// Object id of a B+ tree; all its pages, space trees included, carry it. ESE: `objidFDP`.
+/// Object id of a B+ tree. All pages of the tree, those of its space trees included, store it. ESE: `objidFDP`.
 #[doc(alias = "objidFDP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TreeId(pub u32);
@@ -229,7 +229,7 @@ impl LogTime {
         ])
     }
 
-    /// Milliseconds part, 0..=999 in sane files.
+    /// The milliseconds, 0..=999 in undamaged files.
     const fn millis(self) -> u16 {
         (self.0[6] >> 1) as u16 | (((self.0[7] >> 1) & 7) as u16) << 7
     }
@@ -263,7 +263,7 @@ impl fmt::Display for LogTime {
 pub struct Signature {
     /// Random part.
     pub random: u32,
-    /// When it was made.
+    /// Creation time.
     pub created: LogTime,
     /// NetBIOS name; zero in files of the last twenty years.
     pub computer: [u8; 16],

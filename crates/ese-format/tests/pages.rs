@@ -1,4 +1,4 @@
-//! Page checksums and structure against every page of the corpus of real files, whole and damaged.
+//! Checksums and structure of all pages of the corpus of real files, undamaged and damaged.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ fn databases() -> Vec<Database> {
 }
 
 #[test]
-fn every_page_verifies_as_the_manifest_says_and_validates() {
+fn every_page_verifies_with_the_result_of_the_manifest_and_validates() {
     for database in databases() {
         let (mut zero, mut good, mut bad) = (0u64, 0u64, Vec::new());
         for (number, bytes) in database.pages() {
@@ -123,7 +123,7 @@ fn listed_pages_have_the_listed_checksums() {
     assert_eq!(elsewhere, PageIntegrity::WrongPage { stored: 13 });
 }
 
-/// Keys ascend on every page, searches find every node, roots and extents decode.
+/// Keys are in ascending order on every page, searches find every node, space headers and extents decode.
 #[test]
 fn nodes_of_every_page_are_in_order_and_found() {
     for database in databases() {
@@ -171,7 +171,7 @@ fn nodes_of_every_page_are_in_order_and_found() {
     }
 }
 
-/// Rewriting a page node by node gives the same nodes, in no more space than the original used.
+/// A page that is rewritten node by node has the same nodes and uses no more space than the original.
 #[test]
 fn pages_can_be_rewritten() {
     for database in databases() {
@@ -193,9 +193,9 @@ fn pages_can_be_rewritten() {
     }
 }
 
-/// Damaged pages: whatever the bytes say, nothing panics, and a page that validates can be read and edited.
+/// Damaged pages do not cause a panic, and a page that validates can be read and edited.
 #[test]
-fn damaged_pages_do_no_harm() {
+fn damaged_pages_do_not_cause_a_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = move |below: usize| {
         state ^= state << 13;
@@ -211,7 +211,7 @@ fn damaged_pages_do_no_harm() {
             let mut bytes = pages[random(pages.len())].1.to_vec();
             let len = bytes.len();
             for _ in 0..1 + random(4) {
-                // Mostly where structure is: header and tags.
+                // Mostly in the header and the tags, which hold the structure.
                 let at = match random(4) {
                     0 => 24 + random(16),
                     1 => len - 1 - random(64),

@@ -1,4 +1,4 @@
-//! Catalog, records, keys and long values against every table of the corpus of real files.
+//! Catalog, records, keys and long values of all tables of the corpus of real files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -136,7 +136,7 @@ fn every_catalog_row_encodes_to_its_own_bytes_and_keys() {
 }
 
 #[test]
-fn tables_columns_and_rows_are_those_of_the_manifest() {
+fn tables_columns_and_rows_equal_those_of_the_manifest() {
     for database in databases() {
         let count = |table: &TableSchema| {
             (table.name.clone(), (table.columns.len() as u64, database.scan(table.root).len() as u64))
@@ -152,11 +152,11 @@ fn tables_columns_and_rows_are_those_of_the_manifest() {
 }
 
 #[test]
-fn tables_turn_back_into_their_rows() {
+fn tables_convert_back_to_their_rows() {
     for database in databases() {
         let mut rows = database.catalog();
         rows.retain(|row| row.kind != RowKind::Column || row.root_or_type != 0);
-        // When a root was last set is a matter of the row, not of the schema.
+        // The time when a root was last set is part of the row but not of the schema.
         rows.iter_mut().for_each(|row| row.root_set = None);
         let again: Vec<CatalogRow> = database.tables().iter().flat_map(TableSchema::rows).collect();
         assert_eq!(again, rows, "{}", database.name);
@@ -164,7 +164,7 @@ fn tables_turn_back_into_their_rows() {
 }
 
 #[test]
-fn fresh_system_tables_are_those_of_a_fresh_database() {
+fn system_tables_equal_those_of_a_new_database() {
     for database in databases().iter().filter(|database| database.name == "db/4k/basic.edb") {
         let mut rows = database.catalog();
         rows.retain(|row| row.table.0 < 8);
@@ -216,7 +216,7 @@ fn every_record_is_valid_fits_and_builds_to_its_own_bytes() {
     }
 }
 
-/// Sets every column that `record` holds, one by one, in a record that starts empty.
+/// Sets all columns of `record`, one by one, in a new record.
 fn rebuild(columns: &[Column], size: PageSize, record: &Record<'_>) -> Vec<u8> {
     let mut builder = RecordBuilder::new(columns, size);
     for column in columns {
@@ -232,7 +232,7 @@ fn rebuild(columns: &[Column], size: PageSize, record: &Record<'_>) -> Vec<u8> {
     builder.build().unwrap()
 }
 
-/// `data` without the remains of old values in null fixed columns.
+/// `data` with the bytes of null fixed columns, which may hold old values, set to ESE's filler.
 fn without_residue(columns: &[Column], size: PageSize, data: &[u8]) -> Vec<u8> {
     let mut clean = data.to_vec();
     let record = Record::new(data, size);
@@ -245,7 +245,7 @@ fn without_residue(columns: &[Column], size: PageSize, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn records_set_column_by_column_have_the_bytes_windows_wrote() {
+fn records_set_column_by_column_equal_those_that_windows_wrote() {
     for database in databases() {
         for table in database.tables() {
             for (key, data) in database.scan(table.root) {
@@ -285,7 +285,7 @@ fn every_value_has_a_type_and_encodes_to_its_own_bytes() {
                         let value =
                             Value::decode(column, &bytes).unwrap_or_else(|e| panic!("{}: {e}", place()));
                         match (&value, bytes.as_slice()) {
-                            // Defaults of the type Bit may be 1; undecodable text does not come back.
+                            // Defaults of the type Bit may be 1. Invalid text does not round trip.
                             (Value::Bit(true), [1]) => {}
                             (Value::Text(text), _) if text.contains('\u{fffd}') => {}
                             (_, bytes) => {
@@ -304,7 +304,7 @@ fn every_value_has_a_type_and_encodes_to_its_own_bytes() {
     }
 }
 
-/// Number of entries the index has beyond those its records demand, or why it cannot be said.
+/// Number of entries of the index that have no record, or the reason for which keys cannot be made.
 fn compare(database: &Database, table: &TableSchema, index: &Index) -> Result<usize, KeyError> {
     let long_values = database.long_values(table);
     let mut source = |id| long_values.get(&id).cloned();
@@ -329,13 +329,13 @@ fn compare(database: &Database, table: &TableSchema, index: &Index) -> Result<us
 }
 
 #[test]
-fn every_key_that_needs_no_windows_tables_is_the_one_windows_made() {
+fn keys_without_unicode_text_equal_those_that_windows_made() {
     for database in databases() {
         for table in database.tables() {
             for index in &table.indexes {
                 let place = (database.name.as_str(), index.name.as_str());
                 match compare(&database, &table, index) {
-                    // This clean database of Windows 8.1 really has an entry for a record that is not there.
+                    // This clean database of Windows 8.1 has an entry without a record.
                     Ok(1) if place == ("db/4k/filehistory-Catalog1.edb", "timestampIndex") => {}
                     Ok(beyond) => assert_eq!(beyond, 0, "{place:?}"),
                     Err(KeyError::UnicodeText(column)) => {
@@ -349,7 +349,7 @@ fn every_key_that_needs_no_windows_tables_is_the_one_windows_made() {
 }
 
 #[test]
-fn compressed_values_read_as_windows_showed_them() {
+fn compressed_values_decompress_to_what_windows_displayed() {
     for database in databases().iter().filter(|database| database.name == "db/8k/decompress_test.edb") {
         let dump = corpus().unwrap().join("misc/decompress_test.esent-dump.txt.zst");
         let dump = zstd::decode_all(std::fs::File::open(dump).unwrap()).unwrap();

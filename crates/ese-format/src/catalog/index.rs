@@ -15,27 +15,27 @@ use crate::{PageNumber, TreeId};
 pub struct KeySegment {
     /// The column.
     pub column: ColumnId,
-    /// Larger values first?
+    /// Whether larger values sort first.
     pub descending: bool,
 }
 
-/// A condition on records that have an entry.
+/// A condition that a record must satisfy to have an entry in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Condition {
-    /// The column looked at.
+    /// The column.
     pub column: ColumnId,
-    /// Must it be null, or must it not?
+    /// Whether the column must be null or must not be null.
     pub must_be_null: bool,
 }
 
-/// Language settings of an index; they matter to Unicode text alone but are always there.
+/// Language settings of an index. They are always stored but have an effect on Unicode text only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexLocale {
     /// Windows language id of old files; 0 when there is a name.
     pub lcid: u32,
     /// Locale name, such as "en-US".
     pub name: Option<String>,
-    /// Flags of the Windows function that makes keys of text. ESE: `LCMapFlags`.
+    /// Flags of the Windows function that converts text to keys. ESE: `LCMapFlags`.
     #[doc(alias = "LCMapFlags")]
     pub map_flags: Option<u32>,
     /// Version of the sort tables.
@@ -45,7 +45,7 @@ pub struct IndexLocale {
 }
 
 impl Default for IndexLocale {
-    /// What ESE gives an index without wishes: "en-US", case, kana type and width ignored.
+    /// ESE's default: "en-US", ignoring case, kana type and width.
     fn default() -> IndexLocale {
         let name = Some("en-US".to_owned());
         IndexLocale { lcid: 0, name, map_flags: Some(0x3_0401), version: None, sort_id: None }
@@ -57,7 +57,7 @@ impl Default for IndexLocale {
 pub struct Index {
     /// Name.
     pub name: String,
-    /// Its tree; the table's own for the primary index.
+    /// Its tree; for the primary index, that of the table.
     pub tree: TreeId,
     /// Root of the tree.
     pub root: PageNumber,
@@ -67,13 +67,13 @@ pub struct Index {
     pub segments: Vec<KeySegment>,
     /// Which records have entries.
     pub conditions: Vec<Condition>,
-    /// Longest key, where it is not 255.
+    /// Longest key in bytes, if not 255.
     #[doc(alias = "KeyMost")]
     pub key_most: Option<u16>,
     /// Longest segment of a text or binary column.
     #[doc(alias = "VarSegMac")]
     pub segment_limit: Option<u16>,
-    /// How full pages are made, in percent.
+    /// Share of a page that is filled before a split, in percent.
     pub density: u32,
     /// Language.
     pub locale: IndexLocale,
@@ -103,17 +103,17 @@ impl Index {
         }
     }
 
-    /// Is it the order of the table itself?
+    /// Whether the index is the primary index, which is the table's own tree.
     pub fn is_primary(&self) -> bool {
         self.flags.contains(IndexFlags::PRIMARY)
     }
 
-    /// Is there at most one record per key?
+    /// Whether there is at most one record per key.
     pub fn is_unique(&self) -> bool {
         self.flags.intersects(IndexFlags::UNIQUE | IndexFlags::PRIMARY)
     }
 
-    /// Limits of its keys.
+    /// Limits of the index's keys.
     pub fn key_limits(&self) -> KeyLimits {
         KeyLimits {
             key: self.key_most.map_or(DEFAULT_KEY_MOST, usize::from),
@@ -125,7 +125,7 @@ impl Index {
 const DESCENDING: u8 = 0x40;
 const MUST_BE_NULL: u8 = 0x20;
 
-/// Flags and column of each segment; `None` if the bytes are no whole number of segments.
+/// Flags and column of each segment; `None` if the bytes are not a whole number of segments.
 fn decode(bytes: &[u8], flags: IndexFlags) -> Option<Vec<(u8, ColumnId)>> {
     if flags.contains(IndexFlags::EXTENDED_SEGMENTS) {
         let (segments, []) = bytes.as_chunks::<4>() else { return None };

@@ -1,6 +1,6 @@
-//! Rows of MSysLocales, which is a general store of named numbers.
+//! Rows of MSysLocales, a store of named numbers.
 //!
-//! The name is UTF-16 with a terminator, kept in a binary column; the key is that column's.
+//! The name is UTF-16 with a terminator in a binary column. The key is made from that column.
 
 use super::row::CatalogError;
 use super::system::locales_columns;
@@ -13,14 +13,14 @@ use crate::record::{CodePage, ColumnId, ColumnValue, Record, RecordBuilder, Reco
 pub struct LocaleRow {
     /// Name of the number.
     pub name: String,
-    /// 1 version of the store itself, 2 ordinary.
+    /// 1 for the version of the store itself, 2 for all others.
     pub kind: u8,
     /// The number.
     pub value: i32,
 }
 
 impl LocaleRow {
-    /// The rows of a fresh database without localized indexes, in order of their keys.
+    /// The rows of a new database without localized indexes, in order of their keys.
     pub fn fresh() -> Vec<LocaleRow> {
         let row = |name: &str, kind, value| LocaleRow { name: name.to_owned(), kind, value };
         let mut rows = vec![
@@ -45,7 +45,7 @@ impl LocaleRow {
         key.and_then(Result::ok).unwrap_or_default().bytes
     }
 
-    /// The record to store.
+    /// Encodes the row as a record.
     pub fn encode(&self, size: PageSize) -> Result<Vec<u8>, RecordError> {
         let mut record = RecordBuilder::new(locales_columns(), size);
         record.set(ColumnId(1), Some(&[self.kind]))?;

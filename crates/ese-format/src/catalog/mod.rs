@@ -1,5 +1,5 @@
-//! The catalog: the table MSysObjects, whose rows describe every table, column, index and long-value tree, itself
-//! included.
+//! The catalog: the table MSysObjects, whose rows describe all tables, columns, indexes and long-value trees, including
+//! those of the catalog itself.
 //!
 //! ```text
 //!  row kind          Id                ColtypOrPgnoFDP   SpaceUsage   Flags    PagesOrLocale
@@ -9,11 +9,12 @@
 //!  4 long values     tree id           root page         density      0        initial pages
 //! ```
 //!
-//! Rows are ordinary records ([`crate::record`]) of a schema that never changes but only grows, in the order
-//! (table, kind, id). A primary index has the tree of its table. Shadow copy: MSysObjectsShadow, same rows.
+//! Rows are ordinary [records](crate::record), in the order (table, kind, id). Newer formats only add columns to their
+//! schema. A primary index has the tree of its table. MSysObjectsShadow is a copy of the catalog with the same rows.
 //!
-//! [`CatalogRow`] is one row; [`assemble`] turns rows into [`TableSchema`]s and [`TableSchema::rows`] back. Two more
-//! system tables have rows here: MSysObjids ([`TreeOwner`]) and MSysLocales ([`LocaleRow`]).
+//! [`CatalogRow`] is one row. [`assemble`] turns rows into [`TableSchema`]s, and [`TableSchema::rows`] does the
+//! reverse. The rows of two more system tables are defined here: MSysObjids ([`TreeOwner`]) and MSysLocales
+//! ([`LocaleRow`]).
 
 mod index;
 mod locales;

@@ -9,17 +9,17 @@ use crate::compression;
 use crate::record::{CodePage, Column, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
 use crate::{PageSize, TreeId};
 
-/// What a row describes. ESE: `SYSOBJ`.
+/// Kind of object that a row describes. ESE: `SYSOBJ`.
 #[doc(alias = "SYSOBJ")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RowKind {
     /// A table.
     Table = 1,
-    /// A column of it.
+    /// A column of a table.
     Column = 2,
-    /// An index of it.
+    /// An index of a table.
     Index = 3,
-    /// Its long-value tree.
+    /// The long-value tree of a table.
     LongValues = 4,
     /// A callback.
     Callback = 5,
@@ -44,7 +44,7 @@ impl RowKind {
     }
 }
 
-/// Numbers of the catalog columns that many rows do not have; keys of [`CatalogRow::extra`].
+/// Numbers of the catalog columns that only some rows have. They are the keys of [`CatalogRow::extra`].
 pub mod extra {
     use crate::record::ColumnId;
 
@@ -68,32 +68,32 @@ pub mod extra {
     pub const SEPARATE_LONG_VALUES: ColumnId = ColumnId(258);
     /// Growth hints.
     pub const SPACE_HINTS: ColumnId = ColumnId(259);
-    /// Growth hints of a long-value tree not yet made.
+    /// Growth hints of a long-value tree that does not exist yet.
     pub const LONG_VALUE_SPACE_HINTS: ColumnId = ColumnId(260);
     /// Locale name in UTF-16.
     pub const LOCALE_NAME: ColumnId = ColumnId(261);
 }
 
-/// Why a record is no catalog row.
+/// Reason for which a record cannot be decoded as a catalog row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CatalogError {
-    /// Not even a record.
+    /// The bytes are not a valid record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A column that every row has is null.
+    /// A column that every row must have is null.
     #[error("a catalog row lacks column {0}")]
     Missing(ColumnId),
-    /// A kind of object from another version.
+    /// A kind of object that this crate does not know.
     #[error("a catalog row describes an object of unknown kind {0}")]
     UnknownKind(i16),
 }
 
-/// A row of MSysObjects, with the columns' names made plain.
+/// A row of MSysObjects.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CatalogRow {
-    /// Table the row belongs to. ESE: `ObjidTable`.
+    /// Table to which the row belongs. ESE: `ObjidTable`.
     pub table: TreeId,
-    /// What it describes. ESE: `Type`.
+    /// Kind of object that it describes. ESE: `Type`.
     pub kind: RowKind,
     /// Tree id, or column number. ESE: `Id`.
     pub id: u32,
@@ -101,25 +101,25 @@ pub struct CatalogRow {
     pub root_or_type: u32,
     /// Density in percent, or longest value of a column. ESE: `SpaceUsage`.
     pub space: u32,
-    /// Flags by kind. ESE: `Flags`.
+    /// Flags, whose meaning depends on the kind. ESE: `Flags`.
     pub flags: u32,
     /// Initial pages, code page of a column, LCID of an index. ESE: `PagesOrLocale`.
     pub pages_or_locale: u32,
     /// Set on table rows. ESE: `RootFlag`.
     pub root_flag: Option<bool>,
-    /// Place of a fixed column. ESE: `RecordOffset`.
+    /// Offset of a fixed column in the record. ESE: `RecordOffset`.
     pub record_offset: Option<u16>,
     /// Text normalisation of an index. ESE: `LCMapFlags`.
     pub map_flags: Option<u32>,
-    /// Longest key of an index, unless 255. ESE: `KeyMost`.
+    /// Longest key of an index, if not 255. ESE: `KeyMost`.
     pub key_most: Option<u16>,
-    /// Chunk size of a table's long values, unless the usual. ESE: `LVChunkMax`.
+    /// Chunk size of a table's long values, if not the default. ESE: `LVChunkMax`.
     pub chunk_size: Option<u32>,
-    /// When the root page was last set, raw; newest databases only. ESE: `PgnoFDPLastSetTime`.
+    /// Time when the root page was last set, as stored; newest databases only. ESE: `PgnoFDPLastSetTime`.
     pub root_set: Option<[u8; 8]>,
     /// Name of the object. ESE: `Name`.
     pub name: String,
-    /// Raw values of the other columns, by number: see [`extra`].
+    /// Stored values of the other columns, by number; see [`extra`].
     pub extra: BTreeMap<ColumnId, Vec<u8>>,
 }
 
@@ -175,7 +175,7 @@ impl CatalogRow {
         })
     }
 
-    /// The record to store.
+    /// Encodes the row as a record.
     pub fn encode(&self, size: PageSize) -> Result<Vec<u8>, RecordError> {
         let mut record = RecordBuilder::new(catalog_columns(), size);
         let mut set = |id: u16, bytes: &[u8]| record.set(ColumnId(id), Some(bytes));
@@ -199,7 +199,7 @@ impl CatalogRow {
         record.build()
     }
 
-    /// Key of the row in the catalog (index Id), also its bookmark in the other indexes.
+    /// Key of the row in the catalog (index Id). It is also the row's bookmark in the other indexes.
     pub fn key(&self) -> Vec<u8> {
         [&self.owner_key()[..], &long(self.id)].concat()
     }
@@ -209,13 +209,13 @@ impl CatalogRow {
         [&self.owner_key()[..], &text(&self.name_bytes())].concat()
     }
 
-    /// Key of the row in the index RootObjects, which holds tables only.
+    /// Key of the row in the index RootObjects; `None` unless the row describes a table.
     pub fn root_objects_key(&self) -> Option<Vec<u8>> {
         let flag = if self.root_flag? { 0xff } else { 0 };
         Some([&[0x7f, flag][..], &text(&self.name_bytes())].concat())
     }
 
-    /// Start of the keys of all rows of a table.
+    /// Common prefix of the keys of all rows of a table.
     pub fn table_prefix(table: TreeId) -> Vec<u8> {
         long(table.0).to_vec()
     }
@@ -234,18 +234,18 @@ impl CatalogRow {
 
 const NAME: ColumnId = ColumnId(128);
 
-/// Segment of a 32-bit column.
+/// Key segment of a 32-bit column.
 pub(super) fn long(value: u32) -> [u8; 5] {
     let [a, b, c, d] = (value ^ 0x8000_0000).to_be_bytes();
     [0x7f, a, b, c, d]
 }
 
-/// Segment of a name; names are short enough never to be cut.
+/// Key segment of a name. Names are short enough that their keys are never truncated.
 fn text(name: &[u8]) -> Vec<u8> {
     [&[0x7f][..], &name.to_ascii_uppercase(), &[0]].concat()
 }
 
-/// A record seen through the catalog's fixed schema.
+/// A record with the fixed schema of the catalog.
 struct Columns<'a> {
     record: Record<'a>,
 }

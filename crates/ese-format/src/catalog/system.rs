@@ -61,7 +61,7 @@ pub fn catalog_columns() -> &'static [Column] {
         .into_iter()
         .map(|(id, name, kind, size)| {
             let mut column = Column::new(id, name, kind, size);
-            // ESE gives every catalog column a code page, even numbers.
+            // In ESE every catalog column has a code page, even a number.
             column.code_page = CodePage::WESTERN;
             if matches!(id, 1..=7 | 128) {
                 column.flags = ColumnFlags::NOT_NULL;

@@ -17,7 +17,7 @@ use super::table::{TableFlags, TableSchema};
 use crate::PageNumber;
 use crate::key::IndexFlags;
 
-/// The four system tables of a fresh database.
+/// The schemas of the four system tables of a new database.
 pub fn system_tables() -> Vec<TableSchema> {
     let page = PageNumber::fixed;
 

@@ -1,4 +1,4 @@
-//! Tables as the catalog describes them.
+//! Schemas of tables, assembled from catalog rows.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ bitflags::bitflags! {
     /// Flags of a table. ESE: `JET_bitObject*`.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct TableFlags: u32 {
-        /// Made by the engine.
+        /// Created by the engine.
         const SYSTEM = 0x8000_0000;
         /// Columns and indexes never change.
         const FIXED_SCHEMA = 0x4000_0000;
@@ -21,36 +21,36 @@ bitflags::bitflags! {
         const TEMPLATE = 0x2000_0000;
         /// Inherits columns.
         const DERIVED = 0x1000_0000;
-        /// With `SYSTEM`: made when first needed.
+        /// With `SYSTEM`: created when first needed.
         const SYSTEM_DYNAMIC = 0x0800_0000;
         /// Derived tables have no fixed and variable columns of their own.
         const NO_FIXED_VAR_IN_DERIVED = 0x0400_0000;
-        /// Others are kept.
+        /// Other bits are kept.
         const _ = !0;
     }
 }
 
-/// A table.
+/// Schema of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableSchema {
     /// Name.
     pub name: String,
-    /// Its tree, by which everything in the catalog refers to it.
+    /// Its tree. All catalog rows of the table refer to it by this id.
     pub tree: TreeId,
     /// Root of the tree.
     pub root: PageNumber,
     /// Flags.
     pub flags: TableFlags,
-    /// Pages it was created with.
+    /// Number of pages with which it was created.
     pub initial_pages: u32,
-    /// How full pages are made, in percent.
+    /// Share of a page that is filled before a split, in percent.
     pub density: u32,
-    /// Bytes per long-value chunk, where it is not the usual.
+    /// Bytes per long-value chunk, if not the default.
     #[doc(alias = "LVChunkMax")]
     pub chunk_size: Option<u32>,
-    /// Length from which long values are separated, where it is not the usual.
+    /// Length from which long values are stored in the long-value tree, if not the default.
     pub separate_from: Option<u32>,
-    /// Table whose columns and indexes this one inherits; they are not repeated here.
+    /// Table whose columns and indexes this table inherits. The inherited ones are not repeated here.
     pub template: Option<String>,
     /// Growth hints, kept as stored.
     pub space_hints: Option<Vec<u8>>,
@@ -58,11 +58,11 @@ pub struct TableSchema {
     pub long_value_space_hints: Option<Vec<u8>>,
     /// Columns by number.
     pub columns: Vec<Column>,
-    /// Numbers of deleted columns, never to be used again.
+    /// Numbers of deleted columns, which are never reused.
     pub deleted_columns: Vec<ColumnId>,
     /// Indexes by tree.
     pub indexes: Vec<Index>,
-    /// Long-value tree, once there is one.
+    /// Tree and root page of the long values, if the table has any.
     pub long_values: Option<(TreeId, PageNumber)>,
 }
 
@@ -94,7 +94,7 @@ impl TableSchema {
         self.columns.get(found)
     }
 
-    /// The column with this name; case of ASCII letters is ignored.
+    /// The column with this name. The case of ASCII letters is ignored.
     pub fn column_named(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
     }
@@ -109,7 +109,7 @@ impl TableSchema {
         self.indexes.iter().filter(|index| !index.is_primary())
     }
 
-    /// Longest primary key; 4 where records are numbered.
+    /// Longest primary key in bytes; 4 for a table without primary index, whose records are numbered.
     pub fn key_most(&self) -> usize {
         self.primary_index().map_or(4, |index| index.key_limits().key)
     }
@@ -155,7 +155,7 @@ impl TableSchema {
         row.flags = column.flags.bits();
         row.pages_or_locale = column.code_page.0;
         row.record_offset = (column.class() == ColumnClass::Fixed).then_some(match self.describes_itself() {
-            // ESE itself writes this wrong offset for all columns of the catalog.
+            // ESE writes this wrong offset for all columns of the catalog.
             true => 4,
             false => column.record_offset,
         });
@@ -204,9 +204,9 @@ fn put(row: &mut CatalogRow, column: ColumnId, value: Option<Vec<u8>>) {
     }
 }
 
-/// Puts the tables together that catalog rows describe, in order of their trees.
+/// Assembles the tables that catalog rows describe, in order of their trees.
 ///
-/// Tolerant: rows of tables without a row of their own, of unknown types and with impossible numbers are left out.
+/// Rows of tables that have no table row, rows of unknown types and rows with invalid numbers are ignored.
 pub fn assemble(rows: impl IntoIterator<Item = CatalogRow>) -> Vec<TableSchema> {
     let mut by_table: BTreeMap<TreeId, Vec<CatalogRow>> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! The annotated rows of a real catalog, and damaged ones.
+//! Tests with the rows of a real catalog, and with damaged ones.
 
 use proptest::prelude::*;
 
@@ -95,7 +95,7 @@ fn old_segments_are_signed_columns() {
 }
 
 #[test]
-fn tables_come_back_from_their_rows_and_strays_are_left_out() {
+fn tables_are_assembled_from_their_rows_and_stray_rows_are_ignored() {
     let mut table = table(8, 31);
     let mut text = Column::new(256, "body", ColumnType::LongText, 0);
     text.code_page = CodePage::UNICODE;

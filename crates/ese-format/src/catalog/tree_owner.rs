@@ -1,6 +1,7 @@
-//! Rows of MSysObjids: which table a tree belongs to.
+//! Rows of MSysObjids: the table to which a tree belongs.
 //!
-//! One row per table, secondary index and long-value tree; the key is the tree's id. All columns are tagged.
+//! There is one row per table, secondary index and long-value tree. The key is the id of the tree. All columns are
+//! tagged.
 
 use super::row::{CatalogError, RowKind, long};
 use super::system::objids_columns;
@@ -12,9 +13,9 @@ use crate::{PageSize, TreeId};
 pub struct TreeOwner {
     /// The tree.
     pub tree: TreeId,
-    /// The table it belongs to, possibly itself.
+    /// The table to which it belongs. The tree of a table belongs to that table.
     pub table: TreeId,
-    /// What the tree holds.
+    /// Contents of the tree.
     pub kind: RowKind,
 }
 
@@ -24,7 +25,7 @@ impl TreeOwner {
         long(self.tree.0).to_vec()
     }
 
-    /// The record to store.
+    /// Encodes the row as a record.
     pub fn encode(&self, size: PageSize) -> Result<Vec<u8>, RecordError> {
         let mut record = RecordBuilder::new(objids_columns(), size);
         record.set(ColumnId(256), Some(&self.tree.0.to_le_bytes()))?;

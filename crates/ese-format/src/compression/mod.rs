@@ -8,38 +8,38 @@
 //!    4               erased                           any; no data left
 //! ```
 //!
-//! Scheme 0 means not compressed: all bytes, the first included, are the value. Left out: Xpress9 (5), Xpress10
-//! (6) and LZ4 (7), which only newer databases use; they are reported as unsupported.
+//! Scheme 0 means not compressed: all bytes, the first one included, are the value. Xpress9 (5), Xpress10 (6) and LZ4
+//! (7), which only newer databases use, are not supported and return an error.
 
 mod seven_bit;
 mod xpress;
 
 use thiserror::Error;
 
-/// Why stored bytes do not yield a value.
+/// Reason for which stored bytes cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CompressionError {
-    /// A scheme this crate does not know.
+    /// A scheme that this crate does not support.
     #[error("compression scheme {0} is not supported")]
     Unsupported(u8),
     /// The value was erased on purpose.
     #[error("the value was erased")]
     Erased,
     /// The stream ends early or refers to bytes before its start.
-    #[error("the compressed bytes make no sense")]
+    #[error("the compressed bytes are invalid")]
     Corrupt,
     /// More bytes than the caller allows.
     #[error("the value is longer than the {limit} bytes expected")]
     TooLong {
-        /// The limit given.
+        /// The limit.
         limit: usize,
     },
-    /// Another number of bytes than due.
-    #[error("{found} bytes where {expected} were due")]
+    /// Another number of bytes than expected.
+    #[error("{found} bytes where {expected} were expected")]
     WrongLength {
-        /// Bytes due.
+        /// Expected number of bytes.
         expected: usize,
-        /// Bytes there.
+        /// Actual number of bytes.
         found: usize,
     },
 }
@@ -50,10 +50,10 @@ const SEVEN_BIT_UNICODE: u8 = 2;
 const XPRESS: u8 = 3;
 const SCRUB: u8 = 4;
 
-/// Longest value a compressed value inside a record can have.
+/// Longest value that can be stored compressed in a record.
 pub const MAX_INTRINSIC: usize = 64 * 1024;
 
-/// Inflates `stored`; the result is never longer than `limit`.
+/// Decompresses `stored`. The result is never longer than `limit`.
 pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionError> {
     let Some((&first, rest)) = stored.split_first() else { return Ok(Vec::new()) };
     match first >> 3 {
@@ -74,7 +74,7 @@ pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionErr
     }
 }
 
-/// `plain` under the XPRESS scheme; `None` if that is not shorter, or `plain` exceeds 65,535 bytes.
+/// Compresses `plain` with XPRESS. `None` if the result is not shorter or `plain` exceeds 65,535 bytes.
 pub(crate) fn compress_xpress(plain: &[u8]) -> Option<Vec<u8>> {
     let [low, high] = u16::try_from(plain.len()).ok()?.to_le_bytes();
     let mut stored = vec![XPRESS << 3, low, high];
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_xpress_value_inflates_and_compresses_to_the_same_bytes() {
+    fn a_real_xpress_value_decompresses_and_compresses_to_the_same_bytes() {
         let plain = ["Long compressed ASCII text ", &"a".repeat(1024)].concat();
         assert_eq!(decompress(&hex(REAL), 2000).unwrap(), plain.as_bytes());
         assert_eq!(compress_xpress(plain.as_bytes()).unwrap(), hex(REAL));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_seven_bit_value_inflates() {
+    fn a_real_seven_bit_value_decompresses() {
         let plain = decompress(&hex("0ef4f29c0e6a87f120f6db7d06"), 100).unwrap();
         assert_eq!(plain, b"test max long");
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_may_overlap_themselves_and_long_ones_use_every_length_form() {
+    fn matches_may_overlap_and_long_ones_use_every_length_form() {
         for len in [3, 9, 10, 24, 25, 279, 280, 281, 5000, 65_534] {
             let plain = [&b"x"[..], &vec![b'y'; len]].concat();
             let stored = compress_xpress(&plain);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_inflated_is_named() {
+    fn each_failure_has_its_error() {
         assert_eq!(decompress(&[4 << 3, b'L'], 10), Err(CompressionError::Erased));
         assert_eq!(decompress(&[5 << 3, 0], 10), Err(CompressionError::Unsupported(5)));
         assert_eq!(decompress(&hex("1804000000008000000000"), 10), Err(CompressionError::Corrupt));
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn compressed_chunks_inflate_to_themselves(
+        fn compressed_chunks_round_trip(
             words in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..40), 0..6),
             picks in proptest::collection::vec(0usize..6, 0..200),
         ) {
@@ -154,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic_or_exceed_the_limit(
+        fn arbitrary_bytes_neither_panic_nor_exceed_the_limit(
             scheme in 0u8..32, bytes in proptest::collection::vec(any::<u8>(), 0..300), limit in 0usize..5000,
         ) {
             let stored = [&[scheme << 3 | bytes.len() as u8 & 7][..], &bytes].concat();

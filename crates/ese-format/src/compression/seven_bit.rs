@@ -1,8 +1,8 @@
-//! Seven bits to a character, packed from the least significant bit.
+//! Characters of seven bits, packed from the least significant bit on.
 
 use super::CompressionError;
 
-/// Unpacks all of `packed`, of whose last byte `last_bits + 1` bits count, into units of `width` bytes.
+/// Unpacks `packed` into units of `width` bytes. Of the last byte, only `last_bits + 1` bits are used.
 pub(super) fn decompress(
     packed: &[u8],
     last_bits: u8,

@@ -17,7 +17,7 @@ const MAX_DISTANCE: usize = 1 << 13;
 
 struct Stream<'a> {
     rest: &'a [u8],
-    /// High half of the last nibble byte, not yet used.
+    /// High half of the last nibble byte, if not yet used.
     nibble: Option<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Stream<'_> {
     }
 }
 
-/// Inflates `stream` to exactly `len` bytes.
+/// Decompresses `stream` to exactly `len` bytes.
 pub(super) fn decompress(stream: &[u8], len: usize) -> Result<Vec<u8>, CompressionError> {
     let mut stream = Stream { rest: stream, nibble: None };
     let mut plain = Vec::with_capacity(len);
@@ -83,7 +83,7 @@ pub(super) fn decompress(stream: &[u8], len: usize) -> Result<Vec<u8>, Compressi
         if count > len - plain.len() {
             return Err(CompressionError::Corrupt);
         }
-        // Byte by byte: a match may reach into what it produces.
+        // Byte by byte, because a match may overlap its own output.
         for at in start..start + count {
             let byte = plain.get(at).copied().ok_or(CompressionError::Corrupt)?;
             plain.push(byte);
@@ -92,7 +92,7 @@ pub(super) fn decompress(stream: &[u8], len: usize) -> Result<Vec<u8>, Compressi
     Ok(plain)
 }
 
-/// Output with the places that are filled in later.
+/// Output, with the offsets of words that are completed later.
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
     flags: u32,
@@ -147,7 +147,8 @@ impl Writer<'_> {
     }
 }
 
-/// Appends the stream for `plain` (at most 65,535 bytes): greedy, with the latest place of every three bytes.
+/// Appends the stream for `plain` (at most 65,535 bytes). Greedy: a match candidate is the latest occurrence of the
+/// next three bytes.
 pub(super) fn compress(plain: &[u8], out: &mut Vec<u8>) {
     let mut latest = std::collections::HashMap::new();
     let flags_at = out.len();

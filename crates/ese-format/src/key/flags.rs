@@ -1,4 +1,4 @@
-//! Flags of an index, which say among other things how its keys are made.
+//! Flags of an index. Many of them control how its keys are made.
 
 bitflags::bitflags! {
     /// Flags of an index. ESE: `IDBFLAG` (low half) and `IDXFLAG` (high half).
@@ -9,13 +9,13 @@ bitflags::bitflags! {
         const UNIQUE = 0x1;
         /// Records whose columns are all null have an entry.
         const ALLOW_ALL_NULLS = 0x2;
-        /// Records whose first column is null have one.
+        /// Records whose first column is null have an entry.
         const ALLOW_FIRST_NULL = 0x4;
-        /// Records with some null column have one.
+        /// Records with some null columns have an entry.
         const ALLOW_SOME_NULLS = 0x8;
-        /// Records with a null column are refused.
+        /// Records with a null column are rejected.
         const NO_NULL_SEGMENT = 0x10;
-        /// The order of the table itself.
+        /// The index is the primary index, which is the table's own tree.
         const PRIMARY = 0x20;
         /// The index has a locale.
         const LOCALE_SET = 0x40;
@@ -25,7 +25,7 @@ bitflags::bitflags! {
         const TEMPLATE = 0x100;
         /// Inherited from a template table.
         const DERIVED = 0x200;
-        /// A column is Unicode text, so that keys depend on a version of Windows' sort tables.
+        /// A column is Unicode text, so the keys depend on the version of Windows' sort tables.
         const LOCALIZED_TEXT = 0x400;
         /// Nulls sort behind all values.
         const NULLS_HIGH = 0x800;
@@ -33,7 +33,7 @@ bitflags::bitflags! {
         const UNICODE_FIXUP = 0x1000;
         /// Every combination of values has an entry.
         const CROSS_PRODUCT = 0x2000;
-        /// Keys that do not fit are refused rather than cut.
+        /// Keys that are too long are rejected rather than truncated.
         const DISALLOW_TRUNCATION = 0x4000;
         /// The n-th values of all columns together have an entry.
         const NESTED_TABLE = 0x8000;
@@ -41,9 +41,9 @@ bitflags::bitflags! {
         const EXTENDED_SEGMENTS = 0x1_0000;
         /// GUIDs sort as .NET sorts them.
         const DOT_NET_GUID = 0x2_0000;
-        /// Filled after its creation.
+        /// The index is filled after its creation.
         const DEFERRED_POPULATE = 0x4_0000;
-        /// Others are kept.
+        /// Other bits are kept.
         const _ = !0;
     }
 }

@@ -1,16 +1,17 @@
-//! Index keys: column values turned into bytes that compare like the values.
+//! Index keys: column values converted to bytes whose order is that of the values.
 //!
 //! ```text
-//!  key = segment | segment | ...              cut at the index's limit
+//!  key = segment | segment | ...              truncated at the index's limit
 //!  segment = prefix byte [| value]            all bits inverted when descending
 //!    00 null   40 zero length   7F value follows   C0 null that sorts high
 //! ```
 //!
-//! Per type: big-endian with the sign bit flipped (floats: negative ones inverted); GUIDs by their groups from the
-//! last; ASCII text in upper case with a terminator; variable binary in groups of eight with a length after each.
+//! By type: integers are big-endian with the sign bit flipped, and so are floats, of which negative ones are inverted.
+//! GUIDs are ordered by their groups from the last one. ASCII text is in upper case with a terminator. Variable binary
+//! is in groups of eight bytes with a length after each.
 //!
-//! Verified on every key of the corpus whose columns are supported. Left out: Unicode text, whose keys come from
-//! tables inside Windows, and tuple indexes (parts of strings).
+//! Verified on all keys of the test corpus whose columns are supported. Not supported: Unicode text, whose keys depend
+//! on tables inside Windows, and tuple indexes (parts of strings).
 
 mod flags;
 mod segment;
@@ -24,19 +25,19 @@ use thiserror::Error;
 use crate::PageSize;
 use crate::record::{Column, ColumnId, RecordError};
 
-/// Limit of keys unless the index has its own. ESE: `JET_cbKeyMost_OLD`.
+/// Default limit of the length of keys. ESE: `JET_cbKeyMost_OLD`.
 pub const DEFAULT_KEY_MOST: usize = 255;
 
-/// Why a key cannot be made.
+/// Reason for which a key cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// Text whose order only Windows knows.
+    /// Unicode text, whose order is defined by tables inside Windows.
     #[error("keys of column {0} need the sort tables of Windows")]
     UnicodeText(ColumnId),
-    /// The index cuts values into tuples.
+    /// The index divides values into tuples.
     #[error("tuple indexes are not supported")]
     TupleIndex,
-    /// The value has not the length of its type.
+    /// The value does not have the length of its type.
     #[error("column {column} has a value of {len} bytes")]
     WrongLength {
         /// The column.
@@ -44,19 +45,19 @@ pub enum KeyError {
         /// Length of the value.
         len: usize,
     },
-    /// The index names a column the table does not have.
+    /// The index names a column that the table does not have.
     #[error("no column {0}")]
     UnknownColumn(ColumnId),
-    /// The index refuses keys that do not fit.
-    #[error("the key does not fit and the index refuses to cut it")]
+    /// The key is too long and the index does not allow truncation.
+    #[error("the key is too long and the index does not allow truncation")]
     Truncated,
-    /// The index refuses null in any column.
-    #[error("the index refuses null")]
+    /// The index does not allow null in any column.
+    #[error("the index does not allow null")]
     NullNotAllowed,
     /// The record cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A long value that belongs into the key could not be had.
+    /// A long value that is part of the key cannot be read.
     #[error("the long value of column {0} is missing")]
     LongValue(ColumnId),
 }
@@ -76,14 +77,14 @@ impl Default for KeyLimits {
     }
 }
 
-/// A column value on its way into a key.
+/// One column value of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyPart<'a> {
     /// The column.
     pub column: &'a Column,
-    /// Raw value, `None` for null.
+    /// The stored value; `None` for null.
     pub value: Option<&'a [u8]>,
-    /// Does this column sort in descending order?
+    /// Whether this column sorts in descending order.
     pub descending: bool,
 }
 
@@ -92,11 +93,11 @@ pub struct KeyPart<'a> {
 pub struct Key {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Was something cut off at the end?
+    /// Whether the key was truncated at its limit.
     pub truncated: bool,
 }
 
-/// Longest limit an index may have on pages of this size.
+/// Largest limit that an index may have on pages of this size.
 pub const fn max_key_limit(size: PageSize) -> usize {
     match size.get() {
         2048 => 500,
@@ -105,23 +106,23 @@ pub const fn max_key_limit(size: PageSize) -> usize {
     }
 }
 
-/// The limit ESE gives a primary index whose columns all have a fixed size: exactly what its keys take.
+/// The limit that ESE assigns to a primary index whose columns all have a fixed size: the exact length of its keys.
 ///
 /// `None` if a column has no fixed size; such indexes keep [`DEFAULT_KEY_MOST`].
 pub fn exact_key_limit<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Option<usize> {
     columns.into_iter().map(|column| column.kind.fixed_size().map(|size| size + 1)).sum()
 }
 
-/// Room for the keys of numbers and GUIDs.
+/// Initial capacity, which suffices for the keys of numbers and GUIDs.
 const SHORT_KEY: usize = 32;
 
-/// The key of `parts`, which are the segments of the index in order.
+/// Makes the key of `parts`, which are the values of the index's segments in order.
 pub fn normalise(parts: &[KeyPart<'_>], limits: KeyLimits, flags: IndexFlags) -> Result<Key, KeyError> {
     let mut key = Key { bytes: Vec::with_capacity(limits.key.min(SHORT_KEY)), truncated: false };
     for part in parts {
         let room = limits.key.saturating_sub(key.bytes.len());
         if room == 0 {
-            // ESE does not look at what cannot fit, but knows that it was there.
+            // ESE ignores segments beyond the limit, but marks the key as truncated.
             key.truncated = true;
             break;
         }
@@ -138,24 +139,24 @@ pub fn normalise(parts: &[KeyPart<'_>], limits: KeyLimits, flags: IndexFlags) ->
     Ok(key)
 }
 
-/// What the null rules of an index say about a record.
+/// Result of the rules of an index about nulls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NullRule {
     /// The record has an entry.
     Entry,
-    /// The record has none.
+    /// The record has no entry.
     NoEntry,
-    /// The record may not exist.
-    Refused,
+    /// The record is rejected.
+    Rejected,
 }
 
-/// Applies an index's null rules to the segments of one entry; `true` stands for null.
+/// Applies the rules of an index about nulls to the segments of one entry; `true` means null.
 pub(crate) fn null_rule(nulls: &[bool], flags: IndexFlags) -> NullRule {
     let allowed = |flag| flags.contains(flag);
     if !nulls.contains(&true) {
         NullRule::Entry
     } else if allowed(IndexFlags::NO_NULL_SEGMENT) {
-        NullRule::Refused
+        NullRule::Rejected
     } else if nulls.iter().all(|null| *null) {
         if allowed(IndexFlags::ALLOW_ALL_NULLS) { NullRule::Entry } else { NullRule::NoEntry }
     } else if nulls.first() == Some(&true) && !allowed(IndexFlags::ALLOW_FIRST_NULL)

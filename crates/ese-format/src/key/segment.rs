@@ -1,4 +1,4 @@
-//! One segment of a key, by type of column.
+//! Key segments by type of column.
 
 use super::{IndexFlags, KeyError, KeyPart};
 use crate::record::{CodePage, Column, ColumnClass, ColumnType};
@@ -11,11 +11,12 @@ const NULL_HIGH: u8 = 0xc0;
 /// Bytes per group of variable binary.
 const GROUP: usize = 8;
 
-/// Order in which the bytes of a stored GUID matter.
+/// Order of significance of the bytes of a stored GUID.
 const GUID_ORDER: [usize; 16] = [10, 11, 12, 13, 14, 15, 8, 9, 6, 7, 4, 5, 0, 1, 2, 3];
 const DOT_NET_GUID_ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Appends at most `room` bytes (text and binary: at most `limit` as well); returns whether `room` cut it.
+/// Appends at most `room` bytes, and for text and binary at most `limit` bytes. Returns whether `room` truncated the
+/// segment.
 pub(super) fn append(
     part: &KeyPart<'_>,
     flags: IndexFlags,
@@ -71,7 +72,7 @@ fn text(value: &[u8], room: usize, key: &mut Vec<u8>) -> bool {
     }
     let Some(last) = room.checked_sub(1) else { return len > 0 };
     key.extend(value.iter().take(last).map(u8::to_ascii_uppercase));
-    // The engine converts the character at the cut without looking whether it is a letter.
+    // ESE converts the last character without a check that it is a letter.
     key.extend(value.get(last).map(|byte| byte.wrapping_sub(b'a' - b'A')));
     true
 }

@@ -1,4 +1,4 @@
-//! Keys against the vectors of real indexes, order against the order of values, and cuts.
+//! Keys of real indexes, the order of keys, and truncation.
 
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn limited(kind: ColumnType, value: &[u8], limit: usize) -> (Vec<u8>, bool) {
 }
 
 #[test]
-fn keys_of_real_indexes_come_out() {
+fn keys_equal_those_of_real_indexes() {
     assert_eq!(key(ColumnType::Short, &(-1337i16).to_le_bytes()), hex("7f 7ac7"));
     assert_eq!(key(ColumnType::Long, &(-13371337i32).to_le_bytes()), hex("7f 7f33f837"));
     assert_eq!(key(ColumnType::UnsignedShort, &1337u16.to_le_bytes()), hex("7f 0539"));
@@ -80,11 +80,11 @@ fn dot_net_guids_sort_by_their_printed_form() {
 }
 
 #[test]
-fn keys_are_cut_at_the_limit() {
+fn keys_are_truncated_at_the_limit() {
     let sixteen = b"test binary data";
     let whole = key(ColumnType::Binary, sixteen);
     assert_eq!(limited(ColumnType::Binary, sixteen, 19), (whole.clone(), false));
-    // A cut in a group leaves the bytes of the group; a cut behind it says that more would follow.
+    // Truncation inside a group keeps the bytes of the group; behind it, the length byte says that more would follow.
     assert_eq!(limited(ColumnType::Binary, sixteen, 18), (whole[..18].to_vec(), true));
     assert_eq!(limited(ColumnType::Binary, sixteen, 10), (whole[..10].to_vec(), true));
     assert_eq!(limited(ColumnType::Binary, b"12345678", 9), (b"\x7f12345678".to_vec(), true));
@@ -92,7 +92,7 @@ fn keys_are_cut_at_the_limit() {
     assert_eq!(limited(ColumnType::Long, &[0; 4], 3), (hex("7f 8000"), true));
 
     assert_eq!(limited(ColumnType::Text, b"abcd", 6), (b"\x7fABCD\0".to_vec(), false));
-    // The character at the cut is shifted whether or not it is a small letter, as ESE does.
+    // The last character is shifted whether or not it is a lower-case letter, as in ESE.
     assert_eq!(limited(ColumnType::Text, b"abcd", 5), (b"\x7fABCD".to_vec(), true));
     assert_eq!(limited(ColumnType::Text, b"ab1d", 4), (vec![0x7f, b'A', b'B', b'1' - 0x20], true));
     assert_eq!(limited(ColumnType::Text, b"ab\0d", 4), (b"\x7fAB\0".to_vec(), false));
@@ -108,7 +108,7 @@ fn segments_have_their_own_limit() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused() {
+fn unsupported_keys_are_rejected() {
     let unicode = Column { code_page: CodePage::UNICODE, ..variable(ColumnType::Text) };
     let part = KeyPart { column: &unicode, value: Some(b"a\0"), descending: false };
     let made = normalise(&[part], KeyLimits::default(), IndexFlags::empty());
@@ -123,7 +123,7 @@ fn what_cannot_be_made_is_refused() {
 }
 
 #[test]
-fn null_rules_omit_and_refuse() {
+fn null_rules_omit_or_reject_entries() {
     use NullRule::*;
     let none = IndexFlags::empty();
     let secondary = IndexFlags::DEFAULT_SECONDARY;
@@ -134,7 +134,7 @@ fn null_rules_omit_and_refuse() {
     assert_eq!(null_rule(&[false, true], IndexFlags::ALLOW_SOME_NULLS), Entry);
     assert_eq!(null_rule(&[false, true], none), NoEntry);
     assert_eq!(null_rule(&[true, false], secondary), Entry);
-    assert_eq!(null_rule(&[true, false], secondary | IndexFlags::NO_NULL_SEGMENT), Refused);
+    assert_eq!(null_rule(&[true, false], secondary | IndexFlags::NO_NULL_SEGMENT), Rejected);
 }
 
 #[test]
@@ -187,7 +187,7 @@ proptest! {
         prop_assert!(short_a.len() <= limit);
         let (short_b, _) = limited(ColumnType::Binary, &b, limit);
         let (shorter, longer) = if a <= b { (short_a, short_b) } else { (short_b, short_a) };
-        prop_assert!(shorter <= longer, "cutting keeps the order");
+        prop_assert!(shorter <= longer, "truncation keeps the order");
     }
 
     #[test]

@@ -16,15 +16,16 @@ use crate::layout::{Input, Layout};
 use crate::log::parameters::EngineParameters;
 use crate::{Generation, LogPosition, LogTime, Signature};
 
-/// Bytes of a log segment, and of the header. ESE: `LOG_SEGMENT_SIZE`.
-pub const SEGMENT_BYTES: usize = 4096;
+/// Length of a log segment and of the header, in bytes. ESE: `LOG_SEGMENT_SIZE`.
+#[doc(alias = "LOG_SEGMENT_SIZE")]
+pub const SEGMENT_BYTES: usize = crate::checksum::SEGMENT_LEN;
 /// File type of a log, at byte 667 of every ESE header.
 pub const FILE_TYPE_LOG: u32 = 3;
-/// Length of the checksum in front of the fields.
+/// Length of the checksum, which precedes the fields.
 const CHECKSUM_LEN: usize = 4;
-/// Version written: 8.4000.5.14, that of Exchange 2016.
+/// Format version that Jetcell writes: 8.4000.5.14, that of Exchange 2016.
 pub const LOG_VERSION: (u32, u32, u32, u32) = (8, 4000, 5, 14);
-/// Engine format version written with it.
+/// Engine format version that Jetcell writes.
 pub const ENGINE_VERSION: u32 = 8520;
 
 layout! {
@@ -35,19 +36,19 @@ layout! {
         generation: Generation,
         /// Bytes per segment; 4096 in this format.
         segment_bytes: u16,
-        /// Segments the header takes; 1.
+        /// Number of segments of the header; 1.
         header_segments: u16,
-        /// Segments of the file.
+        /// Number of segments of the file.
         file_segments: u16,
         /// Page size of the databases; 0 means 4096.
         database_page_size: u16,
-        /// When the generation was created.
+        /// Creation time of the generation.
         created: LogTime,
-        /// When the generation before it was created: the link of the chain. ESE: `tmPrevGen`.
+        /// Creation time of the previous generation, which links the generations of a stream. ESE: `tmPrevGen`.
         previous_created: LogTime,
         /// Format version, major.
         version_major: u32,
-        /// Format version, minor; frozen.
+        /// Format version, minor; never changes.
         version_minor: u32,
         /// Format version, update major.
         version_update: u32,
@@ -55,13 +56,13 @@ layout! {
         signature: Signature,
         /// Settings of the engine.
         parameters: EngineParameters,
-        /// 1 made from a reserve log, 2 circular logging, 4 circular logging in the past.
+        /// 1 created from a reserve log, 2 circular logging, 4 circular logging in the past.
         flags: u8,
         /// Checkpoint when the file was created.
         checkpoint: LogPosition,
         /// Format version, update minor.
         version_update_minor: u32,
-        /// Code of the disk's true sector size; 0 unknown.
+        /// Code of the sector size of the disk; 0 unknown.
         sector_code: u8,
         /// XOR of the segment checksums of the previous log.
         previous_checksum: u64,
@@ -77,11 +78,11 @@ layout! {
 }
 const _: () = assert!(4 + <LogHeader as Layout>::FIXED == 2719);
 
-/// Why a segment is not the header of a log.
+/// Reason for which a segment cannot be decoded as the header of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogHeaderError {
     /// Fewer bytes than a header.
-    #[error("log header needs {SEGMENT_BYTES} bytes, only {available} are there")]
+    #[error("log header needs {SEGMENT_BYTES} bytes, but only {available} are available")]
     Truncated {
         /// Length of the input.
         available: usize,
@@ -89,9 +90,9 @@ pub enum LogHeaderError {
     /// Checksum mismatch.
     #[error("log header checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// In the header.
+        /// Stored in the header.
         stored: u32,
-        /// Of the header.
+        /// Computed from the header.
         computed: u32,
     },
     /// Another kind of file.
@@ -100,8 +101,8 @@ pub enum LogHeaderError {
         /// Bytes 667..671.
         file_type: u32,
     },
-    /// A format this program does not know.
-    #[error("log format {major}.{minor} is not supported; this program reads 8.4000")]
+    /// A format version that this crate does not support.
+    #[error("log format {major}.{minor} is not supported; only 8.4000 is")]
     UnknownVersion {
         /// Major version.
         major: u32,
@@ -111,7 +112,7 @@ pub enum LogHeaderError {
 }
 
 impl LogHeader {
-    /// Reads a header.
+    /// Decodes a header.
     pub fn decode(bytes: &[u8]) -> Result<LogHeader, LogHeaderError> {
         let truncated = LogHeaderError::Truncated { available: bytes.len() };
         let page = bytes.get(..SEGMENT_BYTES).ok_or(truncated)?;
@@ -134,7 +135,7 @@ impl LogHeader {
         Ok(header)
     }
 
-    /// The fields of a log header, whatever its checksum and values; `None` when bytes are missing.
+    /// The fields of a log header, without any validation. `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<LogHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }

@@ -1,10 +1,10 @@
-//! The engine settings that log headers, checkpoints and Init records carry along. ESE: `DBMS_PARAM`.
+//! The settings of the engine that log headers, checkpoints and Init records store. ESE: `DBMS_PARAM`.
 
 use crate::declare::layout;
 use crate::layout::Layout;
 
 layout! {
-    /// Settings of the engine that wrote a log, for people who read dumps; recovery needs none of them.
+    /// Settings of the engine that wrote a log. They are informational; recovery does not use them.
     ///
     /// ```text
     ///   0 system path (261)   261 log path (261)   522 flags
@@ -19,13 +19,13 @@ layout! {
         log_path: [u8; 261],
         /// Bit 0: circular logging.
         flags: u8,
-        /// Most sessions.
+        /// Largest number of sessions.
         sessions: u32,
-        /// Most open tables.
+        /// Largest number of open tables.
         open_tables: u32,
-        /// Version store limit.
+        /// Limit of the version store.
         version_pages: u32,
-        /// Most cursors.
+        /// Largest number of cursors.
         cursors: u32,
         /// Log buffer size.
         log_buffers: u32,

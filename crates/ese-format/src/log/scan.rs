@@ -1,37 +1,37 @@
-//! The end of a log file, and whether a crash or damage made it.
+//! The end of a log file, and the distinction between a torn write and damage.
 //!
 //! ```text
 //! | header | valid | valid | valid | shadow or nothing ... |        a log that ends
-//! | header | valid | valid |  bad  | shadow of the bad one ... |    torn: the copy is as good
-//! | header | valid | valid |  bad, lost or good in any mixture |    torn write of several segments
+//! | header | valid | valid |  bad  | shadow of the bad one ... |    torn: the shadow replaces it
+//! | header | valid | valid |  bad, lost or valid in any order  |    torn write of several segments
 //! ```
 //!
-//! ESE's rules: after the first segment without content nothing valid and nothing damaged may follow, and a damaged
-//! segment must have its shadow behind it. They leave no room for a gathered write of which a power cut kept an
-//! arbitrary part. Segments of this engine say where their write began, so the rule for them is exact: the log may
-//! end at a segment that is not good unless a later one proves that its write had been completed before. Where
-//! nothing says so (logs of ESE), ESE's rules hold.
+//! ESE's rules: after the first segment without content, nothing valid and nothing damaged may follow, and a damaged
+//! segment must have its shadow behind it. They do not cover a write of several segments of which a power cut kept an
+//! arbitrary part. The segments that Jetcell writes store the first segment of their write, so that the rule for them
+//! is exact: the log may end at a segment that is not valid, unless a later segment proves that its write was complete
+//! before. ESE's rules apply to segments without this mark, such as those in logs of ESE.
 
 use crate::log::header::SEGMENT_BYTES;
 use crate::log::segment::{SegmentKind, classify, shadow_of};
 use crate::{Generation, LogPosition};
 
-/// Why a log file is damaged, not merely cut off.
+/// Kind of damage in a log file. A torn write at the end of the log is not damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanErrorKind {
-    /// Bad checksum, and neither a shadow nor a torn write explains it.
+    /// The checksum is wrong, the shadow is missing, and a torn write is excluded.
     #[error("it is damaged and there is no copy of it")]
     Damaged,
-    /// A later segment was written when this one was durable.
+    /// The segment is damaged or missing, but a later segment was written after this one was durable.
     #[error("it is damaged or was never stored, though its write had been acknowledged")]
     LostWrite,
-    /// The position in the segment lies ahead.
+    /// The position stored in the segment is later than expected.
     #[error("it claims to be segment {0}")]
     LaterPosition(LogPosition),
-    /// Content behind the end.
+    /// A valid segment behind the end of the log.
     #[error("it has content, but the log ends before it")]
     ValidAfterEnd,
-    /// Damage behind the end.
+    /// A damaged segment behind the end of the log.
     #[error("it is damaged, and the log ends before it")]
     DamagedAfterEnd,
 }
@@ -42,33 +42,34 @@ pub enum ScanErrorKind {
 pub struct ScanError {
     /// Index of the segment.
     pub segment: u16,
-    /// Index of the last good segment in front of it; 0 is the header.
+    /// Index of the last valid segment before it; 0 is the header.
     pub last_good: u16,
-    /// What is wrong with it.
+    /// Kind of damage.
     pub reason: ScanErrorKind,
 }
 
 /// The content of an undamaged log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogScan {
-    /// Segments 1 to this one carry records.
+    /// Last segment with records. The first is segment 1.
     pub last: u16,
-    /// XOR of their checksums, for the next log's header.
+    /// XOR of the checksums of these segments, which the header of the next log stores.
     pub accumulated: u64,
-    /// Segments that were put right in memory: a flipped bit, or content taken from the shadow.
+    /// Segments that were corrected in memory: one flipped bit, or replaced by the shadow.
     pub repaired: Vec<u16>,
-    /// Behind the end are remains of a write that a crash cut off.
+    /// Segments behind the end are part of a torn write.
     pub torn: bool,
-    /// The last segment says where its write began, or there is none: torn writes can be told from damage here.
+    /// The last segment stores the first segment of its write, or there is no segment: torn writes can be
+    /// distinguished from damage.
     pub marked: bool,
 }
 
-/// Scans a whole log file (header included), repairing in memory what can be repaired.
+/// Scans a whole log file, header included. Correctable damage is corrected in memory.
 pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, ScanError> {
     let mut scan = LogScan { marked: true, ..LogScan::default() };
-    // Segment at which the log ends, and whether damage ends it.
+    // Segment at which the log ends, and whether that segment is damaged.
     let mut end: Option<(u16, bool)> = None;
-    // The last segment of a file is only ever a shadow.
+    // The last segment of a file can only be a shadow.
     let count = u16::try_from(file.len() / SEGMENT_BYTES).unwrap_or(u16::MAX).saturating_sub(1);
     for index in 1..count {
         let expected = LogPosition { generation, segment: index, offset: 0 };

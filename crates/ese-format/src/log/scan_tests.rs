@@ -1,4 +1,4 @@
-//! Every verdict on a generated file, cut writes in every mixture, and real logs.
+//! Every result for generated files, torn writes with arbitrary missing sectors, and real logs.
 
 use super::*;
 use crate::LogTime;
@@ -21,7 +21,7 @@ impl LogFile {
         self.0[usize::from(index) * SEGMENT_BYTES..].first_chunk_mut().unwrap()
     }
 
-    /// A good segment of `generation`; `write` of 0 leaves the reserved bytes zero, as ESE does.
+    /// Writes a valid segment of `generation`. A `write` of 0 leaves the reserved bytes zero, as in ESE.
     fn put(&mut self, index: u16, generation: Generation, write: u16) -> &mut LogFile {
         let segment = self.at(index);
         // The checksum is linear: regular content could hide a missing sector from it.
@@ -76,7 +76,7 @@ impl LogFile {
 }
 
 #[test]
-fn a_log_ends_at_its_shadow_at_zeros_or_at_an_older_use_of_the_file() {
+fn a_log_ends_at_its_shadow_at_zeros_or_at_segments_of_an_older_generation() {
     assert!(LogFile::new().ends_after(0).repaired.is_empty());
     LogFile::new().foreign(1..=10).copy(10, 11).ends_after(10);
     LogFile::new().foreign(1..=3).ends_after(3);
@@ -88,7 +88,7 @@ fn a_log_ends_at_its_shadow_at_zeros_or_at_an_older_use_of_the_file() {
 }
 
 #[test]
-fn what_one_flipped_bit_or_a_lost_last_segment_hides_is_put_right() {
+fn a_flipped_bit_and_a_damaged_last_segment_are_corrected() {
     let mut flipped = LogFile::new();
     flipped.foreign(1..=3).at(2)[700] ^= 4;
     assert_eq!(flipped.ends_after(3).repaired, [2]);
@@ -101,7 +101,7 @@ fn what_one_flipped_bit_or_a_lost_last_segment_hides_is_put_right() {
 }
 
 #[test]
-fn in_logs_of_ese_everything_else_is_damage() {
+fn all_else_is_damage_in_logs_of_ese() {
     LogFile::new().foreign(1..=3).damage(2).fails(2, ScanErrorKind::Damaged);
     LogFile::new().foreign(1..=3).damage(3).fails(3, ScanErrorKind::Damaged);
     LogFile::new().foreign(1..=3).copy(3, 4).damage(3).damage(4).fails(3, ScanErrorKind::Damaged);
@@ -125,16 +125,16 @@ fn a_segment_lost_from_a_completed_write_is_damage_and_from_the_last_write_is_no
 }
 
 #[test]
-fn any_bytes_are_judged_without_panic() {
+fn arbitrary_bytes_do_not_cause_a_panic() {
     proptest!(|(bytes in proptest::collection::vec(any::<u8>(), 0..9000))| {
         let _ = scan_log(&mut bytes.clone(), GENERATION);
     });
 }
 
 proptest! {
-    /// Of a gathered write and its shadow any sectors may be missing; what was complete before must stay.
+    /// Any sectors of a write of several segments and its shadow may be missing. Earlier writes must stay.
     #[test]
-    fn a_cut_write_never_looks_like_damage(
+    fn a_torn_write_is_never_reported_as_damage(
         durable in 0u16..5, written in 1u16..6, recycled: bool, survivors in proptest::collection::vec(any::<bool>(), 48),
     ) {
         let mut log = LogFile::new();
@@ -164,7 +164,7 @@ proptest! {
 }
 
 #[test]
-fn real_logs_scan_as_the_corpus_says_and_chain() {
+fn real_logs_end_where_the_corpus_says_and_form_a_chain() {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus");
     let corpus =
         std::path::PathBuf::from(std::env::var_os("JETCELL_CORPUS").unwrap_or_else(|| default.into()));

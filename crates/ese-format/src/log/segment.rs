@@ -5,14 +5,13 @@
 //! 16 time (8)   24 first segment of its write (2), or zero   26 hash of its records (6), or zero   32 zero (4)   36 flags (4), 0x2000   40 records ... 4096
 //! ```
 //!
-//! A *shadow* is a byte-identical copy one segment later: it fails the checksum with its own index and passes with
-//! the one before.
+//! A *shadow* is an identical copy in the next segment. It fails the checksum with its own index and passes with the
+//! index before.
 //!
-//! Bytes 24..32 are reserved in ESE, which writes zeros and reads nothing. The first segment of a write that was
-//! not durable when this segment was written tells a torn write from damage (see [`scan`](super::scan)): a lost
-//! segment at or behind it was never acknowledged, one before it was. ESE's checksum is linear: sectors of repeated
-//! content that a power cut leaves out can pass it, so the hash (XXH3 with the position as seed, its lower 48 bits)
-//! must match as well.
+//! Bytes 24..32 are reserved in ESE, which writes zeros and does not read them. The first segment of the write to which
+//! a segment belongs distinguishes a torn write from damage (see [`scan`](super::scan)): a lost segment at or behind it
+//! was not acknowledged, and one before it was. ESE's checksum is linear, so that missing sectors with repeated content
+//! can pass it. Therefore the hash (the lower 48 bits of XXH3 with the position as seed) must match too.
 
 use twox_hash::XxHash3_64;
 
@@ -20,7 +19,7 @@ use crate::checksum::{BlockIntegrity, seal_segment, verify_segment};
 use crate::log::header::SEGMENT_BYTES;
 use crate::{LogPosition, LogTime};
 
-/// Where records start in a segment.
+/// Offset of the records in a segment.
 pub const RECORDS_AT: usize = 40;
 const POSITION_AT: usize = 8;
 const TIME_AT: usize = 16;
@@ -30,7 +29,8 @@ const HASH_BYTES: usize = 6;
 const FLAGS_AT: usize = 36;
 const FLAGS: u32 = 0x2000;
 
-/// Puts header and checksum into a segment whose records are in place. Everything before `write` is durable.
+/// Writes header and checksum into a segment that holds its records. `write` is the first segment of the write to which
+/// the segment belongs; all segments before it are durable.
 pub fn finish(segment: &mut [u8; SEGMENT_BYTES], position: LogPosition, time: LogTime, write: LogPosition) {
     let mut head = [0; RECORDS_AT];
     let hash = hash_of(segment, position);
@@ -52,31 +52,32 @@ pub fn finish(segment: &mut [u8; SEGMENT_BYTES], position: LogPosition, time: Lo
     seal_segment(segment, u32::from(position.segment));
 }
 
-/// What the bytes of one segment are.
+/// Classification of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
-    /// The segment that belongs here.
+    /// A valid segment at its own position.
     Valid {
-        /// Its checksum word.
+        /// Its checksum.
         checksum: u64,
-        /// Index of the first segment of its write, if its writer says so.
+        /// Index of the first segment of its write, if stored.
         write: Option<u16>,
-        /// A flipped bit was put right.
+        /// A flipped bit was corrected.
         repaired: bool,
     },
-    /// A good segment of an older use of the file.
+    /// A valid segment from an earlier use of the file.
     Stale,
-    /// A good segment that claims a later position.
+    /// A valid segment with a later position than expected.
     Later(LogPosition),
-    /// A copy of the segment before.
+    /// A copy of the segment before it.
     Shadow,
-    /// Nothing.
+    /// All bytes are zero.
     Zero,
     /// Damaged.
     Bad,
 }
 
-/// Classifies a segment read at `expected`; a single flipped bit of a valid one is repaired in place.
+/// Classifies a segment that was read at position `expected`. A single flipped bit of a valid segment is corrected in
+/// place.
 pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
     if segment.iter().all(|&byte| byte == 0) {
         return SegmentKind::Zero;
@@ -100,7 +101,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
     if is_shadow { SegmentKind::Shadow } else { SegmentKind::Bad }
 }
 
-/// The copy of the segment at `expected` that `behind`, one segment later, may be; whole, and right for its index.
+/// Returns `behind`, the segment that follows the one at `expected`, if it is a valid shadow of that one.
 pub fn shadow_of(behind: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
     let mut copy = behind.to_vec();
     let good = verify_segment(&mut copy, u32::from(expected.segment)) != BlockIntegrity::Bad;
@@ -128,7 +129,7 @@ fn hash_of(segment: &[u8], position: LogPosition) -> [u8; HASH_BYTES] {
     low
 }
 
-/// Not torn; logs of ESE cannot tell.
+/// Whether the hash matches. Segments of ESE have no hash and count as whole.
 fn is_whole(segment: &[u8], position: LogPosition) -> bool {
     let position = LogPosition { offset: 0, ..position };
     let stored = segment.get(HASH_AT..HASH_AT + HASH_BYTES).unwrap_or_default();
@@ -141,7 +142,7 @@ mod tests {
     use crate::checksum::BlockIntegrity;
 
     #[test]
-    fn a_tear_through_repeated_content_is_seen_though_the_checksum_passes() {
+    fn the_hash_detects_a_tear_in_repeated_content_that_the_checksum_misses() {
         let at = LogPosition::new(3, 7, 0);
         let mut segment = [0xB1; SEGMENT_BYTES];
         finish(&mut segment, at, LogTime::NONE, LogPosition::new(3, 6, 0));

@@ -1,11 +1,11 @@
-//! Changing a page in memory: nodes, external header, header fields.
+//! Changes of a page in memory: nodes, external header, header fields.
 //!
-//! An insert appends its line at the start of the contiguous free area; a delete lowers that start only if its
-//! line is the last one and leaves a hole otherwise; lines are pushed together when only the total of free
-//! bytes suffices. Freed bytes keep their contents. Whether the free bytes may be used at all (some can be
-//! held back for rollbacks) is the caller's business.
+//! An insert writes its line at the start of the contiguous free area. A delete lowers that start if its line is the
+//! last one, and leaves a hole otherwise. Lines are compacted if the contiguous free area is too small but all free
+//! bytes together suffice. Freed bytes keep their contents. Some free bytes can be reserved for rollbacks; the caller
+//! decides whether they may be used.
 //!
-//! After an error the page is as before, except that lines may have been pushed together.
+//! After an error the page is unchanged, except that lines may have been compacted.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::{DbTime, PageNumber, PageSize, TreeId};
 #[error("the page is full")]
 pub struct PageFull;
 
-/// Edit view of a page.
+/// Mutable view of a page.
 pub struct PageMut<'a> {
     header: &'a mut PageHeader,
     body: &'a mut [u8],
@@ -31,7 +31,7 @@ pub struct PageMut<'a> {
 }
 
 impl<'a> PageMut<'a> {
-    /// An edit view of a formatted page.
+    /// A mutable view of a formatted page.
     ///
     /// # Panics
     /// If `bytes` is not one page.
@@ -43,7 +43,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Makes `bytes` an empty page: everything zero, an empty external header, the given identity.
+    /// Formats `bytes` as an empty page with an empty external header and the given identity. All other bytes are
+    /// zero.
     ///
     /// # Panics
     /// If `bytes` is not one page.
@@ -68,7 +69,7 @@ impl<'a> PageMut<'a> {
         page
     }
 
-    /// The page as it stands.
+    /// A read view of the page.
     pub fn as_page(&self) -> Page<'_> {
         Page { header: self.header, body: self.body, large: self.large }
     }
@@ -93,20 +94,20 @@ impl<'a> PageMut<'a> {
         self.header.tree.set(tree.0);
     }
 
-    /// Sets the flags. Changing [`PageFlags::ROOT`] or [`PageFlags::SPACE`] changes what the prefix is, so do it
-    /// while no node is compressed.
+    /// Sets the flags. [`PageFlags::ROOT`] and [`PageFlags::SPACE`] determine which bytes are the prefix, so they may
+    /// change only while no node is compressed.
     pub fn set_flags(&mut self, flags: PageFlags) {
         self.header.flags.set(flags.bits());
     }
 
-    /// Sets how many of the free bytes rollbacks may still need.
+    /// Sets the number of free bytes that rollbacks may still need.
     #[doc(alias = "cbUncommittedFree")]
     pub fn set_uncommitted_free(&mut self, bytes: usize) {
         self.header.uncommitted_free.set(bytes.min(self.as_page().free_bytes()) as u16);
     }
 
-    /// Replaces the external header. Nodes keep their keys: if the prefix changes under compressed nodes, all
-    /// nodes are written anew.
+    /// Replaces the external header. Nodes keep their keys: if the prefix changes and nodes are compressed, all nodes
+    /// are rewritten.
     pub fn set_external_header(&mut self, external_header: &[u8]) -> Result<(), PageFull> {
         let page = self.as_page();
         let same_prefix = page.prefix() == prefix_in(external_header, page.flags());
@@ -116,10 +117,10 @@ impl<'a> PageMut<'a> {
         self.keep_nodes(page.node_count(), external_header)
     }
 
-    /// Inserts a node before node `index`, sharing with the page's prefix what is worth sharing;
+    /// Inserts a node before node `index`. The key is compressed against the page's prefix if that saves space;
     /// [`NodeFlags::COMPRESSED`] in `flags` is ignored.
     ///
-    /// An index beyond the end, or lengths no node can have, are answered like a full page.
+    /// Returns [`PageFull`] also for an index beyond the end and for lengths that no node can have.
     pub fn insert_node(
         &mut self,
         index: usize,
@@ -166,7 +167,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Removes a node; nothing happens if there is none at `index`.
+    /// Removes a node. Does nothing if there is no node at `index`.
     pub fn delete_node(&mut self, index: usize) {
         let page = self.as_page();
         let (tag_count, tag) = (page.tag_count(), page.first_node_tag() + index);
@@ -190,7 +191,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Removes all nodes; the external header (and other reserved lines) stay, pushed together.
+    /// Removes all nodes. The external header and other reserved lines stay and are compacted.
     pub fn clear_nodes(&mut self) {
         let page = self.as_page();
         let reserved = page.first_node_tag().min(page.tag_count());
@@ -198,11 +199,11 @@ impl<'a> PageMut<'a> {
         let free = page.free_bytes() + node_bytes;
         self.set_tag_count(reserved);
         self.set_free(free);
-        // Lines that make no sense stay where they are.
-        let _ = self.push_together(None);
+        // Invalid lines stay where they are.
+        let _ = self.compact(None);
     }
 
-    /// Replaces a node's data, keeping key and flags. No node at `index` is answered like a full page.
+    /// Replaces the data of a node and keeps key and flags. Returns [`PageFull`] also if there is no node at `index`.
     pub fn replace_data(&mut self, index: usize, data: &[u8]) -> Result<(), PageFull> {
         let page = self.as_page();
         let node = page.node(index).ok_or(PageFull)?;
@@ -215,7 +216,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Sets a node's flags; whether it is compressed does not change.
+    /// Sets the flags of a node, except for [`NodeFlags::COMPRESSED`], which does not change.
     pub fn set_node_flags(&mut self, index: usize, flags: NodeFlags) {
         let page = self.as_page();
         let Some(node) = page.node(index) else { return };
@@ -229,8 +230,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Keeps the first `count` nodes and drops the others; all are written anew under another external header. A full
-    /// page stays as it was.
+    /// Keeps the first `count` nodes, removes the others, and rewrites the kept ones under another external header.
+    /// Leaves the page unchanged if they do not fit.
     pub fn keep_nodes(&mut self, count: usize, external_header: &[u8]) -> Result<(), PageFull> {
         let (old_header, old_body) = (*self.header, self.body.to_vec());
         let old = Page { header: &old_header, body: &old_body, large: self.large };
@@ -245,12 +246,12 @@ impl<'a> PageMut<'a> {
         written
     }
 
-    /// Appends nodes of another page, compressing them against this page's prefix. All or none.
+    /// Appends nodes of another page and compresses their keys against this page's prefix. Copies all of them or none.
     pub fn copy_nodes_from(&mut self, from: &Page<'_>, range: Range<usize>) -> Result<(), PageFull> {
         self.insert_nodes_from(self.as_page().node_count(), from, range)
     }
 
-    /// Inserts nodes of another page before node `at`, as [`PageMut::copy_nodes_from`] appends them.
+    /// Inserts nodes of another page before node `at`. See [`PageMut::copy_nodes_from`].
     pub fn insert_nodes_from(
         &mut self,
         at: usize,
@@ -280,7 +281,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Gives a line another length, keeping its beginning and its flags.
+    /// Changes the length of a line. Its beginning and its flags stay.
     fn resize_line(&mut self, number: usize, len: usize) -> Result<&mut [u8], PageFull> {
         let page = self.as_page();
         let mut tag = page.tag(number).ok_or(PageFull)?;
@@ -298,8 +299,8 @@ impl<'a> PageMut<'a> {
                 self.body.copy_within(from..from + tag.len, self.as_page().data_start() + to);
                 tag.start = to;
             } else {
-                // As the last line it can grow by the difference alone.
-                self.push_together(Some(number))?;
+                // The last line needs only the difference as free space.
+                self.compact(Some(number))?;
                 tag = self.as_page().tag(number).ok_or(PageFull)?;
                 if self.as_page().contiguous_free() < len - tag.len {
                     return Err(PageFull);
@@ -312,7 +313,7 @@ impl<'a> PageMut<'a> {
             self.set_free_start(tag.end());
         }
         if len == 0 {
-            // An empty line must not stay behind when the free area moves below it.
+            // An empty line must not lie behind the start of the free area when that start moves down.
             tag.start = 0;
         }
         self.put_tag(number, tag);
@@ -322,14 +323,14 @@ impl<'a> PageMut<'a> {
 
     fn make_contiguous(&mut self, len: usize, last: Option<usize>) -> Result<(), PageFull> {
         if self.as_page().contiguous_free() < len {
-            self.push_together(last)?;
+            self.compact(last)?;
         }
         if self.as_page().contiguous_free() < len { Err(PageFull) } else { Ok(()) }
     }
 
-    /// Moves all lines to the start of the data area, in tag order, `last` behind the others. Refuses a page
-    /// whose lines overlap or stick out.
-    fn push_together(&mut self, last: Option<usize>) -> Result<(), PageFull> {
+    /// Moves all lines to the start of the data area, in tag order, with `last` behind the others. Fails on a page
+    /// whose lines overlap or exceed the used area.
+    fn compact(&mut self, last: Option<usize>) -> Result<(), PageFull> {
         let page = self.as_page();
         let (data_start, end, tag_count) = (page.data_start(), page.free_start(), page.tag_count());
         if end + TAG_LEN * tag_count > page.data_len() {
@@ -389,7 +390,7 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// Fills `line` with the concatenation of `parts`, which is exactly as long.
+/// Fills `line` with the concatenation of `parts`, which has the same length.
 fn write_parts(mut line: &mut [u8], parts: &[&[u8]]) {
     for part in parts {
         let Some((place, rest)) = line.split_at_mut_checked(part.len()) else { return };

@@ -1,7 +1,7 @@
 //! Flag words of pages and nodes.
 //!
-//! Values and meanings: Microsoft's published source; those marked "seen" also occur in real files. Unknown bits
-//! are kept as they are.
+//! Values and meanings follow Microsoft's published source. Those marked "seen" also occur in real files. Unknown bits
+//! are kept.
 
 bitflags::bitflags! {
     /// Bits 36..40 of the page header. ESE: `fFlags`.
@@ -10,11 +10,11 @@ bitflags::bitflags! {
         /// Root of a tree or of one of its two space trees; seen.
         #[doc(alias = "fPageRoot")]
         const ROOT = 0x1;
-        /// Carries records rather than child pointers; seen.
+        /// Holds data rather than child pointers; seen.
         const LEAF = 0x2;
         /// Internal page whose children are leaves; seen.
         const PARENT_OF_LEAF = 0x4;
-        /// Emptied and given back; the lines are stale; seen.
+        /// Emptied and returned to the available space. The lines are stale; seen.
         const EMPTY = 0x8;
         /// Being rebuilt by repair.
         const REPAIR = 0x10;
@@ -33,13 +33,13 @@ bitflags::bitflags! {
         const NEW_CHECKSUM = 0x2000;
         /// Free space was overwritten.
         const SCRUBBED = 0x4000;
-        /// Two bits, 0 = unknown; each write of the page moves 1 to 2 to 3 to 1; seen.
+        /// Two bits: 0 unknown, else a counter that each write of the page increments, 1 after 3; seen.
         const FLUSH_TYPE = 0x18000;
         /// Formatted but not yet used.
         const PRE_INIT = 0x20000;
         /// The tree is being deleted.
         const FDP_DELETE = 0x40000;
-        /// Others are kept.
+        /// Other bits are kept.
         const _ = !0;
     }
 }
@@ -61,10 +61,10 @@ bitflags::bitflags! {
     /// Three bits of a node: in its tag on small pages, in its first length on large ones.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct NodeFlags: u8 {
-        /// Had an entry in the version store; meaningless after a clean shutdown; seen.
+        /// Has or had an entry in the version store. Without meaning after a clean shutdown; seen.
         #[doc(alias = "fNDVersion")]
         const VERSIONED = 1;
-        /// Logically gone; seen.
+        /// Logically deleted; seen.
         #[doc(alias = "fNDDeleted")]
         const DELETED = 2;
         /// The key starts with bytes of the page's prefix; seen.

@@ -10,15 +10,15 @@
 //!         large pages: node flags on top of the first length; internal pages: data = u32 child page
 //! ```
 //!
-//! Tag 0 is the external header: the space header of an ordinary root, split reserve and prefix of a space-tree
-//! root, the key prefix of any other page. Some newest files reserve more tags; nodes follow them. A node index
-//! here counts nodes only.
+//! Tag 0 is the external header. It holds the space header on the root of a tree, the split reserve and the prefix on
+//! the root of a space tree, and the key prefix on any other page. Some of the newest files reserve more tags; the
+//! nodes follow them. A node index counts nodes only.
 //!
-//! Invariants: `sum of line lengths + free_bytes + 4 * tags = data area`; lines do not overlap and end before the
-//! contiguous free area. [`Page`] relies on none of them: it returns `None` for what does not fit. [`validate`]
-//! checks them. [`PageMut`] keeps them on pages that have them, and does not panic on others.
+//! Invariants: `sum of line lengths + free_bytes + 4 * tags = data area`. Lines do not overlap, and end before the
+//! contiguous free area. [`Page`] relies on none of these: it returns `None` for whatever is out of bounds.
+//! [`validate`] checks them. [`PageMut`] preserves them on valid pages and does not panic on others.
 //!
-//! Left out: checksums ([`crate::checksum`]), order of keys and links between pages (`ese-check`).
+//! Not here: checksums ([`crate::checksum`]), the order of keys, and links between pages (crate `ese-check`).
 
 mod edit;
 mod flags;
@@ -33,7 +33,7 @@ pub use view::{Node, Page};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The header every page starts with. ESE: `CPAGE::PGHDR`.
+/// The header at the start of every page. ESE: `CPAGE::PGHDR`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
 #[repr(C)]
 pub(crate) struct PageHeader {
@@ -59,7 +59,7 @@ pub(crate) struct PageHeader {
     flags: U32,
 }
 
-/// What follows the header on 16 and 32 KiB pages. ESE: `CPAGE::PGHDR2`.
+/// The second header of 16 and 32 KiB pages, behind the first. ESE: `CPAGE::PGHDR2`.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
 #[repr(C)]
 pub(crate) struct LargePageHeader {
@@ -82,27 +82,26 @@ const _: () =
 const TAG_LEN: usize = 4;
 /// Bytes of the split reserve in front of the prefix in the external header of a space-tree root.
 pub(crate) const SPLIT_RESERVE_LEN: usize = 16;
-/// Shorter common prefixes are stored in full.
+/// Shortest prefix that is shared; keys with a shorter common prefix are stored in full.
 const MIN_PREFIX: usize = 3;
 /// Largest length a node can give for its prefix or its suffix.
 const MAX_KEY_PART: usize = 0x1fff;
 /// Largest number of tags.
 const MAX_TAGS: usize = 0xfff;
 
-/// Bytes a node costs its page, including its tag.
+/// Bytes that a node takes on its page, its tag included.
 pub const fn node_space(key_len_after_prefix: usize, has_prefix: bool, data_len: usize) -> usize {
     TAG_LEN + 2 + if has_prefix { 2 } else { 0 } + key_len_after_prefix + data_len
 }
 
-/// Number of bytes of `key` that a node would take from the page's `prefix`: their common start, or 0 if that is
-/// too short to be worth it.
+/// Number of leading bytes of `key` that a node shares with the page's `prefix`; 0 if sharing would save no space.
 pub fn shared_prefix_len(prefix: &[u8], key: &[u8]) -> usize {
     let common = prefix.iter().zip(key).take(MAX_KEY_PART).take_while(|(a, b)| a == b).count();
     if common >= MIN_PREFIX { common } else { 0 }
 }
 
-/// A prefix for a page of `count` nodes from the first to the last key: what all keys between them share, if
-/// storing it once saves space.
+/// The prefix for a page of `count` nodes with the given first and last key: the common start of all keys between
+/// them, or nothing if storing it once would save no space.
 pub fn choose_prefix<'k>(first: &'k [u8], last: &[u8], count: usize) -> &'k [u8] {
     let common = shared_prefix_len(last, first);
     let saved = count.saturating_mul(common.saturating_sub(2));
@@ -115,7 +114,7 @@ struct Tag {
     len: usize,
     /// From the start of the data area.
     start: usize,
-    /// On small pages the node's flags; junk on large ones.
+    /// Flags of the node on small pages; undefined on large ones.
     flags: u8,
 }
 

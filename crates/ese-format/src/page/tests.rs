@@ -26,7 +26,7 @@ enum Change {
 }
 
 fn any_key() -> impl Strategy<Value = Vec<u8>> {
-    // Few different bytes, so that prefixes are often shared.
+    // Few distinct bytes, so that keys often have a common prefix.
     prop::collection::vec(prop::sample::select(vec![0u8, 1, 0x7f]), 1..12)
 }
 
@@ -64,7 +64,7 @@ fn run(size: PageSize, changes: Vec<Change>) -> Result<(), TestCaseError> {
     let capacity = size.bytes() - size.header_len() - TAG_LEN;
     for change in changes {
         let mut after = (model.clone(), prefix.clone());
-        // Nodes stored before a prefix came are longer than they need to be; only then may more be refused.
+        // Nodes stored before the prefix was set are longer than necessary. Only then may the page reject more.
         let compact = page.as_page().used_space(0..model.len()) == space_of(&prefix, &model)
             && !matches!(change, Change::Header(_));
         let done = match change {
@@ -213,7 +213,7 @@ fn nodes_are_laid_out_as_in_real_files() {
 }
 
 #[test]
-fn a_delete_frees_the_end_only_if_its_line_is_last() {
+fn a_delete_extends_the_contiguous_free_area_only_if_its_line_is_last() {
     let size = PageSize::KIB_8;
     let mut bytes = vec![0; size.bytes()];
     let mut page = leaf(&mut bytes, size);
@@ -233,7 +233,7 @@ fn a_delete_frees_the_end_only_if_its_line_is_last() {
 }
 
 #[test]
-fn root_kinds_find_their_prefix() {
+fn each_kind_of_root_has_its_prefix() {
     let size = PageSize::KIB_4;
     let mut bytes = vec![0; size.bytes()];
     let space = PageFlags::ROOT | PageFlags::LEAF | PageFlags::SPACE;
@@ -243,7 +243,7 @@ fn root_kinds_find_their_prefix() {
     page.set_external_header(&external).unwrap();
     page.insert_node(0, NodeFlags::empty(), b"abcdef", b"xxxx").unwrap();
     assert_eq!((page.as_page().prefix(), page.as_page().node_size(0)), (&b"abcd"[..], 14));
-    // A new split reserve leaves the node alone; a new prefix rewrites it.
+    // A new split reserve does not change the node; a new prefix rewrites it.
     page.set_external_header(&[&[1u8; 16][..], b"abcd"].concat()).unwrap();
     assert_eq!(page.as_page().node_size(0), 14);
     page.set_external_header(&[1u8; 16]).unwrap();
@@ -301,7 +301,7 @@ fn reserved_tags_come_before_nodes() {
 }
 
 #[test]
-fn lengths_no_node_can_have_are_refused() {
+fn lengths_that_no_node_can_have_are_rejected() {
     let size = PageSize::KIB_32;
     let mut bytes = vec![0; size.bytes()];
     let mut page = leaf(&mut bytes, size);
@@ -325,7 +325,7 @@ fn a_prefix_is_chosen_only_if_it_saves_space() {
 }
 
 #[test]
-fn bytes_that_are_no_page_have_no_nodes() {
+fn bytes_of_another_length_than_a_page_have_no_nodes() {
     for len in [0, 10, 4095] {
         let bytes = vec![0xff; len];
         let page = Page::new(&bytes, PageSize::KIB_4);

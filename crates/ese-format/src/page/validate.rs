@@ -1,14 +1,14 @@
-//! Is a page well formed in itself? One function for cache, scan, backup and check, which react differently.
+//! Validation of the structure of a single page.
 //!
 //! Checked: space accounting, tags, lines, key lengths, node data, flags that exclude each other. Not checked:
-//! checksums, key order and anything that needs another page.
+//! checksums, the order of keys, and anything that needs another page.
 
 use super::{NodeFlags, Page, PageFlags, TAG_LEN};
 use crate::{DbTime, PageSize};
 
-/// The first thing wrong with a page.
+/// The first error in the structure of a page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the error messages describe the variants")]
 pub enum PageError {
     #[error("page of {found} bytes where {expected} are expected")]
     Length { found: usize, expected: usize },
@@ -34,7 +34,7 @@ pub enum PageError {
     Data { tag: usize, len: usize },
 }
 
-/// First of the page times with a special meaning: pages that were shrunk away or reverted carry no lines.
+/// Page times with a special meaning: pages that were cut off by a shrink or reverted have no lines.
 const SPECIAL_TIMES: std::ops::RangeInclusive<u64> = u64::MAX - 3..=u64::MAX - 2;
 
 /// Checks the structure of a page that is not all zero.
@@ -58,7 +58,7 @@ pub fn validate(page: &[u8], size: PageSize) -> Result<(), PageError> {
     if free > page.data_len() || uncommitted > free {
         return Err(PageError::FreeSpace { free, uncommitted });
     }
-    // What stands on a page that was given back is left over from its last use.
+    // The contents of a page that was returned to the available space are stale.
     if flags.contains(PageFlags::EMPTY) || tags == 0 {
         return Ok(());
     }
@@ -76,7 +76,7 @@ fn validate_lines(page: &Page<'_>) -> Result<(), PageError> {
     for number in 0..tags {
         let Some(tag) = page.tag(number) else { return Err(PageError::TagCount { tags }) };
         let may_be_empty = number < page.first_node_tag();
-        // Where an empty line would stand means nothing: deletes move the free area past it.
+        // The offset of an empty line is undefined, because deletes move the start of the free area below it.
         let misplaced = if tag.len == 0 { !may_be_empty } else { tag.end() > page.free_start() };
         if misplaced {
             return Err(PageError::Line { tag: number, start: tag.start, len: tag.len });
@@ -107,7 +107,7 @@ fn validate_nodes(page: &Page<'_>) -> Result<(), PageError> {
             return Err(PageError::EmptyKey { tag });
         }
         let len = node.data.len();
-        // A deleted node's data may be gone already.
+        // The data of a deleted node may already be removed.
         let data_fits = if leaf { len > 0 || node.flags.contains(NodeFlags::DELETED) } else { len == 4 };
         if !data_fits {
             return Err(PageError::Data { tag, len });

@@ -1,4 +1,4 @@
-//! Reading a page: header fields, nodes, binary search.
+//! Read access to a page: header fields, nodes, binary search.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::{DbTime, PageNumber, PageSize, TreeId};
 pub struct Node<'a> {
     /// Versioned, deleted, compressed.
     pub flags: NodeFlags,
-    /// The part of the key that stands in the page's prefix.
+    /// The part of the key that the page's prefix holds.
     pub prefix: &'a [u8],
-    /// The part of the key that stands in the node.
+    /// The part of the key that the node holds.
     pub suffix: &'a [u8],
     /// The record, long-value chunk, bookmark or child page number.
     pub data: &'a [u8],
@@ -70,8 +70,8 @@ fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
     cmp_bytes(last, key)
 }
 
-/// Slice order, in line where the first bytes decide: most keys are short, and in a search the call to the
-/// library's comparison would take half the time.
+/// Slice order. Compares the first bytes in line: most keys are short, and the call to the library's comparison would
+/// take half the time of a search.
 #[inline]
 fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
     let (mut rest_a, mut rest_b) = (a, b);
@@ -89,7 +89,7 @@ fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
     rest_a.cmp(rest_b)
 }
 
-/// Read view of a page. Cheap to make and to copy; trusts nothing.
+/// Read view of a page. Cheap to create and to copy. Valid on any bytes.
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
     pub(super) header: &'a PageHeader,
@@ -98,11 +98,11 @@ pub struct Page<'a> {
     pub(super) large: bool,
 }
 
-/// Stands in for bytes that are no page.
+/// Replaces bytes that do not have the length of a page.
 static NO_HEADER: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
 impl<'a> Page<'a> {
-    /// A view of `bytes`. If they are not one page of this size the view shows a page without lines.
+    /// A view of `bytes`. If they do not have the length of a page, the view is that of a page without lines.
     pub fn new(bytes: &'a [u8], size: PageSize) -> Page<'a> {
         let bytes = if bytes.len() == size.bytes() { bytes } else { &NO_HEADER };
         match PageHeader::ref_from_prefix(bytes) {
@@ -111,7 +111,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// When the page was last changed. ESE: `dbtimeDirtied`.
+    /// Time of the last change of the page. ESE: `dbtimeDirtied`.
     pub fn db_time(&self) -> DbTime {
         DbTime(self.header.db_time.get())
     }
@@ -128,7 +128,7 @@ impl<'a> Page<'a> {
         PageNumber::new(self.header.next.get())
     }
 
-    /// The tree the page belongs to.
+    /// The tree to which the page belongs.
     #[doc(alias = "objidFDP")]
     pub fn tree(&self) -> TreeId {
         TreeId(self.header.tree.get())
@@ -139,12 +139,12 @@ impl<'a> Page<'a> {
         PageFlags::from_bits_retain(self.header.flags.get())
     }
 
-    /// Is this a leaf?
+    /// Whether the page is a leaf.
     pub fn is_leaf(&self) -> bool {
         self.flags().contains(PageFlags::LEAF)
     }
 
-    /// Is this a root?
+    /// Whether the page is the root of a tree or of a space tree.
     pub fn is_root(&self) -> bool {
         self.flags().contains(PageFlags::ROOT)
     }
@@ -166,7 +166,7 @@ impl<'a> Page<'a> {
         self.data_len().saturating_sub(self.free_start()).saturating_sub(TAG_LEN * self.tag_count())
     }
 
-    /// Where in the page the bytes between the last line and the tags stand; none if that makes no sense.
+    /// Range of the bytes between the last line and the tags; empty if the header is invalid.
     pub fn free_range(&self) -> Range<usize> {
         let len = HEADER_LEN + self.body.len();
         let end = len.saturating_sub(TAG_LEN * self.tag_count());
@@ -187,19 +187,19 @@ impl<'a> Page<'a> {
         self.line(0).unwrap_or_default()
     }
 
-    /// What compressed nodes share: the external header or its end, depending on the kind of page.
+    /// The prefix of compressed nodes: the external header or the end of it, depending on the kind of page.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
         prefix_in(self.external_header(), self.flags())
     }
 
-    /// A node, or `None` if there is none at `index` or its bytes make no sense.
+    /// The node at `index`. `None` if there is none or its bytes are invalid.
     #[inline]
     pub fn node(&self, index: usize) -> Option<Node<'a>> {
         self.node_with(self.prefix(), index)
     }
 
-    /// All nodes in order; ends early at one whose bytes make no sense.
+    /// All nodes in order, up to the first one whose bytes are invalid.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let (page, prefix) = (*self, self.prefix());
         (0..page.node_count()).map_while(move |index| page.node_with(prefix, index))
@@ -213,20 +213,20 @@ impl<'a> Page<'a> {
         self.line(index + self.first_node_tag())
     }
 
-    /// Bytes a node occupies, its tag included; 0 if there is none.
+    /// Bytes that a node occupies, its tag included; 0 if there is none at `index`.
     pub fn node_size(&self, index: usize) -> usize {
         self.raw_node(index).map_or(0, |line| line.len() + TAG_LEN)
     }
 
-    /// Bytes a range of nodes occupies, tags included.
+    /// Bytes that a range of nodes occupies, tags included.
     pub fn used_space(&self, range: Range<usize>) -> usize {
         let range = range.start..range.end.min(self.node_count());
         range.map(|index| self.node_size(index)).sum()
     }
 
-    /// The prefix to give a page that receives `range` of these nodes; empty if none pays.
+    /// The prefix for a page that receives the nodes in `range`; empty if a prefix would save no space.
     ///
-    /// An empty key at the end of an internal page stands for infinity and takes no part.
+    /// An empty key at the end of an internal page means infinity and is not considered.
     pub fn prefix_for(&self, range: Range<usize>) -> Vec<u8> {
         let range = range.start..range.end.min(self.node_count());
         let keyed = range.clone().filter(|index| self.node(*index).is_some_and(|node| node.key_len() > 0));
@@ -248,9 +248,9 @@ impl<'a> Page<'a> {
         self.search(|node| node.cmp_key_data(key_data))
     }
 
-    /// On an internal page: the entry to descend into, the first whose key is empty or greater than `key`.
+    /// On an internal page, the entry to descend into: the first one whose key is empty or greater than `key`.
     ///
-    /// `None` if `key` lies beyond the page (or a child pointer makes no sense).
+    /// `None` if `key` lies beyond the last entry, or if the child pointer is invalid.
     pub fn child_for(&self, key: &[u8]) -> Option<(usize, PageNumber)> {
         let (index, _) = self.search(|node| {
             if node.key_len() == 0 || node.cmp_key(key) == Ordering::Greater {
@@ -289,7 +289,7 @@ impl<'a> Page<'a> {
         decode_node(self.slice(tag)?, tag.flags, prefix, self.large)
     }
 
-    /// Where the contiguous free area starts in the data area. ESE: `ibMicFree`.
+    /// Offset of the contiguous free area in the data area. ESE: `ibMicFree`.
     #[doc(alias = "ibMicFree")]
     pub fn free_start(&self) -> usize {
         self.header.free_start.get().into()
@@ -302,13 +302,13 @@ impl<'a> Page<'a> {
         usize::from(self.header.tag_state.get() & 0xfff)
     }
 
-    /// The tag of node 0: reserved tags, of which there is at least one, come first.
+    /// The tag of node 0. Reserved tags, of which there is at least one, precede it.
     #[inline]
     pub fn first_node_tag(&self) -> usize {
         usize::from(self.header.tag_state.get() >> 12 & 7).max(1)
     }
 
-    /// Where the data area starts in the body: after the second header on large pages.
+    /// Offset of the data area in the body: behind the second header on large pages.
     #[inline]
     pub(super) fn data_start(&self) -> usize {
         if self.large { HEADER_LEN } else { 0 }
@@ -332,7 +332,7 @@ impl<'a> Page<'a> {
         self.body.get(start..start + tag.len)
     }
 
-    /// Where the line of a tag stands in the page, whether or not there is so much page.
+    /// Range of a tag's line in the page. It may exceed the page.
     pub fn line_range(&self, tag: usize) -> Option<Range<usize>> {
         let tag = self.tag(tag).filter(|_| tag < self.tag_count())?;
         let start = HEADER_LEN + self.data_start() + tag.start;

@@ -1,4 +1,4 @@
-//! Building a record, from nothing or from an existing one.
+//! Construction of records, from scratch or from an existing record.
 
 use std::borrow::Cow;
 
@@ -10,26 +10,26 @@ use super::{
 use crate::PageSize;
 use crate::long_value::LongValueId;
 
-/// What ESE puts into the bytes of null fixed columns.
+/// Byte with which ESE fills null fixed columns.
 const NULL_FILL: u8 = b'*';
 
 /// Longest value of a binary or text column that is not long.
 const MAX_SHORT: usize = 255;
 
-/// Node flags, length and tag around the key and the record.
+/// Length of a tag.
 const TAG_LEN: usize = 4;
 
-/// Longest record a table may hold, for the longest primary key (`KeyMost`; 4 without primary index).
+/// Longest record of a table, which depends on the longest primary key (`KeyMost`; 4 without primary index).
 pub fn record_limit(size: PageSize, key_most: usize) -> usize {
     let room = size.bytes() - size.header_len() - 2 * TAG_LEN;
     let key = if size.is_large() { 4 + key_most } else { 2 + (2 + key_most).max(255) };
     room.saturating_sub(key)
 }
 
-/// A record under construction: set columns in any order, then [`RecordBuilder::build`].
+/// Builder of a record: set columns in any order, then call [`RecordBuilder::build`].
 ///
-/// `columns` must be sorted by number. Setting a fixed or variable column materialises the defaults of the absent
-/// columns below it, as the format demands. After an error from a setter the column is as it was before.
+/// `columns` must be sorted by number. Setting a fixed or variable column also stores the defaults of the absent
+/// columns below it, as the format requires. A setter that fails leaves the column unchanged.
 #[derive(Clone, Debug)]
 pub struct RecordBuilder<'t> {
     columns: &'t [Column],
@@ -41,7 +41,7 @@ pub struct RecordBuilder<'t> {
     null_bits: Vec<u8>,
     /// Values from column 128 on.
     variable: Vec<Option<Cow<'t, [u8]>>>,
-    /// By (own rather than inherited, number), the order of storage.
+    /// Sorted by (not inherited, number), which is the order of storage.
     tagged: Vec<((bool, ColumnId), NewEntry<'t>)>,
 }
 
@@ -84,18 +84,19 @@ impl<'t> RecordBuilder<'t> {
         Ok(builder)
     }
 
-    /// Longest record [`RecordBuilder::build`] accepts; without this, that of a table with the shortest keys.
+    /// Sets the longest record that [`RecordBuilder::build`] accepts. The default is that of a table with the shortest
+    /// keys.
     pub fn with_limit(mut self, limit: usize) -> RecordBuilder<'t> {
         self.limit = limit;
         self
     }
 
-    /// Sets a column to a raw value or to null. Fixed text and binary are padded.
+    /// Sets a column to the bytes of a value or to null. Fixed text and binary are padded.
     pub fn set(&mut self, id: ColumnId, value: Option<&[u8]>) -> Result<(), RecordError> {
         self.set_value(id, value.map(|value| Cow::Owned(value.to_vec())))
     }
 
-    /// The same with a value that need not be copied before the record is built.
+    /// Like [`RecordBuilder::set`], without a copy of the value before the record is built.
     pub fn set_value(&mut self, id: ColumnId, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
         let column = self.column(id)?;
         match &value {
@@ -117,7 +118,7 @@ impl<'t> RecordBuilder<'t> {
                 let long = long_bit(column);
                 match value {
                     Some(value) => self.put((true, id), NewEntry::new(long, value)),
-                    // Null must be said only where absence would mean the default.
+                    // Null must be stored only if the column has a default, which an absent column means.
                     None if column.default.is_some() => {
                         self.put((true, id), NewEntry::new(header::NULL, &[][..]));
                     }
@@ -137,7 +138,7 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// Stores a long value that is already compressed, see [`crate::compression`].
+    /// Sets a column to a long value that is already compressed; see [`crate::compression`].
     pub fn set_compressed(&mut self, id: ColumnId, compressed: &[u8]) -> Result<(), RecordError> {
         let column = self.long_column(id)?;
         let header = long_bit(column) | header::COMPRESSED;
@@ -145,7 +146,8 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// Sets all values of a tagged column. None at all is null; a single one is stored like any other value.
+    /// Sets all values of a tagged column. An empty list means null. A single value is stored like that of a column
+    /// with one value.
     pub fn set_multi(&mut self, id: ColumnId, values: &[MultiValue<'_>]) -> Result<(), RecordError> {
         match *values {
             [] => return self.set(id, None),
@@ -171,7 +173,8 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// Long values stored in the record, with their lengths: what may be separated if the record is too big.
+    /// The long values that are stored in the record, with their lengths. They can be moved to the long-value tree if
+    /// the record is too long.
     pub fn intrinsic_long_values(&self) -> Vec<(ColumnId, usize)> {
         let others = header::SEPARATED | header::MULTI | header::NULL | header::ENCRYPTED;
         let plain =
@@ -180,16 +183,16 @@ impl<'t> RecordBuilder<'t> {
         own.map(|((_, id), entry)| (*id, entry.payload.len())).collect()
     }
 
-    /// The record's bytes.
+    /// Builds the record.
     ///
-    /// Fails if a column that refuses null has no value, or if the record is longer than the limit.
+    /// Fails if a column that does not allow null has no value, or if the record is longer than the limit.
     pub fn build(&self) -> Result<Vec<u8>, RecordError> {
         let mut record = Vec::new();
         self.build_into(&mut record)?;
         Ok(record)
     }
 
-    /// The same instead of what `record` holds, in its memory.
+    /// Like [`RecordBuilder::build`], but replaces the contents of `record` and reuses its memory.
     pub fn build_into(&self, record: &mut Vec<u8>) -> Result<(), RecordError> {
         for column in self.columns.iter().filter(|column| column.flags.contains(ColumnFlags::NOT_NULL)) {
             if column.default.is_none() && !self.has(column.id) {
@@ -250,7 +253,7 @@ impl<'t> RecordBuilder<'t> {
         }
     }
 
-    /// Is there a value other than null?
+    /// Whether the column has a value other than null.
     fn has(&self, id: ColumnId) -> bool {
         match id.class() {
             ColumnClass::Fixed => {
@@ -271,7 +274,7 @@ impl<'t> RecordBuilder<'t> {
         let first = self.columns.partition_point(|column| column.id.0 < next);
         let after = self.columns.partition_point(|other| other.id < column.id);
         let lower = self.columns.get(first..after).unwrap_or_default();
-        // Sizes come from the catalog: none may make the record grow beyond what its offsets can say.
+        // Sizes come from the catalog, which may be damaged. The record must not exceed what its offsets can express.
         let ends = lower
             .iter()
             .chain([column])
@@ -340,7 +343,7 @@ fn check_length(column: &Column, len: usize) -> Result<(), RecordError> {
     if fits { Ok(()) } else { Err(RecordError::WrongLength { column: column.id, len }) }
 }
 
-/// Fills a fixed slot with what follows a value shorter than it: blanks for text, zeros for the rest.
+/// Fills a fixed slot with the padding behind a short value: blanks for text, zeros for binary.
 fn pad(column: &Column, slot: &mut [u8]) {
     let fill = if column.kind != ColumnType::Text {
         [0, 0]

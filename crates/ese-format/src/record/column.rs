@@ -1,20 +1,20 @@
-//! What a table says about one column: number, type, length, flags, default, place in the record.
+//! Definition of a column: number, type, length, flags, default, offset in the record.
 
 use std::fmt;
 
-/// Number of a column in its table; the range says where its values are stored. ESE: `FID`.
+/// Number of a column in its table. The range determines where the values are stored. ESE: `FID`.
 #[doc(alias = "FID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u16);
 
-/// Where a column's values are stored.
+/// Storage class of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnClass {
     /// At the same offset in every record.
     Fixed,
     /// Behind the offset array.
     Variable,
-    /// In the tagged area, only when there is something to store.
+    /// In the tagged area, and only if there is a value.
     Tagged,
 }
 
@@ -28,7 +28,7 @@ impl ColumnId {
     /// First column number of the tagged class.
     pub const FIRST_TAGGED: ColumnId = ColumnId(256);
 
-    /// The class this number belongs to.
+    /// The storage class of this number.
     pub const fn class(self) -> ColumnClass {
         match self.0 {
             0..=127 => ColumnClass::Fixed,
@@ -37,7 +37,7 @@ impl ColumnId {
         }
     }
 
-    /// For numbers up to 255: the number as records store it.
+    /// The number as records store it, for numbers up to 255.
     pub(super) fn low_byte(self) -> u8 {
         self.0.to_le_bytes()[0]
     }
@@ -146,12 +146,12 @@ impl ColumnType {
         })
     }
 
-    /// May values live in the long-value tree?
+    /// Whether values may be stored in the long-value tree.
     pub const fn is_long(self) -> bool {
         matches!(self, ColumnType::LongBinary | ColumnType::LongText)
     }
 
-    /// Is it text of either length?
+    /// Whether it is text, long or not.
     pub const fn is_text(self) -> bool {
         matches!(self, ColumnType::Text | ColumnType::LongText)
     }
@@ -162,9 +162,9 @@ bitflags::bitflags! {
     #[doc(alias = "FIELDFLAG")]
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct ColumnFlags: u32 {
-        /// Null is refused.
+        /// The column does not allow null.
         const NOT_NULL = 0x1;
-        /// Counts the updates of its record.
+        /// The engine counts the updates of the record in this column.
         const VERSION = 0x2;
         /// The engine assigns increasing values.
         const AUTO_INCREMENT = 0x4;
@@ -172,9 +172,9 @@ bitflags::bitflags! {
         const MULTI_VALUED = 0x8;
         /// There is a default value.
         const HAS_DEFAULT = 0x10;
-        /// Changed by delta operations.
+        /// The column is changed by delta operations.
         const ESCROW = 0x20;
-        /// The record goes through finalisation when the escrow value reaches zero.
+        /// The engine finalises the record when the escrow value reaches zero.
         const FINALIZE = 0x40;
         /// The default comes from a callback.
         const USER_DEFINED_DEFAULT = 0x80;
@@ -182,13 +182,13 @@ bitflags::bitflags! {
         const TEMPLATE = 0x100;
         /// The record is deleted when the escrow value reaches zero.
         const DELETE_ON_ZERO = 0x200;
-        /// Stands for a key column dropped from the primary index.
+        /// Replaces a key column that was removed from the primary index.
         const PRIMARY_INDEX_PLACEHOLDER = 0x800;
         /// Long values may be compressed.
         const COMPRESSED = 0x1000;
         /// Long values are encrypted.
         const ENCRYPTED = 0x2000;
-        /// Others are kept.
+        /// Other bits are kept.
         const _ = !0;
     }
 }
@@ -198,7 +198,7 @@ bitflags::bitflags! {
 pub struct CodePage(pub u32);
 
 impl CodePage {
-    /// Columns that are not text.
+    /// Code page of columns that are not text.
     pub const NONE: CodePage = CodePage(0);
     /// UTF-16, little-endian.
     pub const UNICODE: CodePage = CodePage(1200);
@@ -224,15 +224,15 @@ pub struct Column {
     pub flags: ColumnFlags,
     /// Encoding of text.
     pub code_page: CodePage,
-    /// Value of records that do not store the column.
+    /// Value in records that do not store the column.
     pub default: Option<Vec<u8>>,
-    /// Fixed columns: offset from the start of the record. 0 for others.
+    /// Offset of a fixed column from the start of the record; 0 for other columns.
     #[doc(alias = "RecordOffset")]
     pub record_offset: u16,
 }
 
 impl Column {
-    /// A column without default. [`layout_fixed_columns`] gives fixed columns their offsets.
+    /// A column without default. [`layout_fixed_columns`] sets the offsets of fixed columns.
     pub fn new(id: u16, name: &str, kind: ColumnType, size: u32) -> Column {
         Column {
             id: ColumnId(id),
@@ -251,13 +251,13 @@ impl Column {
         self.id.class()
     }
 
-    /// Bytes a fixed column takes in the record.
+    /// Bytes that a fixed column takes in the record.
     pub fn stored_size(&self) -> usize {
         self.kind.fixed_size().unwrap_or(self.size as usize)
     }
 }
 
-/// Gives fixed columns the offsets that follow from packing them in order of their numbers.
+/// Sorts columns by number and sets the offsets of fixed columns, which are packed in this order.
 pub fn layout_fixed_columns(columns: &mut [Column]) {
     columns.sort_by_key(|column| column.id);
     let mut offset = super::SKELETON_LEN;

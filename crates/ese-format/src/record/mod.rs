@@ -11,14 +11,15 @@
 //!  tagged area:    {u16 column, u16 offset in area} sorted by column | values      (see `tagged`)
 //! ```
 //!
-//! "Last" is the highest column number stored (0 / 127 = none): every lower slot of the class exists too. A column
-//! above it is absent, which means its default. Null fixed columns occupy their bytes.
+//! "Last" is the highest column number that the record stores (0 and 127 mean none). The record stores all lower
+//! columns of the class too. A column above it is absent and has its default. Null fixed columns occupy their bytes.
 //!
-//! Layout verified on every record of the corpus. Left out: interpretation of encrypted values and of columns that
-//! a table inherits from a template.
+//! The layout was verified on all records of the test corpus. Not supported: decryption of values, and the schema of
+//! columns that a table inherits from a template.
 
 mod build;
 mod column;
+mod column_value;
 mod read;
 mod tagged;
 mod value;
@@ -28,8 +29,8 @@ mod tests;
 
 pub use build::{RecordBuilder, record_limit};
 pub use column::{CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
-pub use read::{ColumnValue, Record};
-pub use tagged::MultiValue;
+pub use column_value::{ColumnValue, MultiValue};
+pub use read::Record;
 pub use value::{Value, ValueError};
 
 use thiserror::Error;
@@ -40,14 +41,14 @@ const SKELETON_LEN: usize = 4;
 /// "Last variable" of a record without variable columns.
 const NO_VARIABLE: u8 = 127;
 
-/// Why bytes are no record, or values do not make one.
+/// Reason for which bytes cannot be decoded as a record, or values cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// Shorter than its own offsets say.
+    /// Shorter than its offsets require.
     #[error("record ends inside its {0}")]
     Truncated(&'static str),
     /// Offsets out of order or out of range.
-    #[error("record has impossible offsets in its {0}")]
+    #[error("record has invalid offsets in its {0}")]
     BadOffsets(&'static str),
     /// A value whose length does not fit its type.
     #[error("column {column} has a value of {len} bytes")]
@@ -57,7 +58,7 @@ pub enum RecordError {
         /// Length found or given.
         len: usize,
     },
-    /// Null for a column that refuses it.
+    /// Null for a column that does not allow it.
     #[error("column {0} must not be null")]
     NullNotAllowed(ColumnId),
     /// The table has no such column.
@@ -66,10 +67,10 @@ pub enum RecordError {
     /// Separated or multiple values for a column that cannot have them.
     #[error("column {0} cannot hold values of this form")]
     WrongForm(ColumnId),
-    /// Longer than a node of this page size may be.
+    /// Longer than a node may be on pages of this size.
     #[error("record of {len} bytes exceeds the limit of {limit}")]
     TooBig {
-        /// Length it would have.
+        /// Length of the record.
         len: usize,
         /// Longest record allowed.
         limit: usize,

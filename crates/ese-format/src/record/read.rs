@@ -1,30 +1,11 @@
-//! Reading a record column by column, without copying.
+//! Read access to a record, column by column, without copies.
 
+use super::column_value::ColumnValue;
 use super::tagged::{TaggedArea, TaggedEntry};
-use super::{Column, ColumnClass, ColumnId, MultiValue, RecordError, SKELETON_LEN};
+use super::{Column, ColumnClass, ColumnId, RecordError, SKELETON_LEN};
 use crate::PageSize;
-use crate::long_value::LongValueId;
 
-/// What a record holds for one column.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ColumnValue<'a> {
-    /// Not stored: the column's default applies, or null if there is none.
-    Absent,
-    /// Null.
-    Null,
-    /// The value.
-    Bytes(&'a [u8]),
-    /// A compressed long value, see [`crate::compression`].
-    Compressed(&'a [u8]),
-    /// A long value that lives in the table's long-value tree.
-    Separated(LongValueId),
-    /// A long value stored encrypted; its bytes mean nothing without the key.
-    Encrypted(&'a [u8]),
-    /// Several values.
-    Multi(Vec<MultiValue<'a>>),
-}
-
-/// Read view of a record. Cheap to make; trusts nothing.
+/// Read view of a record. Cheap to create. Valid on any bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     bytes: &'a [u8],
@@ -54,7 +35,7 @@ impl<'a> Record<'a> {
         ColumnId(self.bytes.get(1).copied().unwrap_or(super::NO_VARIABLE).into())
     }
 
-    /// What the record holds for `column`; defaults are not applied.
+    /// The contents of the record for `column`. Defaults are not applied.
     pub fn get(&self, column: &Column) -> Result<ColumnValue<'a>, RecordError> {
         match column.class() {
             ColumnClass::Fixed => self.fixed(column),
@@ -66,7 +47,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Like [`Record::get`], with the column's default in place of an absent value, and null if it has none.
+    /// Like [`Record::get`], but returns the column's default instead of an absent value, and null if there is no
+    /// default.
     pub fn get_or_default<'b>(&self, column: &'b Column) -> Result<ColumnValue<'b>, RecordError>
     where
         'a: 'b,
@@ -77,7 +59,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Every tagged column stored, in order of storage; `true` marks one inherited from a template table.
+    /// All tagged columns in order of storage. `true` marks a column that is inherited from a template table.
     pub fn tagged(&self) -> Result<Vec<(ColumnId, bool, ColumnValue<'a>)>, RecordError> {
         self.tagged_area()?
             .entries()
@@ -85,7 +67,7 @@ impl<'a> Record<'a> {
             .collect()
     }
 
-    /// The same one by one, as far as they can be read.
+    /// Like [`Record::tagged`], but one by one, up to the first one that cannot be decoded.
     pub fn tagged_columns(&self) -> impl Iterator<Item = (ColumnId, bool, ColumnValue<'a>)> + use<'a> {
         let entries = self.tagged_area().into_iter().flat_map(TaggedArea::entries);
         entries.map_while(|entry| {
@@ -94,7 +76,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Checks everything that can be checked without knowing the table.
+    /// Validates all that can be validated without the schema of the table.
     pub fn validate(&self) -> Result<(), RecordError> {
         self.null_bits()?;
         if self.last_fixed() > ColumnId::LAST_FIXED {

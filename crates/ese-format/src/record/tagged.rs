@@ -1,4 +1,4 @@
-//! The tagged area at the end of a record: columns that are stored only when they hold something.
+//! The tagged area at the end of a record: columns that are stored only if they have a value.
 //!
 //! ```text
 //!  | u16 column, u16 offset | ... | value | value | ...      sorted; template columns (0x8000) come first
@@ -13,12 +13,13 @@
 //!           0x20 null     | 0x40 encrypted
 //! ```
 //!
-//! Offsets count from the start of the area; the first one, divided by four, is the number of entries. The null
-//! and encrypted bits are known from Microsoft's source alone, the rest from real records.
+//! Offsets count from the start of the area. The first one, divided by four, is the number of entries. The null
+//! and encrypted bits follow Microsoft's source only; all others were verified on real records.
 
 use std::borrow::Cow;
 
-use super::{ColumnId, ColumnValue, RecordError};
+use super::column_value::{ColumnValue, MultiValue};
+use super::{ColumnId, RecordError};
 use crate::long_value::LongValueId;
 
 const AREA: &str = "tagged columns";
@@ -43,17 +44,6 @@ const SMALL_NULL: u16 = 0x2000;
 const OFFSET: u16 = 0x7fff;
 const VALUE_SEPARATED: u16 = 0x8000;
 
-/// One of several values of a column.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MultiValue<'a> {
-    /// The value.
-    Bytes(&'a [u8]),
-    /// The value, compressed.
-    Compressed(&'a [u8]),
-    /// A long value that lives in the long-value tree.
-    Separated(LongValueId),
-}
-
 #[derive(Clone, Copy)]
 pub(super) struct TaggedArea<'a> {
     bytes: &'a [u8],
@@ -61,12 +51,12 @@ pub(super) struct TaggedArea<'a> {
     large: bool,
 }
 
-/// An entry with its flags in one form for all page sizes.
+/// An entry, with flags in the same form for all page sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaggedEntry<'a> {
     pub id: ColumnId,
     pub derived: bool,
-    /// Header byte; 0 if there is none. A null of small pages appears as [`header::NULL`].
+    /// Header byte; 0 if there is none. The null bit of small pages is converted to [`header::NULL`].
     pub header: u8,
     pub payload: &'a [u8],
 }
@@ -119,7 +109,7 @@ impl<'a> TaggedArea<'a> {
         (0..self.count).map(move |index| self.entry(index))
     }
 
-    /// The table's own column `id`, not one inherited under the same number.
+    /// The column `id` of the table. Of a table's own and an inherited column with this number, the own one is returned.
     pub fn find(&self, id: ColumnId) -> Result<Option<TaggedEntry<'a>>, RecordError> {
         let key = (true, id.0);
         let (mut low, mut high) = (0, self.count);
@@ -132,7 +122,7 @@ impl<'a> TaggedArea<'a> {
                 std::cmp::Ordering::Equal => return self.entry(middle).map(Some),
             }
         }
-        // A table derived from a template sees the template's columns, which come first, under their own numbers.
+        // Columns inherited from a template come first and keep the numbers that they have in the template.
         let inherited = self.entries().take_while(|entry| entry.as_ref().is_ok_and(|entry| entry.derived));
         inherited.flatten().find(|entry| entry.id == id).map(Ok).transpose()
     }
@@ -197,7 +187,7 @@ fn separated(bytes: &[u8], column: ColumnId) -> Result<LongValueId, RecordError>
     LongValueId::from_record(bytes).ok_or(RecordError::WrongLength { column, len: bytes.len() })
 }
 
-/// A tagged column about to be written.
+/// A tagged column to be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NewEntry<'v> {
     pub header: u8,
@@ -210,7 +200,7 @@ impl<'v> NewEntry<'v> {
         NewEntry { header, payload: payload.into() }
     }
 
-    /// Several values in the shortest form ESE would choose.
+    /// Several values, in the form that ESE would choose, which is the shortest.
     pub fn multi(values: &[MultiValue<'_>], long: bool) -> Option<NewEntry<'v>> {
         if let (&[MultiValue::Bytes(first), MultiValue::Bytes(second)], false) = (values, long) {
             let payload = [&[u8::try_from(first.len()).ok()?][..], first, second].concat();
@@ -243,7 +233,7 @@ impl<'v> NewEntry<'v> {
     }
 }
 
-/// Appends the tagged area for `entries`, which are in order; `None` if an offset outgrows its bits.
+/// Appends the tagged area for `entries`, which are in order. `None` if an offset does not fit its bits.
 pub(super) fn encode<'a>(
     entries: impl ExactSizeIterator<Item = (ColumnId, bool, &'a NewEntry<'a>)> + Clone,
     large: bool,

@@ -1,4 +1,4 @@
-//! Records byte by byte, as round trips, and damaged.
+//! Exact bytes of records, round trips, and damaged records.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// One column of every kind of storage.
+/// Columns of every storage class.
 fn columns() -> Vec<Column> {
     let mut columns = vec![
         Column::new(1, "id", ColumnType::Long, 4),
@@ -72,7 +72,7 @@ fn fixed_unicode_is_padded_with_wide_blanks() {
 }
 
 #[test]
-fn variable_columns_tell_null_from_empty() {
+fn variable_columns_distinguish_null_from_empty() {
     let record = build(SMALL, |record| {
         record.set(ColumnId(128), Some(b""))?;
         record.set(ColumnId(130), Some(b"xyz"))
@@ -83,7 +83,7 @@ fn variable_columns_tell_null_from_empty() {
 }
 
 #[test]
-fn lower_slots_get_their_defaults() {
+fn lower_columns_are_stored_with_their_defaults() {
     let mut columns = columns();
     columns[0].default = Some(vec![7, 0, 0, 0]);
     columns[4].default = Some(b"who".to_vec());
@@ -102,7 +102,7 @@ fn lower_slots_get_their_defaults() {
 }
 
 #[test]
-fn tagged_values_have_a_header_byte_where_the_page_size_wants_it() {
+fn tagged_values_have_a_header_byte_if_the_page_size_requires_it() {
     let set = |record: &mut RecordBuilder<'_>| record.set(ColumnId(257), Some(&[1, 2, 3, 4]));
     assert_eq!(build(SMALL, set), hex("00 7f 0400 0101 0400 01020304"));
     assert_eq!(build(LARGE, set), hex("00 7f 0400 0101 0400 00 01020304"));
@@ -125,7 +125,7 @@ fn two_values_and_more_have_different_forms() {
 }
 
 #[test]
-fn null_is_explicit_only_where_absence_means_the_default() {
+fn null_is_stored_only_if_the_column_has_a_default() {
     let mut columns = columns();
     columns[8].default = Some(vec![1, 0, 0, 0]);
     for (size, expected) in [(SMALL, "00 7f 0400 0101 0420"), (LARGE, "00 7f 0400 0101 0400 20")] {
@@ -139,7 +139,7 @@ fn null_is_explicit_only_where_absence_means_the_default() {
 }
 
 #[test]
-fn wrong_values_are_refused_and_change_nothing() {
+fn invalid_values_are_rejected_and_change_nothing() {
     let mut columns = columns();
     columns[0].flags = ColumnFlags::NOT_NULL;
     let mut builder = RecordBuilder::new(&columns, SMALL);
@@ -160,7 +160,7 @@ fn wrong_values_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_record_that_does_not_fit_tells_its_length_and_what_could_move_out() {
+fn a_record_that_is_too_long_reports_its_length_and_its_long_values() {
     let columns = columns();
     let mut builder = RecordBuilder::new(&columns, SMALL).with_limit(100);
     builder.set(ColumnId(256), Some(&[0; 95])).unwrap();
@@ -172,7 +172,7 @@ fn a_record_that_does_not_fit_tells_its_length_and_what_could_move_out() {
 }
 
 #[test]
-fn absurd_sizes_from_a_damaged_catalog_are_refused() {
+fn invalid_sizes_from_a_damaged_catalog_are_rejected() {
     let mut columns = columns();
     columns[3].size = u32::MAX;
     let mut builder = RecordBuilder::new(&columns, SMALL);
@@ -193,7 +193,7 @@ fn record_limits_leave_room_for_the_longest_key() {
 }
 
 #[test]
-fn values_survive_their_column() {
+fn values_round_trip_through_their_column() {
     let western = Column::new(128, "t", ColumnType::Text, 0);
     let unicode = Column { code_page: CodePage::UNICODE, ..western.clone() };
     let ascii = Column { code_page: CodePage::ASCII, ..western.clone() };
@@ -237,7 +237,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 proptest! {
     #[test]
-    fn records_hold_what_was_set_last(
+    fn records_hold_the_last_values_set(
         first in vec(change(), 0..12), second in vec(change(), 0..12), large in any::<bool>(),
     ) {
         let (columns, size) = (columns(), if large { LARGE } else { SMALL });
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_a_reader_panic(
+    fn damaged_records_do_not_cause_a_panic(
         changes in vec(change(), 0..12), large in any::<bool>(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in any::<prop::sample::Index>(),
     ) {

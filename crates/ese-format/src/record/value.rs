@@ -1,4 +1,4 @@
-//! Typed values and their raw bytes.
+//! Typed values and their stored bytes.
 
 use std::borrow::Cow;
 
@@ -43,10 +43,10 @@ pub enum Value {
     Text(String),
 }
 
-/// Why bytes and a typed value do not correspond.
+/// Reason for which bytes cannot be decoded as a value, or a value cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ValueError {
-    /// The number of bytes is not that of the type.
+    /// The value does not have the length of its type.
     #[error("a {kind:?} of {len} bytes")]
     WrongLength {
         /// Type of the column.
@@ -54,13 +54,13 @@ pub enum ValueError {
         /// Length found.
         len: usize,
     },
-    /// The value is of another type than the column.
+    /// The value has another type than the column.
     #[error("the value does not have the column's type {0:?}")]
     WrongType(ColumnType),
     /// A code page other than 1200, 1252 and 20127.
     #[error("code page {0} is not supported")]
     CodePage(u32),
-    /// A character the column's code page does not have.
+    /// A character that the column's code page does not contain.
     #[error("{0:?} is not in the column's code page")]
     Character(char),
 }
@@ -72,9 +72,9 @@ const WESTERN_HIGH: [char; 32] = [
 ];
 
 impl Value {
-    /// The value of `column` that `bytes` stand for.
+    /// Decodes a value of `column`.
     ///
-    /// Text that its code page cannot decode gets replacement characters; blanks that pad fixed text are kept.
+    /// Invalid text is decoded with replacement characters. Blanks that pad fixed text are kept.
     pub fn decode(column: &Column, bytes: &[u8]) -> Result<Value, ValueError> {
         let kind = column.kind;
         let len = bytes.len();
@@ -103,7 +103,7 @@ impl Value {
         })
     }
 
-    /// The raw bytes to store in `column`; `None` for null.
+    /// Encodes the value for `column`; `None` for null.
     pub fn encode(&self, column: &Column) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
         let kind = column.kind;
         let raw = match (self, kind) {
@@ -132,7 +132,7 @@ impl Value {
 }
 
 impl CodePage {
-    /// Text from bytes; undecodable ones become replacement characters.
+    /// Decodes text. Invalid bytes become replacement characters.
     pub fn decode(self, bytes: &[u8]) -> Result<String, ValueError> {
         match self {
             CodePage::UNICODE => {
@@ -155,7 +155,7 @@ impl CodePage {
         }
     }
 
-    /// Bytes from text; fails on characters the code page does not have.
+    /// Encodes text. Fails on a character that the code page does not contain.
     pub fn encode(self, text: &str) -> Result<Vec<u8>, ValueError> {
         match self {
             CodePage::UNICODE => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),

@@ -1,9 +1,9 @@
-//! What records of many types have in common, without matching on each.
+//! Access to the fields that many record types have in common.
 
 use super::{DatabaseIdInLog, LogRecord, NodeChange, PageChange};
 
 impl LogRecord {
-    /// The node a record changes, for records that begin with a [`NodeChange`].
+    /// The node that the record changes, for records that begin with a [`NodeChange`].
     pub fn node_change(&self) -> Option<&NodeChange> {
         Some(match self {
             LogRecord::Insert(record) => &record.node,
@@ -23,7 +23,7 @@ impl LogRecord {
         })
     }
 
-    /// The page a record changes first. An [`UndoInfo`](super::UndoInfo) changes none, but names its page here.
+    /// The first page that the record changes. An [`UndoInfo`](super::UndoInfo) changes none; its page is returned too.
     pub fn page_change(&self) -> Option<&PageChange> {
         if let Some(node) = self.node_change() {
             return Some(&node.page);
@@ -39,7 +39,7 @@ impl LogRecord {
         })
     }
 
-    /// The session that logged it, where the type says. ESE: `procid`.
+    /// The session that logged the record, if the type stores it. ESE: `procid`.
     #[doc(alias = "procid")]
     pub fn session(&self) -> Option<u16> {
         if let Some(change) = self.page_change() {
@@ -66,7 +66,7 @@ impl LogRecord {
         })
     }
 
-    /// The database it is about, where the type says. ESE: `dbid`.
+    /// The database of the record, if the type stores it. ESE: `dbid`.
     #[doc(alias = "dbid")]
     pub fn database(&self) -> Option<DatabaseIdInLog> {
         if let Some(change) = self.page_change() {
@@ -98,8 +98,8 @@ impl LogRecord {
     }
 }
 
-/// The types that no declaration of fields describes.
-mod views {
+/// Descriptions of the types that are not declared with `layout!`.
+mod descriptions {
     use super::super::transaction::BeginLevels;
     use super::super::{CreateDb, DatabaseIdInLog, MacroInfo, NodeChange, Replace};
     use crate::Signature;

@@ -1,4 +1,4 @@
-//! Every record of every real log: decodes, encodes to the same bytes, and tells a consistent story.
+//! All records of all real logs decode, encode to the same bytes, and are consistent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ fn unpack(path: &Path) -> Vec<u8> {
     zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
 }
 
-/// Payload bytes of the valid segments of a log file, in order; a shadow fails its own number and is left out.
+/// Payload bytes of the valid segments of a log file, in order. Shadows fail the checksum with their index and are
+/// ignored.
 fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut found = Vec::new();
     for (index, segment) in log.chunks_exact(SEGMENT).enumerate().skip(1) {
@@ -38,7 +39,7 @@ fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
     found
 }
 
-/// The records as logged, long ones put together, each with the name of its place.
+/// The records in order, fragments reassembled, each with a description of its position.
 fn records(name: &str, log: &[u8]) -> Vec<(String, LogRecord)> {
     let mut found = Vec::new();
     let mut pending: Option<(usize, Vec<u8>)> = None;
@@ -84,7 +85,7 @@ fn records(name: &str, log: &[u8]) -> Vec<(String, LogRecord)> {
 }
 
 #[test]
-fn every_record_of_every_real_log_survives() {
+fn all_records_of_all_real_logs_round_trip() {
     let Some(corpus) = corpus() else { return };
     let sets: [&[&str]; 3] = [
         &[
@@ -116,12 +117,12 @@ fn every_record_of_every_real_log_survives() {
                     "{place}: {record:?}"
                 );
                 match &record {
-                    // Keys of the catalog begin with a fixed column that is not null; its pages share prefixes.
+                    // Keys of the catalog begin with a fixed column that is not null. Its pages have prefixes.
                     LogRecord::Insert(insert) if insert.node.tree.0 == 2 => {
                         assert!(insert.key().starts_with(&[0x7f, 0x80]), "{place}: {insert:?}");
                         shared += usize::from(!insert.prefix.is_empty());
                     }
-                    // Numbering starts anew with every start of the engine.
+                    // Commit numbers restart with every start of the engine.
                     LogRecord::Init2(_) => last_commit = 0,
                     LogRecord::Commit0(commit) => {
                         assert!(commit.commit0 > last_commit, "{place}: {commit:?} after {last_commit}");

@@ -11,9 +11,9 @@ layout! {
     /// The engine starts: `1 parameters (567)   568 time (8)   576`.
     #[doc(alias = "LRINIT2")]
     pub struct Init {
-        /// Its settings.
+        /// Settings of the engine.
         parameters: Box<EngineParameters>,
-        /// When.
+        /// Time of the start.
         time: LogTime,
     }
 }
@@ -29,13 +29,13 @@ layout! {
 pub struct CreateDb {
     /// Session.
     pub procid: u16,
-    /// Its number from now on.
+    /// Number of the database from this record on.
     pub database: DatabaseIdInLog,
     /// Options of the call. ESE: `grbit`.
     pub options: u32,
-    /// Largest size in pages, 0 for no limit.
+    /// Largest size in pages; 0 for no limit.
     pub max_pages: u32,
-    /// Its identity.
+    /// Signature of the database.
     pub signature: Signature,
     /// [`CreateDb::UNICODE`] and others, without the bit that says that `version` follows.
     pub flags: u8,
@@ -94,7 +94,7 @@ impl Layout for CreateDb {
 }
 
 layout! {
-    /// Creation is complete; from here on recovery can start with this database.
+    /// The creation of a database is complete. Recovery can start from here with this database.
     #[doc(alias = "LRCREATEDBFINISH")]
     #[derive(Copy)]
     pub struct CreateDbFinish {
@@ -116,15 +116,15 @@ layout! {
     pub struct AttachDb {
         /// Session.
         procid: u16,
-        /// Its number from now on.
+        /// Number of the database from this record on.
         database: DatabaseIdInLog,
-        /// Largest size in pages, 0 for no limit.
+        /// Largest size in pages; 0 for no limit.
         max_pages: u32,
         /// Log position of its last clean shutdown.
         consistent_position: LogPosition,
-        /// Its identity.
+        /// Signature of the database.
         signature: Signature,
-        /// Log stream that position belongs to.
+        /// Signature of the log stream to which `consistent_position` belongs.
         log_signature: Signature,
         [path: u16],
         /// [`AttachDb::UNICODE`] and others.
@@ -165,7 +165,7 @@ impl DetachDb {
 }
 
 layout! {
-    /// A database that recovery kept attached is in use again.
+    /// A database that recovery kept attached is attached again by the engine.
     #[doc(alias = "LRREATTACHDB")]
     #[derive(Copy)]
     pub struct ReAttachDb {
@@ -175,13 +175,13 @@ layout! {
         attach_position: LogPosition,
         /// Log position of its last clean shutdown.
         consistent_position: LogPosition,
-        /// Its identity.
+        /// Signature of the database.
         signature: Signature,
     }
 }
 
 layout! {
-    /// Tells other readers of the log that a database is attached.
+    /// Signals to other readers of the log that a database is attached.
     #[doc(alias = "LRSIGNALATTACHDB")]
     #[derive(Copy)]
     pub struct SignalAttachDb {
@@ -217,19 +217,19 @@ layout! {
 }
 
 layout! {
-    /// As [`ShrinkDb`], with the dbtime at which it happened.
+    /// Like [`ShrinkDb`], with the dbtime of the shrink.
     #[doc(alias = "LRSHRINKDB3")]
     #[derive(Copy)]
     pub struct ShrinkDb3 {
-        /// What is cut.
+        /// The shrink.
         shrink: ShrinkDb,
-        /// dbtime.
+        /// dbtime of the shrink.
         db_time: DbTime,
     }
 }
 
 layout! {
-    /// Free pages are given back to the file system: `1 database (1)   2 first page (4)   6 pages (4)   10`.
+    /// Free pages are returned to the file system (holes are punched): `1 database (1)   2 first page (4)   6 pages (4)   10`.
     #[doc(alias = "LRTRIMDB")]
     #[derive(Copy)]
     pub struct TrimDb {
@@ -237,7 +237,7 @@ layout! {
         database: DatabaseIdInLog,
         /// First page.
         first: PageNumber,
-        /// Pages.
+        /// Number of pages.
         count: u32,
     }
 }
@@ -253,13 +253,13 @@ layout! {
         version: u32,
         /// Update.
         update: u32,
-        /// Second half of the update.
+        /// Update, minor.
         update_minor: u32,
     }
 }
 
 layout! {
-    /// What a scan found on a page, so that copies of the database can compare.
+    /// Result of a scan of a page, which copies of the database compare with theirs.
     #[doc(alias = "LRSCANCHECK")]
     #[derive(Copy)]
     pub struct ScanCheck {
@@ -279,7 +279,7 @@ layout! {
 }
 
 layout! {
-    /// As [`ScanCheck`]: `1 database (1)  2 page (4)  6 flags (1)  7 page dbtime (8)  15 current (8)  23 checksum (4)  27`.
+    /// Like [`ScanCheck`]: `1 database (1)  2 page (4)  6 flags (1)  7 page dbtime (8)  15 current (8)  23 checksum (4)  27`.
     #[doc(alias = "LRSCANCHECK2")]
     #[derive(Copy)]
     pub struct ScanCheck2 {
@@ -287,7 +287,7 @@ layout! {
         database: DatabaseIdInLog,
         /// The page.
         page: PageNumber,
-        /// Low two bits who asked, 0x40 empty page, 0x80 tree id not valid.
+        /// Low two bits source of the scan, 0x40 empty page, 0x80 tree id not valid.
         flags: u8,
         /// dbtime of the page.
         page_db_time: DbTime,
@@ -299,7 +299,7 @@ layout! {
 }
 
 layout! {
-    /// The active copy asks the others for a good page.
+    /// The active copy requests a valid copy of a page from the other copies.
     #[doc(alias = "LRPAGEPATCHREQUEST")]
     #[derive(Copy)]
     pub struct PagePatchRequest {
@@ -307,7 +307,7 @@ layout! {
         database: DatabaseIdInLog,
         /// The damaged page.
         page: PageNumber,
-        /// dbtime when it was asked for.
+        /// dbtime of the request.
         db_time: DbTime,
         /// Zero.
         reserved: [u8; 32],
@@ -328,7 +328,7 @@ layout! {
         kind: u32,
         /// 1 full, 2 incremental, 5 copy, 6 differential.
         scope: u8,
-        /// Database the step is about.
+        /// Database that is backed up.
         database: DatabaseIdInLog,
         /// Positions, time and generations.
         details: BackupInfo,
@@ -342,7 +342,7 @@ layout! {
 }
 
 layout! {
-    /// A text in the log; as ForceLogRollover (61) also the reason for a new generation.
+    /// A text in the log. As ForceLogRollover (61), it is the reason for a new generation.
     #[doc(alias = "LRTRACE")]
     pub struct Trace {
         /// Session.
@@ -362,7 +362,7 @@ layout! {
         total: u32,
         [piece: u16],
     } then {
-        /// Its first bytes.
+        /// First bytes of the record.
         piece,
     }
 }
@@ -373,12 +373,12 @@ layout! {
     pub struct Fragment {
         [piece: u16],
     } then {
-        /// The next bytes.
+        /// Next bytes of the record.
         piece,
     }
 }
 
-/// Pages a macro touched, as hint for reading ahead. Payload: `database (1), count (4), pages (4 each)`.
+/// Pages that a macro changed, as a hint for read-ahead. Payload: `database (1), count (4), pages (4 each)`.
 #[doc(alias = "LRMACROINFO2")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MacroInfo {
@@ -440,7 +440,7 @@ fixed!(
     Fragment = 3,
     SignalAttachDb = 2,
 );
-// The ignorable family has a length word behind the type byte.
+// Ignorable records have a length behind the type byte.
 const _: () = assert!(
     ScanCheck::FIXED == 39 && ExtendDb::FIXED == 5 && ReAttachDb::FIXED == 45 && FreeFdp::FIXED == 10
 );

@@ -1,12 +1,12 @@
-//! Page images inside records: the free gap of a page is not worth logging.
+//! Page images in records, which leave out the free gap of the page.
 //!
 //! ```text
 //! page       header | nodes ... | gap           | tags
 //! dehydrated header | nodes ... | tags            with cbFree (bytes 28..30) smaller by what was left out
 //! ```
 //!
-//! Invariants: `rehydrate(dehydrate(page))` is `page` with a zeroed gap. Neither looks at nodes or checksums: an
-//! image keeps the checksum of the page it was taken from, which is not that of the dehydrated bytes.
+//! Invariants: `rehydrate(dehydrate(page))` is `page` with a zeroed gap. Nodes and checksums are not interpreted: an
+//! image keeps the checksum of its page, which is not that of the dehydrated bytes.
 
 use std::ops::Range;
 
@@ -20,15 +20,15 @@ const TAG_LEN: usize = 4;
 /// The top bits of the tag count are the number of reserved tags in newer formats.
 const TAG_COUNT_MASK: u16 = 0x0fff;
 
-/// Why an image is not that of a page.
+/// Reason for which an image cannot be converted to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// Longer than a page, or too short for its header and tags.
-    #[error("page image of {len} bytes does not fit a {page} byte page")]
+    #[error("page image of {len} bytes does not fit a page of {page} bytes")]
     Length {
-        /// Of the image.
+        /// Length of the image.
         len: usize,
-        /// Of the page.
+        /// Length of the page.
         page: usize,
     },
     /// The compressed bytes are damaged.
@@ -44,14 +44,14 @@ fn tags_len(page: &[u8]) -> usize {
     usize::from(word(page, TAG_COUNT_AT) & TAG_COUNT_MASK) * TAG_LEN
 }
 
-/// Where the gap of a page is; `None` if the counters in its header are impossible. It starts at an even offset.
+/// The gap of a page, which starts at an even offset. `None` if the counters in the page header are invalid.
 fn gap(page: &[u8], size: PageSize) -> Option<Range<usize>> {
     let start = (size.header_len() + usize::from(word(page, NODES_END_AT))).next_multiple_of(2);
     let end = page.len().checked_sub(tags_len(page))?;
     (page.len() == size.bytes() && start <= end).then_some(start..end)
 }
 
-/// The page without its gap; `None` if that would save less than a tenth, as ESE has it.
+/// The page without its gap. `None` if the gap is less than a tenth of the page, as in ESE.
 fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
     let gap = gap(page, size)?;
     let free = usize::from(word(page, FREE_AT)).checked_sub(gap.len())?;
@@ -63,7 +63,7 @@ fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// The page of a dehydrated image, its gap zeroed.
+/// The page of a dehydrated image, with a zeroed gap.
 fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
     let error = ImageError::Length { len: image.len(), page: size.bytes() };
     let tags = tags_len(image);
@@ -79,7 +79,7 @@ fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
     Ok(page)
 }
 
-/// The page of a before image. `decompress` gets the bytes of a compressed one.
+/// The page of a before-image. `decompress` is called with the bytes of a compressed one.
 fn before_page(
     flags: BeforeImageFlags,
     image: &[u8],
@@ -103,7 +103,8 @@ fn before_page(
 }
 
 impl Split {
-    /// The split page before; `None` if the record has no image. `decompress` gets the bytes of a compressed one.
+    /// The split page before the split. `None` if the record has no image. `decompress` is called with the bytes of a
+    /// compressed image.
     pub fn before_page(
         &self,
         size: PageSize,
@@ -112,14 +113,15 @@ impl Split {
         before_page(self.image_flags, &self.before_image, size, decompress)
     }
 
-    /// Takes the split page before into the record, without its gap where that is worth it.
+    /// Stores the split page before the split, without its gap if that saves enough space.
     pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
         (self.image_flags, self.before_image) = image_of(page, size);
     }
 }
 
 impl Merge {
-    /// The merged page before; `None` if the record has no image. `decompress` gets the bytes of a compressed one.
+    /// The merged page before the merge. `None` if the record has no image. `decompress` is called with the bytes of a
+    /// compressed image.
     pub fn before_page(
         &self,
         size: PageSize,
@@ -128,7 +130,7 @@ impl Merge {
         before_page(self.image_flags, &self.before_image, size, decompress)
     }
 
-    /// Takes the merged page before into the record, without its gap where that is worth it.
+    /// Stores the merged page before the merge, without its gap if that saves enough space.
     pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
         (self.image_flags, self.before_image) = image_of(page, size);
     }
@@ -142,7 +144,7 @@ fn image_of(page: &[u8], size: PageSize) -> (BeforeImageFlags, Vec<u8>) {
 }
 
 impl PageMove {
-    /// The moved page, its gap zeroed.
+    /// The moved page, with a zeroed gap.
     pub fn page(&self, size: PageSize) -> Result<Vec<u8>, ImageError> {
         let len = self.head.len().saturating_add(self.tail.len());
         let gap = size.bytes().checked_sub(len).ok_or(ImageError::Length { len, page: size.bytes() })?;
@@ -171,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_out_comes_back(large: bool, nodes in 0usize..3000, tags in 1usize..200) {
+        fn dehydrated_pages_round_trip(large: bool, nodes in 0usize..3000, tags in 1usize..200) {
             let size = if large { PageSize::KIB_32 } else { PageSize::KIB_4 };
             let page = page(size, nodes, tags);
             match dehydrate(&page, size) {
@@ -184,7 +186,7 @@ mod tests {
         }
 
         #[test]
-        fn hostile_images_are_refused_not_followed(image in prop::collection::vec(any::<u8>(), 0..5000)) {
+        fn arbitrary_images_do_not_cause_a_panic(image in prop::collection::vec(any::<u8>(), 0..5000)) {
             if let Ok(page) = rehydrate(&image, PageSize::KIB_4) {
                 prop_assert_eq!(page.len(), 4096);
             }
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_page_is_kept_whole() {
+    fn a_full_page_is_not_dehydrated() {
         assert_eq!(dehydrate(&page(PageSize::KIB_4, 3900, 10), PageSize::KIB_4), None);
     }
 }

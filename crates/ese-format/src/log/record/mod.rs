@@ -1,11 +1,11 @@
 //! Log records: one enum variant per record type.
 //!
-//! A record is a type byte, a fixed part, and payloads whose lengths stand in the fixed part. The stream has no
-//! record lengths of its own, so a reader must know every type; only types 67..=75 and 82..=91 carry a length
-//! (`u32` behind the type byte) and can be skipped unknown.
+//! A record consists of a type byte, a fixed part, and payloads whose lengths are stored in the fixed part. The log
+//! stores no record lengths, so a reader must know every type. Only types 67..=75 and 82..=91 have a length (`u32`
+//! behind the type byte) and can be skipped if unknown.
 //!
-//! Invariants: `encode` writes what `decode` read, byte for byte, and `record_len` agrees with both. Types that
-//! no engine of the segment format (log version 8) writes any more are known by length only ([`Opaque`]).
+//! Invariants: `encode` writes exactly the bytes that `decode` read, and `record_len` returns their number. Of types
+//! that no engine of the segment format (log version 8) writes any more, only the length is known ([`Opaque`]).
 
 mod access;
 #[cfg(test)]
@@ -34,30 +34,30 @@ pub use transaction::*;
 use crate::fields::{self, FieldValue, Fields};
 use crate::layout::{Input, Layout, LayoutError};
 
-/// Why bytes are not a record.
+/// Reason for which bytes cannot be decoded as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// No bytes.
     #[error("no record: the input is empty")]
     Empty,
-    /// No engine of this log format writes such a type.
+    /// A type that no engine of this log format writes.
     #[error("unknown log record type {kind}")]
     UnknownKind {
         /// The type.
         kind: u8,
     },
     /// The input ends inside the record.
-    #[error("log record type {kind} needs {needed} bytes, only {available} are there")]
+    #[error("log record type {kind} needs {needed} bytes, but only {available} are available")]
     Truncated {
         /// The type.
         kind: u8,
-        /// Bytes needed at least.
+        /// Number of bytes that are needed at least.
         needed: usize,
-        /// Bytes there.
+        /// Number of bytes that are available.
         available: usize,
     },
-    /// A field has an impossible value.
-    #[error("log record type {kind}: impossible {what}")]
+    /// A field has an invalid value.
+    #[error("log record type {kind}: invalid {what}")]
     Invalid {
         /// The type.
         kind: u8,
@@ -67,7 +67,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// `before` bytes stood in front of the part that was decoded.
+    /// `before` is the number of bytes of the record before the part that was decoded.
     fn of(kind: u8, error: LayoutError, before: usize) -> RecordError {
         match error {
             LayoutError::Truncated { needed, available } => RecordError::Truncated {
@@ -80,23 +80,24 @@ impl RecordError {
     }
 }
 
-/// A record of which only the length matters here.
+/// A record that is not decoded. Only its length is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opaque {
     /// Its type.
     pub kind: u8,
-    /// What follows the type byte; for the ignorable family, what follows the length.
+    /// The bytes after the type byte. In an ignorable record, the bytes after the length.
     pub body: Vec<u8>,
 }
 
-/// Type byte and length of the ignorable family.
+/// Length of the type byte and the length field of ignorable records.
 const IGNORABLE_PREFIX: usize = 5;
 
 const fn is_ignorable(kind: u8) -> bool {
     matches!(kind, 67..=75 | 82..=91)
 }
 
-/// Types without variant: length of the fixed part after the type byte and where in it a `u16` payload length is.
+/// Types without a variant: length of the fixed part after the type byte, and the offset in it of a `u16` payload
+/// length.
 const fn opaque_shape(kind: u8) -> Option<(usize, Option<usize>)> {
     Some(match kind {
         1 => (567, None),                  // Init
@@ -119,15 +120,15 @@ macro_rules! records {
         plain { $( $(#[$meta:meta])* $variant:ident($body:ty) = $kind:literal, )* }
         ignorable { $( $(#[$ign_meta:meta])* $ign_variant:ident($ign_body:ty) = $ign_kind:literal, )* }
     ) => {
-        /// A log record. The number of each type is its byte in the log.
+        /// A log record. The number in the description of a variant is its type byte.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum LogRecord {
             $( $(#[$bare_meta])* $bare, )*
             $( $(#[$meta])* $variant($body), )*
             $( $(#[$ign_meta])* $ign_variant($ign_body), )*
-            /// An ignorable type this program does not know, or one with an unexpected length.
+            /// An ignorable type that this crate does not know, or one with an unexpected length.
             Ignored(Opaque),
-            /// A type no engine of this log format writes any more.
+            /// A type that no engine of this log format writes any more.
             Obsolete(Opaque),
         }
 
@@ -157,7 +158,7 @@ macro_rules! records {
             /// Appends the bytes of the record.
             ///
             /// # Panics
-            /// When a payload is longer than its length field can say (65535 bytes; 32767 for replaced data).
+            /// If a payload is longer than its length field can express (65535 bytes; 32767 for replaced data).
             pub fn encode(&self, out: &mut Vec<u8>) {
                 out.push(self.kind());
                 match self {
@@ -177,7 +178,7 @@ macro_rules! records {
                 }
             }
 
-            fn view_body(kind: u8, body: &[u8]) -> Result<Fields, LayoutError> {
+            fn describe_body(kind: u8, body: &[u8]) -> Result<Fields, LayoutError> {
                 match kind {
                     $( $bare_kind => Ok(Fields::new()), )*
                     $( $kind => fields::of::<$body>(body), )*
@@ -186,7 +187,7 @@ macro_rules! records {
                 }
             }
 
-            /// `None` if the payload is not what the type should have.
+            /// `None` if the payload does not have the layout of the type.
             fn decode_ignorable(kind: u8, payload: &[u8]) -> Option<LogRecord> {
                 let input = &mut Input::new(payload);
                 let record = match kind {
@@ -203,7 +204,7 @@ macro_rules! records {
             $( pub const $variant: u8 = $kind; )*
         }
 
-        /// Every type that has a name.
+        /// All types that have a name.
         const NAMES: &[(&str, u8)] = &[
             $( (stringify!($bare), $bare_kind), )*
             $( (stringify!($variant), $kind), )*
@@ -245,13 +246,13 @@ records! {
         Begin0(Begin0) = 8,
         /// 9: outermost commit; the transaction is durable when this record is.
         Commit0(Commit0) = 9,
-        /// 10: a read transaction renews its view.
+        /// 10: a transaction without changes takes a new snapshot.
         Refresh(Refresh) = 10,
-        /// 11: the records up to the end of the macro count together.
+        /// 11: begin of a group of records that take effect together (a macro).
         MacroBegin(Macro) = 11,
-        /// 12: they count.
+        /// 12: end of a macro; its records take effect.
         MacroCommit(Macro) = 12,
-        /// 13: they do not count.
+        /// 13: end of a macro; its records have no effect.
         MacroAbort(Macro) = 13,
         /// 14: database created.
         CreateDb(CreateDb) = 14,
@@ -267,9 +268,9 @@ records! {
         CreateSingleExtentFdp(CreateSingleExtentFdp) = 25,
         /// 29: node inserted.
         Insert(Insert) = 29,
-        /// 30: deleted node revived.
+        /// 30: deleted node inserted again.
         FlagInsert(FlagInsert) = 30,
-        /// 31: deleted node revived with other data.
+        /// 31: deleted node inserted again with other data.
         FlagInsertAndReplaceData(FlagInsertAndReplaceData) = 31,
         /// 32: node flagged deleted.
         FlagDelete(FlagDelete) = 32,
@@ -279,29 +280,29 @@ records! {
         ReplaceD(Replace) = 34,
         /// 35: node removed.
         Delete(Delete) = 35,
-        /// 36: before image of an uncommitted change.
+        /// 36: before-image of an uncommitted change.
         UndoInfo(UndoInfo) = 36,
         /// 37: counter changed.
         Delta(Delta) = 37,
         /// 38: external header replaced.
         SetExternalHeader(SetExternalHeader) = 38,
-        /// 39: one change taken back.
+        /// 39: one change undone.
         Undo(Undo) = 39,
-        /// 48: pages of a tree given up.
+        /// 48: pages of a tree freed.
         EmptyTree(EmptyTree) = 48,
         /// 49: engine started.
         Init2(Init) = 49,
         /// 50: engine stopped.
         Term2(Termination) = 50,
-        /// 51: recovery begins to roll back.
+        /// 51: recovery begins its undo phase.
         RecoveryUndo2(RecoveryUndo) = 51,
-        /// 52: recovery is done.
+        /// 52: recovery ended.
         RecoveryQuit2(Termination) = 52,
         /// 58: tree gets space trees.
         ConvertFdp2(ConvertFdp) = 58,
         /// 60: backup step.
         Backup2(Backup) = 60,
-        /// 61: a new generation is wanted.
+        /// 61: a new generation was requested.
         ForceLogRollover(Trace) = 61,
         /// 62: page split.
         Split2(Split) = 62,
@@ -311,7 +312,7 @@ records! {
         Scrub(Scrub) = 64,
         /// 65: page moved.
         PageMove(PageMove) = 65,
-        /// 66: a good copy of a page is wanted.
+        /// 66: a valid copy of a page was requested.
         PagePatchRequest(PagePatchRequest) = 66,
         /// 76: first piece of a long record.
         FragmentBegin(FragmentBegin) = 76,
@@ -321,7 +322,7 @@ records! {
         ShrinkDb(ShrinkDb) = 78,
         /// 79: creation complete.
         CreateDbFinish(CreateDbFinish) = 79,
-        /// 80: recovery is done and databases stay attached.
+        /// 80: recovery ended and databases stay attached.
         RecoveryQuitKeepAttachments(Termination) = 80,
         /// 81: holes punched.
         TrimDb(TrimDb) = 81,
@@ -329,7 +330,7 @@ records! {
         SetDbVersion(SetDbVersion) = 92,
         /// 93: 64-bit counter changed.
         Delta64(Delta64) = 93,
-        /// 94: file shrunk, newer meaning.
+        /// 94: file shrunk, in newer formats.
         ShrinkDb2(ShrinkDb) = 94,
         /// 95: page formatted.
         NewPage(NewPage) = 95,
@@ -343,7 +344,7 @@ records! {
         ShrinkDb3(ShrinkDb3) = 99,
         /// 100: space of a deleted tree freed.
         ExtentFreed(ExtentFreed) = 100,
-        /// 101: the same with dbtime.
+        /// 101: space of a deleted tree freed, with dbtime.
         ExtentFreed2(ExtentFreed2) = 101,
     }
     ignorable {
@@ -357,7 +358,7 @@ records! {
         ScanCheck(ScanCheck) = 70,
         /// 71: filler.
         Nop2(Vec<u8>) = 71,
-        /// 72: kept database in use again.
+        /// 72: database attached again after recovery kept it.
         ReAttachDb(ReAttachDb) = 72,
         /// 73: pages of a macro.
         MacroInfo2(MacroInfo) = 73,
@@ -366,7 +367,7 @@ records! {
     }
 }
 
-/// Writes a body behind its length.
+/// Writes a length and a body.
 fn put_sized(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = Vec::new();
     body(&mut bytes);
@@ -375,7 +376,7 @@ fn put_sized(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
 }
 
 impl LogRecord {
-    /// Reads the record at the start of `bytes`; returns it and its length.
+    /// Decodes the record at the start of `bytes`. Returns it and its length.
     pub fn decode(bytes: &[u8]) -> Result<(LogRecord, usize), RecordError> {
         let len = record_len(bytes)?;
         let (&kind, _) = bytes.split_first().ok_or(RecordError::Empty)?;
@@ -396,18 +397,18 @@ impl LogRecord {
         Ok((decoded, len))
     }
 
-    /// The fields of the record that `bytes` are, in file order; see [`LogRecord::decode`] for its type.
+    /// The fields of the record in `bytes`, in file order. See [`LogRecord::decode`] for its type.
     pub fn fields(bytes: &[u8]) -> Result<Fields, RecordError> {
         let (&kind, body) = bytes.split_first().ok_or(RecordError::Empty)?;
         let prefix = if is_ignorable(kind) { IGNORABLE_PREFIX } else { 1 };
         let body = body.get(prefix - 1..).unwrap_or_default();
-        LogRecord::view_body(kind, body).or_else(|error| match is_ignorable(kind) {
+        LogRecord::describe_body(kind, body).or_else(|error| match is_ignorable(kind) {
             true => Ok(vec![("body", FieldValue::Bytes(body.to_vec()))]),
             false => Err(RecordError::of(kind, error, prefix)),
         })
     }
 
-    /// The number of the type with this name; case does not matter.
+    /// The type byte of the record type with this name. Case is ignored.
     pub fn kind_named(name: &str) -> Option<u8> {
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind)
     }
@@ -419,13 +420,13 @@ impl LogRecord {
         out
     }
 
-    /// Filler of exactly `len` bytes, for the unused rest of a segment; below 5 bytes use [`LogRecord::Nop`].
+    /// Filler of exactly `len` bytes, for the unused rest of a segment. For less than 5 bytes use [`LogRecord::Nop`].
     pub fn filler(len: usize) -> Option<LogRecord> {
         len.checked_sub(IGNORABLE_PREFIX).map(|rest| LogRecord::Nop2(vec![0; rest]))
     }
 }
 
-/// Length of the record at the start of `bytes`, from its fixed part alone: the payload need not be there.
+/// Length of the record at the start of `bytes`. Reads the fixed part only; the payload may be missing.
 pub fn record_len(bytes: &[u8]) -> Result<usize, RecordError> {
     let (&kind, rest) = bytes.split_first().ok_or(RecordError::Empty)?;
     let input = &mut Input::new(rest);

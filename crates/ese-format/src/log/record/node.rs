@@ -11,7 +11,7 @@ macro_rules! fixed {
 pub(super) use fixed;
 
 layout! {
-    /// A new node. Its key is `prefix` followed by `suffix`; the cut is where the page's shared prefix ended.
+    /// A new node. Its key is `prefix` followed by `suffix`. `prefix` is the part that the node shares with its page.
     ///
     /// ```text
     /// 44 suffix length (2)   46 prefix length (2)   48 data length (2)   50 prefix, suffix, data
@@ -24,7 +24,7 @@ layout! {
         [prefix: u16],
         [data: u16],
     } then {
-        /// Part of the key that the page stores once for many nodes.
+        /// The part of the key that the page stores once for many nodes.
         prefix,
         /// The rest of the key.
         suffix,
@@ -34,7 +34,7 @@ layout! {
 }
 
 impl Insert {
-    /// Appends an Insert record that nobody needs but the log: its parts are not copied elsewhere first.
+    /// Appends an Insert record directly from its parts, without an `Insert` value that would copy them.
     pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, [prefix, suffix]: [&[u8]; 2], data: &[u8]) {
         out.push(super::kinds::Insert);
         Insert::put_parts(out, node, prefix, suffix, data);
@@ -47,7 +47,7 @@ impl Insert {
 }
 
 layout! {
-    /// A node flagged deleted comes back with new data. Payload at 48.
+    /// A node that was flagged deleted is inserted again. Payload at 48.
     #[doc(alias = "LRFLAGINSERT")]
     pub struct FlagInsert {
         /// Where.
@@ -63,14 +63,14 @@ layout! {
 }
 
 layout! {
-    /// As [`FlagInsert`], with data that differ from those of the deleted node. Payload at 52.
+    /// Like [`FlagInsert`], with other data than those of the deleted node. Payload at 52.
     #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
     pub struct FlagInsertAndReplaceData {
         /// Where.
         node: NodeChange,
         [key: u16],
         [data: u16],
-        /// Version of the replacement, beside that of the insertion in `node`.
+        /// Version id of the replacement. That of the insertion is in `node`.
         replace_rceid: u32,
     } then {
         /// Its key.
@@ -81,7 +81,7 @@ layout! {
 }
 
 layout! {
-    /// A node is flagged deleted; it stays until no transaction can see it.
+    /// A node is flagged deleted. It stays on the page until no transaction can see it.
     #[doc(alias = "LRFLAGDELETE")]
     #[derive(Copy)]
     pub struct FlagDelete {
@@ -123,7 +123,7 @@ pub struct Replace {
 const WIDE_DIFF: u16 = 0x8000;
 
 impl Replace {
-    /// Appends a Replace record with all new data that nobody needs but the log: they are not copied elsewhere first.
+    /// Appends a Replace record with the new data in full, without a `Replace` value that would copy them.
     pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, old_len: u16, data: &[u8]) {
         out.push(super::kinds::Replace);
         Replace::put_parts(out, node, false, [old_len, data.len() as u16], data);
@@ -162,7 +162,7 @@ impl Layout for Replace {
 }
 
 layout! {
-    /// Before image of an uncommitted change, logged when its page must be written first.
+    /// Before-image of an uncommitted change. It is logged before the page is written.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 max size (2)   52 size delta (2)
@@ -170,7 +170,7 @@ layout! {
     /// ```
     #[doc(alias = "LRUNDOINFO")]
     pub struct UndoInfo {
-        /// The change that could be undone; its `rceid` says which. Dbtimes are not meaningful.
+        /// The change to which the before-image belongs, by `rceid`. The dbtimes have no meaning.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
@@ -178,7 +178,7 @@ layout! {
         operation: u16,
         /// For a replacement: the largest size the node has had in the transaction.
         max_size: i16,
-        /// For a replacement: bytes the node grew.
+        /// For a replacement: growth of the node in bytes.
         size_delta: i16,
         [before: u16],
     } then {
@@ -192,14 +192,14 @@ layout! {
 }
 
 layout! {
-    /// One change was taken back.
+    /// One change was undone.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 level (1)   51 key, bookmark data
     /// ```
     #[doc(alias = "LRUNDO")]
     pub struct Undo {
-        /// The change that is undone; its `rceid` says which.
+        /// The change that is undone, by `rceid`.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
@@ -230,7 +230,7 @@ pub mod operation {
 }
 
 layout! {
-    /// A 32-bit counter in the data of a node changes by an amount, without locking out others.
+    /// A 32-bit counter in the data of a node is incremented, without a lock against other transactions.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 delta (4)   52 offset (2)   54 key, bookmark data
@@ -254,7 +254,7 @@ layout! {
 }
 
 layout! {
-    /// As [`Delta`] for a 64-bit counter; offset at 56, payload at 58.
+    /// Like [`Delta`], for a 64-bit counter. Offset at 56, payload at 58.
     #[doc(alias = "LRDELTA64")]
     pub struct Delta64 {
         /// Where.
@@ -274,7 +274,7 @@ layout! {
 }
 
 layout! {
-    /// New external header (tag 0) of a root page. Payload at 46.
+    /// The external header (tag 0) of a root page is replaced. Payload at 46.
     #[doc(alias = "LRSETEXTERNALHEADER")]
     pub struct SetExternalHeader {
         /// Where.
@@ -298,11 +298,11 @@ layout! {
         node: NodeChange,
         /// Bit 0: the page is not in use.
         flags: u32,
-        /// Operation bytes.
+        /// Number of operation bytes.
         count: u32,
         [operations: u16],
     } then {
-        /// Per node: 0 leave, 1 overwrite the data, 2 overwrite a long-value chunk.
+        /// One byte per node: 0 keep, 1 overwrite the data, 2 overwrite a long-value chunk.
         operations,
     }
 }

@@ -1,4 +1,4 @@
-//! What most records begin with: the page they change and, for node changes, the tree it belongs to.
+//! The common prefixes of records: the page that a record changes and, for changes of a node, its tree.
 
 use bitflags::bitflags;
 
@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
-    /// How a page change was made. ESE: `fLRPage...`.
+    /// Properties of a page change. ESE: `fLRPage...`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageChangeFlags: u8 {
         /// The node is versioned: the change can be undone.
@@ -18,23 +18,23 @@ bitflags! {
         const UNIQUE = 4;
         /// The tree is a space tree.
         const SPACE = 8;
-        /// Made while an index is being built next to updates.
+        /// The change was made during the concurrent build of an index.
         const CONCURRENT_INDEX = 0x10;
-        /// Made by background maintenance.
+        /// The change was made by background maintenance.
         const SYSTEM_TASK = 0x20;
     }
 }
 layout_flags!(PageChangeFlags: u8);
 
 layout! {
-    /// The page a record changes. Offsets count from the record's type byte.
+    /// The page that a record changes. Offsets count from the record's type byte.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 page (4)   8 dbtime after (8)   16 dbtime before (8)
     /// 24 transaction (4)   28 level (1)   29 line (2)   31 flags (1)   32
     /// ```
     ///
-    /// Redo applies the record exactly when the page has dbtime `before`, and leaves `after` there.
+    /// Redo applies the record if the page has dbtime `before`, and sets it to `after`.
     #[doc(alias = "LRPAGE_")]
     #[derive(Copy)]
     pub struct PageChange {
@@ -48,20 +48,20 @@ layout! {
         after: DbTime,
         /// Its dbtime before the change.
         before: DbTime,
-        /// Begin of the session's outermost transaction. ESE: `trxBegin0`.
+        /// Begin number of the session's outermost transaction. ESE: `trxBegin0`.
         begin0: u32,
-        /// Transaction level, 0 outside of any.
+        /// Transaction level; 0 outside of a transaction.
         level: u8,
         /// Node in the page. ESE: `iline`.
         line: u16,
-        /// How.
+        /// Properties of the change.
         flags: PageChangeFlags,
     }
 }
 const _: () = assert!(1 + <PageChange as Layout>::FIXED == 32);
 
 layout! {
-    /// The node a record changes.
+    /// The node that a record changes.
     ///
     /// ```text
     /// 1 page change (31)   32 version (4)   36 tree's root page (4)   40 tree id (4)   44
@@ -71,9 +71,10 @@ layout! {
     pub struct NodeChange {
         /// Page, line and dbtimes.
         page: PageChange,
-        /// Ties the change to a later before-image in an [`UndoInfo`](super::UndoInfo). ESE: `rceid`.
+        /// Id of the version, which links the change to its before-image in a later [`UndoInfo`](super::UndoInfo).
+        /// ESE: `rceid`.
         rceid: u32,
-        /// Root page of the tree; absent where the writer did not know it (page zeroing). ESE: `pgnoFDP`.
+        /// Root page of the tree; absent if the writer did not know it (page zeroing). ESE: `pgnoFDP`.
         root: Option<PageNumber>,
         /// The tree. ESE: `objidFDP`.
         tree: TreeId,

@@ -9,7 +9,7 @@ use crate::layout::Layout;
 use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
-    /// How a before image of a page is stored.
+    /// Form in which the before-image of a page is stored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct BeforeImageFlags: u32 {
         /// The free gap of the page is left out. ESE: `fPreimageDehydrated`.
@@ -26,7 +26,7 @@ bitflags! {
     pub struct MergeFlags: u8 {
         /// The separator key in the parent changes.
         const KEY_CHANGE = 1;
-        /// The entry in the parent goes away.
+        /// The entry in the parent is removed.
         const DELETE_NODE = 2;
         /// The page was empty.
         const EMPTY_PAGE = 4;
@@ -34,7 +34,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// Which root a page move moves.
+    /// Kind of root that a page move moves.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageMoveFlags: u32 {
         /// Root of the tree.
@@ -47,12 +47,12 @@ bitflags! {
 }
 
 bitflags! {
-    /// About a freed extent.
+    /// Properties of a freed extent.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct ExtentFreedFlags: u8 {
-        /// It holds the root page of a table.
+        /// The extent holds the root page of a table.
         const TABLE_ROOT = 1;
-        /// Its pages are empty because the tree was deleted.
+        /// The pages of the extent are empty because the tree was deleted.
         const TREE_DELETED = 2;
     }
 }
@@ -60,7 +60,7 @@ bitflags! {
 layout_flags!(BeforeImageFlags: u32, MergeFlags: u8, PageMoveFlags: u32, ExtentFreedFlags: u8);
 
 layout! {
-    /// A page is split. `change.page` is the page that is split; nodes from `split_line` on go to the new page.
+    /// A page is split. `change.page` is the page that is split. Nodes from `split_line` on move to the new page.
     ///
     /// ```text
     ///  1 page change (31)      32 new page (4)         36 right page (4)         40 right dbtime before (8)
@@ -75,13 +75,13 @@ layout! {
     pub struct Split {
         /// The page that is split.
         change: PageChange,
-        /// The page that is added; absent when an upper level only takes the new entry in.
+        /// The new page; absent if an internal page only receives the new entry.
         new_page: Option<PageNumber>,
         /// Right neighbour, whose back link changes; only leaves have one.
         right: Option<PageNumber>,
         /// dbtime of the right neighbour before.
         right_before: DbTime,
-        /// Parent that gets the new entry, unless the root splits.
+        /// Parent that receives the new entry; absent if the root is split.
         parent: Option<PageNumber>,
         /// dbtime of the parent before.
         parent_before: DbTime,
@@ -91,9 +91,9 @@ layout! {
         tree: TreeId,
         /// 0 vertical, 1 right, 2 append. ESE: `SPLITTYPE`.
         split_type: u8,
-        /// Operation done along with the split: 0 none, 1 insert, 2 replace, 3 flag-insert-and-replace.
+        /// Operation that is part of the split: 0 none, 1 insert, 2 replace, 3 flag-insert-and-replace.
         operation: u8,
-        /// Node it applies to.
+        /// Node of the operation.
         operation_line: u16,
         /// First node that moves.
         split_line: u16,
@@ -103,9 +103,9 @@ layout! {
         new_flags: u32,
         /// Page flags of the split page, after.
         split_flags: u32,
-        /// Bytes of the split page that uncommitted changes still claim.
+        /// Uncommitted free bytes of the split page, which rollbacks may need.
         split_uncommitted: i16,
-        /// The same for the new page.
+        /// Uncommitted free bytes of the new page.
         new_uncommitted: i16,
         /// Node whose key becomes the prefix of the split page; -1 for none.
         split_prefix_line: i32,
@@ -114,7 +114,7 @@ layout! {
         [old_prefix: u16],
         [new_prefix: u16],
         [parent_key: u16],
-        /// How `before_image` is stored.
+        /// Form of `before_image`.
         image_flags: BeforeImageFlags,
         [before_image: u32],
     } then {
@@ -124,13 +124,13 @@ layout! {
         old_prefix,
         /// Prefix of the split page after.
         new_prefix,
-        /// The split page before; lets redo fill the new page whatever state the split page is in.
+        /// The split page before the split. With it, redo can fill the new page in any state of the split page.
         before_image,
     }
 }
 
 layout! {
-    /// Two pages are merged, wholly or partly, or an empty page is removed. `change.page` loses its nodes.
+    /// Two pages are merged, fully or partially, or an empty page is removed. Nodes of `change.page` move away.
     ///
     /// ```text
     ///  1 page change (31)   32 right page (4)   36 its dbtime before (8)   44 left page (4)   48 its dbtime before (8)
@@ -141,7 +141,7 @@ layout! {
     /// ```
     #[doc(alias = "LRMERGENEW")]
     pub struct Merge {
-        /// The page that is merged away.
+        /// The page whose nodes move.
         change: PageChange,
         /// Right neighbour.
         right: Option<PageNumber>,
@@ -159,33 +159,33 @@ layout! {
         root: PageNumber,
         /// The tree.
         tree: TreeId,
-        /// Bytes that move.
+        /// Number of bytes that move.
         moved: u16,
-        /// Bytes that would move if all uncommitted changes kept their largest size.
+        /// Number of bytes that would move if all nodes had the largest size that a rollback can restore.
         moved_max: u16,
-        /// Bytes of the destination that uncommitted changes still claim.
+        /// Uncommitted free bytes of the destination, which rollbacks may need.
         destination_uncommitted: u16,
         /// First node that moves.
         merge_line: u16,
-        /// What else happens.
+        /// Other effects of the merge.
         flags: MergeFlags,
         /// 0 none, 1 empty page, 2 full right, 3 partial right, 4 empty tree, 5 full left, 6 partial left,
         /// 7 page move. ESE: `MERGETYPE`.
         merge_type: u8,
         [separator: u16],
-        /// How `before_image` is stored.
+        /// Form of `before_image`.
         image_flags: BeforeImageFlags,
         [before_image: u32],
     } then {
         /// New separator for the parent.
         separator,
-        /// The merged page before.
+        /// The merged page before the merge.
         before_image,
     }
 }
 
 layout! {
-    /// A page moves to another place. `change.page` is the old place.
+    /// The contents of a page move to another page. `change.page` is the source.
     ///
     /// ```text
     /// 32 destination (4)   36 left (4)   40 right (4)   44 parent (4)   48 left, right, parent dbtime before (8 each)
@@ -194,9 +194,9 @@ layout! {
     /// ```
     #[doc(alias = "LRPAGEMOVE")]
     pub struct PageMove {
-        /// The old place.
+        /// The source page.
         change: PageChange,
-        /// The new place.
+        /// The destination page.
         destination: PageNumber,
         /// Left neighbour.
         left: Option<PageNumber>,
@@ -216,20 +216,20 @@ layout! {
         tree: TreeId,
         /// Node of the parent that points to the page.
         parent_line: i32,
-        /// Which root moves, if one does.
+        /// Kind of root, if the page is a root.
         flags: PageMoveFlags,
         [head: u32],
         [tail: u32],
     } then {
-        /// Page up to its free gap.
+        /// The page up to its free gap.
         head,
-        /// Page from its tags on.
+        /// The page from its tags on.
         tail,
     }
 }
 
 layout! {
-    /// A tree root moved: precedes the page moves and header changes of one macro.
+    /// The root of a tree moves. This record precedes the page moves and header changes of the macro.
     #[doc(alias = "LRROOTPAGEMOVE")]
     #[derive(Copy)]
     pub struct RootPageMove {
@@ -245,7 +245,7 @@ layout! {
 }
 
 layout! {
-    /// All pages of a tree below its root are given up.
+    /// All pages of a tree below its root are freed.
     ///
     /// ```text
     /// 44 list length (2)   46 per page: dbtime before (8), page (4), flags (4)
@@ -262,7 +262,7 @@ layout! {
 }
 
 layout! {
-    /// A page given up by [`EmptyTree`].
+    /// A page that an [`EmptyTree`] record frees.
     #[doc(alias = "EMPTYPAGE")]
     #[derive(Copy)]
     pub struct EmptiedPage {
@@ -276,14 +276,14 @@ layout! {
 }
 
 impl EmptyTree {
-    /// The list in typed form; a last entry that is cut short is left out.
+    /// The decoded list. A truncated last entry is ignored.
     pub fn entries(&self) -> impl Iterator<Item = EmptiedPage> {
         self.pages
             .chunks_exact(EmptiedPage::FIXED)
             .filter_map(|entry| EmptiedPage::take(&mut crate::layout::Input::new(entry)).ok())
     }
 
-    /// The bytes of a list.
+    /// Encodes a list.
     pub fn encode_entries(entries: &[EmptiedPage]) -> Vec<u8> {
         let mut out = Vec::with_capacity(entries.len() * EmptiedPage::FIXED);
         entries.iter().for_each(|entry| entry.put(&mut out));
@@ -308,9 +308,9 @@ layout! {
         owned_root: PageNumber,
         /// Root of its available extents.
         available_root: PageNumber,
-        /// Root of the tree its space comes from.
+        /// Root of the tree from which its space is allocated.
         parent_root: Option<PageNumber>,
-        /// Pages of the first extent.
+        /// Number of pages of the first extent.
         primary_pages: i32,
         /// Flags of the root page.
         page_flags: u32,
@@ -318,7 +318,7 @@ layout! {
 }
 
 layout! {
-    /// A tree within a single extent is created; `change.page` is its root.
+    /// A tree in a single extent is created; `change.page` is its root.
     #[doc(alias = "LRCREATESEFDP")]
     #[derive(Copy)]
     pub struct CreateSingleExtentFdp {
@@ -326,9 +326,9 @@ layout! {
         change: PageChange,
         /// The tree.
         tree: TreeId,
-        /// Root of the tree its space comes from.
+        /// Root of the tree from which its space is allocated.
         parent_root: Option<PageNumber>,
-        /// Pages of the extent.
+        /// Number of pages of the extent.
         primary_pages: i32,
         /// Flags of the root page.
         page_flags: u32,
@@ -336,7 +336,7 @@ layout! {
 }
 
 layout! {
-    /// A tree outgrows its single extent and gets space trees.
+    /// A tree that outgrows its single extent gets space trees.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 first page of new extent (4)
@@ -353,15 +353,15 @@ layout! {
         owned_root: PageNumber,
         /// Root of its available extents.
         available_root: PageNumber,
-        /// Root of the tree its space comes from.
+        /// Root of the tree from which its space is allocated.
         parent_root: Option<PageNumber>,
-        /// First page of the extent the space trees live in.
+        /// First page of the extent of the space trees.
         secondary_first: PageNumber,
-        /// Pages of the first extent.
+        /// Number of pages of the first extent.
         primary_pages: i32,
-        /// Pages of the new extent.
+        /// Number of pages of the new extent.
         secondary_pages: i32,
-        /// Pages of the first extent that are free, one bit each. ESE: `rgbitAvail`.
+        /// Free pages of the first extent, one bit each. ESE: `rgbitAvail`.
         available_bits: u32,
         /// Flags of the new root pages.
         page_flags: u32,
@@ -369,7 +369,7 @@ layout! {
 }
 
 layout! {
-    /// A page was formatted without other record.
+    /// A page was formatted, and no other record formats it.
     #[doc(alias = "LRNEWPAGE")]
     #[derive(Copy)]
     pub struct NewPage {
@@ -387,7 +387,7 @@ layout! {
 }
 
 layout! {
-    /// The space of a deleted tree was given back.
+    /// The space of a deleted tree was freed.
     #[doc(alias = "LREXTENTFREED")]
     #[derive(Copy)]
     pub struct ExtentFreed {
@@ -395,15 +395,15 @@ layout! {
         database: DatabaseIdInLog,
         /// First page.
         first: PageNumber,
-        /// Pages.
+        /// Number of pages.
         count: i32,
-        /// What kind.
+        /// Properties of the extent.
         flags: ExtentFreedFlags,
     }
 }
 
 layout! {
-    /// As [`ExtentFreed`], with the dbtime at which it happened.
+    /// Like [`ExtentFreed`], with its dbtime.
     #[doc(alias = "LREXTENTFREED2")]
     #[derive(Copy)]
     pub struct ExtentFreed2 {

@@ -1,4 +1,4 @@
-//! Golden records from real logs, and properties over all types.
+//! Records of real logs, and properties of all types.
 
 use std::collections::BTreeSet;
 
@@ -183,7 +183,7 @@ fn golden_create_database_has_a_version_before_its_path() {
 }
 
 #[test]
-fn an_ignorable_record_of_unexpected_length_is_kept_as_it_is() {
+fn an_ignorable_record_of_unexpected_length_is_kept_unchanged() {
     golden(
         "44 06000000 01 2e000000 00",
         LogRecord::Ignored(Opaque { kind: 0x44, body: hex("012e00000000") }),
@@ -192,7 +192,7 @@ fn an_ignorable_record_of_unexpected_length_is_kept_as_it_is() {
 }
 
 #[test]
-fn filler_has_the_length_asked_for() {
+fn filler_has_the_requested_length() {
     for len in 0..20 {
         match LogRecord::filler(len) {
             Some(filler) => assert_eq!(filler.to_bytes().len(), len),
@@ -202,7 +202,7 @@ fn filler_has_the_length_asked_for() {
 }
 
 #[test]
-fn emptied_pages_survive() {
+fn emptied_pages_round_trip() {
     let entries = [
         EmptiedPage { before: DbTime(7), page: 3, flags: 2 },
         EmptiedPage { before: DbTime(9), page: 4, flags: 1 },
@@ -219,7 +219,7 @@ fn emptied_pages_survive() {
     assert_eq!(EmptyTree { node, pages: bytes }.entries().collect::<Vec<_>>(), entries);
 }
 
-/// Whatever decodes, encodes to the bytes it came from.
+/// A record that decodes must encode to the same bytes.
 fn faithful(bytes: &[u8]) -> Option<u8> {
     let len = record_len(bytes);
     let (record, consumed) = LogRecord::decode(bytes).ok()?;
@@ -241,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn every_type_is_reached_by_sparse_random_bytes() {
+fn sparse_random_bytes_decode_to_every_type() {
     let mut state = 1u64;
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

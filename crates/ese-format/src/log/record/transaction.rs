@@ -5,7 +5,8 @@ use crate::declare::layout;
 use crate::layout::{Input, Layout, LayoutError};
 use crate::{DbTime, LogPosition, LogTime};
 
-/// Levels of a transaction begin, packed in one byte: low half the level before, high half how many begin.
+/// Levels of a transaction begin, packed in one byte: the level before in the low half, the number of levels that begin
+/// in the high half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BeginLevels(pub u8);
 
@@ -59,7 +60,7 @@ layout! {
         procid: u16,
         /// Levels.
         levels: BeginLevels,
-        /// Begin number; every change of the transaction repeats it. ESE: `trxBegin0`.
+        /// Begin number, which every change of the transaction repeats. ESE: `trxBegin0`.
         begin0: u32,
     }
 }
@@ -83,7 +84,7 @@ layout! {
     pub struct Commit0 {
         /// Session.
         procid: u16,
-        /// Level after the commit, 0.
+        /// Level after the commit; 0.
         level: u8,
         /// Commit number; begin and commit numbers come from one sequence. ESE: `trxCommit0`.
         commit0: u32,
@@ -97,13 +98,13 @@ layout! {
     pub struct Rollback {
         /// Session.
         procid: u16,
-        /// How many levels are rolled back.
+        /// Number of levels that are rolled back.
         levels: u8,
     }
 }
 
 layout! {
-    /// A transaction that changed nothing yet starts to see newer commits: `1 session (2)   3 transaction (4)   7`.
+    /// A transaction without changes takes a new snapshot: `1 session (2)   3 transaction (4)   7`.
     #[doc(alias = "LRREFRESH")]
     #[derive(Copy)]
     pub struct Refresh {
@@ -115,25 +116,25 @@ layout! {
 }
 
 layout! {
-    /// Bracket around records that take effect together: `1 session (2)   3 dbtime (8)   11`.
+    /// Begin or end of a group of records that take effect together: `1 session (2)   3 dbtime (8)   11`.
     #[doc(alias = "LRMACROBEGIN")]
     #[derive(Copy)]
     pub struct Macro {
         /// Session.
         procid: u16,
-        /// dbtime after of all records inside.
+        /// dbtime of all changed pages after the group.
         db_time: DbTime,
     }
 }
 
 layout! {
-    /// The engine stops, or recovery is done: `1 last position (8)   9 redo from (8)   17 hard (1)   18 time (8)   26`.
+    /// The engine stops, or recovery ends: `1 last position (8)   9 redo from (8)   17 hard (1)   18 time (8)   26`.
     #[doc(alias = "LRTERMREC2")]
     #[derive(Copy)]
     pub struct Termination {
-        /// Where the engine started, or undo began.
+        /// Log position where the engine started, or where undo began.
         last: LogPosition,
-        /// Where redo began.
+        /// Log position where redo began.
         redo_from: LogPosition,
         /// 1 after a restore from backup.
         hard: u8,
@@ -153,7 +154,7 @@ layout! {
 }
 
 layout! {
-    /// What a session wanted to be logged with its commit.
+    /// Data that the client of a session logs with its commit.
     #[doc(alias = "LRCOMMITCTX")]
     pub struct CommitContext {
         /// Session.
