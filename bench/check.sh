@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# How fast `jetcell check` is beside a raw sequential read of the same file, in one run and with a cold cache.
+# Measures `jetcell check` beside a raw sequential read of the same file, in one run and with a cold cache.
 #
 #   bench/check.sh [SIZE] [DIRECTORY]     writes a database of SIZE (default 4GiB) with our engine, then reads it
-#   DATABASE=FILE bench/check.sh          takes a database that is there
+#   DATABASE=FILE bench/check.sh          reads an existing database
 #
-# Goals: level 1 at 0.95 of the raw read, the structure check at 0.5. The three are read in turn, ROUNDS times (5); the
-# median of each counts. Processor time (user and system) says what a busy machine blurs in the rest.
+# Goals: the checksum check (level 1) at 0.95 of the raw read, the structure check at 0.5. The three run in turn, ROUNDS
+# times (5); the median of each counts. Processor time (user and system) is printed too, because other load on the machine
+# changes it less than the elapsed time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 size=${1:-4GiB}
@@ -22,22 +23,23 @@ if [[ -z ${DATABASE:-} ]]; then
 fi
 bytes=$(stat -c %s "$DATABASE")
 
-# Nothing of the file stays in the kernel's cache; all three read around it where the file system can.
-forget() { dd if="$DATABASE" iflag=nocache count=0 status=none; }
+# Drops the file from the kernel's page cache. All three read past that cache where the file system allows it.
+drop_page_cache() { dd if="$DATABASE" iflag=nocache count=0 status=none; }
 raw() { dd if="$DATABASE" of=/dev/null bs=1M iflag=direct status=none; }
 level1() { "$jetcell" check "$DATABASE" > /dev/null; }
 structure() { "$jetcell" check --structure "$DATABASE" > /dev/null; }
 
-# A line for each round and kind: milliseconds, and those of the processor.
+# One line for each round and kind: elapsed, user and system seconds.
 times=$(mktemp)
 trap 'rm -f "$times"' EXIT
 TIMEFORMAT='%R %U %S'
 for _ in $(seq "$rounds"); do
     for what in raw level1 structure; do
-        forget
+        drop_page_cache
         { time "$what"; } 2>&1 | tail -n 1 | sed "s/^/$what /" >> "$times"
     done
 done
+echo "versions    $("$jetcell" --version); $(dd --version | head -n 1)"
 echo "database    $DATABASE, $((bytes >> 20)) MiB; median of $rounds rounds"
 for what in raw level1 structure; do
     awk -v what="$what" -v bytes="$bytes" -v rounds="$rounds" '

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# How fast `jetcell export` is beside the readers that Python people use, on one database, in one run.
+# Measures `jetcell export` beside the Python readers of ESE files, on one database, in one run.
 #
 #   bench/export.sh [SIZE] [DIRECTORY]    writes a database of SIZE (default 128MiB) with our engine, then exports it
-#   DATABASE=FILE bench/export.sh         takes a database that is there
+#   DATABASE=FILE bench/export.sh         exports an existing database
 #
-# The readers only read every cell and write nothing, which favours them. libesedb is what esedbexport is made of; a
-# reader that needs longer than LIMIT seconds (default 120) is stopped, and its ratio is a lower bound. Goal: 10 x.
+# The readers read every cell and write nothing, which favours them. libesedb is the library of esedbexport. A reader that
+# needs more than LIMIT seconds (default 120) is stopped, and its ratio is a lower bound. Goal: 10 times as fast.
+# scripts/setup-readers.sh pins the readers' versions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 size=${1:-128MiB}
@@ -17,6 +18,8 @@ python=${JETCELL_READERS_VENV:-target/readers-venv}/bin/python
 cargo build --release --quiet -p jetcell
 jetcell=$PWD/target/release/jetcell
 [[ -x $python ]] || scripts/setup-readers.sh
+echo "versions  $("$jetcell" --version); $("$python" -m pip list --disable-pip-version-check 2> /dev/null |
+    awk '/^(libesedb-python|dissect.esedb) / { printf "%s %s; ", $1, $2 }')"
 mkdir -p "$directory"
 if [[ -z ${DATABASE:-} ]]; then
     "$jetcell" test performance --dir "$directory" --size "$size" --growth-percent 1 --duration 2s --force \

@@ -1,5 +1,5 @@
-//! The engine's way to pages without a tree: read and verify, or seal and write, pages at random, so many at a time;
-//! and the arithmetic of checksums alone.
+//! Page I/O of the engine without a tree: read and verify, or seal and write, random pages at a queue depth. Also the
+//! speed of checksums in memory.
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,22 +12,22 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Tran
 use serde::Serialize;
 
 use crate::usage::Usage;
-use crate::work::Random;
+use crate::workload::Random;
 
 const PAGE: u64 = 32 << 10;
-/// Bytes written at a time when the file is made.
+/// Bytes of a write while the file is created.
 const PREPARE: usize = 1 << 20;
-/// Bytes whose checksums are computed: more than caches hold.
+/// Bytes whose checksums are computed: more than processor caches hold.
 const ARITHMETIC: usize = 256 << 20;
 
-/// What the path reached.
+/// Result of page I/O.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PageIoResult {
-    /// Pages per second, both ways.
+    /// Pages read and written per second.
     pub iops: f64,
     /// CPU seconds per 10,000 pages.
     pub cpu_per_10k: f64,
-    /// Cores that others used.
+    /// Cores that other processes used.
     pub other_cores: f64,
 }
 
@@ -35,13 +35,13 @@ fn size() -> Result<PageSize> {
     PageSize::new(PAGE as u32).ok_or_else(|| anyhow!("page size"))
 }
 
-/// A page with bytes that do not compress, sealed for its place.
+/// Fills a page with bytes that do not compress and seals it for its page number.
 fn make(page: &mut [u8], random: &mut Random, number: PageNumber, size: PageSize) {
     page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.word().to_le_bytes()));
     seal_page(page, size, number);
 }
 
-/// A file of valid pages; kept if it is there already.
+/// Creates a file of valid pages, unless it exists with this size.
 pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes) {
         return Ok(());
@@ -67,47 +67,47 @@ pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
     Ok(file.sync(IoReason::Other)?)
 }
 
-/// The number of the page at an offset; these files have no headers.
+/// The page number at an offset. These files have no header.
 fn number_at(offset: u64) -> PageNumber {
     PageNumber::fixed((offset / PAGE) as u32 + 1)
 }
 
-/// A transfer that is to be made or was made. A page to be written is sealed.
-struct Step {
+/// A transfer before or after it is made. A page to be written is sealed.
+struct PageTransfer {
     kind: TransferKind,
     offset: u64,
     buffer: IoBuffer,
 }
 
-/// Transfers that follow each other, so many at a time.
-struct Flow {
+/// Keeps a number of transfers in flight: each completion starts the next transfer.
+struct TransferLoop {
     file: Arc<dyn File>,
     size: PageSize,
     pages: u64,
     read_percent: u64,
     end: Instant,
-    state: Mutex<FlowState>,
-    /// Rung when no transfer is followed by another any more.
-    over: Condvar,
+    state: Mutex<LoopState>,
+    /// Notified when a completion starts no further transfer.
+    idle: Condvar,
 }
 
-struct FlowState {
+struct LoopState {
     random: Random,
-    /// Made ready while others were under way.
-    ready: Vec<Step>,
-    /// Transfers under way, and those that ended and will have a successor.
-    chains: u32,
+    /// Prepared while other transfers were in flight.
+    ready: Vec<PageTransfer>,
+    /// Transfers in flight, and completed transfers that will start the next one.
+    in_flight: u32,
     count: u64,
     failure: Option<String>,
 }
 
-impl Flow {
-    fn state(&self) -> MutexGuard<'_, FlowState> {
+impl TransferLoop {
+    fn state(&self) -> MutexGuard<'_, LoopState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws what to do next with a buffer, and seals the page if it is to be written.
-    fn prepare(&self, mut buffer: IoBuffer) -> Step {
+    /// Draws the next transfer for a buffer, and seals the page if it will be written.
+    fn prepare(&self, mut buffer: IoBuffer) -> PageTransfer {
         let (offset, read) = {
             let random = &mut self.state().random;
             (random.below(self.pages) * PAGE, random.below(100) < self.read_percent)
@@ -116,11 +116,11 @@ impl Flow {
         if kind == TransferKind::Write {
             seal_page(&mut buffer, self.size, number_at(offset));
         }
-        Step { kind, offset, buffer }
+        PageTransfer { kind, offset, buffer }
     }
 
     /// Counts a transfer, and verifies the page if it was read.
-    fn check(&self, step: &mut Step, result: std::io::Result<()>) {
+    fn check(&self, step: &mut PageTransfer, result: std::io::Result<()>) {
         let failure = match result {
             Err(error) => Some(format!("page at {}: {error}", step.offset)),
             Ok(()) if step.kind == TransferKind::Write => None,
@@ -134,7 +134,7 @@ impl Flow {
         state.failure = state.failure.take().or(failure);
     }
 
-    /// Starts a transfer that is ready, if there is one and the time is not over.
+    /// Starts a prepared transfer, if there is one and the time is not over.
     fn start(self: &Arc<Self>) -> bool {
         if Instant::now() >= self.end {
             return false;
@@ -142,29 +142,29 @@ impl Flow {
         let mut state = self.state();
         let ready = if state.failure.is_none() { state.ready.pop() } else { None };
         drop(state);
-        let Some(Step { kind, offset, buffer }) = ready else { return false };
+        let Some(PageTransfer { kind, offset, buffer }) = ready else { return false };
         let flow = self.clone();
-        let done = move |result, buffer| flow.ended(Step { kind, offset, buffer }, result);
+        let done = move |result, buffer| flow.ended(PageTransfer { kind, offset, buffer }, result);
         let (reason, done) = (IoReason::DatabaseRead, Box::new(done));
         self.file.submit(vec![Transfer { kind, offset, buffer, reason, done }]);
         true
     }
 
-    /// Another transfer takes the place of one that has ended, at once if one is ready. Only then is the page looked
-    /// at, and used for one that will be ready.
-    fn ended(self: &Arc<Self>, mut step: Step, result: std::io::Result<()>) {
+    /// Handles a completion. It starts a prepared transfer first, so that the device never waits for the processor; then
+    /// it verifies the page and prepares its buffer for a later transfer.
+    fn ended(self: &Arc<Self>, mut step: PageTransfer, result: std::io::Result<()>) {
         let followed = self.start();
         self.check(&mut step, result);
         let next = self.prepare(step.buffer);
         self.state().ready.push(next);
         if !followed && !self.start() {
-            self.state().chains -= 1;
-            self.over.notify_all();
+            self.state().in_flight -= 1;
+            self.idle.notify_all();
         }
     }
 }
 
-/// Runs the path at a queue depth for some time.
+/// Runs page I/O at a queue depth for some time.
 pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result<PageIoResult> {
     let file = RealVfs::new(RealOptions::default())?.open(path, OpenMode::Write)?;
     let pages = file.len()? / PAGE;
@@ -178,25 +178,25 @@ pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result
         buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&filler.word().to_le_bytes()));
         buffer
     };
-    let state = FlowState {
+    let state = LoopState {
         random: Random::new(u64::from(depth)),
         ready: Vec::new(),
-        chains: depth,
+        in_flight: depth,
         count: 0,
         failure: None,
     };
-    let flow = Arc::new(Flow {
+    let flow = Arc::new(TransferLoop {
         file,
         size: size()?,
         pages,
         read_percent,
         end: Instant::now() + time,
         state: Mutex::new(state),
-        over: Condvar::new(),
+        idle: Condvar::new(),
     });
     let before = Usage::now(directory)?;
     if depth == 1 {
-        // One at a time is what a session that misses a page does: it calls, and waits in the call.
+        // Depth 1 is a session that misses a page: the session calls, and waits in the call.
         let mut buffer = buffer();
         while Instant::now() < flow.end && flow.state().failure.is_none() {
             let mut step = flow.prepare(buffer);
@@ -210,14 +210,14 @@ pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result
             buffer = step.buffer;
         }
     } else {
-        // One more than are under way, which is made ready meanwhile.
-        let ready: Vec<Step> = (0..=depth).map(|_| flow.prepare(buffer())).collect();
+        // One more than are in flight, which is prepared meanwhile.
+        let ready: Vec<PageTransfer> = (0..=depth).map(|_| flow.prepare(buffer())).collect();
         flow.state().ready = ready;
         let started = (0..depth).filter(|_| flow.start()).count() as u32;
         let mut state = flow.state();
-        state.chains -= depth - started;
-        while state.chains > 0 {
-            state = flow.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.in_flight -= depth - started;
+        while state.in_flight > 0 {
+            state = flow.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
     let used = before.until_now(directory)?;
@@ -232,12 +232,12 @@ pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result
     })
 }
 
-/// What computing checksums reached.
+/// Speed of checksums.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ChecksumResult {
-    /// Bytes verified per second of CPU, in memory, by one thread.
+    /// Bytes verified in memory per CPU second by one thread.
     pub bytes_per_second: f64,
-    /// Cores that others used.
+    /// Cores that other processes used.
     pub other_cores: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What the driver asks of an engine. It knows no engine, so that all of them get the same work.
+//! Interface between the driver and an engine. The driver knows no engine, so all engines get the same work.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,21 @@ pub type Key = [u8; 8];
 pub enum Operation {
     /// A new record.
     Insert(Key, Vec<u8>),
-    /// Removes a record that is there.
+    /// Removes an existing record.
     Delete(Key),
-    /// Gives a record that is there another value.
+    /// Gives an existing record another value.
     Replace(Key, Vec<u8>),
-    /// Reads a record that is there.
+    /// Reads an existing record.
     Read(Key),
 }
 
 impl Operation {
-    /// Does it change anything?
+    /// Whether the operation changes a record.
     pub fn is_update(&self) -> bool {
         !matches!(self, Operation::Read(_))
     }
 
-    /// The key it is about.
+    /// Key of the record.
     pub fn key(&self) -> &Key {
         match self {
             Operation::Insert(key, _) | Operation::Delete(key) => key,
@@ -34,7 +34,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of key and value that it brings.
+    /// Bytes of key and value that the operation writes.
     pub fn bytes(&self) -> u64 {
         let value = match self {
             Operation::Insert(_, value) | Operation::Replace(_, value) => value.len(),
@@ -44,22 +44,25 @@ impl Operation {
     }
 }
 
-/// Where and with how much memory a store works.
+/// Directory, memory and modes of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Its own directory.
+    /// Directory of this store alone.
     pub directory: PathBuf,
-    /// Bytes of its cache, everything included that it lets one set.
+    /// Bytes of cache, including every buffer whose size the engine lets us set.
     pub cache: u64,
-    /// Bytes of log that a restart may have to read; engines that cannot set it use their habit.
+    /// Bytes of log that a restart may have to read. Engines without such a setting use their default.
     pub checkpoint_depth: u64,
-    /// Our engine writes every dirty page before it leaves the cache, instead of keeping its edits.
-    pub write_all: bool,
-    /// Images of pages before the pages, where the engine writes in place and leaves the choice.
+    /// Our engine only: keep the changes of dirty pages that are evicted without being written.
+    pub delta_store: bool,
+    /// Our engine only: protect pages against torn writes. The peers never overwrite a live page, or log its image.
     pub page_protection: bool,
+    /// Read the records of a transaction together before its first statement: preread of our engine, MultiGet of RocksDB.
+    /// Engines without such a call ignore this.
+    pub batch_reads: bool,
 }
 
-/// I/O that an engine counts itself; those that do not leave it out.
+/// I/O that an engine counts itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transfers {
     /// Transfers from database files.
@@ -77,7 +80,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// What happened after `earlier`.
+    /// Differences since `earlier`.
     pub fn since(&self, earlier: &Transfers) -> Transfers {
         Transfers {
             reads: self.reads - earlier.reads,
@@ -90,16 +93,16 @@ impl Transfers {
     }
 }
 
-/// What opening a store after a crash did, as far as the engine tells.
+/// Work of opening a store after a crash, as far as the engine reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovered {
-    /// Log records that change data and were read; `None` if the engine does not count.
+    /// Log records read that change data; `None` if the engine does not count them.
     pub records: Option<u64>,
 }
 
 /// An open store.
 pub trait Store: Send + Sync {
-    /// What one thread works with.
+    /// Opens a session for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
     /// I/O since the store was opened.
@@ -107,25 +110,25 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// What opening it had to do.
+    /// Work of opening the store.
     fn recovered(&self) -> Recovered {
         Recovered::default()
     }
 
-    /// Writes everything to the files and syncs them; the store stays open.
+    /// Writes all changes to the files and syncs them. The store stays open.
     fn checkpoint(&self) -> Result<()>;
 
-    /// Closes it cleanly.
+    /// Closes the store cleanly.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// A thread's way to a store.
+/// Access of one thread to a store.
 pub trait Session {
-    /// Runs the statements as one transaction and commits it, so that it survives a crash if `durable`, at some
-    /// later time otherwise. The session may look ahead in the list. Deleting, replacing or reading a record that
-    /// is not there is an error: the driver knows what is.
+    /// Runs the operations as one transaction and commits it. A `durable` transaction survives a crash after the return; any
+    /// other survives at some later time. The session may look ahead in the list. To delete, replace or read a record
+    /// that does not exist is an error, because the driver knows which records exist.
     fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()>;
 
-    /// Reads one record, in no transaction but its own. False: it is not there.
+    /// Reads one record in a transaction of its own. Returns false if the record does not exist.
     fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool>;
 }

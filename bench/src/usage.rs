@@ -1,4 +1,4 @@
-//! What the process, the machine and the disk did, from the kernel's counters.
+//! Processor time and I/O of the process, the machine and the disk, from the kernel's counters.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,18 +17,18 @@ pub struct Usage {
     disk: Option<[u64; 5]>,
 }
 
-/// What happened between two moments.
+/// Differences of the counters between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// Length of the time.
+    /// Seconds between the two moments.
     pub seconds: f64,
-    /// CPU seconds of this process and of children that have ended.
+    /// CPU seconds of this process and of its children that have ended.
     pub cpu_seconds: f64,
-    /// Cores that everybody else kept busy.
+    /// Cores that all other processes kept busy.
     pub other_cores: f64,
     /// Bytes that this process caused to be written to storage.
     pub written: u64,
-    /// The disk's counters, whoever caused them; absent if the directory is on no block device.
+    /// Counters of the disk for all processes. Absent if the directory is on no block device.
     pub disk: Option<Disk>,
 }
 
@@ -48,7 +48,7 @@ pub struct Disk {
 }
 
 impl Usage {
-    /// The counters now; `directory` tells which disk.
+    /// Reads the counters. `directory` selects the disk.
     pub fn now(directory: &Path) -> Result<Usage> {
         Ok(Usage {
             at: Instant::now(),
@@ -59,7 +59,7 @@ impl Usage {
         })
     }
 
-    /// What happened since.
+    /// Differences since this reading.
     pub fn until_now(&self, directory: &Path) -> Result<Used> {
         let now = Usage::now(directory)?;
         let seconds = (now.at - self.at).as_secs_f64();
@@ -79,7 +79,7 @@ impl Usage {
     }
 }
 
-/// User and system time of this process and of its children that were waited for.
+/// User and system time of this process and of the children that it has waited for.
 fn cpu_seconds() -> f64 {
     let of = |who| {
         // SAFETY: all zeros is a valid `rusage`, and the kernel fills exactly one.
@@ -103,7 +103,7 @@ fn machine_seconds() -> Result<f64> {
     Ok(busy as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Bytes this process has caused to be written, less those that were truncated before they were.
+/// Bytes that this process caused to be written, without those truncated before they were written.
 fn written() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/io").context("/proc/self/io")?;
     let field = |name: &str| {
@@ -123,7 +123,7 @@ fn disk(directory: &Path) -> Option<[u64; 5]> {
     Some([field(0), field(2) * 512, field(4), field(6) * 512, field(15)])
 }
 
-/// Most memory this process has used, in bytes.
+/// Peak resident memory of this process in bytes.
 pub fn peak_memory() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! fjall: an LSM tree, as RocksDB configured as far as it can be; lazy commits stay in the kernel's buffers.
+//! fjall: an LSM tree, configured like RocksDB as far as possible. Lazy commits stay in the kernel's buffers.
 
 use anyhow::{Result, bail};
 use fjall::config::BlockSizePolicy;
@@ -53,7 +53,7 @@ impl Session for FjallSession<'_> {
         for operation in operations {
             let key = operation.key();
             if !matches!(operation, Operation::Insert(..)) && records.get(key)?.is_none() {
-                bail!("record {key:02x?} is not there");
+                bail!("record {key:02x?} does not exist");
             }
             match operation {
                 Operation::Insert(_, value) | Operation::Replace(_, value) => {

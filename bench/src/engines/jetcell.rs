@@ -21,8 +21,8 @@ const PAGE_SIZE: u32 = 32 << 10;
 const EXTENSION: u32 = 8 << 20;
 /// Bytes of a log file.
 const LOG_FILE: u32 = 16 << 20;
-/// Operations of a transaction that is worth reading ahead for.
-const PREREAD_MOST: usize = 100;
+/// Transactions of at most this many operations use preread. A load in key order touches few leaves.
+const MAX_PREREAD: usize = 100;
 const TABLE: &str = "Records";
 
 pub struct Jetcell {
@@ -30,6 +30,7 @@ pub struct Jetcell {
     cache: Arc<Cache>,
     instance: Arc<Instance>,
     database: Arc<Database>,
+    batch_reads: bool,
 }
 
 impl Jetcell {
@@ -38,7 +39,7 @@ impl Jetcell {
         let page_size = PageSize::new(PAGE_SIZE).ok_or_else(|| anyhow!("page size"))?;
         let mut cache = CacheOptions::new(options.cache as usize, page_size, files.clock());
         cache.checkpoint_depth = options.checkpoint_depth;
-        if options.write_all {
+        if !options.delta_store {
             cache.eviction = EvictionPolicy::WriteBack;
         }
         let cache = Cache::new(cache);
@@ -63,7 +64,7 @@ impl Jetcell {
             session.commit(CommitMode::Durable)?;
             database
         };
-        Ok(Jetcell { files, cache, instance, database })
+        Ok(Jetcell { files, cache, instance, database, batch_reads: options.batch_reads })
     }
 }
 
@@ -76,7 +77,7 @@ fn definition() -> TableDefinition {
         ],
         indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
         separate_from: Some(2048),
-        // As much room for later records as the goal for the size after the load leaves.
+        // Leaves as much free space as the goal of row 13 allows.
         density: Some(98),
         ..TableDefinition::default()
     }
@@ -89,7 +90,7 @@ impl Store for Jetcell {
         let column = |name| table.column(name).ok_or_else(|| anyhow!("no column {name}"));
         let (id, value) = (column("Id")?, column("Value")?);
         let row = [(id, Value::Null), (value, Value::Binary(Vec::new()))];
-        Ok(Box::new(JetcellSession { value, row, session, table }))
+        Ok(Box::new(JetcellSession { value, row, session, table, batch_reads: self.batch_reads }))
     }
 
     fn transfers(&self) -> Option<Transfers> {
@@ -127,11 +128,12 @@ struct JetcellSession {
     session: ese_engine::Session,
     table: Table,
     value: ColumnId,
-    /// The row of an update; its memory is used again.
+    /// The row of an update. Its memory is reused.
     row: [(ColumnId, Value); 2],
+    batch_reads: bool,
 }
 
-/// The column compares as a signed number.
+/// The column compares as a signed number, the key as bytes.
 fn id_of(key: &Key) -> Value {
     Value::LongLong((u64::from_be_bytes(*key) ^ 1 << 63) as i64)
 }
@@ -152,7 +154,7 @@ impl JetcellSession {
         if let Operation::Insert(..) = operation {
             return Ok(self.table.insert(&mut self.session, &self.row)?);
         }
-        ensure!(self.seek(operation.key())?, "record {:02x?} is not there", operation.key());
+        ensure!(self.seek(operation.key())?, "record {:02x?} does not exist", operation.key());
         match operation {
             Operation::Delete(_) => self.table.delete(&mut self.session)?,
             Operation::Replace(..) => self.table.replace(&mut self.session, &self.row[1..])?,
@@ -166,8 +168,7 @@ impl JetcellSession {
 
 impl Session for JetcellSession {
     fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
-        // A load in key order touches few leaves.
-        if (2..=PREREAD_MOST).contains(&operations.len()) {
+        if self.batch_reads && (2..=MAX_PREREAD).contains(&operations.len()) {
             let keys: Vec<_> = operations.iter().map(|operation| [id_of(operation.key())]).collect();
             self.table.preread(&keys.iter().map(<[Value; 1]>::as_slice).collect::<Vec<_>>())?;
         }
@@ -179,7 +180,7 @@ impl Session for JetcellSession {
         Ok(())
     }
 
-    /// In a transaction, so that the record that was found is the one that is read, at one go.
+    /// Runs in a transaction, so that the seek and the read see the same record.
     fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
         self.session.begin()?;
         let found = self.seek(key)?;

@@ -1,5 +1,5 @@
-//! LMDB: a copy-on-write tree without a log. Its cache is the kernel's, within the process's memory limit. A lazy
-//! commit syncs nothing; a durable one syncs the environment after it.
+//! LMDB: a copy-on-write tree without a log. The kernel's page cache is its cache, within the memory limit of the
+//! process. A lazy commit syncs nothing; a durable commit syncs the environment afterwards.
 
 use anyhow::{Result, ensure};
 use heed::types::Bytes;
@@ -19,8 +19,8 @@ impl Lmdb {
     pub fn open(options: &StoreOptions) -> Result<Lmdb> {
         let mut open = EnvOpenOptions::new().read_txn_without_tls();
         open.map_size(MAP).max_readers(64);
-        // SAFETY: the directory is this process's own, so nobody changes the file under the map, and NO_SYNC only
-        // weakens what survives a crash.
+        // SAFETY: the directory belongs to this process, so no other process changes the mapped file. NO_SYNC only weakens
+        // what survives a crash.
         let environment = unsafe {
             open.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD);
             open.open(&options.directory)?
@@ -67,7 +67,7 @@ impl Session for LmdbSession<'_> {
                 }
                 Operation::Read(_) => records.get(&transaction, key)?.is_some(),
             };
-            ensure!(there, "record {key:02x?} is not there");
+            ensure!(there, "record {key:02x?} does not exist");
         }
         transaction.commit()?;
         if durable {

@@ -1,6 +1,6 @@
 //! The engines, each as a [`Store`].
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use crate::store::{Store, StoreOptions};
 
@@ -18,7 +18,7 @@ mod sqlite;
 #[cfg(feature = "wiredtiger")]
 mod wiredtiger;
 
-/// Names of all engines, whether or not they were built in.
+/// Names of all engines, whether or not this binary contains them.
 pub const ALL: [&str; 7] = ["jetcell", "wiredtiger", "rocksdb", "sqlite", "lmdb", "redb", "fjall"];
 
 /// Opens a store, or creates it if the directory is empty.
@@ -39,5 +39,29 @@ pub fn open(engine: &str, options: &StoreOptions) -> Result<Box<dyn Store>> {
         "fjall" => Box::new(fjall::Fjall::open(options)?),
         other if ALL.contains(&other) => bail!("{other} was not built in: cargo build --features {other}"),
         other => bail!("there is no engine {other}; there are: {}", ALL.join(", ")),
+    })
+}
+
+/// Version of an engine's library. Libraries in C and C++ report it at run time; for Rust crates it is the version in
+/// `Cargo.lock`, which is what was compiled in.
+pub fn version(engine: &str) -> Result<String> {
+    Ok(match engine {
+        "jetcell" => {
+            let commit = option_env!("BENCH_COMMIT").unwrap_or("unknown");
+            format!("{} (commit {commit})", env!("BENCH_VERSION_ESE_ENGINE"))
+        }
+        #[cfg(feature = "wiredtiger")]
+        "wiredtiger" => wiredtiger::version(),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => rocksdb::version(),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => format!("{} (rusqlite {})", ::rusqlite::version(), env!("BENCH_VERSION_RUSQLITE")),
+        #[cfg(feature = "lmdb")]
+        "lmdb" => format!("{} (heed {})", ::heed::lmdb_version().string, env!("BENCH_VERSION_HEED")),
+        #[cfg(feature = "redb")]
+        "redb" => env!("BENCH_VERSION_REDB").to_string(),
+        #[cfg(feature = "fjall")]
+        "fjall" => env!("BENCH_VERSION_FJALL").to_string(),
+        other => return Err(anyhow!("{other} was not built in")),
     })
 }

@@ -1,4 +1,4 @@
-//! redb: a copy-on-write tree without a log; lazy commits have `Durability::None`.
+//! redb: a copy-on-write tree without a log. Lazy commits use `Durability::None`.
 
 use anyhow::{Result, ensure};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
@@ -26,7 +26,7 @@ impl Store for Redb {
     }
 
     fn checkpoint(&self) -> Result<()> {
-        // Makes the lazy commits before it durable too.
+        // A durable commit makes all earlier lazy commits durable.
         Ok(self.0.begin_write()?.commit()?)
     }
 

@@ -1,5 +1,5 @@
-//! RocksDB through its C API, from the distribution's library: an LSM tree, direct I/O but for the log. Inserts are
-//! blind; deletes and replaces look first whether the record is there, as the others must.
+//! RocksDB through its C API, from the distribution's library: an LSM tree with direct I/O except for the log. Inserts
+//! are blind. Deletes and replaces look the record up first, as the other engines must.
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::store::{Key, Operation, Session, Store, StoreOptions};
 
-/// Bytes of a memtable; there are at most three.
+/// Bytes of a memtable. There are at most three.
 const MEMTABLE: usize = 32 << 20;
 const BLOCK: usize = 8 << 10;
 const BLOOM_BITS: c_double = 10.0;
@@ -17,7 +17,7 @@ const BACKGROUND_JOBS: c_int = 2;
 
 /// All objects of the C API are opaque.
 type Opaque = c_void;
-/// Where the C API puts an error message, to be freed by the caller.
+/// Where the C API puts an error message, which the caller frees.
 type ErrorPlace = *mut *mut c_char;
 
 #[link(name = "rocksdb")]
@@ -40,7 +40,16 @@ unsafe extern "C" {
     fn rocksdb_filterpolicy_create_bloom_full(bits: c_double) -> *mut Opaque;
     fn rocksdb_cache_create_lru(bytes: usize) -> *mut Opaque;
     fn rocksdb_cache_destroy(cache: *mut Opaque);
-    fn rocksdb_open(options: *const Opaque, path: *const c_char, error: ErrorPlace) -> *mut Opaque;
+    fn rocksdb_open_column_families(
+        options: *const Opaque,
+        path: *const c_char,
+        count: c_int,
+        names: *const *const c_char,
+        options_of_each: *const *const Opaque,
+        families: *mut *mut Opaque,
+        error: ErrorPlace,
+    ) -> *mut Opaque;
+    fn rocksdb_column_family_handle_destroy(family: *mut Opaque);
     fn rocksdb_close(db: *mut Opaque);
     fn rocksdb_writeoptions_create() -> *mut Opaque;
     fn rocksdb_writeoptions_destroy(options: *mut Opaque);
@@ -69,9 +78,33 @@ unsafe extern "C" {
         key_len: usize,
         error: ErrorPlace,
     ) -> *mut Opaque;
+    fn rocksdb_batched_multi_get_cf(
+        db: *mut Opaque,
+        options: *const Opaque,
+        family: *mut Opaque,
+        count: usize,
+        keys: *const *const c_char,
+        key_lens: *const usize,
+        values: *mut *mut Opaque,
+        errors: ErrorPlace,
+        sorted: bool,
+    );
     fn rocksdb_pinnableslice_value(slice: *const Opaque, len: *mut usize) -> *const u8;
     fn rocksdb_pinnableslice_destroy(slice: *mut Opaque);
     fn rocksdb_free(memory: *mut c_void);
+}
+
+// From `rocksdb_version.cc`.
+unsafe extern "C" {
+    fn bench_rocksdb_version(text: *mut c_char, len: usize);
+}
+
+/// Version that the library reports.
+pub fn version() -> String {
+    let mut text = [0u8; 64];
+    // SAFETY: the function writes at most `len` bytes, which end with a zero.
+    unsafe { bench_rocksdb_version(text.as_mut_ptr().cast(), text.len()) };
+    CStr::from_bytes_until_nul(&text).map_or(String::new(), |text| text.to_string_lossy().into_owned())
 }
 
 /// Calls a function of the API that reports errors through a place.
@@ -81,23 +114,30 @@ fn checked<T>(call: impl FnOnce(ErrorPlace) -> T) -> Result<T> {
     if error.is_null() {
         return Ok(result);
     }
-    // SAFETY: the API put a message of its own there, which ends with a zero and is the caller's to free.
-    let message = unsafe {
+    bail!("RocksDB: {}", take_message(error))
+}
+
+/// Copies and frees an error message of the API.
+fn take_message(error: *mut c_char) -> String {
+    // SAFETY: the API allocated the message. It ends with a zero, and the caller must free it.
+    unsafe {
         let message = CStr::from_ptr(error).to_string_lossy().into_owned();
         rocksdb_free(error.cast());
         message
-    };
-    bail!("RocksDB: {message}")
+    }
 }
 
 pub struct RocksDb {
     db: *mut Opaque,
+    /// The default column family, for MultiGet.
+    family: *mut Opaque,
+    batch_reads: bool,
     read: *mut Opaque,
     lazy: *mut Opaque,
     durable: *mut Opaque,
 }
 
-// SAFETY: a database and options that do not change may be used by all threads at once, says the API.
+// SAFETY: the API allows all threads to use a database and unchanging options at once.
 unsafe impl Send for RocksDb {}
 // SAFETY: as above.
 unsafe impl Sync for RocksDb {}
@@ -105,8 +145,8 @@ unsafe impl Sync for RocksDb {}
 impl RocksDb {
     pub fn open(options: &StoreOptions) -> Result<RocksDb> {
         let path = CString::new(options.directory.as_os_str().as_bytes()).map_err(|_| anyhow!("path"))?;
-        // SAFETY: every object is created by the API right here and destroyed once, after its last use; the table
-        // options take over the filter, and keep the cache by a count of references.
+        // SAFETY: the API creates every object here, and each is destroyed once, after its last use. The table options
+        // own the filter and hold a reference to the cache.
         unsafe {
             let table = rocksdb_block_based_options_create();
             let cache = rocksdb_cache_create_lru(options.cache as usize * 5 / 8);
@@ -125,7 +165,11 @@ impl RocksDb {
             rocksdb_options_set_use_direct_reads(all, 1);
             rocksdb_options_set_use_direct_io_for_flush_and_compaction(all, 1);
             rocksdb_options_set_block_based_table_factory(all, table);
-            let db = checked(|error| rocksdb_open(all, path.as_ptr(), error));
+            let (mut family, default) = (null_mut(), c"default".as_ptr());
+            let each = all.cast_const();
+            let db = checked(|error| {
+                rocksdb_open_column_families(all, path.as_ptr(), 1, &default, &each, &mut family, error)
+            });
             rocksdb_options_destroy(all);
             rocksdb_block_based_options_destroy(table);
             rocksdb_cache_destroy(cache);
@@ -133,6 +177,8 @@ impl RocksDb {
             rocksdb_writeoptions_set_sync(durable, 1);
             Ok(RocksDb {
                 db: db?,
+                family,
+                batch_reads: options.batch_reads,
                 read: rocksdb_readoptions_create(),
                 lazy: rocksdb_writeoptions_create(),
                 durable,
@@ -140,9 +186,9 @@ impl RocksDb {
         }
     }
 
-    /// Calls `found` with the value if the record is there.
+    /// Calls `found` with the value if the record exists. Returns whether it exists.
     fn get(&self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool> {
-        // SAFETY: the key is as long as said; the slice is valid until it is destroyed, after its last use.
+        // SAFETY: the length of the key is correct. The slice is valid until it is destroyed, after its last use.
         unsafe {
             let slice =
                 checked(|error| rocksdb_get_pinned(self.db, self.read, key.as_ptr(), key.len(), error))?;
@@ -158,10 +204,51 @@ impl RocksDb {
     }
 }
 
+impl RocksDb {
+    /// Looks up all records of a transaction that must exist, with one MultiGet.
+    fn check_existing(&self, operations: &[Operation]) -> Result<()> {
+        let must_exist = |operation: &&Operation| !matches!(operation, Operation::Insert(..));
+        let keys: Vec<&Key> = operations.iter().filter(must_exist).map(Operation::key).collect();
+        let pointers: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
+        let lens = vec![size_of::<Key>(); keys.len()];
+        let mut values: Vec<*mut Opaque> = vec![null_mut(); keys.len()];
+        let mut errors: Vec<*mut c_char> = vec![null_mut(); keys.len()];
+        // SAFETY: all lists have one entry for each key, and the keys live until after the call.
+        unsafe {
+            let (keys, lens) = (pointers.as_ptr(), lens.as_ptr());
+            let (values, errors, count) = (values.as_mut_ptr(), errors.as_mut_ptr(), pointers.len());
+            rocksdb_batched_multi_get_cf(
+                self.db,
+                self.read,
+                self.family,
+                count,
+                keys,
+                lens,
+                values,
+                errors,
+                false,
+            );
+        }
+        let mut failure = None;
+        for ((key, value), error) in keys.iter().zip(values).zip(errors) {
+            if !error.is_null() {
+                failure = Some(anyhow!("RocksDB: {}", take_message(error)));
+            } else if value.is_null() {
+                failure = Some(anyhow!("record {key:02x?} does not exist"));
+            } else {
+                // SAFETY: the API allocated the slice, and nothing uses it after this.
+                unsafe { rocksdb_pinnableslice_destroy(value) };
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
 impl Drop for RocksDb {
     fn drop(&mut self) {
         // SAFETY: created by the API, destroyed only here, and no session outlives the store.
         unsafe {
+            rocksdb_column_family_handle_destroy(self.family);
             rocksdb_close(self.db);
             rocksdb_readoptions_destroy(self.read);
             rocksdb_writeoptions_destroy(self.lazy);
@@ -206,12 +293,17 @@ impl Drop for RocksSession<'_> {
 
 impl Session for RocksSession<'_> {
     fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
-        // SAFETY: the batch is this session's, and copies keys and values, which are as long as said.
+        // SAFETY: the batch belongs to this session. It copies keys and values, whose lengths are correct.
         unsafe { rocksdb_writebatch_clear(self.batch) };
+        let batched = self.store.batch_reads && operations.len() > 1;
+        if batched {
+            self.store.check_existing(operations)?;
+        }
         for operation in operations {
             let key = operation.key();
-            if !matches!(operation, Operation::Insert(..)) && !self.store.get(key, |_| ())? {
-                bail!("record {key:02x?} is not there");
+            let look_up = !batched && !matches!(operation, Operation::Insert(..));
+            if look_up && !self.store.get(key, |_| ())? {
+                bail!("record {key:02x?} does not exist");
             }
             match operation {
                 Operation::Insert(_, value) | Operation::Replace(_, value) => {
@@ -229,7 +321,7 @@ impl Session for RocksSession<'_> {
             }
         }
         let options = if durable { self.store.durable } else { self.store.lazy };
-        // SAFETY: all of them live.
+        // SAFETY: database, options and batch exist until the session ends.
         checked(|error| unsafe { rocksdb_write(self.store.db, options, self.batch, error) })
     }
 

@@ -1,5 +1,5 @@
-//! SQLite in WAL mode: a rowid table, pages of 4 KiB. One connection writes, under a mutex; every session reads with
-//! its own. `synchronous` is FULL for durable transactions and NORMAL for others.
+//! SQLite in WAL mode: a rowid table, pages of 4 KiB. One connection writes, under a mutex; each session reads with a
+//! connection of its own. `synchronous` is FULL for durable transactions and NORMAL for others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -9,9 +9,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::store::{Key, Operation, Session, Store, StoreOptions};
 
-/// Pages in the log after which it is written back: 64 MiB.
+/// Pages in the log at which SQLite writes the log back: 64 MiB.
 const CHECKPOINT_PAGES: u32 = 16 << 10;
-/// Sessions between which the readers' half of the cache is divided.
+/// Sessions that share the readers' half of the cache.
 const READERS: u64 = 8;
 
 pub struct Sqlite {
@@ -103,7 +103,7 @@ impl Session for SqliteSession<'_> {
                     .execute(params![value, id])?,
                 Operation::Read(key) => usize::from(get(&writer, key, &mut value)?),
             };
-            ensure!(done == 1, "record {id} is not there");
+            ensure!(done == 1, "record {id} does not exist");
         }
         writer.prepare_cached("COMMIT")?.execute([])?;
         Ok(())

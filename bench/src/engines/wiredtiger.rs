@@ -1,5 +1,5 @@
 //! WiredTiger, the closest relative of ESE: a B-tree with pages of 32 KiB and checksums, a log with group commit,
-//! buffered I/O. Checkpoints every 30 s or 512 MB of log, unless a restart may have to read more.
+//! buffered I/O. A checkpoint every 30 s or 512 MB of log, unless a restart may have to read more.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +17,7 @@ type WtSession = c_void;
 type Cursor = c_void;
 
 unsafe extern "C" {
+    fn wiredtiger_version(major: *mut c_int, minor: *mut c_int, patch: *mut c_int) -> *const c_char;
     fn wiredtiger_strerror(error: c_int) -> *const c_char;
     fn bench_wt_open(home: *const c_char, config: *const c_char, connection: *mut *mut Connection) -> c_int;
     fn bench_wt_close(connection: *mut Connection) -> c_int;
@@ -63,14 +64,22 @@ fn check(error: c_int) -> Result<()> {
     if error == 0 {
         return Ok(());
     }
-    // SAFETY: the function takes any number and returns a message that stays until the thread's next one.
+    // SAFETY: the function takes any number. Its message stays valid until the thread's next call.
     let message = unsafe { CStr::from_ptr(wiredtiger_strerror(error)) };
     bail!("WiredTiger: {}", message.to_string_lossy())
 }
 
+/// Version that the library reports.
+pub fn version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: the function writes three numbers to places that are ours.
+    unsafe { wiredtiger_version(&mut major, &mut minor, &mut patch) };
+    format!("{major}.{minor}.{patch}")
+}
+
 pub struct WiredTiger(*mut Connection);
 
-// SAFETY: connections may be shared by threads, says the API; sessions may not, and are not.
+// SAFETY: the API allows threads to share a connection. Sessions are not shared.
 unsafe impl Send for WiredTiger {}
 // SAFETY: as above.
 unsafe impl Sync for WiredTiger {}
@@ -85,7 +94,7 @@ impl WiredTiger {
             options.cache
         ))?;
         let mut connection = null_mut();
-        // SAFETY: strings end with zeros, the place for the result is ours, and the connection is open from here on.
+        // SAFETY: the strings end with zeros, and the place for the result is ours.
         unsafe {
             check(bench_wt_open(home.as_ptr(), config.as_ptr(), &mut connection))?;
             check(bench_wt_create(connection, TABLE.as_ptr(), TABLE_CONFIG.as_ptr()))?;
@@ -108,7 +117,7 @@ impl Store for WiredTiger {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        // SAFETY: sessions borrow the store, so none is left, and nothing uses the connection after this.
+        // SAFETY: sessions borrow the store, so all of them have ended, and nothing uses the connection after this.
         check(unsafe { bench_wt_close(self.0) })
     }
 }
@@ -127,7 +136,7 @@ impl Drop for WiredTigerSession<'_> {
 }
 
 impl WiredTigerSession<'_> {
-    /// One statement; the error as the API gives it.
+    /// Runs one operation. Returns the error code of the API.
     fn run(&mut self, operation: &Operation) -> c_int {
         let (cursor, key) = (self.cursor, operation.key());
         // SAFETY: the cursor is this session's; keys and values are as long as said and outlive the call.
@@ -149,7 +158,7 @@ impl WiredTigerSession<'_> {
     }
 
     fn attempt(&mut self, operations: &[Operation], durable: bool) -> c_int {
-        // SAFETY: the session is open; a transaction that was begun is ended on every way.
+        // SAFETY: the session is open, and every path ends the transaction.
         unsafe {
             let error = bench_wt_begin(self.session);
             if error != 0 {
@@ -171,7 +180,7 @@ impl Session for WiredTigerSession<'_> {
     fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
         loop {
             let error = self.attempt(operations, durable);
-            // It rolls transactions back when its cache is full; the way on is to try again.
+            // WiredTiger rolls transactions back when its cache is full. The application must try again.
             // SAFETY: returns a constant.
             if error != unsafe { bench_wt_conflict() } {
                 return check(error);
@@ -181,7 +190,7 @@ impl Session for WiredTigerSession<'_> {
 
     fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
         let (mut found, mut len) = (null(), 0);
-        // SAFETY: what is found stays until the cursor is reset, after it was copied.
+        // SAFETY: the value stays valid until the cursor is reset, which is after the copy.
         unsafe {
             let error = bench_wt_search(self.cursor, key.as_ptr(), key.len(), &mut found, &mut len);
             if error == bench_wt_not_found() {

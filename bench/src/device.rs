@@ -1,4 +1,4 @@
-//! What the device can do: fio, and one writer of a log that was written before.
+//! Baselines of the device: fio, and one writer that syncs an existing log.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -12,16 +12,16 @@ use jetcell_vfs::IoBuffer;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::drive::Latencies;
+use crate::driver::Latencies;
 use crate::usage::Usage;
-use crate::work::Random;
+use crate::workload::Random;
 
-/// Bytes of the log that is written over and over.
+/// Bytes of the log file.
 const LOG: u64 = 64 << 20;
-/// Bytes that are synced at a time.
+/// Bytes of a log write.
 const LOG_WRITE: usize = 4096;
 
-/// A file full of bytes that do not compress; kept if it is there already.
+/// Creates a file of bytes that do not compress, unless it exists with this size.
 pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
     let context = || path.display().to_string();
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes) {
@@ -45,8 +45,8 @@ pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reads a file once from end to end. Below a virtual disk there are caches that nobody here sees: of two files that are
-/// compared, the one that was used last would win.
+/// Reads a file once from start to end. A virtual disk has caches below it that this process cannot see. Of two files
+/// that are compared, the file that was used last would be faster.
 pub fn warm(path: &Path) -> Result<()> {
     let context = || path.display().to_string();
     let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
@@ -61,7 +61,14 @@ pub fn warm(path: &Path) -> Result<()> {
     }
 }
 
-/// What fio is asked for.
+/// Version of fio.
+pub fn fio_version() -> Result<String> {
+    let output =
+        Command::new("fio").arg("--version").output().context("cannot run fio; install the package fio")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("fio-").to_string())
+}
+
+/// A run of fio.
 pub struct Fio<'a> {
     /// An existing file.
     pub file: &'a Path,
@@ -97,7 +104,7 @@ impl Fio<'_> {
     pub fn run(&self) -> Result<FioResult> {
         let size = fs::metadata(self.file).with_context(|| self.file.display().to_string())?.len();
         let output = Command::new("fio")
-            .args(["--name=yardstick", "--direct=1", "--ioengine=io_uring", "--norandommap", "--time_based"])
+            .args(["--name=device", "--direct=1", "--ioengine=io_uring", "--norandommap", "--time_based"])
             .args(["--output-format=json", "--invalidate=1", "--random_generator=tausworthe64"])
             .arg(format!("--filename={}", self.file.display()))
             .arg(format!("--size={}", size / self.block * self.block))
@@ -112,7 +119,7 @@ impl Fio<'_> {
         if !output.status.success() {
             bail!("fio failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        // Warnings may stand before the JSON.
+        // fio may print warnings before the JSON.
         let text = String::from_utf8_lossy(&output.stdout);
         let start = text.find('{').context("fio printed no JSON")?;
         let all: Value = serde_json::from_str(&text[start..]).context("fio's JSON")?;
@@ -131,18 +138,18 @@ impl Fio<'_> {
     }
 }
 
-/// What one writer that syncs reaches.
+/// Result of one writer that syncs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SyncResult {
     /// Durable writes per second.
     pub per_second: f64,
-    /// Microseconds of a write and its sync.
+    /// Latency of a write with its sync, in microseconds.
     pub us: Latencies,
-    /// Cores that others used.
+    /// Cores that other processes used.
     pub other_cores: f64,
 }
 
-/// Writes 4 KiB and syncs, again and again, around a log file that is already full.
+/// Writes 4 KiB and syncs, repeatedly, around a log file that has its full size.
 pub fn sync_rate(path: &Path, time: Duration) -> Result<SyncResult> {
     prepare(path, LOG)?;
     let directory = path.parent().unwrap_or(Path::new("."));

@@ -1,32 +1,32 @@
-//! A memory limit for this process, page cache included, with a control group of its own.
+//! Limits the memory of this process, page cache included, with a control group of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Whether memory is limited, and how.
+/// Whether the memory of the process is limited, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Limit {
-    /// In a control group, to so many bytes.
+pub enum MemoryLimit {
+    /// Limited by a control group to this many bytes.
     ControlGroup(u64),
-    /// Not limited, because of this.
+    /// Not limited, for this reason.
     None(String),
 }
 
-/// The group this process was put into; removed when it is dropped, after which the process has no limit.
-pub struct Group {
+/// The control group of this process. When it is dropped, the group is removed and the process has no limit.
+pub struct ControlGroup {
     home: PathBuf,
     own: Option<PathBuf>,
-    /// What came of it.
-    pub limit: Limit,
+    /// The limit that is in force.
+    pub limit: MemoryLimit,
 }
 
-impl Group {
-    /// Limits this process.
-    pub fn enter(bytes: u64) -> Group {
+impl ControlGroup {
+    /// Limits this process to `bytes`.
+    pub fn enter(bytes: u64) -> ControlGroup {
         match v2().or_else(v1) {
-            None => Group::none("no memory controller that this user may use"),
+            None => ControlGroup::none("no memory controller that this user may use"),
             Some((home, file)) => {
                 remove_leftovers(&home);
                 let own = home.join(format!("jetcell-bench-{}", std::process::id()));
@@ -34,10 +34,10 @@ impl Group {
                     .and_then(|()| fs::write(own.join(file), bytes.to_string()))
                     .and_then(|()| fs::write(own.join("cgroup.procs"), std::process::id().to_string()));
                 match made {
-                    Ok(()) => Group { home, own: Some(own), limit: Limit::ControlGroup(bytes) },
+                    Ok(()) => ControlGroup { home, own: Some(own), limit: MemoryLimit::ControlGroup(bytes) },
                     Err(error) => {
                         let _ = fs::remove_dir(&own);
-                        Group::none(&error.to_string())
+                        ControlGroup::none(&error.to_string())
                     }
                 }
             }
@@ -45,14 +45,14 @@ impl Group {
     }
 }
 
-impl Group {
-    /// No limit, because of this.
-    pub fn none(why: &str) -> Group {
-        Group { home: PathBuf::new(), own: None, limit: Limit::None(why.to_string()) }
+impl ControlGroup {
+    /// Leaves the process unlimited, for this reason.
+    pub fn none(why: &str) -> ControlGroup {
+        ControlGroup { home: PathBuf::new(), own: None, limit: MemoryLimit::None(why.to_string()) }
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         if let Some(own) = &self.own {
             let _ = fs::write(self.home.join("cgroup.procs"), std::process::id().to_string());
@@ -61,25 +61,24 @@ impl Drop for Group {
     }
 }
 
-/// Removes groups that killed processes left behind.
+/// Removes the groups of processes that were killed.
 fn remove_leftovers(home: &Path) {
     let Ok(entries) = fs::read_dir(home) else { return };
     for entry in
         entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("jetcell-bench-"))
     {
-        // Fails while it has members, as it should.
+        // Fails for a group that has members, as it should.
         let _ = fs::remove_dir(entry.path());
     }
 }
 
-/// The group of this process in the hierarchy that the second word of a line of `/proc/self/cgroup` names.
+/// The group of this process in the hierarchy of a controller, from `/proc/self/cgroup`.
 fn group_of_self(controller: &str) -> Option<PathBuf> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     let line = text.lines().find(|line| {
         line.split(':').nth(1).is_some_and(|list| list.split(',').any(|one| one == controller))
     })?;
     let path = line.splitn(3, ':').nth(2)?.trim_start_matches('/').to_string();
-    // The process may have been put into its own group already.
     Some(PathBuf::from(path))
 }
 

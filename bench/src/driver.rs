@@ -1,4 +1,4 @@
-//! Loads and drives a store; the same code for every engine.
+//! Loads a store and drives it with the mix. All engines run through this code.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::{Operation, Store, Transfers};
 use crate::usage::{Usage, Used, peak_memory};
-use crate::work::{Drawn, Live, MEAN_RECORD, Random, Records, Share, key_of, value};
+use crate::workload::{Drawn, LiveRecord, MEAN_RECORD, Random, Records, SessionRecords, key_of, value};
 
-/// Records per transaction of a load.
+/// Records per transaction of the load.
 const LOAD_BATCH: usize = 1000;
 
 /// How a store is driven.
@@ -21,84 +21,84 @@ const LOAD_BATCH: usize = 1000;
 pub struct Mix {
     /// Threads, each with a session.
     pub threads: u32,
-    /// Updating statements per transaction. With 1, reads are transactions of their own.
+    /// Updates per transaction. With 1, each read is a transaction of its own.
     pub updates: u32,
-    /// Percent of the updating transactions that are durable.
+    /// Percent of updating transactions that commit durably.
     pub durable_percent: u64,
     /// Measured time.
     pub window: Duration,
-    /// Replace only the first records of each thread, as many as this, instead of the mail mix.
-    pub near: Option<usize>,
-    /// For the streams of operations.
+    /// If set, the threads replace only this many records each, instead of running the mail mix.
+    pub hot_records: Option<usize>,
+    /// Seed of the operations.
     pub seed: u64,
 }
 
-/// What driving a store came to.
+/// Result of the mix.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MixResult {
-    /// CPU, disk and other processes in the window.
+    /// Resources used in the window.
     pub used: Used,
-    /// Operations in the window, reads included.
+    /// Operations in the window, including reads.
     pub operations: u64,
-    /// Of these, reads.
+    /// Reads among the operations.
     pub reads: u64,
     /// Updating transactions.
     pub transactions: u64,
-    /// Of these, durable.
+    /// Durable transactions among them.
     pub durable: u64,
-    /// Bytes of keys and values that inserts and replaces brought.
+    /// Bytes of keys and values that were inserted or replaced.
     pub logical: u64,
-    /// Microseconds of transactions that were not durable.
+    /// Latency of lazy transactions in microseconds.
     pub lazy_us: Latencies,
-    /// Microseconds of durable transactions.
+    /// Latency of durable transactions in microseconds.
     pub durable_us: Latencies,
-    /// Microseconds of reads on their own.
+    /// Latency of reads in transactions of their own, in microseconds.
     pub read_us: Latencies,
-    /// I/O as the engine counts it.
+    /// I/O as the engine counts it, if it does.
     pub transfers: Option<Transfers>,
-    /// Most memory used, in bytes.
+    /// Peak resident memory in bytes.
     pub peak_memory: u64,
     /// Bytes of keys and values in the store at the end.
     pub live: u64,
 }
 
-/// A distribution in short.
+/// Summary of a latency distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// Median.
     pub p50: u64,
-    /// 99 of 100 are not longer.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 of 1000 are not longer.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
 }
 
 impl Latencies {
-    /// The short form of a distribution.
+    /// Summarizes a histogram.
     pub fn of(histogram: &Histogram<u64>) -> Latencies {
         let at = |quantile| histogram.value_at_quantile(quantile);
         Latencies { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: histogram.max() }
     }
 }
 
-/// What a load came to.
+/// Result of a load.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LoadResult {
-    /// CPU and disk from the first record to the closed store.
+    /// Resources used from the first record to the closed store.
     pub used: Used,
     /// Bytes of keys and values.
     pub logical: u64,
     /// Records.
     pub records: u64,
-    /// Most memory used, in bytes.
+    /// Peak resident memory in bytes.
     pub peak_memory: u64,
 }
 
-/// Fills a new store with about `bytes` of records in key order, one thread, and closes it.
+/// Fills a new store with about `bytes` of records in key order with one thread, and closes it.
 pub fn load(store: Box<dyn Store>, bytes: u64, directory: &Path) -> Result<(LoadResult, Records)> {
-    let count = u32::try_from(bytes / MEAN_RECORD).context("so many records have no ids")?;
+    let count = u32::try_from(bytes / MEAN_RECORD).context("more records than ids")?;
     let mut ids: Vec<u32> = (0..count).collect();
     ids.sort_unstable_by_key(|id| key_of(*id));
     let mut random = Random::new(count.into());
@@ -124,30 +124,30 @@ pub fn load(store: Box<dyn Store>, bytes: u64, directory: &Path) -> Result<(Load
     Ok((result, records))
 }
 
-/// What threads are doing.
+/// Phases of the mix.
 const WARMING: u8 = 0;
 const MEASURED: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// How long a store is driven before a window.
+/// Length of the warm-up before a window.
 pub fn warm_up(window: Duration) -> Duration {
     (window / 4).max(Duration::from_secs(3))
 }
 
-/// Drives an open store through warm-up and window. The records are those afterwards.
+/// Drives an open store through warm-up and window. Returns the result and the records that exist afterwards.
 pub fn mix(store: &dyn Store, mix: Mix, records: Records, directory: &Path) -> Result<(MixResult, Records)> {
     let warm_up = warm_up(mix.window);
     let phase = &AtomicU8::new(WARMING);
-    let shares = records.deal(mix.threads, mix.seed);
+    let parts = records.partition(mix.threads, mix.seed);
     thread::scope(|scope| {
-        let start = |share: Share| {
-            // A thread that fails stops the others.
+        let start = |records: SessionRecords| {
+            // A failed thread stops the other threads.
             let work = move || {
-                drive(store, mix, share, phase).inspect_err(|_| phase.store(STOPPED, Ordering::Release))
+                drive(store, mix, records, phase).inspect_err(|_| phase.store(STOPPED, Ordering::Release))
             };
             scope.spawn(work)
         };
-        let threads: Vec<_> = shares.into_iter().map(start).collect();
+        let threads: Vec<_> = parts.into_iter().map(start).collect();
         let wait = |time: Duration| {
             let end = Instant::now() + time;
             while Instant::now() < end && phase.load(Ordering::Acquire) != STOPPED {
@@ -163,46 +163,46 @@ pub fn mix(store: &dyn Store, mix: Mix, records: Records, directory: &Path) -> R
         let used = before.until_now(directory)?;
         let transfers = store.transfers().zip(transfers).map(|(now, then)| now.since(&then));
         let mut all = Tally::default();
-        let mut shares = Vec::new();
+        let mut parts = Vec::new();
         for thread in threads {
-            let (share, tally) = thread.join().map_err(|_| anyhow!("a session panicked"))??;
+            let (records, tally) = thread.join().map_err(|_| anyhow!("a session panicked"))??;
             all.add(&tally);
-            shares.push(share);
+            parts.push(records);
         }
-        let records = Records::gather(shares);
+        let records = Records::merge(parts);
         Ok((all.result(used, transfers, records.bytes()), records))
     })
 }
 
-/// Drives a store until so many updates have been made; nothing is measured. Every thread ends with a durable commit,
-/// so nothing may be lost afterwards. Returns the updates and the records.
+/// Drives a store until `updates` updates have been made, without measuring. Each thread ends with a durable commit, so a
+/// crash afterwards must lose nothing. Returns the number of updates and the records.
 pub fn update(store: &dyn Store, mix: Mix, updates: u64, records: Records) -> Result<(u64, Records)> {
     let made = &AtomicU64::new(0);
     thread::scope(|scope| {
-        let start = |mut share: Share| {
-            scope.spawn(move || -> Result<Share> {
+        let start = |mut records: SessionRecords| {
+            scope.spawn(move || -> Result<SessionRecords> {
                 let mut session = store.session()?;
                 loop {
-                    let operations = gather(&mut share, mix);
+                    let operations = draw_transaction(&mut records, mix);
                     let last = made.fetch_add(mix.updates.into(), Ordering::Relaxed) >= updates;
-                    let durable = last || share.chance(mix.durable_percent);
+                    let durable = last || records.chance(mix.durable_percent);
                     session.execute(&operations, durable)?;
                     if last {
-                        return Ok(share);
+                        return Ok(records);
                     }
                 }
             })
         };
-        let threads: Vec<_> = records.deal(mix.threads, mix.seed).into_iter().map(start).collect();
-        let mut shares = Vec::new();
+        let threads: Vec<_> = records.partition(mix.threads, mix.seed).into_iter().map(start).collect();
+        let mut parts = Vec::new();
         for thread in threads {
-            shares.push(thread.join().map_err(|_| anyhow!("a session panicked"))??);
+            parts.push(thread.join().map_err(|_| anyhow!("a session panicked"))??);
         }
-        Ok((made.load(Ordering::Relaxed), Records::gather(shares)))
+        Ok((made.load(Ordering::Relaxed), Records::merge(parts)))
     })
 }
 
-/// Reads every `step`th record, beginning with the last, and compares.
+/// Reads every `step`th record, starting with the last one, and compares it with what was written.
 pub fn verify(store: &dyn Store, records: &Records, step: usize) -> Result<()> {
     let mut session = store.session()?;
     let mut value = Vec::new();
@@ -214,15 +214,15 @@ pub fn verify(store: &dyn Store, records: &Records, step: usize) -> Result<()> {
     Ok(())
 }
 
-/// The operations of a transaction of several updates; with reads in between.
-fn gather(share: &mut Share, mix: Mix) -> Vec<Operation> {
+/// Draws the operations of one transaction with several updates. Reads are drawn in between.
+fn draw_transaction(records: &mut SessionRecords, mix: Mix) -> Vec<Operation> {
     let mut operations = Vec::with_capacity(2 * mix.updates as usize);
     let mut updates = 0;
-    share.begin();
+    records.begin();
     while updates < mix.updates {
-        let operation = match mix.near {
-            Some(count) => share.draw_near(count),
-            None => match share.draw() {
+        let operation = match mix.hot_records {
+            Some(count) => records.draw_hot(count),
+            None => match records.draw() {
                 Drawn::Update(operation) => operation,
                 Drawn::Read(one) => Operation::Read(one.key()),
             },
@@ -233,25 +233,31 @@ fn gather(share: &mut Share, mix: Mix) -> Vec<Operation> {
     operations
 }
 
-fn drive(store: &dyn Store, mix: Mix, mut share: Share, phase: &AtomicU8) -> Result<(Share, Tally)> {
+fn drive(
+    store: &dyn Store,
+    mix: Mix,
+    mut records: SessionRecords,
+    phase: &AtomicU8,
+) -> Result<(SessionRecords, Tally)> {
     let mut session = store.session()?;
     let mut tally = Tally::default();
     let mut found = Vec::new();
     loop {
         let now = phase.load(Ordering::Acquire);
         if now == STOPPED {
-            return Ok((share, tally));
+            return Ok((records, tally));
         }
-        let read = |one: Live, session: &mut Box<dyn crate::store::Session + '_>, found: &mut Vec<u8>| {
-            let start = Instant::now();
-            if !session.read(&one.key(), found)? || !one.is_value(found) {
-                bail!("record {:02x?} is not what was written", one.key());
-            }
-            Ok(start.elapsed())
-        };
-        let operations = if mix.updates == 1 && mix.near.is_none() {
-            share.begin();
-            match share.draw() {
+        let read =
+            |one: LiveRecord, session: &mut Box<dyn crate::store::Session + '_>, found: &mut Vec<u8>| {
+                let start = Instant::now();
+                if !session.read(&one.key(), found)? || !one.is_value(found) {
+                    bail!("record {:02x?} is not what was written", one.key());
+                }
+                Ok(start.elapsed())
+            };
+        let operations = if mix.updates == 1 && mix.hot_records.is_none() {
+            records.begin();
+            match records.draw() {
                 Drawn::Update(operation) => vec![operation],
                 Drawn::Read(one) => {
                     let took = read(one, &mut session, &mut found)?;
@@ -264,9 +270,9 @@ fn drive(store: &dyn Store, mix: Mix, mut share: Share, phase: &AtomicU8) -> Res
                 }
             }
         } else {
-            gather(&mut share, mix)
+            draw_transaction(&mut records, mix)
         };
-        let durable = share.chance(mix.durable_percent);
+        let durable = records.chance(mix.durable_percent);
         let start = Instant::now();
         session.execute(&operations, durable)?;
         if now == MEASURED {
@@ -275,7 +281,7 @@ fn drive(store: &dyn Store, mix: Mix, mut share: Share, phase: &AtomicU8) -> Res
     }
 }
 
-/// What a thread did in the window.
+/// Counts of one thread in the window.
 struct Tally {
     operations: u64,
     reads: u64,

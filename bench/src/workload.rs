@@ -1,7 +1,7 @@
-//! The records and the mix: which keys are there, what is done next, and with which bytes.
+//! The records and the mix: which keys exist, which operation is next, and which bytes it writes.
 //!
-//! A record is named by an id; its key is splitmix64 of it, big endian, so that ids in sequence are keys at random.
-//! Every session owns the ids that it drew or was dealt, so sessions never wait for each other's records.
+//! An id names a record. Its key is splitmix64 of the id, big endian, so ids in sequence give random keys. Each session
+//! owns its records: those that it got at the start and those that it inserted. Sessions never conflict on a record.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,12 @@ const SHORTEST: u64 = 200;
 const LENGTHS: u64 = 1649;
 /// Mean bytes of a record: key and value.
 pub const MEAN_RECORD: u64 = 8 + SHORTEST + LENGTHS / 2;
-/// Percent of operations: inserts, then deletes, then replaces; the rest reads.
+/// Percent of operations that are inserts, deletes and replaces. The rest are reads.
 const INSERTS: u64 = 40;
 const DELETES: u64 = 20;
 const REPLACES: u64 = 5;
 
-/// A fast generator with 64 bits of state; its bytes do not compress.
+/// A fast random generator with 64 bits of state. Its bytes do not compress.
 #[derive(Clone)]
 pub struct Random(u64);
 
@@ -59,14 +59,14 @@ pub fn key_of(id: u32) -> Key {
     mix(u64::from(id)).to_be_bytes()
 }
 
-/// A record that is there: its id and the length of its value.
+/// A record that exists: its id and the length of its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Live {
+pub struct LiveRecord {
     id: u32,
     len: u16,
 }
 
-impl Live {
+impl LiveRecord {
     /// Its key.
     pub fn key(self) -> Key {
         key_of(self.id)
@@ -77,14 +77,14 @@ impl Live {
         size_of::<Key>() as u64 + u64::from(self.len)
     }
 
-    /// Whether this is a value that was written for it.
+    /// Whether `value` is a value that was written for this record.
     pub fn is_value(self, value: &[u8]) -> bool {
         value.len() == usize::from(self.len) && value.starts_with(&self.id.to_le_bytes())
     }
 }
 
-/// A value of a random length for an id: the id, then bytes that do not compress.
-pub fn value(random: &mut Random, id: u32) -> (Live, Vec<u8>) {
+/// A value of random length for an id: the id, then bytes that do not compress.
+pub fn value(random: &mut Random, id: u32) -> (LiveRecord, Vec<u8>) {
     let len = (SHORTEST + random.below(LENGTHS)) as usize;
     let mut value = Vec::with_capacity(len + 8);
     while value.len() < len {
@@ -92,15 +92,15 @@ pub fn value(random: &mut Random, id: u32) -> (Live, Vec<u8>) {
     }
     value.truncate(len);
     value[..4].copy_from_slice(&id.to_le_bytes());
-    (Live { id, len: len as u16 }, value)
+    (LiveRecord { id, len: len as u16 }, value)
 }
 
-/// All records of a store that is not being used.
+/// All records of a closed store.
 #[derive(Default, Debug, PartialEq)]
 pub struct Records {
-    /// Those that are there.
-    pub live: Vec<Live>,
-    /// Ids from this one on were never used.
+    /// Records that exist.
+    pub live: Vec<LiveRecord>,
+    /// The first id that was never used.
     pub next: u32,
 }
 
@@ -110,29 +110,29 @@ impl Records {
         self.live.iter().map(|one| one.bytes()).sum()
     }
 
-    /// Deals them to sessions.
-    pub fn deal(self, sessions: u32, seed: u64) -> Vec<Share> {
-        let new = |number| Share {
+    /// Divides the records among sessions.
+    pub fn partition(self, sessions: u32, seed: u64) -> Vec<SessionRecords> {
+        let new = |number| SessionRecords {
             live: Vec::with_capacity(self.live.len() / sessions as usize * 5 / 4),
             next: self.next + number,
             step: sessions,
             random: Random::new(seed ^ mix(u64::from(number))),
             changed: Vec::new(),
         };
-        let mut shares: Vec<Share> = (0..sessions).map(new).collect();
+        let mut parts: Vec<SessionRecords> = (0..sessions).map(new).collect();
         for (at, one) in self.live.into_iter().enumerate() {
-            shares[at % sessions as usize].live.push(one);
+            parts[at % sessions as usize].live.push(one);
         }
-        shares
+        parts
     }
 
-    /// Takes back what was dealt.
-    pub fn gather(shares: Vec<Share>) -> Records {
-        let next = shares.iter().map(|share| share.next).max().unwrap_or(0);
-        Records { live: shares.into_iter().flat_map(|share| share.live).collect(), next }
+    /// Puts the records of all sessions together.
+    pub fn merge(parts: Vec<SessionRecords>) -> Records {
+        let next = parts.iter().map(|records| records.next).max().unwrap_or(0);
+        Records { live: parts.into_iter().flat_map(|records| records.live).collect(), next }
     }
 
-    /// Writes them beside the store.
+    /// Writes the list of records beside the store.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut bytes = self.next.to_le_bytes().to_vec();
         bytes.reserve(self.live.len() * 6);
@@ -143,12 +143,12 @@ impl Records {
         fs::write(path, bytes).with_context(|| path.display().to_string())
     }
 
-    /// Reads what [`Records::save`] wrote.
+    /// Reads a list that [`Records::save`] wrote.
     pub fn read(path: &Path) -> Result<Records> {
         let bytes = fs::read(path).with_context(|| path.display().to_string())?;
         let Some((next, rest)) = bytes.split_first_chunk::<4>() else { bail!("{} is empty", path.display()) };
         let (entries, []) = rest.as_chunks::<6>() else { bail!("{} is cut off", path.display()) };
-        let live = entries.iter().map(|[a, b, c, d, e, f]| Live {
+        let live = entries.iter().map(|[a, b, c, d, e, f]| LiveRecord {
             id: u32::from_le_bytes([*a, *b, *c, *d]),
             len: u16::from_le_bytes([*e, *f]),
         });
@@ -156,27 +156,27 @@ impl Records {
     }
 }
 
-/// What one session owns, and its stream of operations.
-pub struct Share {
-    live: Vec<Live>,
+/// The records that one session owns, and its stream of operations.
+pub struct SessionRecords {
+    live: Vec<LiveRecord>,
     next: u32,
     step: u32,
     random: Random,
-    /// Ids the running transaction has inserted or replaced. It leaves them alone from then on, so that engines whose
-    /// batches cannot be read before they are committed get the same work.
+    /// Ids that the current transaction has inserted or replaced. The transaction does not touch them again: some engines
+    /// cannot read their write batches before the commit, and all engines must get the same work.
     changed: Vec<u32>,
 }
 
-/// What a drawn operation is.
+/// The next operation.
 pub enum Drawn {
-    /// Part of a transaction.
+    /// An update.
     Update(Operation),
     /// A read of this record.
-    Read(Live),
+    Read(LiveRecord),
 }
 
-impl Share {
-    /// The next operation of the mail mix; what is there changes as if it had been done.
+impl SessionRecords {
+    /// Draws the next operation of the mail mix. The list of records changes as if the operation had been executed.
     pub fn draw(&mut self) -> Drawn {
         let dice = self.random.below(100);
         let Some(at) = self.pick(self.live.len()).filter(|_| dice >= INSERTS) else {
@@ -193,20 +193,20 @@ impl Share {
         Drawn::Read(one)
     }
 
-    /// A new value of a record among the first `count`, over and over the same few.
-    pub fn draw_near(&mut self, count: usize) -> Operation {
+    /// Draws a replace of one of the first `count` records.
+    pub fn draw_hot(&mut self, count: usize) -> Operation {
         match self.pick(count.min(self.live.len())) {
             Some(at) => self.replace(at),
             None => self.insert(),
         }
     }
 
-    /// A transaction begins.
+    /// Starts a new transaction.
     pub fn begin(&mut self) {
         self.changed.clear();
     }
 
-    /// One of the first `count` records at random; `None` if the transaction has changed nearly all of them.
+    /// Picks one of the first `count` records at random. `None`: the transaction has changed nearly all of them.
     fn pick(&mut self, count: usize) -> Option<usize> {
         let attempts = if count == 0 { 0 } else { 100 };
         (0..attempts).find_map(|_| {
@@ -230,7 +230,7 @@ impl Share {
         Operation::Insert(new.key(), value)
     }
 
-    /// True in `percent` of all calls.
+    /// Returns true in `percent` of all calls.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.random.below(100) < percent
     }
@@ -248,25 +248,25 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_apart_and_have_the_lengths_asked_for() {
+    fn values_name_their_record_and_have_the_configured_lengths() {
         let mut random = Random::new(7);
         let lens: Vec<usize> = (0..20_000).map(|id| value(&mut random, id).1.len()).collect();
         assert_eq!((lens.iter().min(), lens.iter().max()), (Some(&200), Some(&1848)));
         let mean = lens.iter().sum::<usize>() / lens.len();
         assert!((1014..1034).contains(&mean), "{mean}");
         let (live, value) = value(&mut random, 9);
-        assert!(live.is_value(&value) && !Live { id: 8, ..live }.is_value(&value));
+        assert!(live.is_value(&value) && !LiveRecord { id: 8, ..live }.is_value(&value));
     }
 
     #[test]
-    fn shares_own_different_ids_and_come_back_whole() {
+    fn sessions_own_disjoint_records_and_lose_none() {
         let mut random = Random::new(1);
         let live = (0..1000).map(|id| value(&mut random, id).0).collect();
-        let mut shares = Records { live, next: 1000 }.deal(3, 5);
-        for share in &mut shares {
+        let mut parts = Records { live, next: 1000 }.partition(3, 5);
+        for records in &mut parts {
             for _ in 0..100 {
-                share.begin();
-                let keys = (0..10).filter_map(|_| match share.draw() {
+                records.begin();
+                let keys = (0..10).filter_map(|_| match records.draw() {
                     Drawn::Update(operation) => Some(*operation.key()),
                     Drawn::Read(_) => None,
                 });
@@ -277,7 +277,7 @@ mod tests {
                 assert_eq!(keys.len(), count, "a transaction changes no record twice");
             }
         }
-        let records = Records::gather(shares);
+        let records = Records::merge(parts);
         let mut ids: Vec<u32> = records.live.iter().map(|one| one.id).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn the_mix_is_the_mail_mix() {
+    fn the_mix_has_the_configured_percentages() {
         let mut random = Random::new(1);
         let live = (0..50_000).map(|id| value(&mut random, id).0).collect();
-        let share = &mut Records { live, next: 50_000 }.deal(1, 5)[0];
+        let records = &mut Records { live, next: 50_000 }.partition(1, 5)[0];
         let mut counts = [0; 4];
         for _ in 0..100_000 {
-            share.begin();
-            let kind = match share.draw() {
+            records.begin();
+            let kind = match records.draw() {
                 Drawn::Update(Operation::Insert(..)) => 0,
                 Drawn::Update(Operation::Delete(_)) => 1,
                 Drawn::Update(_) => 2,

@@ -1,0 +1,161 @@
+//! Options of a store and of the mix, and the files of a store: its directory and the list of its records.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use crate::control_group::ControlGroup;
+use crate::driver::{self, LoadResult, Mix};
+use crate::engines;
+use crate::store::{Store, StoreOptions};
+use crate::workload::Records;
+
+/// Which store, and how it is opened.
+#[derive(Args)]
+pub struct StoreArgs {
+    /// Engine
+    #[arg(long, default_value = "jetcell", value_parser = PossibleValuesParser::new(engines::ALL))]
+    pub engine: String,
+    /// Directory of the stores; each engine has a subdirectory
+    #[arg(long, default_value = "bench/target/data")]
+    dir: PathBuf,
+    /// MiB of records in a new store
+    #[arg(long, default_value_t = 2048)]
+    pub size_mib: u64,
+    /// MiB of cache; default: a sixteenth of the size
+    #[arg(long)]
+    cache_mib: Option<u64>,
+    /// MiB of log that a restart may have to read
+    #[arg(long, default_value_t = 512)]
+    checkpoint_depth_mib: u64,
+    /// Our engine: protect pages against torn writes. Off in tests of storage and in rows 1 to 13, as in ESE
+    #[arg(long)]
+    page_protection: bool,
+    /// Our engine: write every dirty page before it is evicted, as in tests of storage and in ESE
+    #[arg(long)]
+    no_delta_store: bool,
+    /// Read the records of a transaction together before its first statement: preread of our engine (default: true),
+    /// MultiGet of RocksDB (default: false)
+    #[arg(long)]
+    batch_reads: Option<bool>,
+    /// MiB of memory, page cache included; 0: no limit; default: the limit of the table
+    #[arg(long)]
+    limit_mib: Option<u64>,
+}
+
+/// How a store is driven.
+#[derive(Args)]
+pub struct MixArgs {
+    /// Threads
+    #[arg(long, default_value_t = 8)]
+    threads: u32,
+    /// Updates per transaction
+    #[arg(long, default_value_t = 1)]
+    updates_per_txn: u32,
+    /// Percent of updating transactions that are durable
+    #[arg(long, default_value_t = 30)]
+    durable_percent: u64,
+    /// Replace only this many records of each thread, instead of running the mail mix
+    #[arg(long)]
+    hot_records: Option<usize>,
+    /// Seed of the stream of operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl MixArgs {
+    /// The mix with a window of `seconds`.
+    pub fn mix(&self, seconds: f64) -> Result<Mix> {
+        if self.threads == 0 || self.updates_per_txn == 0 || !(seconds > 0.0 && seconds < 1e6) {
+            bail!("threads, updates and seconds must be more than 0");
+        }
+        Ok(Mix {
+            threads: self.threads,
+            updates: self.updates_per_txn,
+            durable_percent: self.durable_percent,
+            window: Duration::from_secs_f64(seconds),
+            hot_records: self.hot_records,
+            seed: self.seed,
+        })
+    }
+}
+
+impl StoreArgs {
+    /// Directory of the store.
+    pub fn directory(&self) -> PathBuf {
+        self.dir.join(&self.engine)
+    }
+
+    /// Path of the list of records.
+    pub fn record_list(&self) -> PathBuf {
+        record_list(&self.dir, &self.engine, self.size_mib)
+    }
+
+    fn options(&self) -> StoreOptions {
+        StoreOptions {
+            directory: self.directory(),
+            cache: self.cache_mib.unwrap_or(self.size_mib / 16) << 20,
+            checkpoint_depth: self.checkpoint_depth_mib << 20,
+            delta_store: !self.no_delta_store,
+            page_protection: self.page_protection,
+            batch_reads: self.batch_reads.unwrap_or(self.engine == "jetcell"),
+        }
+    }
+
+    /// Limits the memory of this process. Engines need more than their cache; the limit is the same for all.
+    pub fn limit(&self) -> ControlGroup {
+        let default = 3 * self.options().cache + (80 << 20);
+        match self.limit_mib {
+            Some(0) => ControlGroup::none("--limit-mib 0"),
+            limit => ControlGroup::enter(limit.map_or(default, |mib| mib << 20)),
+        }
+    }
+
+    /// Opens the store.
+    pub fn open(&self) -> Result<Box<dyn Store>> {
+        engines::open(&self.engine, &self.options()).with_context(|| format!("cannot open {}", self.engine))
+    }
+
+    /// Creates the store anew and fills it.
+    pub fn fill(&self) -> Result<LoadResult> {
+        let directory = self.directory();
+        if directory.exists() {
+            fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;
+        }
+        fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+        remove_record_lists(&self.dir, &self.engine)?;
+        let store = self.open()?;
+        let (result, records) = driver::load(store, self.size_mib << 20, &directory)?;
+        records.save(&self.record_list())?;
+        Ok(result)
+    }
+
+    /// Reads and removes the list of records. If the use of the store is interrupted, the next use fills it again.
+    pub fn take_records(&self) -> Result<Records> {
+        let records = Records::read(&self.record_list())?;
+        fs::remove_file(self.record_list())?;
+        Ok(records)
+    }
+}
+
+/// Path of the list of records of a closed store. Its name has the size that the store was filled to. A store without
+/// a list cannot be used.
+pub fn record_list(directory: &Path, engine: &str, size_mib: u64) -> PathBuf {
+    directory.join(format!("{engine}.{size_mib}.records"))
+}
+
+/// Removes the lists of an engine's store, for all sizes. The caller removes the store next.
+pub fn remove_record_lists(directory: &Path, engine: &str) -> Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&format!("{engine}.")) && name.ends_with(".records") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
