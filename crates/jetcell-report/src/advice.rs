@@ -1,9 +1,8 @@
 //! What to look at when a rule is broken: one sentence for each, from the evidence that the run has left.
 
-use jetcell_workload::limit::Limiter;
-use jetcell_workload::result::{Rule, RunResult};
-use jetcell_workload::sampler::InstanceSample;
-use jetcell_workload::{Sample, Verdict};
+use jetcell_workload::measurement::{InstanceSample, Limiter, Sample};
+use jetcell_workload::result::RunResult;
+use jetcell_workload::{Rule, Verdict};
 
 use crate::number::{plain, three};
 
@@ -172,7 +171,7 @@ impl Evidence<'_> {
 mod tests {
     use super::*;
     use crate::example::{result, samples};
-    use jetcell_workload::host::{DiskUse, HostUse};
+    use jetcell_workload::measurement::{DiskUse, HostUse};
 
     fn with_host(cpu_percent: f64, queue: f64) -> RunResult {
         let mut result = result();
@@ -208,13 +207,12 @@ mod tests {
 
     #[test]
     fn every_rule_of_the_verdict_has_its_sentence() {
-        use jetcell_workload::drive::Measured;
-        use jetcell_workload::result::{FileVerification, InstanceRow, Verification};
-        use jetcell_workload::verdict::{Evidence as Given, judge};
+        use jetcell_workload::measurement::{FileVerification, Measurement, Verification};
+        use jetcell_workload::result::{Evidence as Given, InstanceRow, judge};
         let file = FileVerification { bad: 1, ..FileVerification::default() };
         let verification = Verification { files: vec![file], seconds: 1.0 };
         let given = Given { io_errors: 1, verification: Some(&verification), ..Given::default() };
-        let mut measured = Measured { seconds: 60.0, complete: true, ..Measured::default() };
+        let mut measured = Measurement { seconds: 60.0, complete: true, ..Measurement::default() };
         measured.cache.stalls = 5;
         measured.tally.wrong_records = 1;
         let row = InstanceRow {

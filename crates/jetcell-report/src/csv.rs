@@ -1,6 +1,7 @@
 //! The report as CSV: one line per value, so that tables of different shapes and several runs share one file.
 
-use jetcell_workload::{RunResult, Sample};
+use jetcell_workload::measurement::Sample;
+use jetcell_workload::result::RunResult;
 
 use crate::table::Table;
 use crate::tables;

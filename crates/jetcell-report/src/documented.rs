@@ -1,15 +1,11 @@
 //! `docs/report.md` defines every name that a report shows: rules, tables, rows, columns, charts and their lines.
 
-use jetcell_workload::host::{DiskUse, HostUse};
-use jetcell_workload::limit::{Limit, Limiter};
-use jetcell_workload::measure::LatencySummary;
-use jetcell_workload::pace::OpenLoop;
-use jetcell_workload::repeat::{Repetition, Repetitions};
-use jetcell_workload::result::{FileVerification, PhaseTime, Verification};
-use jetcell_workload::scan::ScanSummary;
-use jetcell_workload::steady::SteadyState;
-use jetcell_workload::verdict::{Evidence, judge};
-use jetcell_workload::{Phase, RunResult};
+use jetcell_workload::Phase;
+use jetcell_workload::measurement::{
+    DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter, OpenLoop, Repetition, Repetitions,
+    ScanSummary, SteadyState, Verification,
+};
+use jetcell_workload::result::{Evidence, PhaseTime, RunResult, judge};
 
 use crate::example::{result, samples, saturation};
 use crate::series::{charts, latency_over_rate};
@@ -74,11 +70,11 @@ fn everything() -> RunResult {
     result.scan = vec![ScanSummary::default()];
     result.instances.iter_mut().for_each(|row| row.maintenance_reads_per_second = 1.0);
     result.verification = Some(Verification { seconds: 1.0, files: vec![FileVerification::default()] });
-    let measured = jetcell_workload::drive::Measured {
+    let measured = jetcell_workload::measurement::Measurement {
         seconds: 60.0,
         open_loop: analysis.open_loop,
         saturation: analysis.saturation.clone(),
-        ..jetcell_workload::drive::Measured::default()
+        ..jetcell_workload::measurement::Measurement::default()
     };
     let evidence =
         Evidence { scan: &result.scan, verification: result.verification.as_ref(), ..Evidence::default() };

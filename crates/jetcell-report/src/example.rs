@@ -1,10 +1,8 @@
 //! A result to render in tests; as JSON, so that reading stored results is tested too.
 
-use jetcell_workload::measure::IoRates;
-use jetcell_workload::result::{Bound, Rule};
-use jetcell_workload::sampler::InstanceSample;
-use jetcell_workload::saturation::{Saturation, Step};
-use jetcell_workload::{Options, RunResult, Sample};
+use jetcell_workload::measurement::{InstanceSample, IoRates, Sample, Saturation, Step};
+use jetcell_workload::result::RunResult;
+use jetcell_workload::{Bound, Options, Rule};
 use serde_json::json;
 
 pub(crate) fn result() -> RunResult {

@@ -3,8 +3,9 @@
 //! Verdict, rules and what to look at come first, then charts, then the tables. The cells `td.success` and
 //! `th.grid_row_header` are what scripts for Jetstress reports look for.
 
-use jetcell_workload::result::{RunResult, Verdict};
-use jetcell_workload::{Profile, Sample};
+use jetcell_workload::measurement::Sample;
+use jetcell_workload::result::RunResult;
+use jetcell_workload::{Profile, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::advice::advice;

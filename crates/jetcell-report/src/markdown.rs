@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use jetcell_workload::{RunResult, Sample};
+use jetcell_workload::measurement::Sample;
+use jetcell_workload::result::RunResult;
 
 use crate::advice::advice;
 use crate::table::{Cell, Table};

@@ -1,6 +1,6 @@
 //! Numbers as a report shows them.
 
-use jetcell_workload::arithmetic::three_decimals;
+use jetcell_workload::result::three_decimals;
 use jetcell_workload::units::human_bytes;
 
 use crate::table::Cell;

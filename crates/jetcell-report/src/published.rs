@@ -1,11 +1,10 @@
 //! Published Jetstress reports through the arithmetic and the rules of this program.
 
-use jetcell_workload::arithmetic::{Summary, achieved_iops, three_decimals, without};
-use jetcell_workload::drive::Measured;
-use jetcell_workload::measure::IoRates;
-use jetcell_workload::result::{InstanceRow, Verdict};
-use jetcell_workload::verdict::{Evidence, judge};
-use jetcell_workload::{Options, Profile};
+use jetcell_workload::measurement::{IoRates, Measurement};
+use jetcell_workload::result::{
+    Evidence, InstanceRow, Summary, achieved_iops, judge, three_decimals, without,
+};
+use jetcell_workload::{Options, Profile, Verdict};
 use serde_json::Value;
 
 const JS13: &str = include_str!("../testdata/esrp-js13.json");
@@ -111,7 +110,7 @@ fn verdicts_are_the_printed_ones() {
         };
         options.resolve().unwrap()
     };
-    let mut measured = Measured { seconds: 7200.0, complete: true, ..Measured::default() };
+    let mut measured = Measurement { seconds: 7200.0, complete: true, ..Measurement::default() };
     measured.tally.counts[0] = 1;
     let verdict = |test: &Value, margin| {
         let rows = rows(&test["transactional_io"]);

@@ -1,8 +1,7 @@
 //! The time series of a run, and the curve of a search, as charts.
 
-use jetcell_workload::sampler::InstanceSample;
-use jetcell_workload::saturation::{Saturation, Step};
-use jetcell_workload::{RunResult, Sample};
+use jetcell_workload::measurement::{InstanceSample, Sample, Saturation, Step};
+use jetcell_workload::result::RunResult;
 
 use crate::chart::{Along, Chart, Scale, Series};
 use crate::number::plain;
@@ -60,7 +59,7 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     }
     let host = &result.analysis.host_samples;
     if !host.is_empty() {
-        let series = |name: &str, value: fn(&jetcell_workload::host::HostUse) -> f64| {
+        let series = |name: &str, value: fn(&jetcell_workload::measurement::HostUse) -> f64| {
             Series::new(name, host.iter().map(|used| (used.at_seconds, value(used))))
         };
         charts.push(Chart::over_time(
@@ -76,7 +75,7 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
 }
 
 /// An interval without transfers has no latency.
-fn some_io(rates: jetcell_workload::measure::IoRates) -> Option<f64> {
+fn some_io(rates: jetcell_workload::measurement::IoRates) -> Option<f64> {
     (rates.per_second > 0.0).then_some(rates.average_ms)
 }
 

@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use jetcell_workload::result::SCHEMA_VERSION;
-use jetcell_workload::sampler::read_samples;
-use jetcell_workload::{RunResult, Sample};
+use jetcell_workload::measurement::{Sample, read_samples};
+use jetcell_workload::result::{RunResult, SCHEMA_VERSION};
 use serde::Deserialize;
 
 /// Longer results are refused: a real one has some kilobytes.
@@ -100,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::example::{result, samples};
-    use jetcell_workload::sampler::SampleFile;
+    use jetcell_workload::measurement::SampleFile;
 
     fn stored(result: &RunResult, count: usize) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();

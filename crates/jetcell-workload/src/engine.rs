@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use ese_engine::Error;
 
-use crate::measure::IoTotals;
-use crate::plan::{InstancePlan, Plan};
-use crate::result::Verification;
-use crate::scan::ScanSummary;
+use crate::layout::{InstancePlan, Plan};
+use crate::measurement::{CacheState, InstanceIo, ScanSummary, Verification};
+use crate::refusal::Refusal;
 
 /// Result of the calls of a session.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -47,51 +46,6 @@ pub struct ExistingDatabase {
     pub file_bytes: u64,
 }
 
-/// State of the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheState {
-    /// Bytes holding pages.
-    pub used_bytes: u64,
-    /// The limit.
-    pub limit_bytes: u64,
-    /// Times a session waited for a free page. Jetstress: `Database Page Fault Stalls`.
-    pub stalls: u64,
-}
-
-/// I/O of one instance since it was opened.
-#[derive(Clone, Debug, Default)]
-pub struct InstanceIo {
-    /// Pages read because a session needs or will need them.
-    pub database_read: IoTotals,
-    /// Pages written.
-    pub database_write: IoTotals,
-    /// Log reads.
-    pub log_read: IoTotals,
-    /// Log records written.
-    pub log_write: IoTotals,
-    /// Log files prepared and headed, which is not part of the log write latency.
-    pub log_format: IoTotals,
-    /// Reads of the background checksum scan, which are no work of the load.
-    pub scan_read: IoTotals,
-    /// Transfers of any kind that failed.
-    pub errors: u64,
-}
-
-impl InstanceIo {
-    /// What happened after the state `earlier`.
-    pub fn since(&self, earlier: &InstanceIo) -> InstanceIo {
-        InstanceIo {
-            database_read: self.database_read.since(&earlier.database_read),
-            database_write: self.database_write.since(&earlier.database_write),
-            log_read: self.log_read.since(&earlier.log_read),
-            log_write: self.log_write.since(&earlier.log_write),
-            log_format: self.log_format.since(&earlier.log_format),
-            scan_read: self.scan_read.since(&earlier.scan_read),
-            errors: self.errors.saturating_sub(earlier.errors),
-        }
-    }
-}
-
 /// How much is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
@@ -114,7 +68,7 @@ pub enum Opening {
 pub trait Engine: Send + Sync {
     /// Looks at an existing database without changing anything. The error is one line for the user: the file is
     /// not a database, of an unknown version, damaged, in use, or dirty while its logs are missing.
-    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, String>;
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal>;
 
     /// Reads the closed databases. `progress` gets bytes done and in all, and returns `false` to give up, which gives
     /// `None`.

@@ -27,13 +27,10 @@ pub use jetcell_vfs::Backend;
 use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
 
 use self::session::EseSession;
-use crate::engine::{
-    CacheState, Depth, Engine, ExistingDatabase, InstanceIo, Opening, Result, Session, Store,
-};
-use crate::measure::{IoTotals, Latencies};
-use crate::plan::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::result::Verification;
-use crate::scan::ScanSummary;
+use crate::engine::{Depth, Engine, ExistingDatabase, Opening, Result, Session, Store};
+use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::measurement::{CacheState, InstanceIo, IoTotals, Latencies, ScanSummary, Verification};
+use crate::refusal::Refusal;
 
 /// Bytes by which a database file grows.
 const EXTENSION_BYTES: u32 = 8 << 20;
@@ -61,8 +58,8 @@ impl EseEngine {
 }
 
 impl Engine for EseEngine {
-    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, String> {
-        crate::existing::inspect(instance)
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal> {
+        crate::plan::inspect(instance)
     }
 
     fn in_use(&self, instance: &InstancePlan) -> bool {

@@ -1,52 +1,57 @@
-//! The test cell: builds ESE databases, drives the mail load on them, measures, verifies and judges.
+//! The test cell: builds ESE databases, runs the mail load on them, measures, verifies and judges the storage.
 //!
-//! [`Profile`] → [`Plan`] → [`fill`](fill::fill) → [`Drive`](drive::Drive) → [`judge`](verdict::judge) →
-//! [`RunResult`], each a plain value; [`run()`] goes through all of them. The engine is reached through the narrow
-//! traits of [`engine`].
+//! [`run()`] does a whole run. Its steps are plain values: a [`Profile`] says what to do, a [`Plan`] names the files, a
+//! [`Measurement`](measurement::Measurement) holds the figures, and a [`RunResult`] holds everything that a report shows.
+//! The storage engine is behind the narrow traits of [`engine`]; [`engine_ese`] is the real one.
+//!
+//! ```no_run
+//! use jetcell_workload::engine_ese::{Backend, EseEngine};
+//! use jetcell_workload::{Options, StopSignal, run};
+//! # struct Quiet;
+//! # impl jetcell_workload::Observer for Quiet {
+//! #     fn begin(&mut self, _: jetcell_workload::Phase, _: u64) {}
+//! #     fn advance(&mut self, _: u64, _: &str) {}
+//! #     fn log(&mut self, _: &str) {}
+//! # }
+//! # let observer = &mut Quiet;
+//! let options = Options { dirs: vec!["/mnt/db1".into()], ..Options::default() };
+//! let profile = options.resolve().expect("valid options");
+//! let engine = EseEngine::new(Backend::Auto)?;
+//! let finished = run(&profile, &engine, observer, &StopSignal::default())?;
+//! println!("{:?}: {}", finished.result.verdict, finished.result.reason);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-pub mod arithmetic;
-mod assembly;
-pub mod creation;
-pub mod drive;
+#![forbid(unsafe_code)]
+
+mod drive;
 pub mod engine;
 pub mod engine_ese;
-pub mod existing;
-pub mod fill;
-pub mod generator;
-pub mod host;
-mod interim;
-pub mod limit;
-pub mod load;
+mod layout;
+mod load;
 pub mod machine;
-pub mod measure;
+pub mod measurement;
 #[cfg(test)]
-mod model;
-pub mod pace;
-pub mod plan;
-mod probe;
+mod model_engine;
+mod observer;
+mod parse_error;
+mod plan;
 pub mod profile;
-mod recorder;
-pub mod repeat;
+mod refusal;
 pub mod result;
 mod run;
-pub mod sampler;
-pub mod saturation;
-pub mod scan;
-pub mod search;
-pub mod skew;
-pub mod steady;
-mod test_log;
 pub mod units;
-pub mod verdict;
-mod volume;
-pub mod watch;
+mod verdict;
 
-pub use plan::{DEFAULT_DIRECTORY, Plan, Refusal};
+pub use layout::{DEFAULT_DIRECTORY, InstancePlan, Plan};
+pub use observer::{Observer, Phase, StopSignal, Unit};
+pub use parse_error::ParseError;
+pub use plan::remember;
 pub use profile::{Mistake, Options, Profile};
-pub use result::{RunResult, Verdict};
-pub use run::{CouldNotRun, Finished, run};
-pub use sampler::Sample;
-pub use watch::{Observer, Phase, StopSignal, Unit};
+pub use refusal::Refusal;
+pub use result::RunResult;
+pub use run::{Finished, RunError, run};
+pub use verdict::{Bound, Rule, Verdict};
 
 #[cfg(test)]
 mod load_tests;

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::drive::{Drive, Measured};
+use crate::drive::Drive;
 use crate::engine::{Engine, Opening};
+use crate::layout::Plan;
 use crate::load::Load;
-use crate::model::ModelEngine;
-use crate::plan::Plan;
+use crate::measurement::{Measurement, SampleFile};
+use crate::model_engine::ModelEngine;
+use crate::observer::{Observer, Phase, StopSignal};
 use crate::profile::{Mix, Options, Profile};
-use crate::sampler::SampleFile;
 use crate::units::TimeSpan;
-use crate::watch::{Observer, Phase, StopSignal};
 
 fn profile(dir: &Path) -> Profile {
     let options = Options {
@@ -82,7 +82,7 @@ fn a_rate_of_operations_that_come_to_nothing_is_not_kept() {
 
 /// Wants to know all the time.
 #[derive(Default)]
-struct Curious(Vec<Measured>, Option<Phase>);
+struct Curious(Vec<Measurement>, Option<Phase>);
 
 impl Observer for Curious {
     fn begin(&mut self, phase: Phase, _: u64) {
@@ -93,7 +93,7 @@ impl Observer for Curious {
     fn wants_measured(&self) -> bool {
         true
     }
-    fn measured(&mut self, so_far: Measured) {
+    fn measured(&mut self, so_far: Measurement) {
         if self.1 == Some(Phase::Measure) {
             self.0.push(so_far);
         }
@@ -111,7 +111,7 @@ fn the_curve_is_known_while_the_result_is_confirmed() {
     let mut watcher = Curious::default();
     let drive = Drive { store: &*store, plan: &plan, profile: &profile, stop: &StopSignal::default() };
     drive.run(&mut file, &mut watcher).unwrap();
-    let confirming: Vec<&Measured> = watcher.0.iter().filter(|state| state.seconds > 0.0).collect();
+    let confirming: Vec<&Measurement> = watcher.0.iter().filter(|state| state.seconds > 0.0).collect();
     assert!(!confirming.is_empty());
     for state in confirming {
         let search = state.saturation.as_ref().unwrap();

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::generator::{Place, filling, verify};
-use crate::measure::LatencySummary;
-use crate::model::ModelEngine;
+use crate::load::{Place, filling, verify};
+use crate::measurement::{LatencySummary, Snapshot};
+use crate::model_engine::ModelEngine;
+use crate::observer::{Observer, Phase, StopSignal};
 use crate::profile::{Mix, Options, Profile, Source};
-use crate::result::{RunResult, Verdict};
+use crate::result::RunResult;
 use crate::run::{Finished, run};
-use crate::sampler::Snapshot;
 use crate::units::{ByteSize, TimeSpan};
-use crate::watch::{Observer, Phase, StopSignal};
+use crate::verdict::Verdict;
 
 /// Remembers the phases and can stop the run in one of them.
 #[derive(Default)]
@@ -258,7 +258,7 @@ fn a_disk_that_breaks_while_filling_could_not_run() {
     assert_eq!(left.verdict, Verdict::Incomplete);
     assert!(left.reason.starts_with("could not run: creating databases: instance"), "{}", left.reason);
     assert!(left.rules.is_empty() && !left.log.is_empty());
-    assert!(dir.path().join(crate::creation::FILE).exists());
+    assert!(dir.path().join(crate::plan::CREATION_FILE).exists());
 }
 
 #[test]
@@ -285,13 +285,13 @@ fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
     let mut watcher = Watcher { stop_in: Some((Phase::Attach, stop.clone())), ..Watcher::default() };
     run(&Profile { source: Source::Resume, ..first.clone() }, &engine, &mut watcher, &stop).unwrap();
     assert_eq!(watcher.phases[..2], [Phase::Create, Phase::Attach]);
-    assert!(!dir.path().join(crate::creation::FILE).exists());
+    assert!(!dir.path().join(crate::plan::CREATION_FILE).exists());
     let mut records = 0;
     for (number, instance) in stopped.plan.instances.iter().enumerate() {
         for table in 0..first.records.tables {
             let place = Place { database: number as u32, table };
             for (row, id) in engine.rows(&instance.database, table as usize).iter().zip(1..) {
-                let expected = crate::generator::row(&first.records, place, id, &filling(&first, place, id));
+                let expected = crate::load::row(&first.records, place, id, &filling(&first, place, id));
                 assert_eq!((row.id, row), (id, &expected));
                 records += 1;
             }
@@ -333,7 +333,8 @@ fn repetitions_share_the_measured_time_and_make_up_the_whole() {
     let result = &finished.result;
     let repetitions = result.analysis.repetitions.as_ref().unwrap();
     assert_eq!(repetitions.each.len(), 3);
-    let sum = |value: fn(&crate::repeat::Repetition) -> f64| repetitions.each.iter().map(value).sum::<f64>();
+    let sum =
+        |value: fn(&crate::measurement::Repetition) -> f64| repetitions.each.iter().map(value).sum::<f64>();
     assert!((sum(|one| one.seconds) - result.measured_seconds).abs() < 1e-6);
     assert!(result.measured_seconds >= 1.5);
     let iops = sum(|one| one.transactional_iops * one.seconds) / result.measured_seconds;

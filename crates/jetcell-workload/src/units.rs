@@ -1,10 +1,12 @@
-//! Sizes and times as people write them: `256MiB`, `1GiB`, `60s`, `2h`.
+//! Sizes and times with units: `256MiB`, `1GiB`, `60s`, `2h`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::parse_error::ParseError;
 
 /// A number of bytes, written `4096`, `32KiB`, `256MiB`, `1GiB`, `2TiB` (or `MB`, `GB` for powers of ten).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -40,9 +42,9 @@ const TIME_UNITS: [(&str, u64); 6] =
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "String")]
 pub enum DatabaseSize {
-    /// Of each database.
+    /// Size of each database.
     Absolute(ByteSize),
-    /// Of the volume, for all databases on it with their room for growth. Jetstress: `CapacityPercentage`.
+    /// Share of the volume for all databases on it, with their space for growth. Jetstress: `CapacityPercentage`.
     VolumePercent(u8),
 }
 
@@ -62,17 +64,18 @@ impl ByteSize {
 }
 
 /// Splits `12.5GiB` into 12.5 and the factor of its unit.
-fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, String> {
+fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseError> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let wrong = || format!("'{text}' is not understood; write for example {example}");
+    let wrong = || ParseError::new(format!("'{text}' is not understood; write for example {example}"));
+    let large = || ParseError::new(format!("'{text}' is too large"));
     let factor = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim())).ok_or_else(wrong)?.1;
     if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor).ok_or_else(|| format!("'{text}' is too large"));
+        return whole.checked_mul(factor).ok_or_else(large);
     }
     let value = number.parse::<f64>().map_err(|_| wrong())? * factor as f64;
-    if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(format!("'{text}' is too large")) }
+    if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(large()) }
 }
 
 /// The largest unit that divides the value, so that writing and reading again gives the same value.
@@ -86,29 +89,29 @@ fn exact(value: u64, units: &[(&str, u64)]) -> String {
 }
 
 impl FromStr for ByteSize {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         scale(text, &SIZE_UNITS, "256MiB").map(ByteSize)
     }
 }
 
 impl FromStr for TimeSpan {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         scale(text, &TIME_UNITS, "60s or 2h").map(|ms| TimeSpan(Duration::from_millis(ms)))
     }
 }
 
 impl FromStr for DatabaseSize {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let Some(percent) = text.trim().strip_suffix('%') else {
             let absolute = scale(text, &SIZE_UNITS, "256MiB or 80%")?;
             return Ok(DatabaseSize::Absolute(ByteSize(absolute)));
         };
         match percent.trim_end().parse() {
             Ok(percent @ 1..=100) => Ok(DatabaseSize::VolumePercent(percent)),
-            _ => Err(format!("'{text}' is not a share of a volume; write 1% to 100%")),
+            _ => Err(ParseError::new(format!("'{text}' is not a share of a volume; write 1% to 100%"))),
         }
     }
 }
@@ -144,8 +147,8 @@ impl fmt::Display for TimeSpan {
 }
 
 impl TryFrom<Written> for ByteSize {
-    type Error = String;
-    fn try_from(written: Written) -> Result<Self, String> {
+    type Error = ParseError;
+    fn try_from(written: Written) -> Result<Self, ParseError> {
         match written {
             Written::Number(bytes) => Ok(ByteSize(bytes)),
             Written::Text(text) => text.parse(),
@@ -154,8 +157,8 @@ impl TryFrom<Written> for ByteSize {
 }
 
 impl TryFrom<Written> for DatabaseSize {
-    type Error = String;
-    fn try_from(written: Written) -> Result<Self, String> {
+    type Error = ParseError;
+    fn try_from(written: Written) -> Result<Self, ParseError> {
         match written {
             Written::Number(bytes) => Ok(ByteSize(bytes).into()),
             Written::Text(text) => text.parse(),
@@ -164,8 +167,8 @@ impl TryFrom<Written> for DatabaseSize {
 }
 
 impl TryFrom<Written> for TimeSpan {
-    type Error = String;
-    fn try_from(written: Written) -> Result<Self, String> {
+    type Error = ParseError;
+    fn try_from(written: Written) -> Result<Self, ParseError> {
         match written {
             Written::Number(seconds) => Ok(TimeSpan(Duration::from_secs(seconds))),
             Written::Text(text) => text.parse(),
@@ -191,7 +194,7 @@ impl From<TimeSpan> for String {
     }
 }
 
-/// A byte count for reading, not for parsing: `1.25 GiB`.
+/// A byte count for people: `1.25 GiB`. It cannot be parsed back exactly.
 pub fn human_bytes(bytes: u64) -> String {
     match SIZE_UNITS[..4].iter().find(|(_, factor)| bytes >= *factor) {
         Some((name, factor)) => format!("{:.2} {name}", bytes as f64 / *factor as f64),
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_read_as_people_write_them() {
+    fn sizes_and_times_have_units() {
         let sizes = [
             ("256MiB", 256 << 20),
             ("1GiB", 1 << 30),
@@ -226,24 +229,27 @@ mod tests {
         assert_eq!("80%".parse(), Ok(DatabaseSize::VolumePercent(80)));
         assert_eq!("64MiB".parse(), Ok(DatabaseSize::Absolute(ByteSize::mib(64))));
         for text in ["0%", "101%", "%", "-5%", "8.5%", "80%%"] {
-            assert!(text.parse::<DatabaseSize>().unwrap_err().contains("write 1% to 100%"), "{text}");
+            assert!(
+                text.parse::<DatabaseSize>().unwrap_err().to_string().contains("write 1% to 100%"),
+                "{text}"
+            );
         }
         assert_eq!(DatabaseSize::VolumePercent(80).to_string(), "80%");
     }
 
     #[test]
-    fn nonsense_is_refused_with_an_example() {
+    fn invalid_text_is_refused_with_an_example() {
         for text in ["", "GiB", "1XB", "-5MiB", "1.2.3GiB", "1e3", "99999999999TiB"] {
             assert!(text.parse::<ByteSize>().is_err(), "{text}");
         }
         assert_eq!(
             "soon".parse::<TimeSpan>(),
-            Err("'soon' is not understood; write for example 60s or 2h".into())
+            Err(ParseError::new("'soon' is not understood; write for example 60s or 2h"))
         );
     }
 
     #[test]
-    fn what_is_written_reads_back_exactly() {
+    fn a_written_value_reads_back_exactly() {
         for bytes in [0, 1, 4096, 1000, 1 << 30, (1 << 30) + 1, u64::MAX] {
             assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
         }

@@ -1,316 +1,64 @@
-//! The verdict: measured values against limits, by Jetstress 2013's rules and ours about correctness.
+//! The verdict of a run and the rules behind it.
 
-use crate::drive::Measured;
-use crate::pace::OpenLoop;
-use crate::profile::Profile;
-use crate::result::{Bound, InstanceRow, Rule, Verdict, Verification};
-use crate::saturation::{self, Saturation};
-use crate::scan::ScanSummary;
-use crate::search;
+use serde::{Deserialize, Serialize};
 
-// Names of rules, which the steps of a search share.
+/// Overall outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every rule held.
+    Pass,
+    /// A rule was broken.
+    Fail,
+    /// The run ended before it could be judged.
+    Incomplete,
+}
+
+/// One rule of the verdict.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// What it is about, with its unit.
+    pub name: String,
+    /// Whether the measured value must be at most or at least the limit.
+    pub bound: Bound,
+    /// The limit.
+    pub limit: f64,
+    /// What was measured: the worst of all instances.
+    pub measured: f64,
+    /// Whether it held.
+    pub passed: bool,
+    /// Where the measured value is from, and what to look at when the rule is broken.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// Direction of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Measurement ≤ limit.
+    AtMost,
+    /// Measurement ≥ limit.
+    AtLeast,
+}
+
+// Names of the rules that a run and the steps of a search share.
 pub(crate) const AVERAGE_DATABASE_READ: &str = "Average database read latency (msec)";
 pub(crate) const MAXIMUM_DATABASE_READ: &str = "Maximum database read latency of a sample (msec)";
 pub(crate) const AVERAGE_LOG_WRITE: &str = "Average log write latency (msec)";
 pub(crate) const MAXIMUM_LOG_WRITE: &str = "Maximum log write latency of a sample (msec)";
 pub(crate) const STALLS: &str = "Database page fault stalls";
 
-/// Evidence that does not come from the measured window.
-#[derive(Clone, Debug, Default)]
-pub struct Evidence<'a> {
-    /// Failed transfers in the whole run.
-    pub io_errors: u64,
-    /// The error that ended the run early.
-    pub failure: Option<String>,
-    /// The checksum scan of each database, if there was one.
-    pub scan: &'a [ScanSummary],
-    /// Reading everything again, if it came to that.
-    pub verification: Option<&'a Verification>,
-    /// Why the run ended before its time, if it did.
-    pub cut_short: Option<&'a str>,
-}
-
-/// Outcome with its reasons.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judgement {
-    /// Overall.
-    pub verdict: Verdict,
-    /// In a sentence.
-    pub reason: String,
-    /// Rule by rule.
-    pub rules: Vec<Rule>,
-}
-
-pub(crate) fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
-    let passed = measured <= limit;
-    Rule { name: name.into(), bound: Bound::AtMost, limit, measured, passed, note }
-}
-
-/// Whether the rate that was asked for was kept: begun in time, and completed.
-pub(crate) fn open_loop(open: &OpenLoop) -> [Rule; 2] {
-    let OpenLoop { target_rate, due, waiting, .. } = open;
-    let note = format!("{waiting} of {due} operations at {target_rate} per second had not begun at the end");
-    [
-        at_most(
-            "Operations behind the rate (seconds)",
-            OpenLoop::TOLERATED_SECONDS,
-            open.behind_seconds,
-            note.clone(),
-        ),
-        at_most("Operations not completed in time", open.tolerated(), open.not_completed as f64, note),
-    ]
-}
-
-/// The highest value and the instance that has it.
-fn worst(instances: &[InstanceRow], value: impl Fn(&InstanceRow) -> f64) -> (f64, String) {
-    let of = |row: &InstanceRow| (value(row), row.instance.clone());
-    instances.iter().map(of).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
-}
-
-/// Judges a run. Rules about speed need a measured window; rules about correctness always hold.
-pub fn judge(
-    profile: &Profile,
-    instances: &[InstanceRow],
-    iops: f64,
-    measured: &Measured,
-    evidence: &Evidence<'_>,
-) -> Judgement {
-    let mut speed = Vec::new();
-    if measured.seconds > 0.0 {
-        let limits = &profile.thresholds;
-        type Value = fn(&InstanceRow) -> f64;
-        let latencies: [(&str, f64, Value); 4] = [
-            (AVERAGE_DATABASE_READ, limits.average_database_read_ms, |row| {
-                row.database_reads_average_latency_ms
-            }),
-            (MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, |row| row.maximum_database_read_ms),
-            (AVERAGE_LOG_WRITE, limits.average_log_write_ms, |row| row.log_writes_average_latency_ms),
-            (MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, |row| row.maximum_log_write_ms),
-        ];
-        for (name, limit, value) in latencies {
-            let (measured, instance) = worst(instances, value);
-            speed.push(at_most(name, limit, measured, format!("worst: {instance}")));
-        }
-        let stalls = measured.cache.stalls as f64;
-        let note = "waits for a free cache page; more --cache or faster database writes avoid them";
-        speed.push(at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
-        speed.extend(measured.open_loop.iter().flat_map(open_loop));
-        if let Some(target) = profile.target_iops {
-            let limit = target * (1.0 - profile.margin);
-            speed.push(Rule {
-                name: "Achieved transactional I/O per second".into(),
-                bound: Bound::AtLeast,
-                limit,
-                measured: iops,
-                passed: iops >= limit,
-                note: format!("target {target} less a margin of {} %", profile.margin * 100.0),
-            });
-        }
-    }
-    if let Some(saturation) = measured.saturation.as_ref().filter(|saturation| saturation.ended) {
-        speed.push(sustained(saturation));
+impl Rule {
+    /// A rule that holds if `measured` is at most `limit`.
+    pub(crate) fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
+        let passed = measured <= limit;
+        Rule { name: name.into(), bound: Bound::AtMost, limit, measured, passed, note }
     }
 
-    let wrong = &measured.tally;
-    let mut correct = vec![
-        at_most("I/O errors", 0.0, evidence.io_errors as f64, evidence.failure.clone().unwrap_or_default()),
-        at_most("Records with wrong content", 0.0, wrong.wrong_records as f64, {
-            wrong.wrong.first().cloned().unwrap_or_default()
-        }),
-    ];
-    if !evidence.scan.is_empty() {
-        let bad: u64 = evidence.scan.iter().map(|scan| scan.bad).sum();
-        let first = evidence.scan.iter().find(|scan| scan.bad > 0);
-        let note = first.map(|scan| format!("{}: {}", scan.database.display(), scan.findings.join("; ")));
-        correct.push(at_most(
-            "Bad pages seen by the checksum scan",
-            0.0,
-            bad as f64,
-            note.unwrap_or_default(),
-        ));
-    }
-    if let Some(verification) = evidence.verification {
-        let bad: u64 = verification.files.iter().map(|file| file.bad).sum();
-        let first = verification.files.iter().find(|file| file.bad > 0);
-        let note = first
-            .map(|file| format!("{}: {}", file.path.display(), file.findings.join("; ")))
-            .unwrap_or_default();
-        correct.push(at_most("Bad pages and log segments", 0.0, bad as f64, note));
-    }
-
-    let broken = |rules: &[Rule]| rules.iter().find(|rule| !rule.passed).map(explain);
-    let (verdict, reason) = if let Some(rule) = broken(&correct) {
-        (Verdict::Fail, rule)
-    } else if let Some(why) = evidence.cut_short {
-        (Verdict::Incomplete, why.to_string())
-    } else if let Some(rule) = broken(&speed) {
-        (Verdict::Fail, rule)
-    } else if wrong.total() == 0 {
-        (Verdict::Incomplete, "no operation was completed in the measured time".into())
-    } else {
-        (Verdict::Pass, "every rule held".into())
-    };
-    speed.extend(correct);
-    Judgement { verdict, reason, rules: speed }
-}
-
-/// A search that found no rate is a failure, whatever it measured on the way.
-fn sustained(saturation: &Saturation) -> Rule {
-    let measured = saturation.sustained_rate.unwrap_or(0.0);
-    let note = match saturation.curve().first().and_then(|step| step.broken.as_ref()) {
-        Some(rule) => format!("at the lowest rate: {} {:.3}", rule.name, rule.measured),
-        None => format!("{} times in a row", saturation::CONFIRMATIONS),
-    };
-    Rule {
-        name: "Highest sustained rate (operations/sec)".into(),
-        bound: Bound::AtLeast,
-        limit: search::LOWEST,
-        measured,
-        passed: measured >= search::LOWEST,
-        note,
-    }
-}
-
-fn explain(rule: &Rule) -> String {
-    let bound = if rule.bound == Bound::AtMost { "at most" } else { "at least" };
-    let note = if rule.note.is_empty() { String::new() } else { format!(" ({})", rule.note) };
-    let Rule { name, measured, limit, .. } = rule;
-    format!("{name}: {} where {bound} {} is allowed{note}", round(*measured), round(*limit))
-}
-
-/// Three decimals as in the tables, without trailing zeros.
-fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::Options;
-    use crate::result::FileVerification;
-
-    fn profile() -> Profile {
-        let options = Options { dirs: vec!["d".into()], target_iops: Some(270.0), ..Options::default() };
-        options.resolve().unwrap()
-    }
-
-    fn row(number: u32, read_ms: f64, log_ms: f64) -> InstanceRow {
-        InstanceRow {
-            database_reads_average_latency_ms: read_ms,
-            log_writes_average_latency_ms: log_ms,
-            maximum_database_read_ms: read_ms * 2.0,
-            maximum_log_write_ms: log_ms * 2.0,
-            ..InstanceRow::named(format!("Instance1.{number}"), "d".into(), "l".into())
-        }
-    }
-
-    fn measured() -> Measured {
-        let mut measured = Measured { seconds: 60.0, complete: true, ..Measured::default() };
-        measured.tally.counts[0] = 1;
-        measured
-    }
-
-    #[test]
-    fn esrp_fixture_figures_give_the_printed_verdicts() {
-        // JS13 and JS14 of the ESRP paper: 285.979 and 259.878 IOPS for a target of 270.
-        let rows = [row(1, 17.662, 1.293), row(2, 15.614, 1.338)];
-        let verdict =
-            |profile: &Profile, iops| judge(profile, &rows, iops, &measured(), &Evidence::default()).verdict;
-        assert_eq!(verdict(&profile(), 285.979), Verdict::Pass);
-        assert_eq!(verdict(&profile(), 259.878), Verdict::Pass);
-        assert_eq!(verdict(&Profile { margin: 0.03, ..profile() }, 259.878), Verdict::Fail);
-    }
-
-    #[test]
-    fn the_limit_itself_passes_and_the_worst_instance_counts() {
-        let at = |read, log| {
-            judge(
-                &profile(),
-                &[row(1, 1.0, 1.0), row(2, read, log)],
-                300.0,
-                &measured(),
-                &Evidence::default(),
-            )
-        };
-        assert_eq!(at(20.0, 10.0).verdict, Verdict::Pass);
-        let failed = at(20.001, 1.0);
-        assert_eq!(failed.verdict, Verdict::Fail);
-        assert_eq!(
-            failed.reason,
-            "Average database read latency (msec): 20.001 where at most 20 is allowed (worst: Instance1.2)"
-        );
-        assert_eq!(at(1.0, 10.001).verdict, Verdict::Fail);
-        assert_eq!(at(1.0, 60.0).rules.iter().filter(|rule| !rule.passed).count(), 2);
-    }
-
-    #[test]
-    fn stalls_fail_unless_allowed() {
-        let mut stalled = measured();
-        stalled.cache.stalls = 1;
-        let judged = |profile: &Profile| {
-            judge(profile, &[row(1, 1.0, 1.0)], 300.0, &stalled, &Evidence::default()).verdict
-        };
-        assert_eq!(judged(&profile()), Verdict::Fail);
-        let mut lenient = profile();
-        lenient.thresholds.page_fault_stalls = 1;
-        assert_eq!(judged(&lenient), Verdict::Pass);
-    }
-
-    #[test]
-    fn an_interrupted_run_is_incomplete_but_damage_still_fails_it() {
-        let cut = Evidence { cut_short: Some("stopped by Ctrl-C"), ..Evidence::default() };
-        let slow = judge(&profile(), &[row(1, 99.0, 1.0)], 1.0, &measured(), &cut);
-        assert_eq!((slow.verdict, slow.reason.as_str()), (Verdict::Incomplete, "stopped by Ctrl-C"));
-        let mut wrong = measured();
-        wrong.tally.wrong_records = 1;
-        assert_eq!(judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &wrong, &cut).verdict, Verdict::Fail);
-        let nothing = judge(&profile(), &[], 0.0, &Measured::default(), &cut);
-        assert_eq!((nothing.verdict, nothing.rules.len()), (Verdict::Incomplete, 2));
-    }
-
-    #[test]
-    fn a_bad_page_fails_the_run() {
-        let file = FileVerification {
-            bad: 1,
-            findings: vec!["page 7".into()],
-            path: "x.edb".into(),
-            ..Default::default()
-        };
-        let verification = Verification { files: vec![file], seconds: 1.0 };
-        let evidence = Evidence { verification: Some(&verification), ..Evidence::default() };
-        let judged = judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence);
-        assert_eq!(judged.verdict, Verdict::Fail);
-        assert!(judged.reason.contains("x.edb: page 7"), "{}", judged.reason);
-    }
-
-    #[test]
-    fn a_page_that_the_scan_found_fails_the_run_and_is_named() {
-        let scan = [
-            ScanSummary::default(),
-            ScanSummary {
-                database: "x.edb".into(),
-                bad: 1,
-                findings: vec!["page 7: wrong checksum".into()],
-                ..ScanSummary::default()
-            },
-        ];
-        let judged = |scan: &[ScanSummary]| {
-            let evidence = Evidence { scan, cut_short: Some("stopped"), ..Evidence::default() };
-            judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence)
-        };
-        assert_eq!(judged(&scan[..1]).verdict, Verdict::Incomplete);
-        let failed = judged(&scan);
-        assert_eq!(failed.verdict, Verdict::Fail);
-        assert!(failed.reason.contains("x.edb: page 7: wrong checksum"), "{}", failed.reason);
-    }
-
-    #[test]
-    fn nothing_done_is_not_a_pass() {
-        let idle = Measured { seconds: 60.0, complete: true, ..Measured::default() };
-        let free = Profile { target_iops: None, ..profile() };
-        assert_eq!(
-            judge(&free, &[row(1, 0.0, 0.0)], 0.0, &idle, &Evidence::default()).verdict,
-            Verdict::Incomplete
-        );
+    /// A rule that holds if `measured` is at least `limit`.
+    pub(crate) fn at_least(name: &str, limit: f64, measured: f64, note: String) -> Rule {
+        let passed = measured >= limit;
+        Rule { name: name.into(), bound: Bound::AtLeast, limit, measured, passed, note }
     }
 }

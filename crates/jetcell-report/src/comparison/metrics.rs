@@ -1,10 +1,7 @@
 //! The figures that are compared, and the charts.
 
-use jetcell_workload::measure::LatencySummary;
-use jetcell_workload::repeat::{Interval, Repetitions};
-use jetcell_workload::result::InstanceRow;
-use jetcell_workload::sampler::InstanceSample;
-use jetcell_workload::{RunResult, Sample};
+use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
+use jetcell_workload::result::{InstanceRow, RunResult};
 
 use super::Better::{Higher, Lower};
 use super::{Better, Metric, Value, label};
@@ -114,7 +111,7 @@ pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
         };
         Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
     };
-    let slowest = |sample: &Sample, io: fn(&InstanceSample) -> jetcell_workload::measure::IoRates| {
+    let slowest = |sample: &Sample, io: fn(&InstanceSample) -> jetcell_workload::measurement::IoRates| {
         let used = sample.instances.iter().map(io).filter(|rates| rates.per_second > 0.0);
         // An interval without transfers is a gap.
         used.map(|rates| rates.average_ms).reduce(f64::max).unwrap_or(f64::NAN)

@@ -7,8 +7,9 @@ mod metrics;
 mod render;
 mod settings;
 
-use jetcell_workload::repeat::Interval;
-use jetcell_workload::{RunResult, Verdict};
+use jetcell_workload::Verdict;
+use jetcell_workload::measurement::Interval;
+use jetcell_workload::result::RunResult;
 
 use crate::Stored;
 use crate::chart::Chart;

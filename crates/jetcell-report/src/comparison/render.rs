@@ -1,7 +1,7 @@
 //! A comparison as text, HTML, Markdown, CSV and JSON.
 
 use jetcell_workload::Verdict;
-use jetcell_workload::repeat::Interval;
+use jetcell_workload::measurement::Interval;
 use maud::html as markup;
 use serde_json::{Value as Json, json};
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use jetcell_workload::Verdict;
+use jetcell_workload::result::RunResult;
 use jetcell_workload::units::human_bytes;
-use jetcell_workload::{RunResult, Verdict};
 use serde_json::Value;
 
 use super::{Column, Setting, label};

@@ -1,5 +1,4 @@
-use jetcell_workload::repeat::{Interval, Repetition, Repetitions};
-use jetcell_workload::sampler::SampleFile;
+use jetcell_workload::measurement::{Interval, Repetition, Repetitions, SampleFile};
 use serde::Deserialize;
 
 use super::*;

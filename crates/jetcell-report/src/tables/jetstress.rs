@@ -1,8 +1,8 @@
 //! The tables of a Jetstress report under its titles, with its rows, columns, units and formats.
 
-use jetcell_workload::arithmetic::total_reads;
-use jetcell_workload::result::{InstanceRow, RunResult, Verdict};
-use jetcell_workload::{Profile, Sample};
+use jetcell_workload::measurement::Sample;
+use jetcell_workload::result::{InstanceRow, RunResult, total_reads};
+use jetcell_workload::{Profile, Verdict};
 
 use crate::number::{bytes, plain, span, three};
 use crate::table::{Cell, Table};

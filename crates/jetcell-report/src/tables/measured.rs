@@ -1,7 +1,6 @@
 //! What was measured beyond the tables of a Jetstress report.
 
-use jetcell_workload::measure::{LatencySummary, LatencyTable};
-use jetcell_workload::repeat::{Interval, Repetition};
+use jetcell_workload::measurement::{Interval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
 
 use crate::number::{bytes, latency_ms, plain, span, three};

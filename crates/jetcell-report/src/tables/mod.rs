@@ -5,9 +5,9 @@ mod machine;
 mod measured;
 mod saturation;
 
-use jetcell_workload::RunResult;
-use jetcell_workload::Sample;
-use jetcell_workload::result::{Bound, Rule, Verdict};
+use jetcell_workload::measurement::Sample;
+use jetcell_workload::result::RunResult;
+use jetcell_workload::{Bound, Rule, Verdict};
 
 use crate::number::plain;
 use crate::table::{Cell, Column, Table};

@@ -1,7 +1,7 @@
 //! The curve of a search for the highest rate.
 
+use jetcell_workload::measurement::Step;
 use jetcell_workload::result::RunResult;
-use jetcell_workload::saturation::Step;
 
 use crate::number::{latency_ms, plain, three};
 use crate::table::{Cell, Column, Table};

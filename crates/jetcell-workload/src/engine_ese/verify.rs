@@ -10,8 +10,8 @@ use ese_check::{Cancel, CheckOptions, Finding, FindingKind, Phase, Severity, che
 use jetcell_vfs::Vfs;
 
 use crate::engine::Depth;
-use crate::plan::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::result::{FileVerification, Verification};
+use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::measurement::{FileVerification, Verification};
 
 /// Findings of a file that are kept; the first ones tell what is wrong.
 const FINDINGS_KEPT: usize = 10;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::Mount;
-use crate::model::ModelEngine;
+use crate::model_engine::ModelEngine;
 use crate::profile::Options;
 use crate::units::DatabaseSize;
 
@@ -89,7 +89,7 @@ fn existing_files_are_kept_unless_forced() {
     assert!(database.exists());
     forced.prepare(&force().resolve().unwrap()).unwrap();
     assert!(!database.exists());
-    creation::Creation::end(world.dir()).unwrap();
+    creation::end(world.dir()).unwrap();
 
     let logs = world.dir().join("log001");
     fs::create_dir_all(&logs).unwrap();

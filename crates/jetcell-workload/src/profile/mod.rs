@@ -1,28 +1,35 @@
-//! The profile: everything that decides what a run does. The same profile and seed give the same load.
+//! The profile of a run: everything that decides what the run does. The same profile and seed give the same load.
 //!
-//! A profile is made in two steps, so that "not given" stays distinguishable from "the default": [`Options`]
-//! come from the command line and from a file, [`Options::resolve`] fills in the defaults and validates.
-//! Defaults are Jetstress 2013's unless the comment gives a reason.
+//! A profile is made in two steps, so that an option that was not given differs from one that was given with the default
+//! value. [`Options`] come from the command line and from a configuration file. [`Options::resolve`] fills in the
+//! defaults and validates. The defaults are those of Jetstress 2013 unless a comment gives a reason.
 
-mod command;
-mod file;
+mod command_line;
+mod configuration;
 mod jetstress;
+mod mistake;
+mod option_value;
 mod options;
 mod resolve;
+mod skew;
 mod toml;
+mod validate;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::skew::Skew;
+use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 pub use self::toml::EXAMPLE;
-pub use file::Configuration;
-pub use options::{Mistake, Options, RecordOptions, ThresholdOptions};
+pub use configuration::Configuration;
+pub use mistake::Mistake;
+pub use options::{OptionInfo, OptionKind, Options, RecordOptions, ThresholdOptions};
+pub use skew::Skew;
 
 /// A complete, valid description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,18 +38,18 @@ pub struct Profile {
     pub dirs: Vec<PathBuf>,
     /// Directories for logs, used in turn; never empty.
     pub log_dirs: Vec<PathBuf>,
-    /// Number of databases; `None` with [`Source::Open`] means as many as are there.
+    /// Number of databases; `None` with [`Source::Open`] means all that exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub databases: Option<usize>,
     /// Size of each database after creation.
     pub size: DatabaseSize,
-    /// Room for growth beside the databases, in percent of their size. Jetstress: `DatabaseSpaceReserved`.
+    /// Free space for growth beside the databases, in percent of their size. Jetstress: `DatabaseSpaceReserved`.
     pub growth_percent: u32,
     /// Load threads, shared by all databases.
     pub threads: usize,
-    /// Measured time.
+    /// Measurement time.
     pub duration: TimeSpan,
-    /// How many times the measured time is run, one after the other on the same open databases.
+    /// Number of measurements in a row on the same open databases.
     #[serde(default = "once")]
     pub repeat: u32,
     /// Cache shared by all databases; `None` leaves it to [`default_cache`].
@@ -69,16 +76,16 @@ pub struct Profile {
     /// Operations per second of an open loop; `None` is the closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Search for the highest rate that holds; the duration is that of each step.
+    /// Whether to search for the highest sustained rate; then `duration` is the time of each step.
     #[serde(default)]
     pub find_max: bool,
-    /// Which records are used.
+    /// Distribution of accesses over the records.
     #[serde(default)]
     pub skew: Skew,
     /// Whether a checksum scan of each database runs beside the load. Jetstress: `RunDatabaseMaintenancePerformance`.
     #[serde(default)]
     pub scan: bool,
-    /// Pause after each of its reads. Jetstress: `DBMThrottling`.
+    /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
     #[serde(default = "jetstress_pause")]
     pub scan_pause: TimeSpan,
     /// Seed of the load.
@@ -87,17 +94,17 @@ pub struct Profile {
     pub sample_interval: TimeSpan,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
-    /// Where the databases come from.
+    /// Source of the databases.
     pub source: Source,
-    /// Words of the person who runs it. Jetstress: `Description`.
+    /// Description of the run by the user. Jetstress: `Description`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where results go; `None` lets the plan choose a name in the first directory.
+    /// Directory for the results; with `None` the plan chooses a name in the first directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
 }
 
-/// What results from before repetitions mean.
+/// Stored results without this field have one measurement.
 fn once() -> u32 {
     1
 }
@@ -111,13 +118,13 @@ fn jetstress_pause() -> TimeSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// New records.
+    /// Inserts of new records.
     pub insert: u8,
-    /// Records removed.
+    /// Deletes of records.
     pub delete: u8,
-    /// Records changed.
+    /// Replaces of records.
     pub replace: u8,
-    /// Records read and verified.
+    /// Reads, each of which verifies the record.
     pub read: u8,
 }
 
@@ -147,21 +154,21 @@ pub struct Thresholds {
     pub average_log_write_ms: f64,
     /// Highest average latency of log writes in any sample.
     pub maximum_log_write_ms: f64,
-    /// Waits for a free cache page.
+    /// Waits for a free page of the cache.
     pub page_fault_stalls: u64,
 }
 
-/// Where the databases of a run come from.
+/// Source of the databases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Created; refused when files are there already.
+    /// Databases are created; the run is refused if files exist.
     New,
-    /// Created in place of whatever is there.
+    /// Databases are created and replace existing files.
     Replace,
-    /// A creation that was interrupted is continued.
+    /// An interrupted creation is continued.
     Resume,
-    /// They exist.
+    /// Existing databases are used.
     Open,
 }
 
@@ -173,51 +180,33 @@ impl Default for Mix {
 
 /// As on the command line: `40/20/5/35`.
 impl FromStr for Mix {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Mix, String> {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Mix, ParseError> {
         let shares: Result<Vec<u8>, _> = text.split('/').map(|share| share.trim().parse()).collect();
         match shares.as_deref() {
             Ok(&[insert, delete, replace, read]) => Ok(Mix { insert, delete, replace, read }),
-            _ => Err("write insert/delete/replace/read in percent, for example 40/20/5/35".into()),
+            _ => Err(ParseError::new("write insert/delete/replace/read in percent, for example 40/20/5/35")),
         }
     }
 }
 
-impl Default for Records {
-    fn default() -> Records {
-        Records { short_bytes: 200, long_bytes: 2000, long_percent: 100, tables: 8 }
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mix { insert, delete, replace, read } = self;
+        write!(f, "{insert}/{delete}/{replace}/{read}")
     }
 }
-
-impl Default for Thresholds {
-    fn default() -> Thresholds {
-        Thresholds {
-            average_database_read_ms: 20.0,
-            maximum_database_read_ms: 100.0,
-            average_log_write_ms: 10.0,
-            maximum_log_write_ms: 100.0,
-            page_fault_stalls: 0,
-        }
-    }
-}
-
-/// Beyond six hours a run is an endurance test, whose maxima are lenient. Jetstress: type `Stress`.
-const STRESS_FROM: Duration = Duration::from_secs(6 * 3600);
 
 impl Thresholds {
-    /// Jetstress's limits for a run of this length.
-    pub fn for_duration(duration: Duration) -> Thresholds {
-        let strict = Thresholds::default();
-        if duration <= STRESS_FROM {
-            return strict;
-        }
-        Thresholds { maximum_database_read_ms: 200.0, maximum_log_write_ms: 200.0, ..strict }
-    }
+    /// A longer run is an endurance test with lenient maxima. Jetstress: type `Stress`.
+    pub(crate) const STRICT_UP_TO: Duration = Duration::from_secs(6 * 3600);
 }
 
-/// Jetstress gives each database at most 256 MiB of cache so that nearly every access misses. Databases of a
-/// short run are small, so the cache is also at most an eighth of them, but at least 64 MiB each: less could not
-/// take up the writes of one slow log flush.
+/// Default size of the cache for all databases together.
+///
+/// Jetstress gives each database at most 256 MiB, so that nearly every access misses the cache. The databases of a short
+/// run are small, so the cache is also at most an eighth of them. It is at least 64 MiB for each database, because less
+/// cannot absorb the changes of one slow log flush.
 pub fn default_cache(databases: usize, total_bytes: u64) -> ByteSize {
     let databases = databases as u64;
     ByteSize((total_bytes / 8).clamp(databases << 26, databases << 28))

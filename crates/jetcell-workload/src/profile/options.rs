@@ -1,276 +1,301 @@
-//! What a person may set, and how two sets of options combine.
+//! The options of a run: one table that is the configuration file, the command line, the help and the defaults.
 //!
-//! This is the one list of options: a field is a key of the configuration file and, with dashes, an option of the
-//! command line, and its comment is the help text. `example.toml` beside this file explains the keys at length.
+//! A field is a key of the configuration file. Its comment is the help of the command line, and the value behind `=` is
+//! its default; text behind `or` describes a default that depends on other options. `example.toml` in this folder
+//! explains the keys at length.
 
-use std::fmt;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::Mix;
-use crate::skew::Skew;
+use super::option_value::OptionValue;
+use super::skew::Skew;
+use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-/// What a person may set; everything is optional.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
-#[serde(deny_unknown_fields)]
-pub struct Options {
-    /// Directory for databases, used in turn when given several times [default: jetcell-run, created if missing]
-    #[arg(long = "dir", value_name = "DIR", help_heading = "Databases")]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dirs: Vec<PathBuf>,
-    /// Directory for logs, used in turn when given several times [default: that of the databases]
-    #[arg(long = "log-dir", value_name = "DIR", help_heading = "Databases")]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub log_dirs: Vec<PathBuf>,
-    /// Number of databases, each with its own log stream [default: one per --dir]
-    #[arg(long, value_name = "N", help_heading = "Databases")]
-    pub databases: Option<usize>,
-    /// Size of each database, such as 100GiB, or what all on a volume take of it, such as 80% [default: 1GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Databases")]
-    pub size: Option<DatabaseSize>,
-    /// Room for growth that must be free beside the databases, in percent of them [default: 25]
-    #[arg(long, value_name = "PERCENT", help_heading = "Databases")]
-    pub growth_percent: Option<u32>,
-    /// Page size: 4KiB, 8KiB, 16KiB or 32KiB [default: 32KiB, or that of existing databases]
-    #[arg(long, value_name = "SIZE", help_heading = "Databases")]
-    pub page_size: Option<ByteSize>,
-    /// Cache shared by all databases [default: an eighth of them, 64MiB to 256MiB for each]
-    #[arg(long, value_name = "SIZE", help_heading = "Databases")]
-    pub cache: Option<ByteSize>,
-    /// Remove logs that are no longer needed during the run [default: true]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(help_heading = "Databases")]
-    pub circular_log: Option<bool>,
-    /// Use databases that exist [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(help_heading = "Databases")]
-    pub open: Option<bool>,
-    /// Replace databases and results that exist [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(help_heading = "Databases")]
-    pub force: Option<bool>,
-    /// Continue a creation that was interrupted; its sizes, shapes and seed need not be given again [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(help_heading = "Databases")]
-    pub resume: Option<bool>,
-    /// Shape of the records.
-    #[command(flatten)]
-    #[serde(default, skip_serializing_if = "RecordOptions::is_empty")]
-    pub records: RecordOptions,
-
-    /// Load threads, shared by all databases [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Load")]
-    pub threads: Option<usize>,
-    /// Measured time, such as 60s or 2h [default: 60s, with --find-max 15s for each step]
-    #[arg(long, value_name = "TIME", help_heading = "Load")]
-    pub duration: Option<TimeSpan>,
-    /// Measure this many times in a row, and give the spread as 95 % confidence intervals [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Load")]
-    pub repeat: Option<u32>,
-    /// Shares of insert/delete/replace/read in percent [default: 40/20/5/35]
-    #[arg(long, value_name = "I/D/R/R", help_heading = "Load")]
-    pub mix: Option<Mix>,
-    /// Share of commits that do not wait for the log, in percent [default: 70]
-    #[arg(long, value_name = "PERCENT", help_heading = "Load")]
-    pub lazy_percent: Option<u8>,
-    /// Updates in a batch; the reads that belong to them by the mix are added [default: 16]
-    #[arg(long, value_name = "N", help_heading = "Load")]
-    pub batch_updates: Option<u32>,
-    /// Open loop: operations per second, each begun when it is due and timed from then [default: as fast as they end]
-    #[arg(long, value_name = "N", help_heading = "Load", allow_negative_numbers = true)]
-    pub rate: Option<f64>,
-    /// Search for the highest rate that breaks no limit, by steps of --duration each [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(help_heading = "Load")]
-    pub find_max: Option<bool>,
-    /// Which records are used: uniform, zipf:EXPONENT below 1, or 80/20; the newest are the hot ones [default: uniform]
-    #[arg(long, value_name = "SKEW", help_heading = "Load")]
-    pub skew: Option<Skew>,
-    /// Read and check every page of the databases in the background, beside the load [default: true]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(help_heading = "Load")]
-    pub scan: Option<bool>,
-    /// Pause after each of its reads of 256 KiB; 100ms are 2.5 MiB/s for each database at most [default: 100ms]
-    #[arg(long, value_name = "TIME", help_heading = "Load")]
-    pub scan_pause: Option<TimeSpan>,
-    /// Seed of the load: the same seed gives the same operations and content [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Load")]
-    pub seed: Option<u64>,
-
-    /// Database reads and writes per second that must be reached, less the margin [default: none]
-    #[arg(long, value_name = "N", help_heading = "Verdict", allow_negative_numbers = true)]
-    pub target_iops: Option<f64>,
-    /// Tolerated shortfall from the target, as a fraction [default: 0.05]
-    #[arg(long, value_name = "FRACTION", help_heading = "Verdict", allow_negative_numbers = true)]
-    pub margin: Option<f64>,
-    /// Limits of the verdict.
-    #[command(flatten)]
-    #[serde(default, skip_serializing_if = "ThresholdOptions::is_empty")]
-    pub thresholds: ThresholdOptions,
-
-    /// A few words about the run, shown in the report [default: none]
-    #[arg(long, value_name = "TEXT", help_heading = "Results")]
-    pub description: Option<String>,
-    /// Directory for the results [default: Performance_<time> in the first --dir]
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
-    pub output: Option<PathBuf>,
-    /// Time between samples [default: 15s, less in short runs]
-    #[arg(long, value_name = "TIME", help_heading = "Results")]
-    pub sample_interval: Option<TimeSpan>,
+/// One option as the command line sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionInfo {
+    /// Name without the leading dashes, such as `lazy-percent`.
+    pub name: &'static str,
+    /// Heading of the help under which it stands.
+    pub heading: &'static str,
+    /// Placeholder of its value in the help, such as `PERCENT`.
+    pub value_name: &'static str,
+    /// What it does, in one line without the default.
+    pub help: &'static str,
+    /// What the command line has to know about its value.
+    pub kind: OptionKind,
+    /// Whether it may be given several times.
+    pub is_list: bool,
+    default: fn() -> String,
+    set: fn(&mut Options, &OsStr) -> Result<(), ParseError>,
+    get: fn(&Options) -> Vec<String>,
 }
 
-/// Shape of the records.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
-#[serde(deny_unknown_fields)]
-pub struct RecordOptions {
-    /// Bytes of the short column, which every record has [default: 200]
-    #[arg(long, value_name = "N", help_heading = "Databases")]
-    pub short_bytes: Option<u32>,
-    /// Bytes of the long column [default: 2000]
-    #[arg(long, value_name = "N", help_heading = "Databases")]
-    pub long_bytes: Option<u32>,
-    /// Share of the records that have the long column, in percent [default: 100]
-    #[arg(long, value_name = "PERCENT", help_heading = "Databases")]
-    pub long_percent: Option<u8>,
-    /// Tables in each database; they are filled in parallel [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Databases")]
-    pub tables: Option<u32>,
+/// What the command line has to know about a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionKind {
+    /// Text that [`OptionInfo::set`] reads.
+    Value,
+    /// `true` or `false`; the option without a value means `true`.
+    Flag,
+    /// The path of a file or directory.
+    Path,
 }
 
-/// Limits of the verdict.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
-#[serde(deny_unknown_fields)]
-pub struct ThresholdOptions {
-    /// Limit for the average latency of database reads [default: 20]
-    #[arg(long, value_name = "MS", help_heading = "Verdict", allow_negative_numbers = true)]
-    pub average_database_read_ms: Option<f64>,
-    /// Limit for the average of every sample [default: 100, or 200 beyond six hours]
-    #[arg(long, value_name = "MS", help_heading = "Verdict", allow_negative_numbers = true)]
-    pub maximum_database_read_ms: Option<f64>,
-    /// Limit for the average latency of log writes [default: 10]
-    #[arg(long, value_name = "MS", help_heading = "Verdict", allow_negative_numbers = true)]
-    pub average_log_write_ms: Option<f64>,
-    /// Limit for the average of every sample [default: 100, or 200 beyond six hours]
-    #[arg(long, value_name = "MS", help_heading = "Verdict", allow_negative_numbers = true)]
-    pub maximum_log_write_ms: Option<f64>,
-    /// Waits for a free cache page that are tolerated [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Verdict")]
-    pub page_fault_stalls: Option<u64>,
-}
+impl OptionInfo {
+    /// The default: a value, or a few words where it depends on other options.
+    pub fn default(&self) -> String {
+        (self.default)()
+    }
 
-impl RecordOptions {
-    fn is_empty(&self) -> bool {
-        *self == RecordOptions::default()
+    /// Sets the option, or adds to it if it is a list.
+    pub fn set(&self, options: &mut Options, text: &OsStr) -> Result<(), ParseError> {
+        (self.set)(options, text)
+    }
+
+    /// The values of the option, in the form that [`OptionInfo::set`] reads; none if it is not given.
+    pub fn get(&self, options: &Options) -> Vec<String> {
+        (self.get)(options)
     }
 }
 
-impl ThresholdOptions {
-    fn is_empty(&self) -> bool {
-        *self == ThresholdOptions::default()
-    }
-}
+/// Declares a set of options: the type, how two layers of it combine, the defaults and the table.
+macro_rules! options {
+    (@default $type:ty, ) => { String::new() };
+    (@default $type:ty, $words:literal) => { $words.to_string() };
+    (@default $type:ty, value $default:expr) => { <$type as OptionValue>::show(&$default) };
+    (@one $type:ty, $field:ident, $(value $value:expr)?) => {
+        $(pub(crate) fn $field() -> $type { $value })?
+    };
+    (
+        $(#[doc = $about:literal])*
+        $set:ident in $table:ident defaults $defaults:ident
+        lists { $(#[doc = $list_help:literal] $list_name:literal $list_value:literal $list_heading:literal
+            $list:ident: $item:ty, or $list_default:literal;)* }
+        values { $(#[doc = $help:literal] $name:literal $value:literal $heading:literal
+            $field:ident: $type:ty $(= $default:expr)? $(, or $words:literal)?;)* }
+        sets { $($(#[doc = $inner_about:literal])* $inner:ident: $inner_set:ident,)* }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $set {
+            $(#[doc = $list_help]
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            pub $list: Vec<$item>,)*
+            $(#[doc = $help]
+            pub $field: Option<$type>,)*
+            $($(#[doc = $inner_about])*
+            #[serde(default, skip_serializing_if = "is_default")]
+            pub $inner: $inner_set,)*
+        }
 
-/// Combines two layers of options.
-trait Over {
-    /// `self` where given, `base` elsewhere.
-    fn over(self, base: Self) -> Self;
-}
-
-impl<T> Over for Option<T> {
-    fn over(self, base: Self) -> Self {
-        self.or(base)
-    }
-}
-
-impl<T> Over for Vec<T> {
-    fn over(self, base: Self) -> Self {
-        if self.is_empty() { base } else { self }
-    }
-}
-
-macro_rules! field_by_field {
-    ($type:ident { $($field:ident),* $(,)? }) => {
-        impl Over for $type {
-            fn over(self, base: Self) -> Self {
-                $type { $($field: self.$field.over(base.$field)),* }
+        impl $set {
+            /// These options where given, those of `base` elsewhere.
+            pub fn over(self, base: $set) -> $set {
+                $set {
+                    $($list: if self.$list.is_empty() { base.$list } else { self.$list },)*
+                    $($field: self.$field.or(base.$field),)*
+                    $($inner: self.$inner.over(base.$inner),)*
+                }
             }
         }
+
+        /// The defaults that do not depend on other options.
+        pub(crate) mod $defaults {
+            #[allow(unused_imports, reason = "a set may have no such default")]
+            use super::*;
+            $(options!(@one $type, $field, $(value $default)?);)*
+        }
+
+        const $table: &[OptionInfo] = &[
+            $(OptionInfo {
+                name: $list_name,
+                heading: $list_heading,
+                value_name: $list_value,
+                help: $list_help.trim_ascii(),
+                kind: <$item as OptionValue>::KIND,
+                is_list: true,
+                default: || $list_default.to_string(),
+                set: |options, text| {
+                    $set::within_mut(options).$list.push(OptionValue::read(text)?);
+                    Ok(())
+                },
+                get: |options| $set::within(options).$list.iter().map(OptionValue::show).collect(),
+            },)*
+            $(OptionInfo {
+                name: $name,
+                heading: $heading,
+                value_name: $value,
+                help: $help.trim_ascii(),
+                kind: <$type as OptionValue>::KIND,
+                is_list: false,
+                default: || options!(@default $type, $(value $default)? $($words)?),
+                set: |options, text| {
+                    $set::within_mut(options).$field = Some(OptionValue::read(text)?);
+                    Ok(())
+                },
+                get: |options| $set::within(options).$field.iter().map(OptionValue::show).collect(),
+            },)*
+        ];
     };
 }
 
-field_by_field!(RecordOptions { short_bytes, long_bytes, long_percent, tables });
-field_by_field!(ThresholdOptions {
-    average_database_read_ms,
-    maximum_database_read_ms,
-    average_log_write_ms,
-    maximum_log_write_ms,
-    page_fault_stalls,
-});
-field_by_field!(Options {
-    dirs,
-    log_dirs,
-    databases,
-    size,
-    growth_percent,
-    page_size,
-    cache,
-    circular_log,
-    open,
-    force,
-    resume,
-    records,
-    threads,
-    duration,
-    repeat,
-    mix,
-    lazy_percent,
-    batch_updates,
-    rate,
-    find_max,
-    skew,
-    scan,
-    scan_pause,
-    seed,
-    target_iops,
-    margin,
-    thresholds,
-    description,
-    output,
-    sample_interval,
-});
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+options! {
+    /// The options of a run as a user gives them; each may be left out.
+    Options in OPTIONS defaults default
+    lists {
+        /// Directory for databases; with several, databases are distributed over them in turn
+        "dir" "DIR" "Databases" dirs: PathBuf, or "jetcell-run, which is created";
+        /// Directory for logs; with several, log streams are distributed over them in turn
+        "log-dir" "DIR" "Databases" log_dirs: PathBuf, or "the directories of the databases";
+    }
+    values {
+        /// Number of databases; each has its own log stream
+        "databases" "N" "Databases" databases: usize, or "one per --dir";
+        /// Size of each database, such as 100GiB, or the share of a volume for all databases on it, such as 80%
+        "size" "SIZE" "Databases" size: DatabaseSize = ByteSize(1 << 30).into();
+        /// Free space for growth that must exist beside the databases, in percent of their size
+        "growth-percent" "PERCENT" "Databases" growth_percent: u32 = 25;
+        /// Page size: 4KiB, 8KiB, 16KiB or 32KiB
+        "page-size" "SIZE" "Databases" page_size: ByteSize, or "32KiB, or the page size of existing databases";
+        /// Page cache, shared by all databases
+        "cache" "SIZE" "Databases" cache: ByteSize, or "an eighth of the databases, 64MiB to 256MiB for each";
+        /// Remove logs that are no longer needed during the run (circular logging)
+        "circular-log" "BOOL" "Databases" circular_log: bool = true;
+        /// Use existing databases
+        "open" "BOOL" "Databases" open: bool = false;
+        /// Replace existing databases and results
+        "force" "BOOL" "Databases" force: bool = false;
+        /// Continue an interrupted creation; its sizes, record shapes and seed are known
+        "resume" "BOOL" "Databases" resume: bool = false;
+        /// Threads of the load, shared by all databases
+        "threads" "N" "Load" threads: usize = 4;
+        /// Measurement time, such as 60s or 2h; with --find-max, the time of each step
+        "duration" "TIME" "Load" duration: TimeSpan, or "60s, or 15s with --find-max";
+        /// Number of measurements in a row; from 2 on, the report has 95 % confidence intervals
+        "repeat" "N" "Load" repeat: u32 = 1;
+        /// Shares of insert/delete/replace/read operations in percent
+        "mix" "I/D/R/R" "Load" mix: Mix = Mix::default();
+        /// Share of commits that do not wait for the log (lazy commits), in percent
+        "lazy-percent" "PERCENT" "Load" lazy_percent: u8 = 70;
+        /// Updates in a batch; the batch also gets its share of reads
+        "batch-updates" "N" "Load" batch_updates: u32 = 16;
+        /// Operations per second of an open loop: each starts when it is due, and its latency counts from then
+        "rate" "N" "Load" rate: f64, or "closed loop: as fast as possible";
+        /// Search for the highest rate within all limits, in steps of --duration
+        "find-max" "BOOL" "Load" find_max: bool = false;
+        /// Distribution of accesses: uniform, zipf:EXPONENT (below 1) or 80/20; the newest records are the hot ones
+        "skew" "SKEW" "Load" skew: Skew = Skew::Uniform;
+        /// Read and check all pages of the databases in the background, beside the load
+        "scan" "BOOL" "Load" scan: bool = true;
+        /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
+        "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();
+        /// Seed of the load: the same seed gives the same operations and the same content
+        "seed" "N" "Load" seed: u64 = 1;
+        /// Database reads and writes per second that the run must reach, less the margin
+        "target-iops" "N" "Verdict" target_iops: f64, or "no target";
+        /// Tolerated shortfall from the target, as a fraction
+        "margin" "FRACTION" "Verdict" margin: f64 = 0.05;
+        /// A few words about the run, shown in the report
+        "description" "TEXT" "Results" description: String, or "none";
+        /// Directory for the results
+        "output" "DIR" "Results" output: PathBuf, or "Performance_<time> in the first --dir";
+        /// Time between samples
+        "sample-interval" "TIME" "Results" sample_interval: TimeSpan, or "15s, less in short runs";
+    }
+    sets {
+        /// Shape of the records.
+        records: RecordOptions,
+        /// Limits of the verdict.
+        thresholds: ThresholdOptions,
+    }
+}
+
+options! {
+    /// Shape of the records.
+    RecordOptions in RECORD_OPTIONS defaults default_record
+    lists {}
+    values {
+        /// Length of the short column, which every record has, in bytes
+        "short-bytes" "N" "Databases" short_bytes: u32 = 200;
+        /// Length of the long column in bytes
+        "long-bytes" "N" "Databases" long_bytes: u32 = 2000;
+        /// Share of the records that have the long column, in percent
+        "long-percent" "PERCENT" "Databases" long_percent: u8 = 100;
+        /// Tables in each database; they are filled in parallel
+        "tables" "N" "Databases" tables: u32 = 8;
+    }
+    sets {}
+}
+
+options! {
+    /// Limits of the verdict.
+    ThresholdOptions in THRESHOLD_OPTIONS defaults default_threshold
+    lists {}
+    values {
+        /// Limit for the average latency of database reads
+        "average-database-read-ms" "MS" "Verdict" average_database_read_ms: f64 = 20.0;
+        /// Limit for the average latency of database reads in each sample
+        "maximum-database-read-ms" "MS" "Verdict" maximum_database_read_ms: f64, or "100, or 200 above six hours";
+        /// Limit for the average latency of log writes
+        "average-log-write-ms" "MS" "Verdict" average_log_write_ms: f64 = 10.0;
+        /// Limit for the average latency of log writes in each sample
+        "maximum-log-write-ms" "MS" "Verdict" maximum_log_write_ms: f64, or "100, or 200 above six hours";
+        /// Tolerated waits for a free cache page
+        "page-fault-stalls" "N" "Verdict" page_fault_stalls: u64 = 0;
+    }
+    sets {}
+}
+
+/// Where a set of options is in [`Options`].
+trait Within {
+    fn within(options: &Options) -> &Self;
+    fn within_mut(options: &mut Options) -> &mut Self;
+}
+
+impl Within for Options {
+    fn within(options: &Options) -> &Options {
+        options
+    }
+
+    fn within_mut(options: &mut Options) -> &mut Options {
+        options
+    }
+}
+
+impl Within for RecordOptions {
+    fn within(options: &Options) -> &RecordOptions {
+        &options.records
+    }
+
+    fn within_mut(options: &mut Options) -> &mut RecordOptions {
+        &mut options.records
+    }
+}
+
+impl Within for ThresholdOptions {
+    fn within(options: &Options) -> &ThresholdOptions {
+        &options.thresholds
+    }
+
+    fn within_mut(options: &mut Options) -> &mut ThresholdOptions {
+        &mut options.thresholds
+    }
+}
 
 impl Options {
-    /// These options where given, those of `base` elsewhere.
-    pub fn over(self, base: Options) -> Options {
-        Over::over(self, base)
-    }
-}
-
-/// One thing wrong with the options: what, and what to do; always one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake(String);
-
-/// Longer values are cut: a file may hold anything.
-const LONGEST_MISTAKE: usize = 400;
-
-impl Mistake {
-    /// Control characters, which could come from a file, become spaces.
-    pub fn new(what: impl AsRef<str>) -> Mistake {
-        let clean = |c: char| if c.is_control() { ' ' } else { c };
-        let mut line: String = what.as_ref().chars().map(clean).take(LONGEST_MISTAKE).collect();
-        if what.as_ref().chars().nth(LONGEST_MISTAKE).is_some() {
-            line.push('…');
-        }
-        Mistake(line)
-    }
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+    /// All options, in the order of the help.
+    pub fn table() -> impl Iterator<Item = &'static OptionInfo> {
+        OPTIONS.iter().chain(RECORD_OPTIONS).chain(THRESHOLD_OPTIONS)
     }
 }
 
@@ -283,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_wins_over_the_file_key_by_key() {
+    fn the_first_layer_wins_key_by_key() {
         let file = options(
             "dirs = ['a', 'b']\nthreads = 4\nsize = '64MiB'\n[thresholds]\naverage_database_read_ms = 5\npage_fault_stalls = 7",
         );
@@ -296,33 +321,21 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_command_line_is_a_key() {
-        let command = Options::augment_args(clap::Command::new("test"));
-        command.clone().debug_assert();
-        let parsed = command.get_arguments().count();
-        let keys = toml::Table::try_from(super::super::toml::complete()).unwrap();
-        let keys: usize = keys.values().map(|value| value.as_table().map_or(1, |table| table.len())).sum();
-        // On the command line the four shares of the mix are one option.
-        assert_eq!(parsed, keys - 3);
-    }
-
-    #[test]
-    fn every_key_is_documented() {
-        let documentation = include_str!("../../../../docs/configuration.md");
-        let keys = toml::Table::try_from(super::super::toml::complete()).unwrap();
-        for (key, value) in &keys {
-            let inner =
-                value.as_table().map(|table| table.keys().map(|inner| format!("{key}.{inner}")).collect());
-            for key in inner.unwrap_or(vec![key.clone()]) {
-                assert!(documentation.contains(&format!("`{key}`")), "{key} is not in docs/configuration.md");
-            }
+    fn option_names_are_unique_and_lines_of_help_are_short() {
+        let mut names: Vec<_> = Options::table().map(|option| option.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+        for option in Options::table() {
+            assert!(!option.help.ends_with('.') && !option.default().is_empty(), "{}", option.name);
         }
     }
 
     #[test]
-    fn a_mistake_is_one_line_of_bounded_length() {
-        let hostile = Mistake::new(format!("a\nb\u{1b}[31m{}", "x".repeat(10_000)));
-        assert!(hostile.to_string().starts_with("a b [31mxxx"));
-        assert_eq!(hostile.to_string().chars().count(), LONGEST_MISTAKE + 1);
+    fn a_default_that_is_a_value_can_be_set() {
+        for option in Options::table().filter(|option| option.default().parse::<f64>().is_ok()) {
+            let mut options = Options::default();
+            option.set(&mut options, OsStr::new(&option.default())).unwrap();
+            assert_eq!(option.get(&options), [option.default()]);
+        }
     }
 }

@@ -1,16 +1,18 @@
-//! The configuration file in TOML: reading one, writing the one that repeats a run, and the commented example.
+//! The configuration file in TOML: reads one, writes the one that repeats a run, and has the commented example.
 //!
-//! The example is also the list of the known keys: a key that is not in it is a typo.
+//! The example is also the list of the known keys: a key that is not in it is a mistake.
 
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::{Mistake, Options, Profile, RecordOptions, Source, ThresholdOptions, Thresholds};
+use super::mistake::Mistake;
+use super::options::{Options, RecordOptions, ThresholdOptions};
+use super::{Profile, Source, Thresholds};
 
 /// A complete commented configuration; it resolves to the defaults.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Where in a file: shown before what is wrong there.
+/// Line number of a byte offset, from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
@@ -20,7 +22,7 @@ pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
     let wrong = |error: toml::de::Error| {
         let offset = error.span().map_or(0, |span| span.start);
         let line = line_of(text, offset);
-        // The value alone rarely tells what it was meant for.
+        // The value alone does not say which key is meant.
         let key = text.lines().nth(line - 1).and_then(|line| Some(line.split_once('=')?.0.trim()));
         let key = key.map(|key| format!("{key}: ")).unwrap_or_default();
         vec![Mistake::new(format!("line {line}: {key}{}", plain(error.message())))]
@@ -33,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
     Options::deserialize(Deserializer::from(document)).map_err(wrong)
 }
 
-/// The words of a person for those of a programmer.
+/// Replaces Rust's names of types by words for users.
 fn plain(message: &str) -> String {
     let mut message = message.to_string();
     let words = [
@@ -62,8 +64,8 @@ fn unknown_keys(text: &str, document: &DeTable<'_>) -> Vec<Mistake> {
             continue;
         };
         if let (toml::Value::Table(expected), DeValue::Table(inner)) = (expected, value.get_ref()) {
-            let strangers = inner.keys().filter(|key| !expected.contains_key(key.get_ref().as_ref()));
-            found.extend(strangers.map(|stranger| unknown_key(text, stranger, key.get_ref(), &known)));
+            let unknown = inner.keys().filter(|key| !expected.contains_key(key.get_ref().as_ref()));
+            found.extend(unknown.map(|unknown| unknown_key(text, unknown, key.get_ref(), &known)));
         }
     }
     found
@@ -80,19 +82,21 @@ fn unknown_key(
     let plain = known.keys().map(|key| ("", key));
     let nested = known.iter().filter_map(|(table, value)| Some((table, value.as_table()?)));
     let nested = nested.flat_map(|(table, keys)| keys.keys().map(move |key| (table.as_str(), key)));
-    // Among equally near keys one of the same table is meant.
+    // Of several nearest keys, one of the same table is the most likely.
     let nearest =
         plain.chain(nested).min_by_key(|(place, key)| (strsim::osa_distance(key, written), *place != table));
     let near = match nearest {
         Some((place, key)) if place == table => format!("the nearest known key is '{key}'"),
-        Some(("", key)) => format!("the nearest known key is '{key}', which stands before the first [table]"),
+        Some(("", key)) => {
+            format!("the nearest known key is '{key}', which belongs before the first [table]")
+        }
         Some((place, key)) => format!("the nearest known key is '{key}' in [{place}]"),
         None => String::new(),
     };
     Mistake::new(format!("line {line}: unknown key '{written}': {near}"))
 }
 
-/// The example with every key in it, also those that are commented out.
+/// The example with every key, also the keys that are commented out.
 fn complete_text() -> String {
     let uncomment = |line: &str| match line.strip_prefix('#') {
         Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => format!("{rest}\n"),
@@ -102,7 +106,7 @@ fn complete_text() -> String {
 }
 
 fn complete_table() -> toml::Table {
-    // The text is part of the program, and a test reads it.
+    // The text is part of the program, and a test parses it.
     complete_text().parse().unwrap_or_default()
 }
 
@@ -137,7 +141,7 @@ impl Profile {
             circular_log: Some(self.circular_log),
             open: (self.source == Source::Open).then_some(true),
             force: (self.source == Source::Replace).then_some(true),
-            // What repeats a continued creation is a creation.
+            // A run that continued a creation is repeated by a run that creates.
             resume: None,
             records: RecordOptions {
                 short_bytes: Some(self.records.short_bytes),
@@ -191,12 +195,47 @@ mod tests {
     }
 
     #[test]
-    fn the_example_has_every_key_and_each_has_an_effect() {
+    fn the_example_has_every_key_and_each_sets_an_option() {
         let complete = complete();
         let written = toml::Table::try_from(&complete).unwrap();
         assert_eq!(written.keys().collect::<Vec<_>>(), complete_table().keys().collect::<Vec<_>>());
         let missing = format!("{complete:?}").matches("None").count();
         assert_eq!(missing, 0, "{complete:?}");
+    }
+
+    #[test]
+    fn every_key_is_an_option_of_the_command_line() {
+        let keys = complete_table();
+        let leaf = |(key, value): (&String, &toml::Value)| match value.as_table() {
+            // On the command line the four shares of the mix are one option.
+            Some(table) if key != "mix" => table.keys().cloned().collect(),
+            _ => vec![key.clone()],
+        };
+        let mut keys: Vec<String> = keys.iter().flat_map(leaf).map(|key| key.replace('_', "-")).collect();
+        let name = |option: &crate::profile::OptionInfo| match option.is_list {
+            true => format!("{}s", option.name),
+            false => option.name.to_string(),
+        };
+        let mut names: Vec<String> = Options::table().map(name).collect();
+        keys.sort();
+        names.sort();
+        assert_eq!(keys, names);
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let Ok(documentation) = std::fs::read_to_string(page) else {
+            println!("skipped: docs/configuration.md is in the repository, not in the package");
+            return;
+        };
+        for (key, value) in &complete_table() {
+            let inner =
+                value.as_table().map(|table| table.keys().map(|inner| format!("{key}.{inner}")).collect());
+            for key in inner.unwrap_or(vec![key.clone()]) {
+                assert!(documentation.contains(&format!("`{key}`")), "{key} is not in docs/configuration.md");
+            }
+        }
     }
 
     #[test]
@@ -216,7 +255,7 @@ mod tests {
         );
         assert_eq!(
             mistakes("[mix]\nthread = 3"),
-            "line 2: unknown key 'thread': the nearest known key is 'threads', which stands before the first [table]"
+            "line 2: unknown key 'thread': the nearest known key is 'threads', which belongs before the first [table]"
         );
     }
 
@@ -248,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_toml_is_refused() {
+    fn text_that_is_not_toml_is_refused() {
         let deep = format!("size = {}", "[".repeat(200_000));
         for text in ["threads", "threads = ", "= 4", "threads = 1\nthreads = 2", "\u{1b}[2J", &deep] {
             assert!(mistakes(text).starts_with("line "), "{text}");
@@ -256,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_survives_its_written_forms() {
+    fn a_profile_reads_back_from_toml_and_json() {
         let text = "dirs=['d']\nduration='90s'\ntarget_iops=270.0\npage_size='8KiB'\nsize='80%'\nseed=3";
         let profile = parse(text).unwrap().resolve().unwrap();
         let json = serde_json::to_string(&profile).unwrap();

@@ -8,3 +8,4 @@ pub mod raid_reliability;
 pub mod report;
 pub mod size;
 pub mod test_performance;
+mod workload_options;

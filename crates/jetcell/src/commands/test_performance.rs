@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{Configuration, EXAMPLE};
-use jetcell_workload::{
-    DEFAULT_DIRECTORY, Finished, Mistake, Options, Profile, StopSignal, Verdict, creation, run,
-};
+use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
 
+use crate::commands::workload_options::WorkloadOptions;
 use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
 use crate::outcome::{Outcome, complain};
 use crate::whole_file;
@@ -47,7 +46,7 @@ Ctrl-C stops cleanly and still reports; a second Ctrl-C leaves at once.";
 #[command(after_help = EXAMPLES)]
 pub struct TestPerformance {
     #[command(flatten)]
-    options: Options,
+    options: WorkloadOptions,
     /// Options from a file, TOML or a JetstressConfig.xml of Microsoft's; the command line wins
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -138,15 +137,14 @@ impl TestPerformance {
 
     fn profile(self) -> Result<Profile, Vec<Mistake>> {
         let file = match &self.config {
-            Some(path) => Configuration::read(path, &self.options)?,
+            Some(path) => Configuration::read(path, &self.options.0)?,
             None => Configuration::default(),
         };
-        let mut options = self.options.over(file.options);
+        let mut options = self.options.0.over(file.options);
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
-        let options =
-            creation::remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
+        let options = remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
         let profile = options.resolve()?;
         file.notes.iter().for_each(|note| eprintln!("{note}"));
         Ok(profile)

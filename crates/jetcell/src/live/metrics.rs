@@ -8,8 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jetcell_workload::Phase;
-use jetcell_workload::engine::InstanceIo;
-use jetcell_workload::measure::IoTotals;
+use jetcell_workload::measurement::{InstanceIo, IoTotals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jetcell_workload::measure::IoTotals;
-use jetcell_workload::sampler::Snapshot;
+use jetcell_workload::measurement::{IoTotals, Snapshot};
 use jetcell_workload::{Observer, Phase, Unit};
 use parking_lot::Mutex;
 
@@ -88,7 +87,7 @@ impl Rates {
     fn between(before: &Snapshot, after: &Snapshot) -> Rates {
         let seconds = (after.at - before.at).max(1e-3);
         // Summed without the histograms, which nobody looks at here.
-        let rate = |kind: fn(&jetcell_workload::engine::InstanceIo) -> &IoTotals| {
+        let rate = |kind: fn(&jetcell_workload::measurement::InstanceIo) -> &IoTotals| {
             let sum = |snapshot: &Snapshot, figure: fn(&IoTotals) -> u64| {
                 snapshot.io.iter().map(|io| figure(kind(io))).sum::<u64>()
             };
@@ -252,7 +251,7 @@ impl Observer for Watcher {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use jetcell_workload::engine::{CacheState, InstanceIo};
+    use jetcell_workload::measurement::{CacheState, InstanceIo};
 
     /// Counters after `at` seconds of a steady load on two instances.
     pub fn snapshot(at: u64) -> Snapshot {

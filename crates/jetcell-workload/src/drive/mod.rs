@@ -1,0 +1,238 @@
+//! Warm-up and measurement: the load starts once and runs through both; the measured window is what lies between
+//! two snapshots of the counters, so nothing is started or stopped inside it.
+
+mod max_rate;
+mod search;
+
+use std::time::{Duration, Instant};
+
+use ese_engine::Error;
+
+use crate::engine::Store;
+use crate::layout::Plan;
+use crate::load::Load;
+use crate::machine::Storage;
+use crate::measurement::{
+    CacheState, HostCounters, HostUse, Measurement, OpenLoop, Repetition, Sample, SampleFile, Saturation,
+    Snapshot, Tally,
+};
+use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
+use crate::profile::Profile;
+
+/// Share of the cache that must be in use before measuring. Jetstress: `PreloadJetCache`.
+const WARM_PERCENT: u64 = 90;
+
+/// Warm-up ends when the cache has stopped growing for this long: it holds all there is to hold.
+const WARM_STANDSTILL: Duration = Duration::from_secs(10);
+
+/// An operation that begins late because the one before was slow does not make a rate too high: what waits at the end of
+/// a measurement may be caught up with for this long.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How often stop requests and progress are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The moving parts of one measurement.
+pub(crate) struct Drive<'a> {
+    /// The open databases.
+    pub(crate) store: &'a dyn Store,
+    /// Their plan.
+    pub(crate) plan: &'a Plan,
+    /// What to run.
+    pub(crate) profile: &'a Profile,
+    /// Ends it early.
+    pub(crate) stop: &'a StopSignal,
+}
+
+impl Drive<'_> {
+    /// Warms the cache and measures. Samples go to `file` as they come.
+    pub(crate) fn run(
+        &self,
+        file: &mut SampleFile,
+        observer: &mut dyn Observer,
+    ) -> Result<Measurement, Error> {
+        let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let clock = Instant::now();
+        let (measured, failure) = load.run(|load| {
+            let warm_seconds = self.warm(load, clock, observer);
+            let measured = match self.profile.find_max {
+                true => self.find_max(load, clock, file, observer),
+                false => self.measure(load, clock, file, observer, None),
+            };
+            Measurement { warm_seconds, ..measured }
+        });
+        Ok(Measurement { complete: measured.complete && failure.is_none(), failure, ..measured })
+    }
+
+    pub(crate) fn snapshot(&self, load: &Load<'_>, clock: Instant) -> Snapshot {
+        Snapshot {
+            at: clock.elapsed().as_secs_f64(),
+            io: self.store.io(),
+            cache: self.store.cache(),
+            operations: load.operations(),
+        }
+    }
+
+    /// Kernel names of the disks under the run.
+    fn devices(&self) -> Vec<String> {
+        let directories = self.profile.dirs.iter().chain(&self.profile.log_dirs);
+        let mut names: Vec<String> =
+            directories.filter_map(|dir| Some(Storage::under(dir).device?.name)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    pub(crate) fn over(&self, load: &Load<'_>) -> bool {
+        self.stop.is_set() || load.failed()
+    }
+
+    fn warm(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) -> f64 {
+        let started = Instant::now();
+        let possible = self.plan.cache_bytes.min(self.plan.initial_bytes());
+        let bound = possible / 100 * WARM_PERCENT;
+        observer.begin(Phase::Warm, bound);
+        let (mut highest, mut grown) = (0, Instant::now());
+        let mut heartbeat = Heartbeat::new();
+        while !self.over(load) {
+            let used = self.store.cache().used_bytes;
+            observer.advance(used.min(bound), "");
+            heartbeat.beat(observer, || self.snapshot(load, clock));
+            if used > highest {
+                (highest, grown) = (used, Instant::now());
+            }
+            if used >= bound || grown.elapsed() >= WARM_STANDSTILL {
+                observer.log(&format!(
+                    "Database Cache Size (Last: {used}, Lower Bound: {bound}, Upper Bound: none)"
+                ));
+                break;
+            }
+            std::thread::sleep(TICK);
+        }
+        started.elapsed().as_secs_f64()
+    }
+
+    /// Measures; `search` is what led here, for whoever wants to know the state meanwhile.
+    pub(crate) fn measure(
+        &self,
+        load: &Load<'_>,
+        clock: Instant,
+        file: &mut SampleFile,
+        observer: &mut dyn Observer,
+        search: Option<&Saturation>,
+    ) -> Measurement {
+        let window = self.profile.duration.0;
+        let duration = window.saturating_mul(self.profile.repeat);
+        observer.begin(Phase::Measure, duration.as_millis() as u64);
+        let devices = self.devices();
+        if let Some(rate) = self.profile.rate {
+            load.start_pace(rate);
+        }
+        load.take_tally();
+        let started = Instant::now();
+        let mut heartbeat = Heartbeat::new();
+        let mut view = Window::begin(self.snapshot(load, clock), HostCounters::read(&devices));
+        let (mut repetition_start, mut repetition_samples) = (view.first.clone(), 0);
+        let mut next = self.profile.sample_interval.0;
+        loop {
+            let elapsed = started.elapsed();
+            let over = elapsed >= duration || self.over(load);
+            if elapsed >= next || over {
+                let now = self.snapshot(load, clock);
+                // A remainder much shorter than an interval would be mostly noise; it counts in the totals only.
+                if elapsed >= next || view.samples.is_empty() {
+                    let sample = Sample::between(&view.last, &now, view.first.at);
+                    if let Err(error) = file.add(&sample) {
+                        observer.log(&format!("samples.csv could not be written: {error}"));
+                    }
+                    view.add(sample, HostCounters::read(&devices));
+                }
+                view.last = now;
+                next += self.profile.sample_interval.0;
+                if !over && observer.wants_measured() {
+                    let saturation = search.cloned();
+                    observer.measured(Measurement { saturation, ..view.measured(load, load.tally()) });
+                }
+            }
+            if elapsed >= window.saturating_mul(view.repetitions.len() as u32 + 1) {
+                let now = if over { view.last.clone() } else { self.snapshot(load, clock) };
+                let own = view.samples.get(repetition_samples..).unwrap_or_default();
+                view.repetitions.push(Repetition::between(&repetition_start, &now, own));
+                (repetition_start, repetition_samples) = (now, view.samples.len());
+            }
+            if over {
+                break;
+            }
+            observer.advance(elapsed.as_millis() as u64, "");
+            heartbeat.beat(observer, || self.snapshot(load, clock));
+            let window_end = window.saturating_mul(view.repetitions.len() as u32 + 1);
+            let nearest = window_end.min(next).saturating_sub(elapsed);
+            std::thread::sleep(TICK.min(nearest));
+        }
+        view.last_host = HostCounters::read(&devices);
+        let complete = started.elapsed() >= duration;
+        let measured = view.measured(load, load.take_tally());
+        Measurement { complete, open_loop: self.caught_up(load), ..measured }
+    }
+
+    /// How far behind the rate the load is when it had a moment to catch up.
+    pub(crate) fn caught_up(&self, load: &Load<'_>) -> Option<OpenLoop> {
+        let began = Instant::now();
+        loop {
+            let state = load.open_loop();
+            if state.is_none_or(|state| state.kept_up()) || began.elapsed() >= GRACE || self.over(load) {
+                return state;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// What lies between the start of the measurement and its last snapshot.
+struct Window {
+    first: Snapshot,
+    last: Snapshot,
+    first_host: HostCounters,
+    last_host: HostCounters,
+    samples: Vec<Sample>,
+    host_samples: Vec<HostUse>,
+    repetitions: Vec<Repetition>,
+}
+
+impl Window {
+    fn begin(first: Snapshot, host: HostCounters) -> Window {
+        Window {
+            last: first.clone(),
+            first,
+            first_host: host.clone(),
+            last_host: host,
+            samples: Vec::new(),
+            host_samples: Vec::new(),
+            repetitions: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, sample: Sample, host: HostCounters) {
+        self.host_samples.push(host.since(&self.last_host, sample.at_seconds, sample.seconds));
+        self.last_host = host;
+        self.samples.push(sample);
+    }
+
+    /// Copies what there is; whether that is all and what went wrong is not known here.
+    fn measured(&self, load: &Load<'_>, tally: Tally) -> Measurement {
+        let Window { first, last, .. } = self;
+        let seconds = last.at - first.at;
+        Measurement {
+            host: self.last_host.since(&self.first_host, seconds, seconds),
+            host_samples: self.host_samples.clone(),
+            open_loop: load.open_loop(),
+            repetitions: self.repetitions.clone(),
+            seconds,
+            io: first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect(),
+            cache: CacheState { stalls: last.cache.stalls.saturating_sub(first.cache.stalls), ..last.cache },
+            tally,
+            samples: self.samples.clone(),
+            ..Measurement::default()
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The search for the highest rate that holds: up or down by factors of two until one rate holds and one breaks, then
+//! by halves between them, then the highest one that held is confirmed. A pure function over the answers of a probe.
+//!
+//! A probe near the limit may answer one way or the other, so a confirmation may break. Then single answers are not
+//! trusted any more: only confirmations are asked for, 5 % lower, then 10 %, 20 % and so on, and the first that holds is
+//! the result. It may be too low, but it was confirmed, it lies below every rate that broke, and the two are reported.
+
+use crate::measurement::LOWEST_RATE;
+
+/// The search ends when the rate that broke is at most this factor above the one that held.
+pub(super) const TOLERANCE: f64 = 1.05;
+
+/// Probes after which the search gives up, confirmations included.
+pub(super) const MOST_PROBES: usize = 30;
+
+/// Highest rate of a search, in operations per second.
+const HIGHEST: f64 = 1e7;
+
+/// If so small a part of where the search began breaks, rates are not what breaks it.
+const SMALLEST_PART: f64 = 1.0 / 256.0;
+
+/// A question to the probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ask {
+    /// Operations per second.
+    pub rate: f64,
+    /// Whether this is the candidate for the result, which has to hold several times in a row.
+    pub confirm: bool,
+}
+
+/// What the search has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Found {
+    /// The highest rate that was confirmed.
+    pub sustained: Option<f64>,
+    /// The lowest rate that broke.
+    pub first_failed: Option<f64>,
+    /// Whether the search came to its end; otherwise the probe gave up.
+    pub ended: bool,
+}
+
+/// Searches from `start` on. `probe` says whether a rate holds, or `None` to end the search.
+pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -> Found {
+    let start = if start.is_nan() { LOWEST_RATE } else { start.clamp(LOWEST_RATE, HIGHEST) };
+    let lowest = (start * SMALLEST_PART).max(LOWEST_RATE);
+    // The highest rate that held and the lowest that broke, which is above it.
+    let (mut held, mut broke): (Option<f64>, Option<f64>) = (None, None);
+    let (mut confirmed_lower, mut drop) = (None, 0.05);
+    for _ in 0..MOST_PROBES {
+        let ask =
+            confirmed_lower.map(|rate| Ask { rate, confirm: true }).unwrap_or_else(|| match (held, broke) {
+                (None, None) => Ask { rate: rounded(start), confirm: false },
+                (Some(low), None) if low * 2.0 > HIGHEST => Ask { rate: low, confirm: true },
+                (Some(low), None) => Ask { rate: rounded(low * 2.0), confirm: false },
+                (None, Some(high)) => Ask { rate: rounded((high / 2.0).max(LOWEST_RATE)), confirm: false },
+                (Some(low), Some(high)) if high <= low * TOLERANCE => Ask { rate: low, confirm: true },
+                (Some(low), Some(high)) => Ask { rate: rounded(low.midpoint(high)), confirm: false },
+            });
+        match probe(ask) {
+            None => return Found { sustained: None, first_failed: broke, ended: false },
+            Some(true) if ask.confirm => {
+                return Found { sustained: Some(ask.rate), first_failed: broke, ended: true };
+            }
+            Some(true) => held = Some(ask.rate),
+            Some(false) => {
+                broke = Some(ask.rate);
+                if ask.rate <= lowest {
+                    break;
+                }
+                if ask.confirm {
+                    confirmed_lower = Some(rounded((ask.rate * (1.0 - drop)).max(LOWEST_RATE)));
+                    drop = (drop * 2.0).min(0.5);
+                }
+            }
+        }
+    }
+    Found { sustained: None, first_failed: broke, ended: true }
+}
+
+/// Three significant digits, which is finer than the tolerance and good to read.
+fn rounded(rate: f64) -> f64 {
+    let unit = 10f64.powf(rate.log10().floor() - 2.0);
+    let steps = (rate / unit).round();
+    // Dividing keeps a decimal fraction the nearest one to what is written.
+    if unit < 1.0 { steps / (1.0 / unit).round() } else { steps * unit.round() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+    /// Runs a search on a model and returns what was asked with the answers.
+    fn search(start: f64, mut holds: impl FnMut(Ask) -> bool) -> (Found, Vec<(Ask, bool)>) {
+        let mut asked = Vec::new();
+        let found = find_max(start, |ask| {
+            let answer = holds(ask);
+            asked.push((ask, answer));
+            Some(answer)
+        });
+        assert!(asked.len() <= MOST_PROBES);
+        assert!(asked.iter().all(|(ask, _)| (LOWEST_RATE..=HIGHEST).contains(&ask.rate)));
+        if let Some(sustained) = found.sustained {
+            let last = asked.last().unwrap();
+            assert_eq!(*last, (Ask { rate: sustained, confirm: true }, true));
+            assert!(asked.iter().all(|(ask, held)| *held || ask.rate > sustained), "{asked:?}");
+        }
+        let lowest = asked.iter().filter(|(_, held)| !held).map(|(ask, _)| ask.rate).reduce(f64::min);
+        assert_eq!(found.first_failed, lowest);
+        (found, asked)
+    }
+
+    #[test]
+    fn a_known_capacity_is_found_within_the_tolerance() {
+        for capacity in [1.0, 1.4, 7.0, 99.5, 1234.0, 20_000.0, 3e6] {
+            for start in [1.0, capacity / 60.0, capacity / 2.0, capacity, capacity * 3.0, capacity * 90.0] {
+                let (found, asked) = search(start, |ask| ask.rate <= capacity);
+                let sustained = found.sustained.unwrap();
+                assert!(sustained <= capacity, "{start} {capacity}: {found:?}");
+                assert!(
+                    sustained * TOLERANCE >= found.first_failed.unwrap()
+                        && found.first_failed.unwrap() > capacity
+                );
+                assert_eq!(asked.iter().filter(|(ask, _)| ask.confirm).count(), 1);
+            }
+            // From near by, as the search is used, it takes few probes.
+            assert!(search(capacity / 1.7, |ask| ask.rate <= capacity).1.len() <= 8);
+        }
+    }
+
+    #[test]
+    fn a_noisy_capacity_is_not_overstated() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut worst: f64 = 1.0;
+        for _ in 0..500 {
+            // Each probe sees a capacity between 900 and 1100; a confirmation sees three.
+            let (found, _) = search(700.0, |ask| {
+                let mut seen = || 900.0 + f64::from(random.next_u32()) / f64::from(u32::MAX) * 200.0;
+                (0..if ask.confirm { 3 } else { 1 }).all(|_| ask.rate <= seen())
+            });
+            let sustained = found.sustained.unwrap();
+            assert!(sustained <= 1100.0);
+            worst = worst.min(sustained / 900.0);
+        }
+        assert!(worst > 0.75, "{worst}");
+    }
+
+    #[test]
+    fn a_confirmation_that_breaks_lowers_the_result() {
+        // Single probes hold up to 1000, several in a row only up to 600.
+        let (found, asked) = search(500.0, |ask| ask.rate <= if ask.confirm { 600.0 } else { 1000.0 });
+        let sustained = found.sustained.unwrap();
+        assert!(sustained <= 600.0 && sustained > 400.0, "{found:?} {asked:?}");
+    }
+
+    #[test]
+    fn a_staircase_is_found_at_its_step() {
+        // Rates are served in steps of 250: what lies above 1500 breaks.
+        let (found, _) = search(300.0, |ask| (ask.rate / 250.0).ceil() <= 6.0);
+        let sustained = found.sustained.unwrap();
+        assert!(sustained <= 1500.0 && sustained * TOLERANCE > 1500.0, "{found:?}");
+    }
+
+    #[test]
+    fn what_never_breaks_and_what_always_breaks_come_to_an_end() {
+        let (found, _) = search(100.0, |_| true);
+        assert!(found.ended && found.first_failed.is_none() && found.sustained.unwrap() * 2.0 > HIGHEST);
+        let (found, _) = search(1e6, |_| false);
+        let lowest = found.first_failed.unwrap();
+        assert_eq!(found, Found { sustained: None, first_failed: Some(lowest), ended: true });
+        assert!((1e6 / 512.0..1e6 / 200.0).contains(&lowest), "{lowest}");
+        // A coin may keep it from coming to a result, but not from ending.
+        let mut random = ChaCha8Rng::seed_from_u64(2);
+        (0..200).for_each(|_| assert!(search(1000.0, |_| random.next_u32() % 2 == 0).0.ended));
+    }
+
+    #[test]
+    fn hostile_starts_are_bounded_and_a_stop_ends_it() {
+        for start in [0.0, -5.0, f64::NAN, 1e300, f64::INFINITY] {
+            assert!(search(start, |ask| ask.rate <= 1e5).0.ended, "{start}");
+        }
+        let mut left = 3;
+        let found = find_max(100.0, |ask| {
+            left -= 1;
+            (left > 0).then_some(ask.rate < 150.0)
+        });
+        assert_eq!(found, Found { sustained: None, first_failed: Some(200.0), ended: false });
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        for (rate, text) in
+            [(1234.5, "1230"), (0.12345, "0.123"), (99.96, "100"), (1.0, "1"), (98765.0, "98800")]
+        {
+            assert_eq!(rounded(rate).to_string(), text);
+        }
+    }
+}

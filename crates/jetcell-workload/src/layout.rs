@@ -1,0 +1,60 @@
+//! The files of a run.
+//!
+//! ```text
+//! DIR/Jetstress001001.edb      database of instance 1; instances take the directories in turn
+//! LOGDIR/log001/E00*.log       its log stream and checkpoint
+//! OUTPUT/result.json, samples.csv, report.html
+//! ```
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The directory used when none is given; the only one that a run creates.
+pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
+
+/// Base name of every log stream; each has a directory of its own.
+pub const LOG_BASE_NAME: &str = "E00";
+
+/// One database with its log stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstancePlan {
+    /// From 1, as in the file names.
+    pub number: usize,
+    /// The database file.
+    pub database: PathBuf,
+    /// Directory of logs and checkpoint.
+    pub log_dir: PathBuf,
+    /// Size to fill it to, or its size now.
+    pub initial_bytes: u64,
+}
+
+/// Everything decided before the first file is touched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Databases and log streams.
+    pub instances: Vec<InstancePlan>,
+    /// Page size in bytes.
+    pub page_bytes: u32,
+    /// Cache limit in bytes, shared by all instances.
+    pub cache_bytes: u64,
+    /// Tables in each database.
+    pub tables: u32,
+    /// Whether logs that are no longer needed are removed during the run.
+    pub circular_log: bool,
+    /// Whether pages are written to a side file first, against torn writes. ESE does not, so neither does the load.
+    pub page_protection: bool,
+    /// Directory of the results.
+    pub output: PathBuf,
+    /// Directories to create.
+    pub create: Vec<PathBuf>,
+    /// Files to remove first.
+    pub remove: Vec<PathBuf>,
+}
+
+impl Plan {
+    /// Bytes in all databases now.
+    pub fn initial_bytes(&self) -> u64 {
+        self.instances.iter().map(|instance| instance.initial_bytes).sum()
+    }
+}

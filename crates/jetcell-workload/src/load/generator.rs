@@ -1,0 +1,199 @@
+//! What the load does next, decided by the seed only.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use crate::profile::{Mix, Profile, Records, Skew};
+
+/// The four operations of the mail load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OperationKind {
+    /// A new record.
+    Insert,
+    /// A record removed.
+    Delete,
+    /// A record changed.
+    Replace,
+    /// A record read and verified.
+    Read,
+}
+
+impl OperationKind {
+    /// All kinds; `kind as usize` indexes tables of this length.
+    pub(crate) const ALL: [OperationKind; 4] =
+        [OperationKind::Insert, OperationKind::Delete, OperationKind::Replace, OperationKind::Read];
+
+    /// Its name in results.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            OperationKind::Insert => "insert",
+            OperationKind::Delete => "delete",
+            OperationKind::Replace => "replace",
+            OperationKind::Read => "read",
+        }
+    }
+}
+
+/// One operation of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    /// What to do.
+    pub(crate) kind: OperationKind,
+    /// On which table.
+    pub(crate) table: u32,
+    /// Which record: a point in the key range, as a fraction of 2^64.
+    pub(crate) point: u64,
+    /// Whether the commit waits for the log.
+    pub(crate) durable: bool,
+    /// Whether the record gets long content.
+    pub(crate) long: bool,
+    /// Makes the content unlike any other.
+    pub(crate) stamp: u64,
+}
+
+impl Operation {
+    /// The key at this point of a key range that ends before `next_id`; keys start at 1.
+    pub(crate) fn id_below(&self, next_id: i64) -> i64 {
+        let keys = u128::from(next_id.max(2).unsigned_abs() - 1);
+        1 + ((keys * u128::from(self.point)) >> 64) as i64
+    }
+}
+
+/// An endless, repeatable sequence of operations.
+pub(crate) struct Generator {
+    random: ChaCha8Rng,
+    mix: Mix,
+    lazy_percent: u8,
+    records: Records,
+    skew: Skew,
+    /// Where the next insert goes.
+    insert_table: u32,
+}
+
+impl Generator {
+    /// The sequence of one load thread.
+    pub(crate) fn new(profile: &Profile, thread: usize) -> Generator {
+        let mut random = ChaCha8Rng::seed_from_u64(profile.seed);
+        random.set_stream(thread as u64 + 1);
+        Generator {
+            random,
+            mix: profile.mix,
+            lazy_percent: profile.lazy_percent,
+            records: profile.records,
+            skew: profile.skew,
+            insert_table: thread as u32 % profile.records.tables,
+        }
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        ((u64::from(self.random.next_u32()) * u64::from(limit)) >> 32) as u32
+    }
+
+    /// The next operation.
+    pub(crate) fn operation(&mut self) -> Operation {
+        let Mix { insert, delete, replace, .. } = self.mix;
+        let draw = self.below(100) as u8;
+        let kind = match draw {
+            _ if draw < insert => OperationKind::Insert,
+            _ if draw < insert + delete => OperationKind::Delete,
+            _ if draw < insert + delete + replace => OperationKind::Replace,
+            _ => OperationKind::Read,
+        };
+        let any_table = self.below(self.records.tables);
+        // Inserts go round all tables, so that they grow alike; each thread begins at another one, so that threads
+        // seldom append to the same.
+        let mut table = any_table;
+        if kind == OperationKind::Insert {
+            table = self.insert_table;
+            self.insert_table = (table + 1) % self.records.tables;
+        }
+        Operation {
+            kind,
+            table,
+            point: self.skew.point(self.random.next_u64()),
+            durable: self.below(100) >= u32::from(self.lazy_percent),
+            long: self.below(100) < u32::from(self.records.long_percent),
+            stamp: self.random.next_u64(),
+        }
+    }
+
+    /// The same operation at another place, for one that had no record at its own. It depends on the operation alone and
+    /// leaves the sequence as it is. As many attempts as there are tables go to each of them.
+    pub(crate) fn redraw(&self, operation: &Operation, attempt: u32) -> Operation {
+        let mut random = ChaCha8Rng::seed_from_u64(operation.stamp);
+        random.set_stream(u64::from(attempt));
+        let point = self.skew.point(random.next_u64());
+        Operation { table: (operation.table + attempt) % self.records.tables, point, ..*operation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Options;
+
+    fn profile(seed: u64) -> Profile {
+        Options { dirs: vec!["d".into()], seed: Some(seed), ..Options::default() }.resolve().unwrap()
+    }
+
+    fn first(generator: &mut Generator, count: usize) -> Vec<Operation> {
+        (0..count).map(|_| generator.operation()).collect()
+    }
+
+    #[test]
+    fn the_seed_decides_the_sequence() {
+        let of = |seed, thread| first(&mut Generator::new(&profile(seed), thread), 100);
+        assert_eq!(of(5, 2), of(5, 2));
+        assert_ne!(of(5, 2), of(6, 2));
+        assert_ne!(of(5, 2), of(5, 3));
+    }
+
+    #[test]
+    fn shares_match_the_mix() {
+        let operations = first(&mut Generator::new(&profile(1), 0), 100_000);
+        let share =
+            |test: &dyn Fn(&Operation) -> bool| operations.iter().filter(|o| test(o)).count() as f64 / 1000.0;
+        for (kind, percent) in OperationKind::ALL.into_iter().zip([40.0, 20.0, 5.0, 35.0]) {
+            assert!((share(&|o| o.kind == kind) - percent).abs() < 0.6, "{kind:?}");
+        }
+        assert!((share(&|o| o.durable) - 30.0).abs() < 0.6);
+    }
+
+    #[test]
+    fn inserts_go_round_all_tables() {
+        let profile = profile(1);
+        let inserts = |thread| {
+            let mut operations = first(&mut Generator::new(&profile, thread), 100);
+            operations.retain(|operation| operation.kind == OperationKind::Insert);
+            operations.iter().map(|operation| operation.table).collect::<Vec<_>>()
+        };
+        for thread in [0, 3, 9] {
+            let expected = (thread as u32..).map(|table| table % profile.records.tables);
+            assert!(inserts(thread).into_iter().eq(expected.take(inserts(thread).len())), "{thread}");
+        }
+    }
+
+    #[test]
+    fn a_redraw_tries_every_table_and_keeps_the_sequence() {
+        let profile = profile(1);
+        let (mut generator, mut other) = (Generator::new(&profile, 0), Generator::new(&profile, 0));
+        let operation = generator.operation();
+        let tables: std::collections::BTreeSet<u32> =
+            (1..=profile.records.tables).map(|attempt| generator.redraw(&operation, attempt).table).collect();
+        assert_eq!(tables.len() as u32, profile.records.tables);
+        assert_eq!(generator.redraw(&operation, 2), generator.redraw(&operation, 2));
+        assert_ne!(generator.redraw(&operation, 1).point, generator.redraw(&operation, 2).point);
+        other.operation();
+        assert_eq!(generator.operation(), other.operation());
+    }
+
+    #[test]
+    fn points_cover_the_key_range() {
+        let at = |point| Operation { point, ..first(&mut Generator::new(&profile(1), 0), 1)[0] };
+        assert_eq!((at(0).id_below(101), at(u64::MAX).id_below(101)), (1, 100));
+        assert_eq!((at(u64::MAX).id_below(1), at(u64::MAX).id_below(0)), (1, 1));
+        assert_eq!(at(u64::MAX).id_below(i64::MAX), i64::MAX - 1);
+    }
+}

@@ -1,0 +1,207 @@
+//! What the records of the load contain. The seed, the place and the key decide about it.
+//!
+//! ```text
+//! content of a short or long column
+//!  0        8        16                    len
+//!  | stamp  | id     | ChaCha8 stream ...  |     little-endian; the stream is keyed by place, id and stamp
+//! ```
+//!
+//! Content is incompressible and never repeats. Every byte can be verified from the content itself and the place that it
+//! was read from: a record that is lost, mixed up or damaged does not verify.
+
+use std::fmt;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::engine::Row;
+use crate::load::generator::{Operation, OperationKind};
+use crate::profile::{Profile, Records};
+
+/// The operation that fills a database with record `id`: it depends on nothing but the seed and the place, so that an
+/// interrupted creation is continued with the records that it would have had.
+pub(crate) fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
+    let mut random = stream(place, id, profile.seed, Column::Filling);
+    let long = random.next_u32() % 100 < u32::from(profile.records.long_percent);
+    let stamp = random.next_u64();
+    Operation { kind: OperationKind::Insert, table: place.table, point: 0, durable: false, long, stamp }
+}
+
+/// Where a record belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Database number in the plan, from 0.
+    pub(crate) database: u32,
+    /// Table number, from 0.
+    pub(crate) table: u32,
+}
+
+/// Which column of a record; part of the key of its content.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Thread,
+    Short,
+    Long,
+    /// None: what decides about the whole record when databases are filled.
+    Filling,
+}
+
+/// Bytes of stamp and id in front of the stream.
+const PREFIX: usize = 16;
+
+fn stream(place: Place, id: i64, stamp: u64, column: Column) -> ChaCha8Rng {
+    let mut key = [0; 32];
+    key[..4].copy_from_slice(&place.database.to_le_bytes());
+    key[4..8].copy_from_slice(&place.table.to_le_bytes());
+    key[8..16].copy_from_slice(&id.to_le_bytes());
+    key[16..24].copy_from_slice(&stamp.to_le_bytes());
+    key[24] = column as u8;
+    ChaCha8Rng::from_seed(key)
+}
+
+fn content(place: Place, id: i64, stamp: u64, column: Column, len: u32) -> Vec<u8> {
+    let mut bytes = vec![0; (len as usize).max(PREFIX)];
+    let (prefix, rest) = bytes.split_at_mut(PREFIX);
+    prefix[..8].copy_from_slice(&stamp.to_le_bytes());
+    prefix[8..].copy_from_slice(&id.to_le_bytes());
+    stream(place, id, stamp, column).fill_bytes(rest);
+    bytes
+}
+
+/// The record that `operation` writes under `id`.
+pub(crate) fn row(records: &Records, place: Place, id: i64, operation: &Operation) -> Row {
+    let mut thread = [0; 16];
+    stream(place, id, operation.stamp, Column::Thread).fill_bytes(&mut thread);
+    let column = |column, len| content(place, id, operation.stamp, column, len);
+    Row {
+        id,
+        thread,
+        short: column(Column::Short, records.short_bytes),
+        long: operation.long.then(|| column(Column::Long, records.long_bytes)),
+    }
+}
+
+/// Why a record is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrongContent {
+    /// Where it was read.
+    pub(crate) place: Place,
+    /// Its key.
+    pub(crate) id: i64,
+    /// What is wrong.
+    pub(crate) what: String,
+}
+
+impl fmt::Display for WrongContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WrongContent { place, id, what } = self;
+        write!(f, "database {}, table {}, record {id}: {what}", place.database + 1, place.table + 1)
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Checks every byte of a record against the place it was read from.
+pub(crate) fn verify(place: Place, row: &Row) -> Result<(), WrongContent> {
+    let wrong = |what: String| Err(WrongContent { place, id: row.id, what });
+    let Some(stamp) = word(&row.short, 0) else { return wrong("short column is cut off".into()) };
+    for (name, column, bytes) in
+        [("short", Column::Short, Some(&row.short)), ("long", Column::Long, row.long.as_ref())]
+    {
+        let Some(bytes) = bytes else { continue };
+        if word(bytes, 0) != Some(stamp) {
+            return wrong(format!("{name} column is from another version of the record"));
+        }
+        if word(bytes, 8) != Some(row.id as u64) {
+            return wrong(format!("{name} column belongs to another record"));
+        }
+        if *bytes != content(place, row.id, stamp, column, bytes.len() as u32) {
+            return wrong(format!("{name} column is damaged"));
+        }
+    }
+    let mut thread = [0; 16];
+    stream(place, row.id, stamp, Column::Thread).fill_bytes(&mut thread);
+    if thread != row.thread { wrong("index column is damaged".into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::generator::Generator;
+    use crate::profile::Options;
+
+    fn profile(seed: u64) -> Profile {
+        Options { dirs: vec!["d".into()], seed: Some(seed), ..Options::default() }.resolve().unwrap()
+    }
+
+    #[test]
+    fn content_verifies_and_any_change_is_noticed() {
+        let place = Place { database: 1, table: 3 };
+        let operation = Operation { long: true, ..Generator::new(&profile(1), 0).operation() };
+        let good = row(&Records::default(), place, 42, &operation);
+        assert_eq!((good.short.len(), good.long.as_ref().unwrap().len()), (200, 2000));
+        assert_eq!(verify(place, &good), Ok(()));
+
+        for byte in 0..200 {
+            let mut bad = good.clone();
+            bad.short[byte] ^= 0x10;
+            assert!(verify(place, &bad).is_err(), "short byte {byte}");
+        }
+        let mut bad = good.clone();
+        bad.long.as_mut().unwrap()[1999] ^= 1;
+        assert_eq!(verify(place, &bad).unwrap_err().what, "long column is damaged");
+        let mut bad = good.clone();
+        bad.thread[0] ^= 1;
+        assert!(verify(place, &bad).is_err());
+        assert!(verify(Place { database: 0, ..place }, &good).is_err());
+        assert!(verify(place, &Row { id: 43, ..good.clone() }).is_err());
+        assert!(verify(place, &Row { short: vec![], ..good.clone() }).is_err());
+
+        let newer =
+            row(&Records::default(), place, 42, &Operation { stamp: operation.stamp + 1, ..operation });
+        let mixed = Row { long: newer.long, ..good };
+        assert_eq!(
+            verify(place, &mixed).unwrap_err().what,
+            "long column is from another version of the record"
+        );
+    }
+
+    #[test]
+    fn seed_and_place_decide_what_fills() {
+        let place = Place { database: 1, table: 2 };
+        let stamp = |seed, place, id| filling(&profile(seed), place, id).stamp;
+        assert_eq!(stamp(1, place, 7), stamp(1, place, 7));
+        let others = [
+            stamp(2, place, 7),
+            stamp(1, place, 8),
+            stamp(1, Place { table: 3, ..place }, 7),
+            stamp(1, Place { database: 0, ..place }, 7),
+        ];
+        assert!(others.iter().all(|other| *other != stamp(1, place, 7)));
+        let mut half = profile(1);
+        half.records.long_percent = 50;
+        let long = (1..=2000).filter(|id| filling(&half, place, *id).long).count();
+        assert!((900..1100).contains(&long), "{long}");
+    }
+
+    #[test]
+    fn content_does_not_compress_or_repeat() {
+        let mut bytes: Vec<u8> = Vec::new();
+        let place = Place { database: 0, table: 0 };
+        for id in 1..200 {
+            let row = row(&Records::default(), place, id, &filling(&profile(1), place, id));
+            bytes.extend(row.short.iter().chain(row.long.iter().flatten()));
+        }
+        let mut counts = [0u32; 256];
+        bytes.iter().for_each(|b| counts[usize::from(*b)] += 1);
+        let entropy: f64 = counts
+            .iter()
+            .filter(|count| **count > 0)
+            .map(|count| f64::from(*count) / bytes.len() as f64)
+            .map(|p| -p * p.log2())
+            .sum();
+        assert!(entropy > 7.98, "{entropy} bits per byte");
+    }
+}

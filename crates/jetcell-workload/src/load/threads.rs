@@ -1,0 +1,259 @@
+//! The load: N threads that dispatch batches to the databases in turn. A batch is 16 updates with the reads that
+//! belong to them by the mix; each update is a transaction of its own, so that the lazy share applies to each.
+//!
+//! Live keys are not remembered: a record is chosen by seeking to a random point of the key range, so memory does
+//! not grow with the database. A thread that finds none, or meets another one on a record and loses, tries again in the
+//! other tables, once in each; then the operation is given up and counts as a miss or a conflict.
+//!
+//! Keys of inserts are taken from one counter for each table, so no two threads ever insert the same.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use ese_engine::Error;
+use parking_lot::Mutex;
+
+use crate::engine::{Commit, Result, Session, Store};
+use crate::load::generator::{Generator, Operation, OperationKind};
+use crate::load::pace::{Pace, Turn};
+use crate::load::record::{Place, row, verify};
+use crate::measurement::{OpenLoop, Tally};
+use crate::profile::Profile;
+
+/// A batch ends here even when the mix has hardly any updates; a usual batch has about 25 operations.
+const LONGEST_BATCH: u32 = 8;
+
+/// Load on open databases.
+pub(crate) struct Load<'a> {
+    store: &'a dyn Store,
+    profile: &'a Profile,
+    databases: usize,
+    next_ids: Vec<Vec<AtomicI64>>,
+    tallies: Vec<Mutex<Tally>>,
+    turn: AtomicUsize,
+    pace: Pace,
+    quit: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl<'a> Load<'a> {
+    /// Finds out where each table ends.
+    pub(crate) fn new(store: &'a dyn Store, databases: usize, profile: &'a Profile) -> Result<Load<'a>> {
+        let mut next_ids = Vec::new();
+        for database in 0..databases {
+            let mut session = store.session(database)?;
+            session.begin()?;
+            let ends = (0..profile.records.tables)
+                .map(|table| Ok(AtomicI64::new(session.last(table)?.unwrap_or(0) + 1)));
+            next_ids.push(ends.collect::<Result<Vec<_>>>()?);
+            session.commit(Commit::Lazy)?;
+        }
+        let tally = || Mutex::new(Tally { batches: vec![0; databases], ..Tally::default() });
+        Ok(Load {
+            store,
+            profile,
+            databases,
+            next_ids,
+            tallies: (0..profile.threads).map(|_| tally()).collect(),
+            turn: AtomicUsize::new(0),
+            pace: Pace::default(),
+            quit: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        })
+    }
+
+    /// Runs the threads while `control` runs, then stops them. The error is the first that ended a thread.
+    pub(crate) fn run<R>(&self, control: impl FnOnce(&Load<'a>) -> R) -> (R, Option<Error>) {
+        let outcome = std::thread::scope(|scope| {
+            for thread in 0..self.profile.threads {
+                scope.spawn(move || {
+                    if let Err(error) = self.work(thread) {
+                        self.failure.lock().get_or_insert(error);
+                    }
+                });
+            }
+            let outcome = control(self);
+            self.quit.store(true, Relaxed);
+            outcome
+        });
+        (outcome, self.failure.lock().clone())
+    }
+
+    /// From now on operations begin at this rate; until then they follow each other at once.
+    pub(crate) fn start_pace(&self, rate: f64) {
+        self.pace.start(rate);
+    }
+
+    /// How well the open loop is kept up with.
+    pub(crate) fn open_loop(&self) -> Option<OpenLoop> {
+        self.pace.state()
+    }
+
+    /// Whether a thread has ended with an error.
+    pub(crate) fn failed(&self) -> bool {
+        self.failure.lock().is_some()
+    }
+
+    /// Operations so far, without copying histograms.
+    pub(crate) fn operations(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.lock().total()).sum()
+    }
+
+    /// What was done since [`Load::take_tally`].
+    pub(crate) fn tally(&self) -> Tally {
+        let mut sum = Tally::default();
+        self.tallies.iter().for_each(|tally| sum.add(&tally.lock()));
+        sum
+    }
+
+    /// Takes what was done since the last call.
+    pub(crate) fn take_tally(&self) -> Tally {
+        let mut sum = Tally::default();
+        for tally in &self.tallies {
+            let fresh = Tally { batches: vec![0; self.databases], ..Tally::default() };
+            sum.add(&std::mem::replace(&mut *tally.lock(), fresh));
+        }
+        sum
+    }
+
+    fn work(&self, thread: usize) -> Result<()> {
+        let sessions: Result<Vec<_>> =
+            (0..self.databases).map(|database| self.store.session(database)).collect();
+        let mut worker = Worker {
+            load: self,
+            sessions: sessions?,
+            generator: Generator::new(self.profile, thread),
+            tally: &self.tallies[thread],
+        };
+        while !self.quit.load(Relaxed) {
+            let database = self.turn.fetch_add(1, Relaxed) % self.databases;
+            worker.batch(database)?;
+        }
+        Ok(())
+    }
+}
+
+struct Worker<'a> {
+    load: &'a Load<'a>,
+    sessions: Vec<Box<dyn Session>>,
+    generator: Generator,
+    tally: &'a Mutex<Tally>,
+}
+
+/// How an operation went that did not fail.
+enum Outcome {
+    Done,
+    Missed,
+    Wrong(String),
+}
+
+impl Worker<'_> {
+    fn batch(&mut self, database: usize) -> Result<()> {
+        let updates_wanted = self.load.profile.batch_updates;
+        let (mut updates, mut operations) = (0, 0);
+        while updates < updates_wanted && operations < updates_wanted * LONGEST_BATCH {
+            if self.load.quit.load(Relaxed) {
+                return Ok(());
+            }
+            let Some(turn) = self.load.pace.wait(&self.load.quit) else { return Ok(()) };
+            let operation = self.generator.operation();
+            operations += 1;
+            updates += u32::from(operation.kind != OperationKind::Read);
+            self.operation(database, &operation, &turn)?;
+        }
+        self.tally.lock().batches[database] += 1;
+        Ok(())
+    }
+
+    fn operation(&mut self, database: usize, operation: &Operation, turn: &Turn) -> Result<()> {
+        let mut outcome = self.transaction(database, operation);
+        for attempt in 1..=self.load.profile.records.tables {
+            if operation.kind == OperationKind::Insert || !found_nothing(&outcome) {
+                break;
+            }
+            let elsewhere = self.generator.redraw(operation, attempt);
+            outcome = self.transaction(database, &elsewhere);
+        }
+        let us = turn.due.elapsed().as_micros() as u64;
+        let mut tally = self.tally.lock();
+        match outcome {
+            Ok(Outcome::Done) => {
+                turn.complete();
+                tally.operations[operation.kind as usize].record(us);
+                tally.counts[operation.kind as usize] += 1;
+            }
+            Ok(Outcome::Missed) => tally.misses += 1,
+            Ok(Outcome::Wrong(what)) => {
+                tally.add_wrong(what);
+            }
+            Err(error) if is_retryable(&error) => tally.conflicts += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self, database: usize, operation: &Operation) -> Result<Outcome> {
+        let session = &mut *self.sessions[database];
+        session.begin()?;
+        let place = Place { database: database as u32, table: operation.table };
+        let next_id = &self.load.next_ids[database][operation.table as usize];
+        let outcome = change(session, self.load.profile, place, operation, next_id);
+        let durable = operation.durable && operation.kind != OperationKind::Read;
+        match outcome {
+            Ok(outcome) => {
+                let started = Instant::now();
+                session.commit(if durable { Commit::Durable } else { Commit::Lazy })?;
+                if durable {
+                    self.tally.lock().durable_commits.record(started.elapsed().as_micros() as u64);
+                }
+                Ok(outcome)
+            }
+            Err(error) => match session.rollback() {
+                Err(second) if is_retryable(&error) => Err(second),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// Whether there may be a record elsewhere.
+fn found_nothing(outcome: &Result<Outcome>) -> bool {
+    matches!(outcome, Ok(Outcome::Missed) | Err(Error::WriteConflict | Error::RecordNotFound))
+}
+
+/// Whether the next operation can go on as if nothing had happened.
+fn is_retryable(error: &Error) -> bool {
+    matches!(error, Error::WriteConflict | Error::RecordNotFound | Error::VersionStoreFull { .. })
+}
+
+fn change(
+    session: &mut dyn Session,
+    profile: &Profile,
+    place: Place,
+    operation: &Operation,
+    next_id: &AtomicI64,
+) -> Result<Outcome> {
+    let table = place.table;
+    if operation.kind == OperationKind::Insert {
+        let id = next_id.fetch_add(1, Relaxed);
+        session.insert(table, &row(&profile.records, place, id, operation))?;
+        return Ok(Outcome::Done);
+    }
+    let wanted = operation.id_below(next_id.load(Relaxed));
+    let found = match session.seek(table, wanted)? {
+        Some(id) => Some(id),
+        // Everything from here to the end is deleted; start over.
+        None => session.seek(table, 1)?,
+    };
+    let Some(id) = found else { return Ok(Outcome::Missed) };
+    match operation.kind {
+        OperationKind::Delete => session.delete(table)?,
+        OperationKind::Replace => session.replace(table, &row(&profile.records, place, id, operation))?,
+        OperationKind::Read | OperationKind::Insert => {
+            if let Err(wrong) = verify(place, &session.read(table)?) {
+                return Ok(Outcome::Wrong(wrong.to_string()));
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}

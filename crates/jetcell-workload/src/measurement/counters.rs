@@ -1,0 +1,61 @@
+//! Counters of the open databases: what a run reads at the begin and at the end of each interval.
+
+use crate::measurement::io::IoTotals;
+
+/// State of the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheState {
+    /// Bytes holding pages.
+    pub used_bytes: u64,
+    /// The limit.
+    pub limit_bytes: u64,
+    /// Times a session waited for a free page. Jetstress: `Database Page Fault Stalls`.
+    pub stalls: u64,
+}
+
+/// I/O of one instance since it was opened.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceIo {
+    /// Pages read because a session needs or will need them.
+    pub database_read: IoTotals,
+    /// Pages written.
+    pub database_write: IoTotals,
+    /// Log reads.
+    pub log_read: IoTotals,
+    /// Log records written.
+    pub log_write: IoTotals,
+    /// Log files prepared and headed, which is not part of the log write latency.
+    pub log_format: IoTotals,
+    /// Reads of the background checksum scan, which are no work of the load.
+    pub scan_read: IoTotals,
+    /// Transfers of any kind that failed.
+    pub errors: u64,
+}
+
+impl InstanceIo {
+    /// What happened after the state `earlier`.
+    pub fn since(&self, earlier: &InstanceIo) -> InstanceIo {
+        InstanceIo {
+            database_read: self.database_read.since(&earlier.database_read),
+            database_write: self.database_write.since(&earlier.database_write),
+            log_read: self.log_read.since(&earlier.log_read),
+            log_write: self.log_write.since(&earlier.log_write),
+            log_format: self.log_format.since(&earlier.log_format),
+            scan_read: self.scan_read.since(&earlier.scan_read),
+            errors: self.errors.saturating_sub(earlier.errors),
+        }
+    }
+}
+
+/// Everything that counts, at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Seconds since the run began.
+    pub at: f64,
+    /// I/O per instance.
+    pub io: Vec<InstanceIo>,
+    /// Cache.
+    pub cache: CacheState,
+    /// Operations of the load.
+    pub operations: u64,
+}

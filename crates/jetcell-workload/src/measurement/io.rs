@@ -1,0 +1,86 @@
+//! Counts, bytes and latencies of one kind of I/O. Sums are divided once, at the end, so that busy and idle
+//! intervals have the weight that they should have.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::latency::Latencies;
+
+/// What one kind of I/O has amounted to.
+#[derive(Clone, Debug, Default)]
+pub struct IoTotals {
+    /// Transfers.
+    pub operations: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Sum of the latencies in microseconds.
+    pub latency_us: u64,
+    /// Their distribution.
+    pub latencies: Latencies,
+}
+
+impl IoTotals {
+    /// Counts one transfer.
+    pub fn record(&mut self, bytes: u64, us: u64) {
+        self.operations += 1;
+        self.bytes += bytes;
+        self.latency_us += us;
+        self.latencies.record(us);
+    }
+
+    /// Adds the transfers of `other`.
+    pub fn add(&mut self, other: &IoTotals) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.latency_us += other.latency_us;
+        self.latencies.add(&other.latencies);
+    }
+
+    /// What happened after the state `earlier`.
+    pub fn since(&self, earlier: &IoTotals) -> IoTotals {
+        IoTotals {
+            operations: self.operations.saturating_sub(earlier.operations),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            latency_us: self.latency_us.saturating_sub(earlier.latency_us),
+            latencies: self.latencies.since(&earlier.latencies),
+        }
+    }
+
+    /// Rates and averages over `seconds`, without the distribution.
+    pub fn rates(&self, seconds: f64) -> IoRates {
+        let each = |sum: u64| if self.operations == 0 { 0.0 } else { sum as f64 / self.operations as f64 };
+        IoRates {
+            per_second: if seconds > 0.0 { self.operations as f64 / seconds } else { 0.0 },
+            average_bytes: each(self.bytes),
+            average_ms: each(self.latency_us) / 1000.0,
+        }
+    }
+}
+
+/// A kind of I/O as Jetstress shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoRates {
+    /// Transfers per second.
+    pub per_second: f64,
+    /// Mean size.
+    pub average_bytes: f64,
+    /// Mean latency in milliseconds, weighted by transfers.
+    pub average_ms: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_divide_sums_once() {
+        let mut totals = IoTotals::default();
+        totals.record(32768, 10_000);
+        let start = totals.clone();
+        totals.record(32768, 2_000);
+        totals.record(65536, 4_000);
+        let rates = totals.since(&start).rates(2.0);
+        assert_eq!(rates, IoRates { per_second: 1.0, average_bytes: 49152.0, average_ms: 3.0 });
+        assert_eq!(totals.since(&start).latencies.summary().count, 2);
+        assert_eq!(IoTotals::default().rates(2.0), IoRates::default());
+    }
+}

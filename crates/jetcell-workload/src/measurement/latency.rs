@@ -1,0 +1,214 @@
+//! Counts, bytes and latencies: accumulated once per operation and divided once at the end, so that busy and
+//! idle intervals are weighted as they should be.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
+use serde::{Deserialize, Serialize};
+
+use crate::parse_error::ParseError;
+
+/// Longest latency that is told apart, one hour in microseconds.
+const LONGEST_US: u64 = 3_600_000_000;
+
+/// More operations than any run has; thousands of such histograms still add up.
+const MOST_OPERATIONS: u64 = 1 << 50;
+
+/// A latency histogram in microseconds with three significant digits.
+///
+/// Stored as text: `upper bound of a bucket in microseconds:operations in it`, ascending, with spaces between, such as
+/// `87:2 1023:1`. A histogram that gets every upper bound that often is the same one, so runs can be added up.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Latencies(Histogram<u64>);
+
+impl fmt::Debug for Latencies {
+    /// As stored: most of a histogram is zeros.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from(self.clone()))
+    }
+}
+
+impl From<Latencies> for String {
+    fn from(latencies: Latencies) -> String {
+        let bucket = |bucket: IterationValue<u64>| {
+            format!("{}:{}", bucket.value_iterated_to(), bucket.count_at_value())
+        };
+        latencies.0.iter_recorded().map(bucket).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl TryFrom<String> for Latencies {
+    type Error = ParseError;
+    fn try_from(text: String) -> Result<Latencies, ParseError> {
+        let mut latencies = Latencies::default();
+        for bucket in text.split_ascii_whitespace() {
+            let parsed = bucket.split_once(':').and_then(|(us, count)| {
+                let (us, count): (u64, u64) = (us.parse().ok()?, count.parse().ok()?);
+                let possible = (1..=LONGEST_US * 2).contains(&us) && count <= MOST_OPERATIONS;
+                possible.then_some((us, count))
+            });
+            let Some((us, count)) = parsed.filter(|_| latencies.0.len() <= MOST_OPERATIONS) else {
+                let shown: String = bucket.chars().take(40).collect();
+                return Err(ParseError::new(format!("{shown:?} is not a bucket of a latency histogram")));
+            };
+            latencies.0.record_n(us, count).map_err(|error| ParseError::new(error.to_string()))?;
+        }
+        Ok(latencies)
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let mut histogram = Histogram::new(3).expect("three digits are supported");
+        // It grows to the latencies that occur, so that many histograms stay small.
+        histogram.auto(true);
+        Latencies(histogram)
+    }
+}
+
+impl From<Histogram<u64>> for Latencies {
+    /// Takes over a histogram of microseconds.
+    fn from(histogram: Histogram<u64>) -> Latencies {
+        Latencies(histogram)
+    }
+}
+
+impl Latencies {
+    /// Counts one operation.
+    pub fn record(&mut self, us: u64) {
+        self.record_many(us, 1);
+    }
+
+    /// Counts `count` operations of about the same latency.
+    pub fn record_many(&mut self, us: u64, count: u64) {
+        self.0.record_n(us.clamp(1, LONGEST_US), count).expect("the histogram grows");
+    }
+
+    /// Adds the operations of `other`.
+    pub fn add(&mut self, other: &Latencies) {
+        self.0 += &other.0;
+    }
+
+    /// Removes the operations of `earlier`, which must be an earlier state of this histogram.
+    pub fn since(&self, earlier: &Latencies) -> Latencies {
+        let mut rest = self.0.clone();
+        if rest.subtract(&earlier.0).is_err() {
+            return self.clone();
+        }
+        Latencies(rest)
+    }
+
+    /// Operations that took at most `us` microseconds, within the precision of the histogram.
+    pub fn at_most(&self, us: u64) -> u64 {
+        self.0.count_between(0, us)
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The figures of a report.
+    pub fn summary(&self) -> LatencySummary {
+        let at = |percentile| self.0.value_at_percentile(percentile);
+        if self.0.is_empty() {
+            return LatencySummary::default();
+        }
+        LatencySummary {
+            count: self.0.len(),
+            mean: self.0.mean(),
+            min: self.0.min(),
+            p50: at(50.0),
+            p90: at(90.0),
+            p95: at(95.0),
+            p99: at(99.0),
+            p99_9: at(99.9),
+            p99_99: at(99.99),
+            max: self.0.max(),
+        }
+    }
+}
+
+/// Latency percentiles in microseconds; all zero when nothing happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// Operations.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Fastest.
+    pub min: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p99_9: u64,
+    /// 99.99th percentile.
+    pub p99_99: u64,
+    /// Slowest.
+    pub max: u64,
+}
+
+/// Percentiles by kind of operation.
+pub type LatencyTable = BTreeMap<String, LatencySummary>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_histograms_come_back_and_add_up() {
+        let mut latencies = Latencies::default();
+        for us in [1, 2, 87, 87, 1023, 5_000_001, u64::MAX] {
+            latencies.record(us);
+        }
+        let text = String::from(latencies.clone());
+        assert!(text.starts_with("1:1 2:1 87:2 1023:1 500"), "{text}");
+        let mut back = Latencies::try_from(text).unwrap();
+        assert_eq!((&back, back.summary()), (&latencies, latencies.summary()));
+        back.add(&latencies);
+        assert_eq!((back.summary().count, back.summary().p50), (14, 87));
+        assert_eq!(Latencies::try_from(String::new()).unwrap(), Latencies::default());
+        let most = format!("5:{MOST_OPERATIONS} 6:1");
+        assert_eq!(Latencies::try_from(most.clone()).unwrap().summary().count, MOST_OPERATIONS + 1);
+        for wrong in [
+            "x",
+            "1",
+            "1:",
+            ":1",
+            "1:-1",
+            "0:1",
+            "1:1,2:1",
+            "99999999999999999999:1",
+            "9000000000000:1",
+            "1:18446744073709551615",
+            &format!("{most} 7:1"),
+        ] {
+            assert!(Latencies::try_from(wrong.to_string()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_right_within_three_digits() {
+        let mut latencies = Latencies::default();
+        (1..=10_000).for_each(|us| latencies.record(us));
+        let summary = latencies.summary();
+        assert_eq!(summary.count, 10_000);
+        for (value, expected) in [(summary.p50, 5_000), (summary.p99, 9_900), (summary.p99_99, 9_999)] {
+            assert!(value.abs_diff(expected) <= expected / 500, "{value} {expected}");
+        }
+        assert_eq!(summary.min, 1);
+        assert!(latencies.at_most(2_000).abs_diff(2_000) < 4, "{}", latencies.at_most(2_000));
+        assert_eq!((latencies.at_most(0), latencies.at_most(u64::MAX)), (0, 10_000));
+        latencies.record(u64::MAX);
+        assert!(latencies.summary().max.abs_diff(LONGEST_US) < LONGEST_US / 500);
+    }
+}

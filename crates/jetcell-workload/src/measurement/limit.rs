@@ -1,0 +1,143 @@
+//! What kept the run from being faster, by measured evidence.
+//!
+//! The first rule that holds decides; the evidence of all of them is reported, so that a reader can disagree.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::Measurement;
+
+/// What limited a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limiter {
+    /// The open loop was kept up with: the storage was asked for no more.
+    TargetRate,
+    /// The processors were busy: the machine, not the storage, was measured.
+    Cpu,
+    /// Threads waited mostly for durable commits.
+    LogFlush,
+    /// Sessions waited for free cache pages: more was read and changed than written back.
+    Cache,
+    /// Threads waited mostly for database reads.
+    Device,
+    /// None of the others: the number of threads bounds how much is asked for at once.
+    Threads,
+}
+
+impl Limiter {
+    /// In words.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Limiter::TargetRate => "target rate",
+            Limiter::Cpu => "CPU",
+            Limiter::LogFlush => "log flush",
+            Limiter::Cache => "cache",
+            Limiter::Device => "device",
+            Limiter::Threads => "number of threads",
+        }
+    }
+}
+
+/// The limit with its evidence; shares are fractions of the time of all load threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// What it was.
+    pub limiter: Limiter,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// Busy share of all processors in percent, the whole machine.
+    pub cpu_percent: f64,
+    /// Share of the threads' time spent in durable commits.
+    pub commit_share: f64,
+    /// Latency of all database reads over the threads' time; reads ahead of need overlap, so it may exceed 1.
+    pub database_read_share: f64,
+    /// Waits for a free cache page.
+    pub page_fault_stalls: u64,
+}
+
+const BUSY_CPU_PERCENT: f64 = 90.0;
+const LARGE_SHARE: f64 = 0.5;
+
+impl Limit {
+    /// `None` when nothing was measured.
+    pub fn of(measured: &Measurement, threads: usize) -> Option<Limit> {
+        let thread_us = measured.seconds * threads as f64 * 1e6;
+        if thread_us <= 0.0 || measured.tally.total() == 0 {
+            return None;
+        }
+        let commits = measured.tally.durable_commits.summary();
+        let commit_share = commits.mean * commits.count as f64 / thread_us;
+        let read_us: u64 = measured.io.iter().map(|io| io.database_read.latency_us).sum();
+        let database_read_share = read_us as f64 / thread_us;
+        let (cpu_percent, stalls) = (measured.host.cpu_percent, measured.cache.stalls);
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let (limiter, reason) = if let Some(open) = measured.open_loop.filter(|open| open.kept_up()) {
+            let rate = open.target_rate;
+            (Limiter::TargetRate, format!("{rate} operations per second were asked for and kept up with"))
+        } else if cpu_percent >= BUSY_CPU_PERCENT {
+            let own = measured.host.process_cpu_percent;
+            let reason = format!("the processors were {cpu_percent:.0} % busy, {own:.0} % with this test");
+            (Limiter::Cpu, reason)
+        } else if stalls > 0 {
+            (Limiter::Cache, format!("sessions waited {stalls} times for a free cache page"))
+        } else if commit_share >= LARGE_SHARE && commit_share >= database_read_share {
+            let share = percent(commit_share);
+            (
+                Limiter::LogFlush,
+                format!("the threads spent {share} of their time waiting for durable commits"),
+            )
+        } else if database_read_share >= LARGE_SHARE {
+            let share = percent(database_read_share);
+            (Limiter::Device, format!("database reads took {share} of the threads' time"))
+        } else {
+            (Limiter::Threads, format!("{threads} threads did not keep processors, log or device busy"))
+        };
+        Some(Limit {
+            limiter,
+            reason,
+            cpu_percent,
+            commit_share,
+            database_read_share,
+            page_fault_stalls: stalls,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::counters::InstanceIo;
+    use crate::measurement::open_loop::OpenLoop;
+
+    /// One thread for one second with this much waiting, in milliseconds.
+    fn measured(commit_ms: u64, read_ms: u64) -> Measurement {
+        let mut io = InstanceIo::default();
+        io.database_read.record(32768, read_ms * 1000);
+        let mut measured = Measurement { seconds: 1.0, io: vec![io], ..Measurement::default() };
+        measured.tally.counts[0] = 1;
+        measured.tally.durable_commits.record(commit_ms * 1000);
+        measured
+    }
+
+    fn limiter(measured: &Measurement) -> Limiter {
+        Limit::of(measured, 1).unwrap().limiter
+    }
+
+    #[test]
+    fn the_evidence_decides() {
+        assert_eq!(limiter(&measured(700, 200)), Limiter::LogFlush);
+        assert_eq!(limiter(&measured(200, 700)), Limiter::Device);
+        assert_eq!(limiter(&measured(200, 200)), Limiter::Threads);
+        let mut stalled = measured(700, 200);
+        stalled.cache.stalls = 3;
+        assert_eq!(limiter(&stalled), Limiter::Cache);
+        stalled.host.cpu_percent = 97.0;
+        assert_eq!(limiter(&stalled), Limiter::Cpu);
+        stalled.open_loop = Some(OpenLoop { target_rate: 10.0, due: 10, ..OpenLoop::default() });
+        assert_eq!(limiter(&stalled), Limiter::TargetRate);
+        stalled.open_loop =
+            Some(OpenLoop { target_rate: 10.0, due: 10, waiting: 9, behind_seconds: 0.9, not_completed: 9 });
+        assert_eq!(limiter(&stalled), Limiter::Cpu);
+        assert_eq!(Limit::of(&Measurement::default(), 4), None);
+    }
+}

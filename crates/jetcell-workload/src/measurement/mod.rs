@@ -1,0 +1,67 @@
+//! What a run measures: plain values without behaviour of the load. Counters are read while the load runs; samples,
+//! repetitions and latencies are computed from them; the analysis (steady state, limit) explains them.
+
+mod counters;
+mod host;
+mod io;
+mod latency;
+mod limit;
+mod open_loop;
+mod repetition;
+mod sample;
+mod sample_file;
+mod saturation;
+mod scan;
+mod steady_state;
+mod tally;
+mod verification;
+
+use ese_engine::Error;
+
+pub use counters::{CacheState, InstanceIo, Snapshot};
+pub(crate) use host::HostCounters;
+pub use host::{DiskUse, HostUse};
+pub use io::{IoRates, IoTotals};
+pub use latency::{Latencies, LatencySummary, LatencyTable};
+pub use limit::{Limit, Limiter};
+pub use open_loop::OpenLoop;
+pub use repetition::{Interval, Repetition, Repetitions};
+pub use sample::{InstanceSample, Sample};
+pub use sample_file::{SampleFile, read_samples};
+pub(crate) use saturation::{CONFIRMATIONS, LOWEST_RATE, broken};
+pub use saturation::{Saturation, Step};
+pub use scan::ScanSummary;
+pub use steady_state::SteadyState;
+pub use tally::Tally;
+pub use verification::{FileVerification, Verification};
+
+/// The figures of the measured time: what lies between its first and its last snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Measurement {
+    /// Length of the measured time in seconds.
+    pub seconds: f64,
+    /// Length of the warm-up in seconds.
+    pub warm_seconds: f64,
+    /// I/O of each instance.
+    pub io: Vec<InstanceIo>,
+    /// The cache at the end; stalls are those of the measured time.
+    pub cache: CacheState,
+    /// The work of the load.
+    pub tally: Tally,
+    /// Its intervals.
+    pub samples: Vec<Sample>,
+    /// The machine over the measured time.
+    pub host: HostUse,
+    /// The machine in each interval.
+    pub host_samples: Vec<HostUse>,
+    /// Figures of each repetition that was completed.
+    pub repetitions: Vec<Repetition>,
+    /// How well the load kept the target rate; `None` in a closed loop.
+    pub open_loop: Option<OpenLoop>,
+    /// The search for the highest rate, if there was one.
+    pub saturation: Option<Saturation>,
+    /// Whether the measurement had its full length.
+    pub complete: bool,
+    /// The error that ended the load early.
+    pub failure: Option<Error>,
+}

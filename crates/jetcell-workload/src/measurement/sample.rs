@@ -1,0 +1,85 @@
+//! Samples: what happened in each interval, written to `samples.csv` while the run goes on.
+//!
+//! One line per interval and instance; rates are per second of the interval, latencies are means weighted by
+//! operations. Each interval is flushed, so that a killed run leaves all but its last.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::counters::{InstanceIo, Snapshot};
+use crate::measurement::io::IoRates;
+
+/// I/O of one instance in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InstanceSample {
+    /// Database reads.
+    pub database_read: IoRates,
+    /// Database writes.
+    pub database_write: IoRates,
+    /// Log reads.
+    pub log_read: IoRates,
+    /// Log writes.
+    pub log_write: IoRates,
+}
+
+/// One interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// End of the interval, in seconds since the measurement began.
+    pub at_seconds: f64,
+    /// Its length.
+    pub seconds: f64,
+    /// Operations of the load per second.
+    pub operations_per_second: f64,
+    /// Cache in use at its end.
+    pub cache_used_bytes: u64,
+    /// Waits for a free page in it.
+    pub page_fault_stalls: u64,
+    /// I/O per instance.
+    pub instances: Vec<InstanceSample>,
+}
+
+impl Sample {
+    /// The interval between two states.
+    pub fn between(before: &Snapshot, after: &Snapshot, began: f64) -> Sample {
+        let seconds = after.at - before.at;
+        let instance = |(earlier, later): (&InstanceIo, &InstanceIo)| InstanceSample {
+            database_read: later.database_read.since(&earlier.database_read).rates(seconds),
+            database_write: later.database_write.since(&earlier.database_write).rates(seconds),
+            log_read: later.log_read.since(&earlier.log_read).rates(seconds),
+            log_write: later.log_write.since(&earlier.log_write).rates(seconds),
+        };
+        Sample {
+            at_seconds: after.at - began,
+            seconds,
+            operations_per_second: (after.operations - before.operations) as f64 / seconds,
+            cache_used_bytes: after.cache.used_bytes,
+            page_fault_stalls: after.cache.stalls.saturating_sub(before.cache.stalls),
+            instances: before.io.iter().zip(&after.io).map(instance).collect(),
+        }
+    }
+
+    /// Transactional I/O of all instances per second.
+    pub fn iops(&self) -> f64 {
+        self.instances.iter().map(|i| i.database_read.per_second + i.database_write.per_second).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_snapshots() {
+        let mut before = Snapshot { at: 5.0, io: vec![InstanceIo::default()], ..Snapshot::default() };
+        before.io[0].database_read.record(32768, 99_000);
+        let mut after = before.clone();
+        after.at = 7.0;
+        after.operations = 30;
+        after.io[0].database_read.record(32768, 4_000);
+        after.io[0].database_write.record(65536, 2_000);
+        after.cache.stalls = 3;
+        let sample = Sample::between(&before, &after, 5.0);
+        assert_eq!((sample.at_seconds, sample.operations_per_second, sample.iops()), (2.0, 15.0, 1.0));
+        assert_eq!((sample.instances[0].database_read.average_ms, sample.page_fault_stalls), (4.0, 3));
+    }
+}

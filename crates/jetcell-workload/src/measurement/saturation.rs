@@ -1,0 +1,122 @@
+//! The highest rate that the storage sustains, and how latency grows on the way there.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::latency::LatencySummary;
+use crate::measurement::open_loop::OpenLoop;
+use crate::measurement::repetition::Repetition;
+use crate::profile::Thresholds;
+use crate::verdict;
+use crate::verdict::Rule;
+
+/// How many times in a row the result has to hold.
+pub(crate) const CONFIRMATIONS: u32 = 3;
+
+/// Lowest rate of a search, in operations per second.
+pub(crate) const LOWEST_RATE: f64 = 1.0;
+
+/// What a search has found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Saturation {
+    /// The highest rate that held [`CONFIRMATIONS`] times in a row; `None` if none did, or if the search was stopped.
+    pub sustained_rate: Option<f64>,
+    /// The lowest rate that broke a rule; `None` if none did.
+    pub first_failed_rate: Option<f64>,
+    /// Whether the search came to its end.
+    pub ended: bool,
+    /// Operations per second that the threads completed without a rate, where the search began.
+    pub closed_loop_rate: f64,
+    /// Time before the measured part of each step, in which the rate is already asked for.
+    pub settle_seconds: f64,
+    /// All steps in the order in which they were measured.
+    pub steps: Vec<Step>,
+}
+
+/// One measured rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Operations per second asked for.
+    pub rate: f64,
+    /// Whether it was measured [`CONFIRMATIONS`] times in a row, to confirm the result.
+    pub confirming: bool,
+    /// What was achieved, and the figures that the rules judge.
+    pub figures: Repetition,
+    /// Latency of all operations in microseconds, from when they were due.
+    pub operation_latency: LatencySummary,
+    /// How long the oldest operation had been due that had not begun at the end.
+    pub behind_seconds: f64,
+    /// The first rule that broke; `None` if all held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<Rule>,
+}
+
+impl Saturation {
+    /// The steps by rate, for a curve; of a rate that was measured twice the confirmation comes last.
+    pub fn curve(&self) -> Vec<&Step> {
+        let mut steps: Vec<&Step> = self.steps.iter().collect();
+        steps.sort_by(|a, b| a.rate.total_cmp(&b.rate).then(a.confirming.cmp(&b.confirming)));
+        steps
+    }
+}
+
+/// The first rule that a step breaks.
+pub(crate) fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -> Option<Rule> {
+    let rules = [
+        (verdict::AVERAGE_DATABASE_READ, limits.average_database_read_ms, figures.database_read_ms),
+        (verdict::MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, figures.maximum_database_read_ms),
+        (verdict::AVERAGE_LOG_WRITE, limits.average_log_write_ms, figures.log_write_ms),
+        (verdict::MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, figures.maximum_log_write_ms),
+        (verdict::STALLS, limits.page_fault_stalls as f64, figures.page_fault_stalls as f64),
+    ];
+    let rules = rules.map(|(name, limit, measured)| Rule::at_most(name, limit, measured, String::new()));
+    rules.into_iter().chain(open_loop.rules()).find(|rule| !rule.passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_breaks_and_the_limit_itself_holds() {
+        let limits = Thresholds::default();
+        let good = Repetition {
+            database_read_ms: 20.0,
+            maximum_database_read_ms: 100.0,
+            log_write_ms: 10.0,
+            maximum_log_write_ms: 100.0,
+            ..Repetition::default()
+        };
+        let kept = OpenLoop { behind_seconds: 0.05, ..OpenLoop::default() };
+        assert_eq!(broken(&limits, &good, &kept), None);
+        let name = |figures, open| broken(&limits, &figures, open).unwrap().name;
+        assert_eq!(
+            name(Repetition { database_read_ms: 20.1, ..good }, &kept),
+            verdict::AVERAGE_DATABASE_READ
+        );
+        assert_eq!(
+            name(Repetition { maximum_database_read_ms: 101.0, ..good }, &kept),
+            verdict::MAXIMUM_DATABASE_READ
+        );
+        assert_eq!(name(Repetition { log_write_ms: 10.1, ..good }, &kept), verdict::AVERAGE_LOG_WRITE);
+        assert_eq!(
+            name(Repetition { maximum_log_write_ms: 101.0, ..good }, &kept),
+            verdict::MAXIMUM_LOG_WRITE
+        );
+        assert_eq!(name(Repetition { page_fault_stalls: 1, ..good }, &kept), verdict::STALLS);
+        let late = OpenLoop { behind_seconds: 3.0, ..kept };
+        assert!(name(good, &late).starts_with("Operations behind"));
+        let due = OpenLoop { target_rate: 100.0, due: 1000, ..OpenLoop::default() };
+        assert_eq!(broken(&limits, &good, &OpenLoop { not_completed: 20, ..due }), None);
+        let lost = OpenLoop { not_completed: 21, ..due };
+        assert!(name(good, &lost).starts_with("Operations not completed"));
+    }
+
+    #[test]
+    fn the_curve_rises_by_rate() {
+        let step = |rate, confirming| Step { rate, confirming, ..Step::default() };
+        let steps = vec![step(100.0, false), step(50.0, true), step(75.0, false), step(50.0, false)];
+        let saturation = Saturation { steps, ..Saturation::default() };
+        let curve: Vec<_> = saturation.curve().iter().map(|step| (step.rate, step.confirming)).collect();
+        assert_eq!(curve, [(50.0, false), (50.0, true), (75.0, false), (100.0, false)]);
+    }
+}

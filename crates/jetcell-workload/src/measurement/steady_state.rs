@@ -1,0 +1,91 @@
+//! Steady state: stated from the samples, never assumed.
+//!
+//! The measured time is cut into five windows of whole samples. As in the storage industry's performance test
+//! specification (SNIA SSS PTS) the state is steady when the windows' IOPS lie within 20 % of their mean of each other
+//! and the fitted line over them rises or falls by at most 10 % of the mean.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::sample::Sample;
+
+const WINDOWS: usize = 5;
+const LARGEST_SPREAD: f64 = 0.20;
+const LARGEST_SLOPE: f64 = 0.10;
+
+/// Whether the load had settled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteadyState {
+    /// Spread and slope are within their limits.
+    pub steady: bool,
+    /// Transactional I/O per second in each of the five windows.
+    pub window_iops: Vec<f64>,
+    /// Highest minus lowest window, as a fraction of their mean; at most 0.20.
+    pub spread: f64,
+    /// Change of the least-squares line from the first window to the last, as a fraction of the mean; within ±0.10.
+    pub slope: f64,
+}
+
+impl SteadyState {
+    /// `None` when there are fewer samples than windows, or no I/O at all.
+    pub fn of(samples: &[Sample]) -> Option<SteadyState> {
+        if samples.len() < WINDOWS {
+            return None;
+        }
+        let bound = |window: usize| window * samples.len() / WINDOWS;
+        let iops = |window: usize| {
+            let part = samples.get(bound(window)..bound(window + 1)).unwrap_or_default();
+            let seconds: f64 = part.iter().map(|sample| sample.seconds).sum();
+            part.iter().map(|sample| sample.iops() * sample.seconds).sum::<f64>() / seconds
+        };
+        let window_iops: Vec<f64> = (0..WINDOWS).map(iops).collect();
+        let mean = window_iops.iter().sum::<f64>() / WINDOWS as f64;
+        if !mean.is_finite() || mean <= 0.0 {
+            return None;
+        }
+        let highest = window_iops.iter().copied().fold(f64::MIN, f64::max);
+        let lowest = window_iops.iter().copied().fold(f64::MAX, f64::min);
+        let middle = (WINDOWS - 1) as f64 / 2.0;
+        let (mut along, mut square) = (0.0, 0.0);
+        for (number, value) in window_iops.iter().enumerate() {
+            let x = number as f64 - middle;
+            along += x * value;
+            square += x * x;
+        }
+        let (spread, slope) = ((highest - lowest) / mean, along / square * (WINDOWS - 1) as f64 / mean);
+        let steady = spread <= LARGEST_SPREAD && slope.abs() <= LARGEST_SLOPE;
+        Some(SteadyState { steady, window_iops, spread, slope })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::io::IoRates;
+    use crate::measurement::sample::InstanceSample;
+
+    fn samples(iops: &[f64]) -> Vec<Sample> {
+        let sample = |&per_second: &f64| {
+            let database_read = IoRates { per_second, ..IoRates::default() };
+            let instances = vec![InstanceSample { database_read, ..InstanceSample::default() }];
+            Sample { seconds: 1.0, instances, ..Sample::default() }
+        };
+        iops.iter().map(sample).collect()
+    }
+
+    #[test]
+    fn slope_and_spread_are_those_of_the_line() {
+        let rising = SteadyState::of(&samples(&[90.0, 95.0, 100.0, 105.0, 110.0])).unwrap();
+        assert!((rising.spread - 0.2).abs() < 1e-9 && (rising.slope - 0.2).abs() < 1e-9 && !rising.steady);
+        let level = SteadyState::of(&samples(&[95.0, 105.0, 100.0, 105.0, 95.0])).unwrap();
+        assert!(level.steady && level.slope.abs() < 1e-9 && (level.spread - 0.1).abs() < 1e-9, "{level:?}");
+        let wild = SteadyState::of(&samples(&[100.0, 60.0, 140.0, 60.0, 100.0])).unwrap();
+        assert!(!wild.steady && wild.slope.abs() < 1e-9);
+    }
+
+    #[test]
+    fn too_little_says_nothing() {
+        assert_eq!(SteadyState::of(&samples(&[1.0; 4])), None);
+        assert_eq!(SteadyState::of(&samples(&[0.0; 9])), None);
+        assert_eq!(SteadyState::of(&samples(&[7.0; 13])).unwrap().window_iops, [7.0; 5]);
+    }
+}

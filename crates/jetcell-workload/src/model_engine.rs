@@ -1,0 +1,219 @@
+//! A storage engine in memory for the unit tests of this crate: ordered maps, undo lists and made-up latencies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use ese_engine::Error;
+use parking_lot::Mutex;
+
+use crate::engine::{Commit, Depth, Engine, ExistingDatabase, Opening, Result, Row, Session, Store};
+use crate::layout::{InstancePlan, Plan};
+use crate::measurement::{CacheState, FileVerification, InstanceIo, ScanSummary, Verification};
+use crate::refusal::Refusal;
+
+type Table = BTreeMap<i64, Row>;
+
+/// Databases by path, so that they survive being closed.
+#[derive(Default)]
+pub(crate) struct ModelEngine {
+    pub(crate) databases: Mutex<BTreeMap<std::path::PathBuf, Arc<ModelDatabase>>>,
+    /// After this many changes every change fails, as on a broken disk.
+    pub(crate) fail_after: Option<u64>,
+    /// Verification finds a bad page in each database.
+    pub(crate) bad_page: bool,
+    /// So does the scan.
+    pub(crate) scan_finds: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct ModelDatabase {
+    tables: Vec<Mutex<Table>>,
+    io: Mutex<InstanceIo>,
+    bytes: AtomicU64,
+    changes: AtomicU64,
+    fail_after: Option<u64>,
+    scan_finds: bool,
+    scanned: AtomicBool,
+}
+
+struct ModelStore(Vec<Arc<ModelDatabase>>, u64);
+
+struct ModelSession {
+    database: Arc<ModelDatabase>,
+    undo: Vec<(u32, i64, Option<Row>)>,
+    position: Option<i64>,
+}
+
+impl ModelEngine {
+    pub(crate) fn rows(&self, path: &std::path::Path, table: usize) -> Vec<Row> {
+        self.databases.lock()[path].tables[table].lock().values().cloned().collect()
+    }
+
+    /// Damages one record as a lost write would.
+    pub(crate) fn damage(&self, path: &std::path::Path) {
+        for table in &self.databases.lock()[path].tables {
+            for row in table.lock().values_mut() {
+                row.short[100] ^= 1;
+            }
+        }
+    }
+}
+
+impl Engine for ModelEngine {
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal> {
+        match instance.database.metadata() {
+            Ok(file) if file.len() >= 4096 => {
+                Ok(ExistingDatabase { page_bytes: 32768, file_bytes: file.len() })
+            }
+            _ => Err(Refusal::new(format!("{} is not a database", instance.database.display()))),
+        }
+    }
+
+    fn in_use(&self, _: &InstancePlan) -> bool {
+        false
+    }
+
+    fn verify(
+        &self,
+        plan: &Plan,
+        _depth: Depth,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Option<Verification> {
+        let file = |instance: &InstancePlan| FileVerification {
+            path: instance.database.clone(),
+            blocks: 100,
+            bad: u64::from(self.bad_page),
+            findings: if self.bad_page { vec!["page 7: bad checksum".into()] } else { vec![] },
+            ..FileVerification::default()
+        };
+        progress(1, 1)
+            .then(|| Verification { files: plan.instances.iter().map(file).collect(), seconds: 0.0 })
+    }
+
+    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
+        let mut databases = self.databases.lock();
+        let mut opened = Vec::new();
+        for instance in &plan.instances {
+            if opening == Opening::Create && !databases.contains_key(&instance.database) {
+                let tables = (0..plan.tables).map(|_| Mutex::default()).collect();
+                let database = ModelDatabase {
+                    tables,
+                    fail_after: self.fail_after,
+                    scan_finds: self.scan_finds,
+                    ..ModelDatabase::default()
+                };
+                databases.insert(instance.database.clone(), Arc::new(database));
+            }
+            let database = databases.get(&instance.database).ok_or(Error::RecordNotFound)?;
+            *database.io.lock() = InstanceIo::default();
+            opened.push(database.clone());
+        }
+        Ok(Box::new(ModelStore(opened, plan.cache_bytes)))
+    }
+}
+
+impl Store for ModelStore {
+    fn session(&self, database: usize) -> Result<Box<dyn Session>> {
+        Ok(Box::new(ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None }))
+    }
+    fn io(&self) -> Vec<InstanceIo> {
+        self.0.iter().map(|database| database.io.lock().clone()).collect()
+    }
+    fn cache(&self) -> CacheState {
+        let read: u64 = self.io().iter().map(|io| io.database_read.bytes).sum();
+        CacheState { used_bytes: read.min(self.1), limit_bytes: self.1, stalls: 0 }
+    }
+    fn start_scan(&self, _pause: Duration) {
+        self.0.iter().for_each(|database| database.scanned.store(true, Relaxed));
+    }
+    fn end_scan(&self) -> Vec<ScanSummary> {
+        let scanned = self.0.iter().filter(|database| database.scanned.swap(false, Relaxed));
+        scanned
+            .map(|database| ScanSummary {
+                bad: u64::from(database.scan_finds),
+                findings: if database.scan_finds { vec!["page 7: wrong checksum".into()] } else { vec![] },
+                ..ScanSummary::default()
+            })
+            .collect()
+    }
+    fn database_bytes(&self, database: usize) -> u64 {
+        self.0[database].bytes.load(Relaxed)
+    }
+    fn shutdown(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl ModelSession {
+    fn change(&mut self, table: u32, id: i64, row: Option<Row>) -> Result<()> {
+        let changes = self.database.changes.fetch_add(1, Relaxed);
+        if self.database.fail_after.is_some_and(|limit| changes >= limit) {
+            return Err(Error::ReadOnly("write failed".into()));
+        }
+        self.database.bytes.fetch_add(row.as_ref().map_or(0, |_| 2300), Relaxed);
+        self.database.io.lock().database_write.record(32768, 300);
+        let mut rows = self.database.tables[table as usize].lock();
+        let before = match row {
+            Some(row) => rows.insert(id, row),
+            None => rows.remove(&id),
+        };
+        self.undo.push((table, id, before));
+        Ok(())
+    }
+}
+
+impl Session for ModelSession {
+    fn begin(&mut self) -> Result<()> {
+        self.undo.clear();
+        Ok(())
+    }
+    fn commit(&mut self, commit: Commit) -> Result<()> {
+        if commit == Commit::Durable {
+            self.database.io.lock().log_write.record(4096, 500);
+        }
+        Ok(())
+    }
+    fn rollback(&mut self) -> Result<()> {
+        for (table, id, before) in self.undo.drain(..).rev() {
+            let mut rows = self.database.tables[table as usize].lock();
+            match before {
+                Some(row) => rows.insert(id, row),
+                None => rows.remove(&id),
+            };
+        }
+        Ok(())
+    }
+    fn insert(&mut self, table: u32, row: &Row) -> Result<()> {
+        if self.database.tables[table as usize].lock().contains_key(&row.id) {
+            return Err(Error::KeyDuplicate);
+        }
+        self.change(table, row.id, Some(row.clone()))
+    }
+    fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>> {
+        self.database.io.lock().database_read.record(32768, 1_000);
+        self.position = self.database.tables[table as usize].lock().range(id..).next().map(|(id, _)| *id);
+        Ok(self.position)
+    }
+    fn read(&mut self, table: u32) -> Result<Row> {
+        let id = self.position.ok_or(Error::RecordNotFound)?;
+        self.database.tables[table as usize].lock().get(&id).cloned().ok_or(Error::RecordNotFound)
+    }
+    fn replace(&mut self, table: u32, row: &Row) -> Result<()> {
+        if !self.database.tables[table as usize].lock().contains_key(&row.id) {
+            return Err(Error::WriteConflict);
+        }
+        self.change(table, row.id, Some(row.clone()))
+    }
+    fn delete(&mut self, table: u32) -> Result<()> {
+        let id = self.position.ok_or(Error::RecordNotFound)?;
+        if !self.database.tables[table as usize].lock().contains_key(&id) {
+            return Err(Error::WriteConflict);
+        }
+        self.change(table, id, None)
+    }
+    fn last(&mut self, table: u32) -> Result<Option<i64>> {
+        Ok(self.database.tables[table as usize].lock().keys().next_back().copied())
+    }
+}

@@ -1,0 +1,290 @@
+//! A creation that has not ended: what was asked for, kept in a small file beside the first database from before its
+//! first byte until all databases are filled and closed. It lets `--resume` go on and keeps others from using half of
+//! what was wanted.
+//!
+//! Records are a function of seed, place and key (see [`crate::generator`]), so what is added later is what would have
+//! been added then.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::layout::InstancePlan;
+use crate::profile::{Mistake, Options, Profile, Source};
+use crate::refusal::{Refusal, refuse};
+
+/// Name of the file, in the directory of the first database.
+pub(crate) const FILE: &str = "jetcell-creation.json";
+
+/// Version of the layout below.
+const VERSION: u32 = 1;
+
+/// A file of a thousand databases with long names is smaller.
+const LARGEST_FILE: u64 = 4 << 20;
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Creation {
+    version: u32,
+    profile: Profile,
+    instances: Vec<InstancePlan>,
+    output: PathBuf,
+}
+
+impl Creation {
+    /// What a run is about to create.
+    pub(crate) fn new(profile: &Profile, instances: &[InstancePlan], output: &Path) -> Creation {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let mut profile = profile.clone();
+        profile.dirs = profile.dirs.iter().map(absolute).collect();
+        profile.log_dirs = profile.log_dirs.iter().map(absolute).collect();
+        let output = absolute(&output.to_path_buf());
+        Creation { version: VERSION, profile, instances: instances.to_vec(), output }
+    }
+
+    /// The creation that was interrupted in this directory, if there is one.
+    pub(crate) fn read(dir: &Path) -> Result<Option<Creation>, Refusal> {
+        let path = dir.join(FILE);
+        let shown = path.display();
+        let mut bytes = Vec::new();
+        match File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut bytes)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return refuse(format!("{shown}: cannot be read: {error}")),
+        }
+        let creation: Creation = serde_json::from_slice(&bytes).map_err(|error| {
+            Refusal::new(
+                Mistake::new(format!("{shown} is damaged ({error}): start over with --force")).to_string(),
+            )
+        })?;
+        if creation.version != VERSION || creation.instances.is_empty() {
+            return refuse(format!("{shown} is of another version: start over with --force"));
+        }
+        Ok(Some(creation))
+    }
+
+    /// Writes the file whole or not at all, and makes sure that it stays.
+    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
+        let unfinished = dir.join(FILE).with_extension("json.tmp");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(serde_json::to_string_pretty(self)?.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, dir.join(FILE))?;
+        File::open(dir)?.sync_all()
+    }
+
+    /// How much of the databases is there, in percent.
+    pub(crate) fn percent(&self) -> u64 {
+        let there = |one: &InstancePlan| fs::metadata(&one.database).map_or(0, |file| file.len());
+        let (mut done, mut wanted) = (0, 0);
+        for instance in &self.instances {
+            done += u128::from(there(instance).min(instance.initial_bytes));
+            wanted += u128::from(instance.initial_bytes);
+        }
+        (done * 100 / wanted.max(1)) as u64
+    }
+
+    /// Why nothing else can be done here.
+    pub(crate) fn refusal(&self, dir: &Path) -> Refusal {
+        Refusal::new(format!(
+            "{}: a creation of databases was interrupted at {} %: --resume continues it, --force starts over",
+            dir.display(),
+            self.percent()
+        ))
+    }
+
+    /// Whether results go where the interrupted run wanted to leave its own.
+    pub(crate) fn has_output(&self, output: &Path) -> bool {
+        std::path::absolute(output).is_ok_and(|output| output == self.output)
+    }
+
+    /// Takes over the sizes, unless the profile asks for other databases.
+    pub(crate) fn continue_with(
+        &self,
+        profile: &Profile,
+        instances: &mut [InstancePlan],
+    ) -> Result<(), Refusal> {
+        let was = &self.profile;
+        let page = |profile: &Profile| profile.page_size.map_or(32768, |size| size.0);
+        let name = |one: &InstancePlan| one.database.file_name().map(OsStr::to_os_string);
+        let wrong = if !same_places(&profile.dirs, &was.dirs) {
+            Some("--dir")
+        } else if !same_places(&profile.log_dirs, &was.log_dirs) {
+            Some("--log-dir")
+        } else if !instances.iter().map(name).eq(self.instances.iter().map(name)) {
+            Some("--databases")
+        } else if profile.size != was.size {
+            Some("--size")
+        } else if page(profile) != page(was) {
+            Some("--page-size")
+        } else if profile.records != was.records {
+            Some("the shape of the records")
+        } else if profile.seed != was.seed {
+            Some("--seed")
+        } else {
+            None
+        };
+        if let Some(what) = wrong {
+            return refuse(format!(
+                "{what} is not that of the interrupted creation: leave it out to continue, or start over with --force"
+            ));
+        }
+        for (instance, asked) in instances.iter_mut().zip(&self.instances) {
+            instance.initial_bytes = asked.initial_bytes;
+        }
+        Ok(())
+    }
+
+    /// What need not be given again.
+    fn options(&self) -> Options {
+        let Options { dirs, log_dirs, databases, size, growth_percent, page_size, records, seed, .. } =
+            self.profile.to_options();
+        let output = Some(self.output.clone());
+        Options {
+            dirs,
+            log_dirs,
+            databases,
+            size,
+            growth_percent,
+            page_size,
+            records,
+            seed,
+            output,
+            ..Options::default()
+        }
+    }
+}
+
+/// Removes the file: the databases are complete.
+pub(crate) fn end(dir: &Path) -> io::Result<()> {
+    fs::remove_file(dir.join(FILE))?;
+    File::open(dir)?.sync_all()
+}
+
+/// Whether the directories are the same ones, whatever they are called from here.
+fn same_places(now: &[PathBuf], then: &[PathBuf]) -> bool {
+    let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    now.iter().map(place).eq(then.iter().map(place))
+}
+
+/// With `--resume`, adds the options of the interrupted creation where none are given; else changes nothing.
+pub fn remember(options: Options) -> Result<Options, Refusal> {
+    let (true, Some(first)) = (options.resume == Some(true), options.dirs.first()) else {
+        return Ok(options);
+    };
+    match Creation::read(first)? {
+        Some(creation) => Ok(options.over(creation.options())),
+        None => refuse(format!(
+            "{}: no creation of databases was interrupted here: use --open for databases that exist, or leave out --resume",
+            first.display()
+        )),
+    }
+}
+
+/// What the file means to a run of this profile: the creation to continue, or a refusal.
+pub(crate) fn find(profile: &Profile) -> Result<Option<Creation>, Refusal> {
+    let Some(first) = profile.dirs.first().filter(|_| profile.source != Source::Replace) else {
+        return Ok(None);
+    };
+    match (Creation::read(first)?, profile.source) {
+        (Some(creation), Source::Resume) => Ok(Some(creation)),
+        (Some(creation), _) => Err(creation.refusal(first)),
+        (None, Source::Resume) => {
+            refuse(format!("{}: no creation of databases was interrupted here", first.display()))
+        }
+        (None, _) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(dir: &Path) -> (Profile, Vec<InstancePlan>) {
+        let options =
+            Options { dirs: vec![dir.to_path_buf()], page_size: None, seed: Some(7), ..Options::default() };
+        let instance = InstancePlan {
+            number: 1,
+            database: dir.join("Jetstress001001.edb"),
+            log_dir: dir.join("log001"),
+            initial_bytes: 1 << 20,
+        };
+        (options.resolve().unwrap(), vec![instance])
+    }
+
+    fn resume(dir: &Path) -> Options {
+        Options { dirs: vec![dir.to_path_buf()], resume: Some(true), ..Options::default() }
+    }
+
+    #[test]
+    fn what_was_asked_is_remembered_and_contradictions_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (profile, instances) = asked(dir.path());
+        assert!(remember(resume(dir.path())).unwrap_err().to_string().contains("use --open"));
+        Creation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
+
+        let creation = Creation::read(dir.path()).unwrap().unwrap();
+        let again = remember(resume(dir.path())).unwrap().resolve().unwrap();
+        assert_eq!((again.seed, again.size, again.source), (7, profile.size, Source::Resume));
+        assert!(creation.has_output(Path::new("out")) && !creation.has_output(Path::new("other")));
+        let mut now = vec![InstancePlan { initial_bytes: 0, ..instances[0].clone() }];
+        creation.continue_with(&again, &mut now).unwrap();
+        assert_eq!(now, instances);
+
+        let wrong = |options: &str| {
+            let given: Options = toml::from_str(options).unwrap();
+            let profile = remember(given.over(resume(dir.path()))).unwrap().resolve().unwrap();
+            creation.continue_with(&profile, &mut instances.clone()).unwrap_err().to_string()
+        };
+        for (options, name) in [
+            ("seed = 8", "--seed"),
+            ("size = '2GiB'", "--size"),
+            ("page_size = '8KiB'", "--page-size"),
+            ("records.short_bytes = 100", "the shape"),
+            ("log_dirs = ['/']", "--log-dir"),
+        ] {
+            assert!(wrong(options).starts_with(name), "{options}: {}", wrong(options));
+        }
+        assert!(creation.continue_with(&again, &mut []).unwrap_err().to_string().starts_with("--databases"));
+    }
+
+    #[test]
+    fn others_are_told_until_it_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let (profile, instances) = asked(dir.path());
+        assert_eq!(find(&profile), Ok(None));
+        Creation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
+        fs::write(&instances[0].database, vec![0; 1 << 19]).unwrap();
+        let text = find(&profile).unwrap_err().to_string();
+        assert!(
+            text.ends_with("was interrupted at 50 %: --resume continues it, --force starts over"),
+            "{text}"
+        );
+        assert!(find(&Profile { source: Source::Open, ..profile.clone() }).is_err());
+        assert_eq!(find(&Profile { source: Source::Replace, ..profile.clone() }), Ok(None));
+        assert!(find(&Profile { source: Source::Resume, ..profile.clone() }).unwrap().is_some());
+        end(dir.path()).unwrap();
+        assert_eq!(find(&profile), Ok(None));
+        assert!(find(&Profile { source: Source::Resume, ..profile }).is_err());
+    }
+
+    #[test]
+    fn garbage_is_one_clear_line() {
+        let dir = tempfile::tempdir().unwrap();
+        for garbage in
+            ["", "{}", "\u{1b}[2J\n", "[[[[", "{\"version\": 1, \"profile\": {\"dirs\": [\"a\\nb\"]}}"]
+        {
+            fs::write(dir.path().join(FILE), garbage).unwrap();
+            let text = Creation::read(dir.path()).unwrap_err().to_string();
+            assert!(text.contains("--force") && !text.contains(char::is_control), "{text}");
+        }
+        let (profile, instances) = asked(dir.path());
+        Creation { version: 9, ..Creation::new(&profile, &instances, Path::new("o")) }
+            .write(dir.path())
+            .unwrap();
+        assert!(Creation::read(dir.path()).unwrap_err().to_string().contains("another version"));
+    }
+}

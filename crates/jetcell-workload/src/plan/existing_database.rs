@@ -1,0 +1,178 @@
+//! Looks at a database that exists, without changing anything: is it one, can this program use it, and are the logs
+//! there that it needs?
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
+
+use crate::engine::ExistingDatabase;
+use crate::layout::{InstancePlan, LOG_BASE_NAME};
+use crate::refusal::{Refusal, refuse};
+
+/// Both header copies fit here for every page size.
+const START: u64 = 65536;
+
+/// A database is this long at most before its header is written.
+const LARGEST_UNBORN: u64 = 16 << 20;
+
+/// Reads the header. The error is one line that says what is wrong and what to do.
+pub(crate) fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
+    let shown = instance.database.display();
+    let unreadable = |error: std::io::Error| Refusal::new(format!("{shown} cannot be read: {error}"));
+    let file = File::open(&instance.database).map_err(unreadable)?;
+    let file_bytes = file.metadata().map_err(unreadable)?.len();
+    let mut start = Vec::new();
+    file.take(START).read_to_end(&mut start).map_err(unreadable)?;
+    let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| {
+        Refusal::new(match error {
+            HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
+                format!(
+                    "{shown} is not an ESE database: give a directory with databases, or leave out --open"
+                )
+            }
+            HeaderError::UnknownVersion { .. } => {
+                format!("{shown}: {error}: it can not be used; create one of our own")
+            }
+            error => {
+                format!("{shown} has a damaged header ({error}): restore it, or replace it with --force")
+            }
+        })
+    })?;
+    match header.state {
+        DatabaseState::CleanShutdown => {}
+        DatabaseState::DirtyShutdown => {
+            let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
+            if let Some(missing) = missing_log(&instance.log_dir, first, last) {
+                return refuse(format!(
+                    "{shown} was not shut down and needs log {missing}, which is not in {}: give its --log-dir, or \
+                     replace it with --force",
+                    instance.log_dir.display()
+                ));
+            }
+        }
+        state => {
+            return refuse(format!(
+                "{shown} is in state {state:?}: it cannot be used; replace it with --force"
+            ));
+        }
+    }
+    Ok(ExistingDatabase { page_bytes: header.page_size.get(), file_bytes })
+}
+
+/// Whether nothing is lost when this database of an interrupted creation is made anew: it is missing, or the kill came
+/// before its header said that it exists.
+pub(crate) fn is_unborn(database: &Path) -> bool {
+    let Ok(file) = File::open(database) else { return !database.exists() };
+    let Ok(file_bytes) = file.metadata().map(|metadata| metadata.len()) else { return false };
+    let mut start = Vec::new();
+    if file.take(START).read_to_end(&mut start).is_err() {
+        return false;
+    }
+    match DatabaseHeader::read_from_start(&start) {
+        Ok((header, _)) => header.state == DatabaseState::JustCreated,
+        Err(_) => file_bytes <= LARGEST_UNBORN,
+    }
+}
+
+/// The first generation of the range that is not in the directory, in hexadecimal. The last one may be the current log,
+/// which has no number in its name.
+fn missing_log(dir: &Path, first: u32, last: u32) -> Option<String> {
+    let current = dir.join(format!("{LOG_BASE_NAME}.log")).is_file();
+    let archived = |generation: &u32| dir.join(format!("{LOG_BASE_NAME}{generation:08X}.log")).is_file();
+    let missing =
+        (first..=last).find(|generation| !(archived(generation) || current && *generation == last))?;
+    Some(format!("{missing:X} (hexadecimal)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ese_format::{Generation, LogTime, PageSize, Signature};
+
+    fn clean() -> DatabaseHeader {
+        let signature = Signature::new(7, LogTime::from_unix_ms(1_700_000_000_000));
+        let mut header = DatabaseHeader::fresh(PageSize::KIB_8, signature, signature);
+        header.state = DatabaseState::CleanShutdown;
+        header
+    }
+
+    /// Inspects a file whose two header copies are `header`, after `damage`.
+    fn look(
+        header: &DatabaseHeader,
+        damage: impl Fn(&mut Vec<u8>),
+        logs: &[&str],
+    ) -> Result<ExistingDatabase, Refusal> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bytes = header.encode().repeat(2);
+        bytes.resize(80_000, 0);
+        damage(&mut bytes);
+        let instance = InstancePlan {
+            number: 1,
+            database: dir.path().join("Jetstress001001.edb"),
+            log_dir: dir.path().to_path_buf(),
+            initial_bytes: 0,
+        };
+        std::fs::write(&instance.database, bytes).unwrap();
+        for log in logs {
+            std::fs::write(dir.path().join(log), "").unwrap();
+        }
+        inspect(&instance)
+    }
+
+    #[test]
+    fn a_clean_database_is_recognised_even_by_its_shadow() {
+        let expected = Ok(ExistingDatabase { page_bytes: 8192, file_bytes: 80_000 });
+        assert_eq!(look(&clean(), |_| (), &[]), expected);
+        assert_eq!(look(&clean(), |bytes| bytes[100] ^= 1, &[]), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let wrong = |damage: fn(&mut Vec<u8>)| look(&clean(), damage, &[]).unwrap_err().to_string();
+        assert!(wrong(|bytes| bytes.fill(0)).contains("is not an ESE database"));
+        assert!(wrong(|bytes| bytes.truncate(100)).contains("is not an ESE database"));
+        assert!(wrong(|bytes| (bytes[100], bytes[8192 + 100]) = (1, 1)).contains("has a damaged header"));
+        let future = DatabaseHeader { version: 0x999, ..clean() };
+        assert!(
+            look(&future, |_| (), &[]).unwrap_err().to_string().contains("unknown database format 0x999")
+        );
+        let unfinished = DatabaseHeader { state: DatabaseState::JustCreated, ..clean() };
+        assert!(look(&unfinished, |_| (), &[]).unwrap_err().to_string().contains("is in state JustCreated"));
+    }
+
+    #[test]
+    fn only_what_never_began_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("Jetstress001001.edb");
+        assert!(is_unborn(&path));
+        let with = |header: &DatabaseHeader, bytes: u64| {
+            std::fs::write(&path, header.encode().repeat(2)).unwrap();
+            File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+            is_unborn(&path)
+        };
+        let just = DatabaseHeader { state: DatabaseState::JustCreated, ..clean() };
+        assert!(with(&just, 8 << 20) && !with(&clean(), 8 << 20));
+        let (garbage, full) = (vec![0; 8 << 20], vec![0; 17 << 20]);
+        std::fs::write(&path, garbage).unwrap();
+        assert!(is_unborn(&path));
+        // A database of which much was filled and whose header is gone is a finding, not a beginning.
+        std::fs::write(&path, full).unwrap();
+        assert!(!is_unborn(&path));
+    }
+
+    #[test]
+    fn a_dirty_database_needs_its_logs() {
+        let mut dirty = clean();
+        dirty.state = DatabaseState::DirtyShutdown;
+        (dirty.gen_min_required, dirty.gen_max_required) = (Generation(9), Generation(11));
+        let all = ["E0000000009.log", "E000000000A.log", "E00.log"];
+        assert!(look(&dirty, |_| (), &all).is_ok());
+        assert!(look(&dirty, |_| (), &["E0000000009.log", "E000000000A.log", "E000000000B.log"]).is_ok());
+        let text = look(&dirty, |_| (), &all[..1]).unwrap_err().to_string();
+        assert!(text.contains("was not shut down and needs log A (hexadecimal)"), "{text}");
+        assert!(look(&dirty, |_| (), &all[..2]).unwrap_err().to_string().contains("needs log B"));
+        assert!(look(&dirty, |_| (), &all[1..]).unwrap_err().to_string().contains("needs log 9"));
+    }
+}

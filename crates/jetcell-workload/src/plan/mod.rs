@@ -1,0 +1,222 @@
+//! Planning a run: which files it uses, and whether it can start at all. [`Plan::make`] only reads; nothing on disk
+//! changes until [`Plan::prepare`].
+
+mod creation;
+mod existing_database;
+mod volume;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD};
+
+use self::creation::Creation;
+use crate::engine::Engine;
+use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::profile::{Profile, Source, default_cache};
+use crate::refusal::{Refusal, refuse};
+use crate::units::ByteSize;
+
+#[cfg(test)]
+pub(crate) use creation::FILE as CREATION_FILE;
+pub(crate) use creation::end as end_creation;
+pub use creation::remember;
+pub(crate) use existing_database::inspect;
+
+impl Plan {
+    /// Checks everything that can be checked without changing anything. `stamp` names the default output directory.
+    pub(crate) fn make(profile: &Profile, engine: &dyn Engine, stamp: &str) -> Result<Plan, Refusal> {
+        let mut create = Vec::new();
+        for dir in profile.dirs.iter().chain(&profile.log_dirs) {
+            volume::check_directory(dir, &mut create)?;
+        }
+        let interrupted = creation::find(profile)?;
+        let output =
+            profile.output.clone().unwrap_or_else(|| profile.dirs[0].join(format!("Performance_{stamp}")));
+        let replaceable = profile.source == Source::Replace
+            || interrupted.as_ref().is_some_and(|creation| creation.has_output(&output));
+        check_output(&output, replaceable, &mut create)?;
+
+        let mut instances = name_instances(profile)?;
+        match &interrupted {
+            Some(creation) => creation.continue_with(profile, &mut instances)?,
+            None if profile.source != Source::Open => volume::size_databases(profile, &mut instances)?,
+            None => {}
+        }
+        let mut remove = Vec::new();
+        if profile.source == Source::Replace {
+            remove.extend(Some(profile.dirs[0].join(creation::FILE)).filter(|file| file.exists()));
+        }
+        let mut page_bytes = profile.page_size.map(|size| size.0 as u32);
+        for instance in &mut instances {
+            let found = files_of(instance)?;
+            match profile.source {
+                Source::New => refuse_existing(&found)?,
+                Source::Replace => {
+                    if !found.is_empty() && engine.in_use(instance) {
+                        return in_use(instance);
+                    }
+                    remove.extend(found);
+                }
+                Source::Open => {
+                    instance.initial_bytes = adopt(instance, engine, &mut page_bytes)?;
+                }
+                Source::Resume if existing_database::is_unborn(&instance.database) => {
+                    if !found.is_empty() && engine.in_use(instance) {
+                        return in_use(instance);
+                    }
+                    remove.extend(found);
+                }
+                Source::Resume => {
+                    adopt(instance, engine, &mut page_bytes)?;
+                }
+            }
+            if !instance.log_dir.is_dir() {
+                create.push(instance.log_dir.clone());
+            }
+        }
+        volume::check_space(profile, &instances, &remove)?;
+        let total = instances.iter().map(|instance| instance.initial_bytes).sum();
+        Ok(Plan {
+            page_bytes: page_bytes.unwrap_or(32768),
+            cache_bytes: profile.cache.unwrap_or(default_cache(instances.len(), total)).0,
+            tables: profile.records.tables,
+            circular_log: profile.circular_log,
+            page_protection: false,
+            instances,
+            output,
+            create,
+            remove,
+        })
+    }
+
+    /// Removes the files that are replaced, creates the directories and notes that databases are being created.
+    pub(crate) fn prepare(&self, profile: &Profile) -> Result<(), Refusal> {
+        for file in &self.remove {
+            fs::remove_file(file)
+                .or_else(|error| refuse(format!("{}: cannot be removed: {error}", file.display())))?;
+        }
+        for dir in &self.create {
+            fs::create_dir_all(dir)
+                .or_else(|error| refuse(format!("{}: cannot be created: {error}", dir.display())))?;
+        }
+        if let (true, Some(first)) = (profile.source != Source::Open, profile.dirs.first()) {
+            let noted = Creation::new(profile, &self.instances, &self.output).write(first);
+            noted.or_else(|error| refuse(format!("{}: cannot be written to: {error}", first.display())))?;
+        }
+        Ok(())
+    }
+}
+
+/// Names as Jetstress gives them: instance, then database in the instance.
+fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
+    let instance = |number: usize| InstancePlan {
+        number,
+        database: profile.dirs[(number - 1) % profile.dirs.len()]
+            .join(format!("Jetstress{number:03}001.edb")),
+        log_dir: profile.log_dirs[(number - 1) % profile.log_dirs.len()].join(format!("log{number:03}")),
+        initial_bytes: 0,
+    };
+    match profile.databases {
+        Some(count) => Ok((1..=count).map(instance).collect()),
+        None => {
+            let there: Vec<_> =
+                (1..=999).map(instance).take_while(|instance| instance.database.exists()).collect();
+            if there.is_empty() {
+                let first = instance(1).database;
+                return refuse(format!(
+                    "{} does not exist: without --open (or with --open=false) databases are created",
+                    first.display()
+                ));
+            }
+            Ok(there)
+        }
+    }
+}
+
+fn in_use<T>(instance: &InstancePlan) -> Result<T, Refusal> {
+    refuse(format!("{} is in use by another process", instance.database.display()))
+}
+
+fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
+    let shown = output.display();
+    let earlier = output.join("result.json");
+    if earlier.exists() && !replaceable {
+        return refuse(format!(
+            "{} exists: give another --output, or --force to replace it",
+            earlier.display()
+        ));
+    }
+    match fs::metadata(output) {
+        Ok(metadata) if !metadata.is_dir() => return refuse(format!("--output {shown} is not a directory")),
+        Ok(_) => {}
+        Err(_) => create.push(output.to_path_buf()),
+    }
+    let nearest = output.ancestors().find(|path| path.exists() || path.as_os_str().is_empty());
+    let nearest = nearest.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !nearest.is_dir() || rustix::fs::accessat(CWD, nearest, Access::WRITE_OK, AtFlags::empty()).is_err() {
+        return refuse(format!("--output {shown}: {} is not a writable directory", nearest.display()));
+    }
+    Ok(())
+}
+
+/// Database, logs and checkpoint of the instance that are there now.
+fn files_of(instance: &InstancePlan) -> Result<Vec<PathBuf>, Refusal> {
+    let mut found = Vec::new();
+    if instance.database.symlink_metadata().is_ok() {
+        found.push(instance.database.clone());
+    }
+    let entries = match fs::read_dir(&instance.log_dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return refuse(format!("{}: cannot be listed: {error}", instance.log_dir.display())),
+    };
+    let mut logs: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|p| is_log(p)).collect();
+    logs.sort();
+    found.extend(logs);
+    Ok(found)
+}
+
+/// Files of a log stream: logs, reserve logs and the checkpoint.
+fn is_log(path: &Path) -> bool {
+    let named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(LOG_BASE_NAME));
+    named && ["log", "jrs", "chk"].contains(&path.extension().and_then(OsStr::to_str).unwrap_or(""))
+}
+
+fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
+    match found.first() {
+        Some(file) => refuse(format!(
+            "{} exists: add --open to use the databases, or --force to replace them",
+            file.display()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Takes over an existing database and returns its size; all must have one page size.
+fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
+    let shown = instance.database.display().to_string();
+    if !instance.database.exists() {
+        return refuse(format!(
+            "{shown} does not exist: without --open (or with --open=false) databases are created"
+        ));
+    }
+    if engine.in_use(instance) {
+        return in_use(instance);
+    }
+    let found = engine.inspect(instance)?;
+    let wanted = *page_bytes.get_or_insert(found.page_bytes);
+    if wanted != found.page_bytes {
+        let (has, wanted) = (ByteSize(u64::from(found.page_bytes)), ByteSize(u64::from(wanted)));
+        return refuse(format!(
+            "{shown} has pages of {has}, not {wanted}: give --page-size {has} or other databases"
+        ));
+    }
+    Ok(found.file_bytes)
+}
+
+#[cfg(test)]
+mod tests;

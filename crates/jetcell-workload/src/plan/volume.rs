@@ -1,0 +1,165 @@
+//! Whether directories and the volumes under them can be used; looks only, and leaves no trace.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+
+use crate::layout::{DEFAULT_DIRECTORY, InstancePlan};
+use crate::machine::Mount;
+use crate::profile::{Profile, Source};
+use crate::refusal::{Refusal, refuse};
+use crate::units::{ByteSize, DatabaseSize, human_bytes};
+
+/// What a circular log stream may occupy: checkpoint depth, reserve logs and slack.
+const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
+
+/// Refuses a directory that cannot hold databases or logs. The default directory is noted in `create` if missing.
+pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
+    let shown = dir.display();
+    let probe = match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
+        Ok(_) => return refuse(format!("{shown} is not a directory: give the directory for the files")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dir == Path::new(DEFAULT_DIRECTORY) => {
+            if !create.iter().any(|other| other == dir) {
+                create.push(dir.to_path_buf());
+            }
+            PathBuf::from(".")
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return refuse(format!(
+                "{shown} does not exist: create it (mkdir -p {shown}) or give another directory"
+            ));
+        }
+        Err(error) => return refuse(format!("{shown} cannot be used: {error}")),
+    };
+    if let Some(mount) = Mount::of(&probe)
+        && ["tmpfs", "ramfs"].contains(&mount.file_system.as_str())
+    {
+        let kind = mount.file_system;
+        return refuse(format!(
+            "{shown} is on {kind}, which is memory and not storage: give a directory on a disk"
+        ));
+    }
+    probe_direct_io(&probe).or_else(|error| match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => refuse(format!(
+            "{shown}: its file system has no direct I/O (O_DIRECT): give a directory on another one"
+        )),
+        _ => refuse(format!(
+            "{shown} is not writable ({error}): change its permissions or give another directory"
+        )),
+    })
+}
+
+/// Opens a file without a name, which leaves no trace, not even in the directory's times.
+fn probe_direct_io(dir: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(_) => Ok(()),
+        // The file system knows no nameless files, so only permissions can be asked for.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
+            Ok(rustix::fs::accessat(CWD, dir, Access::WRITE_OK, AtFlags::empty())?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The volume under a path that need not exist yet.
+struct Space {
+    /// The nearest directory that exists.
+    there: PathBuf,
+    /// The same for all paths on the volume.
+    device: u64,
+    total: u64,
+    free: u64,
+}
+
+fn space_at(path: &Path) -> Result<Space, Refusal> {
+    let cannot =
+        |error: io::Error| Refusal::new(format!("{}: free space is unknown: {error}", path.display()));
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    let device = fs::metadata(there).map_err(cannot)?.dev();
+    let stat = rustix::fs::statvfs(there).map_err(|errno| cannot(errno.into()))?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(Space { there: there.to_path_buf(), device, total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
+}
+
+/// Sets the size of every database. A share of a volume is for all databases on it, their room for growth included.
+pub(crate) fn size_databases(profile: &Profile, instances: &mut [InstancePlan]) -> Result<(), Refusal> {
+    let percent = match profile.size {
+        DatabaseSize::Absolute(size) => {
+            instances.iter_mut().for_each(|instance| instance.initial_bytes = size.0);
+            return Ok(());
+        }
+        DatabaseSize::VolumePercent(percent) => u64::from(percent),
+    };
+    let spaces: Vec<Space> =
+        instances.iter().map(|instance| space_at(&instance.database)).collect::<Result<_, _>>()?;
+    for (instance, space) in instances.iter_mut().zip(&spaces) {
+        let sharing = spaces.iter().filter(|other| other.device == space.device).count() as u64;
+        let with_growth = space.total / 100 * percent / sharing;
+        let bytes = with_growth / (100 + u64::from(profile.growth_percent)) * 100;
+        instance.initial_bytes = bytes >> 20 << 20;
+        profile.fits_a_database(ByteSize(instance.initial_bytes)).map_err(|what| {
+            Refusal::new(format!(
+                "--size {percent}% of the volume of {}: {what}",
+                instance.database.display()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Refuses a plan that does not fit, files to be removed taken off.
+pub(crate) fn check_space(
+    profile: &Profile,
+    instances: &[InstancePlan],
+    remove: &[PathBuf],
+) -> Result<(), Refusal> {
+    struct Volume {
+        shown: PathBuf,
+        needed: u64,
+        free: u64,
+    }
+    let mut volumes: BTreeMap<u64, Volume> = BTreeMap::new();
+    let mut need = |path: &Path, bytes: u64| -> Result<(), Refusal> {
+        let space = space_at(path)?;
+        let new = || Volume { shown: space.there, needed: 0, free: space.free };
+        let volume = volumes.entry(space.device).or_insert_with(new);
+        volume.needed = volume.needed.saturating_add(bytes);
+        Ok(())
+    };
+    for instance in instances {
+        let growth = instance.initial_bytes / 100 * u64::from(profile.growth_percent);
+        let there = instance.database.metadata().map_or(0, |file| file.blocks().saturating_mul(512));
+        let created = match profile.source {
+            Source::Open => 0,
+            Source::Resume => instance.initial_bytes.saturating_sub(there),
+            Source::New | Source::Replace => instance.initial_bytes,
+        };
+        let directory = instance.database.parent().unwrap_or(Path::new("."));
+        need(directory, created.saturating_add(growth))?;
+        // Without circular logging everything that is written to a database stays in its log as well.
+        let logs = if profile.circular_log { 0 } else { created.saturating_add(growth) };
+        need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES))?;
+    }
+    for file in remove {
+        if let Ok(metadata) = file.metadata()
+            && let Some(volume) = volumes.get_mut(&metadata.dev())
+        {
+            volume.free += metadata.blocks() * 512;
+        }
+    }
+    match volumes.values().find(|volume| volume.needed > volume.free) {
+        Some(volume) => refuse(format!(
+            "{}: the run needs {} and {} is free: choose a smaller --size, fewer --databases or another directory",
+            volume.shown.display(),
+            human_bytes(volume.needed),
+            human_bytes(volume.free)
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,83 @@
+//! A configuration file: TOML, or the XML of Microsoft's Jetstress. The content decides, not the name.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::mistake::Mistake;
+use super::options::Options;
+use super::{jetstress, toml};
+
+/// No real configuration is larger.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// The contents of a configuration file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Configuration {
+    /// The options of the file.
+    pub options: Options,
+    /// Notes on the file for the user, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Configuration {
+    /// Reads a file; `given` are the options of the command line, which win over it. A mistake names the file and the
+    /// line.
+    pub fn read(path: &Path, given: &Options) -> Result<Configuration, Vec<Mistake>> {
+        let shown = path.display();
+        let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
+        let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
+        if bytes.len() as u64 > LARGEST_FILE {
+            return Err(one("is larger than 1 MiB, which no configuration is".into()));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| one("is not UTF-8 text: save it as UTF-8 or give another file".into()))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let parsed = match jetstress::is_xml(text) {
+            true => jetstress::parse(text, given)
+                .map(|import| Configuration { options: import.options, notes: import.notes }),
+            false => toml::parse(text).map(|options| Configuration { options, notes: Vec::new() }),
+        };
+        parsed.map_err(|mistakes| {
+            mistakes.iter().map(|what| Mistake::new(format!("--config {shown}, {what}"))).collect()
+        })
+    }
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(content: &[u8]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        let found = Configuration::read(file.path(), &Options::default()).unwrap_err();
+        assert_eq!(found.len(), 1);
+        found[0].to_string()
+    }
+
+    #[test]
+    fn a_mistake_names_the_file() {
+        let text = mistake(b"\xef\xbb\xbfthreads = 4\nthraeds = 5");
+        assert!(
+            text.ends_with(", line 2: unknown key 'thraeds': the nearest known key is 'threads'"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_configuration_is_refused() {
+        assert!(mistake(&[0xff, 0xfe, b'<', 0]).contains("is not UTF-8 text"));
+        assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
+        let endless = Configuration::read(Path::new("/dev/zero"), &Options::default()).unwrap_err();
+        assert!(endless[0].to_string().contains("is larger than 1 MiB"));
+        let directory = Configuration::read(Path::new("/"), &Options::default()).unwrap_err();
+        assert!(directory[0].to_string().starts_with("--config /: cannot be read"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Elements that contain text only: a table of what each one means.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use roxmltree::Node;
+
+use super::duration::iso_duration;
+use super::is_windows_path;
+use super::reader::Fate::{Honoured, Ignored};
+use super::reader::{Fate, Reader};
+use crate::profile::options::Options;
+use crate::units::TimeSpan;
+
+/// Unknown elements that are listed one by one.
+pub(super) const LISTED_UNKNOWN: usize = 20;
+
+/// The meaning of an element.
+enum Meaning {
+    /// A number that sets this key of the configuration file, with this unit and this remark.
+    Number(&'static str, &'static str, &'static str),
+    /// A boolean that sets this key of the configuration file.
+    Switch(&'static str),
+    /// Every run does what the element says if it has this value.
+    Always(bool, &'static str),
+    /// Every run does what the element says if it has this number.
+    Only(f64, &'static str),
+    /// It has no effect, for this reason.
+    No(&'static str),
+    /// The element has rules of its own. The function gives `None` after a mistake, and for a number that is explained
+    /// together with others.
+    Own(fn(&mut Reader<'_>, Node<'_, '_>, &str) -> Option<Fate>),
+}
+
+use Meaning::{Always, No, Number, Only, Own, Switch};
+
+#[rustfmt::skip]
+const ELEMENTS: &[(&str, Meaning)] = &[
+    // The test.
+    ("Type", Own(test_type)),
+    ("Description", Own(description)),
+    ("Duration", Own(duration)),
+    ("OutputPath", Own(output_path)),
+    ("LogInterval", Number("sample_interval", "ms", "")),
+    ("BatchUpdates", Number("batch_updates", "", "")),
+    ("Bulky1Percentage", Number("records.long_percent", "", "")),
+    // Behaviour that every run has.
+    ("MultiHostBreak", Always(false, "the run waits for no other host")),
+    ("VerifyChecksum", Always(true, "every page and log is verified after the load")),
+    ("ContinueOnErrors", Always(false, "an I/O error ends the load")),
+    ("SuppressTuning", Always(true, "threads and mix are used as given")),
+    ("UseEseCounters", Always(true, "latencies are measured by the engine")),
+    ("UpdateLV", Always(true, "updates write the long column")),
+    ("RetrieveLVOnRead", Always(true, "reads fetch and verify the long column")),
+    ("PrereadOnRead", Always(false, "reads fetch single records, without preread")),
+    ("PreloadJetCache", Only(0.9, "the cache is warmed to 90 %")),
+    ("ScanPercentage", Only(0.0, "reads fetch single records")),
+    ("BatchRecords", Only(1.0, "every operation is on one record")),
+    ("TransPerSec", Only(0.0, "no rate limit")),
+    ("ThroughputPercentage", Only(100.0, "the load runs at full speed")),
+    ("SluggishSessions", Only(0.0, "threads do not pause between operations")),
+    ("DatabaseCopyCount", Only(1.0, "log reads for further copies are not simulated")),
+    ("LogFileSize", Only(1024.0, "log files are 1 MiB")),
+    // Databases and load.
+    ("ThreadCount", Number("threads", "", ", for all databases together")),
+    ("MarginIops", Number("margin", "", "")),
+    ("LongPadLength", Number("records.long_bytes", "", "")),
+    ("ShortPadLength", Number("records.short_bytes", "", "")),
+    ("DatabaseSpaceReserved", Number("growth_percent", "", "")),
+    ("DatabasePageSize", Number("page_size", "", "")),
+    ("RunDatabaseMaintenancePerformance", Switch("scan")),
+    ("DBMThrottling", Number("scan_pause", "ms", "")),
+    ("CircularLog", Switch("circular_log")),
+    ("DatabaseSource", Own(database_source)),
+    ("DatabaseSizing", Own(database_sizing)),
+    ("CapacityPercentage", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.capacity_percent))),
+    ("MailboxCount", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.mailboxes))),
+    ("MailboxQuota", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.quota_mib))),
+    ("MailboxIops", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.iops_per_mailbox))),
+    // Elements without a counterpart.
+    ("BinaryPerfLog", No("samples are written to samples.csv")),
+    ("RunDatabaseMaintenanceSoftRecovery", No("belongs to the recovery test")),
+    ("LogFilesToReplay", No("belongs to the recovery test")),
+    ("BackupToDisk", No("belongs to the backup test")),
+    ("RestoreBackupPath", No("databases are created or opened, not restored")),
+    ("LogFilesToChecksum", No("all logs are verified")),
+    ("RetrieveLVOnScan", No("the load has no scans")),
+    ("PrereadOnScan", No("the load has no scans")),
+    ("MaximumChecksumBuffers", No("verification chooses its own memory and threads")),
+    ("MaximumChecksumThreads", No("verification chooses its own memory and threads")),
+    ("MaximumLatencyErrors", No("one sample above a maximum fails the run")),
+    ("LogInterval2", No("its meaning was never published")),
+    ("MaxVerPages", No("the version store has a limit of its own")),
+];
+
+/// Applies an element. `None` after a mistake, and for an element that is explained elsewhere.
+pub(super) fn fate(reader: &mut Reader<'_>, node: Node<'_, '_>, name: &str, text: &str) -> Option<Fate> {
+    let Some((_, meaning)) = ELEMENTS.iter().find(|(known, _)| *known == name) else {
+        reader.unknown += 1;
+        return (reader.unknown <= LISTED_UNKNOWN).then(|| Ignored("not known".into()));
+    };
+    let as_always = |same: bool, what: &str| {
+        Some(if same { Honoured(what.into()) } else { Ignored(format!("always: {what}")) })
+    };
+    match *meaning {
+        Number(key, unit, remark) => {
+            reader.number::<f64>(node, text)?;
+            let value = set(&mut reader.options, key, &format!("{text}{unit}"));
+            if value.is_none() {
+                reader.mistake(node, format!("{name} '{text}' is not a number in its range"));
+            }
+            Some(Honoured(format!("{key} = {}{remark}", value?)))
+        }
+        Switch(key) => {
+            let value = reader.switch(node, text)?.to_string();
+            set(&mut reader.options, key, &value).map(|value| Honoured(format!("{key} = {value}")))
+        }
+        Always(is, what) => as_always(reader.switch(node, text)? == is, what),
+        Only(is, what) => as_always((reader.number::<f64>(node, text)? - is).abs() < 1e-9, what),
+        No(why) => Some(Ignored(why.into())),
+        Own(apply) => apply(reader, node, text),
+    }
+}
+
+/// Sets the option of a key, and gives the value as it is shown.
+fn set(options: &mut Options, key: &str, text: &str) -> Option<String> {
+    let name = key.rsplit('.').next()?.replace('_', "-");
+    let option = Options::table().find(|option| option.name == name)?;
+    option.set(options, OsStr::new(text)).ok()?;
+    option.get(options).pop()
+}
+
+/// Keeps a number that is explained together with others.
+fn sized<T>(number: Option<T>, kept: &mut Option<T>) -> Option<Fate> {
+    *kept = Some(number?);
+    None
+}
+
+fn test_type(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
+    match text {
+        "Performance" => Some(Honoured("a performance test".into())),
+        "Stress" => {
+            reader.stress = true;
+            Some(Honoured("a performance test with the lenient thresholds".into()))
+        }
+        "DatabaseBackup" | "SoftRecovery" => {
+            let what = format!("Type {text} is not a performance test, which this command runs");
+            reader.mistake(node, what);
+            None
+        }
+        _ => {
+            reader.mistake(node, format!("Type '{text}' is not known: use Performance or Stress"));
+            None
+        }
+    }
+}
+
+fn description(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<Fate> {
+    reader.options.description = Some(text.to_string());
+    Some(Honoured("description of the run".into()))
+}
+
+fn duration(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
+    let Some(duration) = iso_duration(text) else {
+        reader.mistake(node, format!("Duration '{text}' is not understood: write for example PT2H0M0S"));
+        return None;
+    };
+    let span = TimeSpan(duration);
+    reader.options.duration = Some(span);
+    Some(Honoured(format!("duration = {span}")))
+}
+
+fn output_path(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<Fate> {
+    if is_windows_path(text) || text == "." {
+        let why = "not a directory of this system: results go to Performance_<time>, or --output";
+        return Some(Ignored(why.into()));
+    }
+    reader.options.output = Some(PathBuf::from(text));
+    Some(Honoured("directory for the results".into()))
+}
+
+fn database_source(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
+    let open = text == "Open";
+    if !open && text != "New" {
+        reader.mistake(node, format!("DatabaseSource '{text}' is not known: use New or Open"));
+        return None;
+    }
+    reader.options.open = Some(open);
+    Some(Honoured(format!("open = {open}")))
+}
+
+fn database_sizing(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<Fate> {
+    reader.sizing.by_capacity = text != "Profile";
+    Some(Honoured(match reader.sizing.by_capacity {
+        true => "any value but Profile: CapacityPercentage gives the size of the databases".into(),
+        false => "the mailboxes give the size of the databases".into(),
+    }))
+}

@@ -1,0 +1,98 @@
+//! Imports `JetstressConfig.xml` of Microsoft's Jetstress: gives options, and a note on every element.
+//!
+//! No element is ignored silently. An element is honoured, or ignored with a reason, or a mistake if it asks for another
+//! kind of test. Elements whose meaning was never published are ignored. An element that only confirms what every run
+//! does (such as `VerifyChecksum` true) counts as honoured.
+
+mod conclusion;
+mod duration;
+mod elements;
+mod reader;
+mod sections;
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use self::reader::{Reader, shown};
+use super::mistake::Mistake;
+use super::options::Options;
+
+/// A configuration of Jetstress has about a hundred elements, and six more for each further database.
+const MOST_NODES: u32 = 50_000;
+
+/// A tag of Jetstress has about a hundred bytes. The parser compares attributes pairwise, so a tag must be short.
+const LONGEST_TAG: usize = 4096;
+
+/// The contents of a configuration.
+#[derive(Debug)]
+pub(super) struct Import {
+    pub(super) options: Options,
+    /// A line for each element, for the terminal.
+    pub(super) notes: Vec<String>,
+}
+
+/// Whether a text is XML. A TOML file never begins with this character.
+pub(super) fn is_xml(text: &str) -> bool {
+    text.trim_start().starts_with('<')
+}
+
+/// Reads a configuration; `given` are the options of the command line, which win over it.
+pub(super) fn parse(text: &str, given: &Options) -> Result<Import, Vec<Mistake>> {
+    let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
+    if text.split('<').any(|after| tag_length(after) > LONGEST_TAG) {
+        return Err(vec![Mistake::new(
+            "line 1: is not a JetstressConfig.xml: it has a tag of more than 4096 bytes",
+        )]);
+    }
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|error| {
+        let line = error.pos().row;
+        vec![Mistake::new(format!("line {line}: is not a JetstressConfig.xml: {error}"))]
+    })?;
+    let root = document.root_element();
+    let sections = ["TestDesignInfo", "ExchangeProfile", "JetSystemParams"];
+    let has_section = |name: &&str| root.children().any(|node| node.has_tag_name(*name));
+    if root.tag_name().name() != "configuration" || !sections.iter().any(has_section) {
+        let name = root.tag_name().name();
+        return Err(vec![Mistake::new(format!(
+            "line 1: <{name}> is not the beginning of a JetstressConfig.xml"
+        ))]);
+    }
+    let mut reader = Reader::new(&document, given);
+    for node in root.children().filter(Node::is_element) {
+        match node.tag_name().name() {
+            "TestDesignInfo" | "ExchangeProfile" | "JetSystemParams" => {
+                node.children().filter(Node::is_element).for_each(|node| element(&mut reader, node));
+            }
+            "JetstressVersionGenerated" => reader.version = shown(node),
+            "EseVersionGenerated" => {}
+            _ => reader.unknown += 1,
+        }
+    }
+    reader.finish()
+}
+
+fn element(reader: &mut Reader<'_>, node: Node<'_, '_>) {
+    match node.tag_name().name() {
+        "Thresholds" => reader.threshold_set(node),
+        "OperationMix" => reader.operation_mix(node),
+        "EseInstances" => reader.instances(node),
+        name => {
+            if !reader.seen.insert(name.to_string()) {
+                return reader.mistake(node, format!("{name} is given twice"));
+            }
+            let text = shown(node);
+            if !text.is_empty()
+                && let Some(fate) = elements::fate(reader, node, name, &text)
+            {
+                reader.note(format!("{name} {text}"), fate);
+            }
+        }
+    }
+}
+
+fn is_windows_path(path: &str) -> bool {
+    path.contains('\\') || path.as_bytes().get(1) == Some(&b':')
+}
+
+#[cfg(test)]
+mod tests;

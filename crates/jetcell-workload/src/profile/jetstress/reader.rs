@@ -1,0 +1,129 @@
+//! What has been read from a configuration so far.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use roxmltree::{Document, Node};
+
+use crate::profile::mistake::Mistake;
+use crate::profile::options::{Options, ThresholdOptions};
+
+/// Text of an element, fit for one line.
+pub(super) fn shown(node: Node<'_, '_>) -> String {
+    Mistake::new(node.text().unwrap_or("").trim()).to_string()
+}
+
+/// What becomes of an element.
+pub(super) enum Fate {
+    /// It has this effect.
+    Honoured(String),
+    /// It has no effect, for this reason.
+    Ignored(String),
+}
+
+pub(super) struct Note {
+    pub(super) element: String,
+    pub(super) fate: Fate,
+}
+
+/// Numbers that together give sizes and a target.
+#[derive(Default)]
+pub(super) struct Sizing {
+    pub(super) by_capacity: bool,
+    pub(super) capacity_percent: Option<u8>,
+    pub(super) mailboxes: Option<u64>,
+    pub(super) quota_mib: Option<u64>,
+    pub(super) iops_per_mailbox: Option<f64>,
+}
+
+/// A set of limits; Jetstress has a strict and a lenient one.
+#[derive(Default)]
+pub(super) struct ThresholdSet {
+    pub(super) name: String,
+    pub(super) for_stress: bool,
+    pub(super) limits: ThresholdOptions,
+}
+
+pub(super) struct Reader<'a> {
+    document: &'a Document<'a>,
+    pub(super) given: &'a Options,
+    pub(super) options: Options,
+    pub(super) notes: Vec<Note>,
+    pub(super) mistakes: Vec<Mistake>,
+    pub(super) seen: BTreeSet<String>,
+    /// Number of unknown elements.
+    pub(super) unknown: usize,
+    pub(super) version: String,
+    pub(super) stress: bool,
+    pub(super) sizing: Sizing,
+    pub(super) thresholds: Vec<ThresholdSet>,
+    pub(super) database_paths: Vec<String>,
+    pub(super) log_paths: Vec<String>,
+    pub(super) instances_line: u32,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(document: &'a Document<'a>, given: &'a Options) -> Reader<'a> {
+        Reader {
+            document,
+            given,
+            options: Options::default(),
+            notes: Vec::new(),
+            mistakes: Vec::new(),
+            seen: BTreeSet::new(),
+            unknown: 0,
+            version: String::new(),
+            stress: false,
+            sizing: Sizing::default(),
+            thresholds: Vec::new(),
+            database_paths: Vec::new(),
+            log_paths: Vec::new(),
+            instances_line: 1,
+        }
+    }
+
+    pub(super) fn line(&self, node: Node<'_, '_>) -> u32 {
+        self.document.text_pos_at(node.range().start).row
+    }
+
+    pub(super) fn mistake(&mut self, node: Node<'_, '_>, what: impl AsRef<str>) {
+        let line = self.line(node);
+        self.mistakes.push(Mistake::new(format!("line {line}: {}", what.as_ref())));
+    }
+
+    pub(super) fn note(&mut self, element: impl Into<String>, fate: Fate) {
+        self.notes.push(Note { element: element.into(), fate });
+    }
+
+    /// The text of an element as a number, or a mistake.
+    pub(super) fn number<T: FromStr>(&mut self, node: Node<'_, '_>, text: &str) -> Option<T> {
+        self.attribute_number(node, node.tag_name().name(), text)
+    }
+
+    /// The text of an attribute as a number, or a mistake.
+    pub(super) fn attribute_number<T: FromStr>(
+        &mut self,
+        node: Node<'_, '_>,
+        name: &str,
+        text: &str,
+    ) -> Option<T> {
+        let parsed = text.trim().parse().ok();
+        if parsed.is_none() {
+            self.mistake(node, format!("{name} '{}' is not a number in its range", text.trim()));
+        }
+        parsed
+    }
+
+    /// The text of an element as `true` or `false`, or a mistake.
+    pub(super) fn switch(&mut self, node: Node<'_, '_>, text: &str) -> Option<bool> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => {
+                let name = node.tag_name().name();
+                self.mistake(node, format!("{name} '{}' is neither true nor false", text.trim()));
+                None
+            }
+        }
+    }
+}

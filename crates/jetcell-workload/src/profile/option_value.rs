@@ -1,0 +1,96 @@
+//! The types of option values: how each is read from text and shown as text.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use super::skew::Skew;
+use super::{Mix, OptionKind};
+use crate::parse_error::ParseError;
+use crate::units::{ByteSize, DatabaseSize, TimeSpan};
+
+/// A value of an option. What [`show`](OptionValue::show) gives, [`read`](OptionValue::read) accepts.
+pub(super) trait OptionValue: Sized {
+    /// What the command line has to know about the type.
+    const KIND: OptionKind = OptionKind::Value;
+
+    fn read(text: &OsStr) -> Result<Self, ParseError>;
+
+    fn show(&self) -> String;
+}
+
+fn utf8(text: &OsStr) -> Result<&str, ParseError> {
+    text.to_str().ok_or_else(|| ParseError::new("it is not UTF-8 text"))
+}
+
+macro_rules! numbers {
+    ($($type:ident, $what:literal;)*) => {$(
+        impl OptionValue for $type {
+            fn read(text: &OsStr) -> Result<$type, ParseError> {
+                utf8(text)?.trim().parse().map_err(|_| ParseError::new($what))
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+numbers! {
+    u8, "it is not a whole number from 0 to 255";
+    u32, "it is not a whole number from 0 to 4294967295";
+    u64, "it is not a whole number from 0 to 18446744073709551615";
+    usize, "it is not a whole number from 0 to 18446744073709551615";
+    f64, "it is not a number";
+}
+
+macro_rules! parsed {
+    ($($type:ident)*) => {$(
+        impl OptionValue for $type {
+            fn read(text: &OsStr) -> Result<$type, ParseError> {
+                utf8(text)?.parse()
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+parsed! { Mix Skew ByteSize DatabaseSize TimeSpan }
+
+impl OptionValue for bool {
+    const KIND: OptionKind = OptionKind::Flag;
+
+    fn read(text: &OsStr) -> Result<bool, ParseError> {
+        utf8(text)?.parse().map_err(|_| ParseError::new("it is neither true nor false"))
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl OptionValue for String {
+    fn read(text: &OsStr) -> Result<String, ParseError> {
+        utf8(text).map(str::to_string)
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl OptionValue for PathBuf {
+    const KIND: OptionKind = OptionKind::Path;
+
+    // Whether a path is UTF-8 is checked when the options are resolved, with a message that names the path.
+    fn read(text: &OsStr) -> Result<PathBuf, ParseError> {
+        Ok(PathBuf::from(text))
+    }
+
+    fn show(&self) -> String {
+        self.to_string_lossy().into_owned()
+    }
+}

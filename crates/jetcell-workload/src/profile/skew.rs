@@ -1,0 +1,144 @@
+//! The distribution of accesses over the records. The newest records are the hot ones, as in a mailbox. A skew maps a
+//! uniform point of the key range to a skewed one, so the sequence of operations still depends on the seed only.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::parse_error::ParseError;
+
+/// Distribution of accesses over the key range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Skew {
+    /// Every record is equally likely.
+    #[default]
+    Uniform,
+    /// Continuous Zipf: the newest fraction `x` of the keys gets the share `x^(1 - exponent)` of the accesses.
+    Zipf(f64),
+    /// The newest `keys` percent of the keys get `accesses` percent of the accesses, evenly distributed.
+    Hot {
+        /// Percent of the accesses.
+        accesses: u8,
+        /// Percent of the keys.
+        keys: u8,
+    },
+}
+
+impl Skew {
+    /// The skewed point for a uniform one; both are fractions of 2^64 of the key range.
+    pub fn point(self, uniform: u64) -> u64 {
+        match self {
+            Skew::Uniform => uniform,
+            Skew::Zipf(exponent) => {
+                let draw = (uniform >> 11) as f64 / (1u64 << 53) as f64;
+                from_newest(draw.powf(1.0 / (1.0 - exponent)))
+            }
+            Skew::Hot { accesses, keys } => {
+                let (draw, share, hot) = (
+                    (uniform >> 11) as f64 / (1u64 << 53) as f64,
+                    f64::from(accesses) / 100.0,
+                    f64::from(keys) / 100.0,
+                );
+                from_newest(if draw < share {
+                    draw / share * hot
+                } else {
+                    hot + (draw - share) / (1.0 - share) * (1.0 - hot)
+                })
+            }
+        }
+    }
+}
+
+/// The point at this fraction of the key range, counted from its newest end.
+fn from_newest(age: f64) -> u64 {
+    // The conversion saturates, so age 0 is the last key.
+    ((1.0 - age) * u64::MAX as f64) as u64
+}
+
+impl FromStr for Skew {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Skew, ParseError> {
+        let help =
+            || ParseError::new(format!("'{text}' is not understood; write uniform, zipf:0.9 or 80/20"));
+        if text == "uniform" {
+            return Ok(Skew::Uniform);
+        }
+        if let Some(exponent) = text.strip_prefix("zipf:") {
+            let exponent: f64 = exponent.parse().map_err(|_| help())?;
+            let known = exponent > 0.0 && exponent < 1.0;
+            return if known {
+                Ok(Skew::Zipf(exponent))
+            } else {
+                Err(ParseError::new("zipf needs an exponent between 0 and 1"))
+            };
+        }
+        let (accesses, keys) = text.split_once('/').ok_or_else(help)?;
+        let (accesses, keys) = (accesses.parse().map_err(|_| help())?, keys.parse().map_err(|_| help())?);
+        if !(1..=99).contains(&accesses) || !(1..=99).contains(&keys) {
+            return Err(ParseError::new("percent of accesses and of keys must be from 1 to 99"));
+        }
+        Ok(Skew::Hot { accesses, keys })
+    }
+}
+
+impl fmt::Display for Skew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Skew::Uniform => f.write_str("uniform"),
+            Skew::Zipf(exponent) => write!(f, "zipf:{exponent}"),
+            Skew::Hot { accesses, keys } => write!(f, "{accesses}/{keys}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Skew {
+    type Error = ParseError;
+    fn try_from(text: String) -> Result<Skew, ParseError> {
+        text.parse()
+    }
+}
+
+impl From<Skew> for String {
+    fn from(skew: Skew) -> String {
+        skew.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Share of evenly spread draws that falls on the newest `percent` of the keys.
+    fn share_of_newest(skew: Skew, percent: u64) -> f64 {
+        const DRAWS: u64 = 100_000;
+        let bound = u64::MAX / 100 * (100 - percent);
+        let hits = (0..DRAWS).filter(|draw| skew.point(draw * (u64::MAX / DRAWS)) >= bound).count();
+        hits as f64 / DRAWS as f64
+    }
+
+    #[test]
+    fn accesses_follow_the_distribution() {
+        for (text, percent, expected) in [
+            ("uniform", 20, 0.2),
+            ("80/20", 20, 0.8),
+            ("80/20", 60, 0.9),
+            ("zipf:0.5", 25, 0.5),
+            ("zipf:0.9", 1, 0.631),
+        ] {
+            let share = share_of_newest(text.parse().unwrap(), percent);
+            assert!((share - expected).abs() < 0.001, "{text} {percent}: {share}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_back_and_nonsense_is_refused() {
+        for text in ["uniform", "zipf:0.99", "80/20"] {
+            assert_eq!(text.parse::<Skew>().unwrap().to_string(), text);
+        }
+        for text in ["", "zipf", "zipf:1", "zipf:0", "zipf:NaN", "zipf:-1", "0/20", "80/100", "300/1", "80"] {
+            assert!(text.parse::<Skew>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Validates a profile: every mistake gets one line that says what is wrong and what to do.
+
+use std::time::Duration;
+
+use super::{Mistake, Mix, Profile, Source};
+use crate::units::{ByteSize, DatabaseSize};
+
+/// Longest pause of a scan that ESE accepts. ESE: `JET_paramDbScanThrottle`.
+const LONGEST_SCAN_PAUSE: Duration = Duration::from_secs(60);
+
+/// Below this size a database would be mostly fixed structures and preallocated space.
+const SMALLEST_DATABASE: u64 = 32 << 20;
+
+/// Collects mistakes.
+#[derive(Default)]
+struct Checks(Vec<Mistake>);
+
+impl Checks {
+    fn check(&mut self, good: bool, what: impl FnOnce() -> String) {
+        if !good {
+            self.0.push(Mistake::new(what()));
+        }
+    }
+}
+
+impl Profile {
+    /// All mistakes, in the order of the options.
+    pub(super) fn mistakes(&self) -> Vec<Mistake> {
+        let mut checks = Checks::default();
+        self.check_databases(&mut checks);
+        self.check_mix(&mut checks);
+        self.check_records(&mut checks);
+        self.check_thresholds(&mut checks);
+        self.check_rates(&mut checks);
+        self.check_times(&mut checks);
+        for path in self.dirs.iter().chain(&self.log_dirs).chain(&self.output) {
+            checks.check(path.to_str().is_some(), || {
+                format!("{} is not UTF-8, which results need: give another name", path.display())
+            });
+        }
+        checks.0
+    }
+
+    fn check_databases(&self, checks: &mut Checks) {
+        checks.check(!self.dirs.is_empty(), || "no directory is given: add --dir DIR".into());
+        checks.check((1..=999).contains(&self.databases.unwrap_or(1)), || {
+            "--databases must be from 1 to 999".into()
+        });
+        checks.check(self.databases.is_none_or(|count| count >= self.dirs.len()), || {
+            let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
+            format!("{dirs} directories for {count} databases: raise --databases or drop a --dir")
+        });
+        if let (true, DatabaseSize::Absolute(size)) = (self.source != Source::Open, self.size)
+            && let Err(mistake) = self.fits_a_database(size)
+        {
+            checks.0.push(mistake);
+        }
+        checks.check(self.growth_percent <= 1000, || "--growth-percent must be from 0 to 1000".into());
+        let threads = self.threads;
+        checks.check((1..=4096).contains(&threads), || format!("--threads {threads} must be from 1 to 4096"));
+        if let Some(cache) = self.cache {
+            checks.check(cache.0 >= 8 << 20, || format!("--cache {cache} is too small: use at least 8MiB"));
+        }
+        if let Some(size) = self.page_size {
+            checks.check([4096, 8192, 16384, 32768].contains(&size.0), || {
+                format!("--page-size {size} is not possible: use 4KiB, 8KiB, 16KiB or 32KiB")
+            });
+        }
+    }
+
+    fn check_mix(&self, checks: &mut Checks) {
+        let Mix { insert, delete, replace, read } = self.mix;
+        let sum = [insert, delete, replace, read].map(u32::from).iter().sum::<u32>();
+        checks.check(sum == 100, || {
+            format!(
+                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent: it must be 100"
+            )
+        });
+        checks.check(delete <= insert, || {
+            format!("mix: delete {delete} is more than insert {insert}: the databases would become empty")
+        });
+        let lazy = self.lazy_percent;
+        checks.check(lazy <= 100, || format!("lazy_percent {lazy} is more than 100"));
+        checks.check((1..=10_000).contains(&self.batch_updates), || {
+            "batch_updates must be from 1 to 10000".into()
+        });
+    }
+
+    fn check_records(&self, checks: &mut Checks) {
+        let records = &self.records;
+        checks.check((32..=255).contains(&records.short_bytes), || {
+            format!("records.short_bytes {} must be from 32 to 255", records.short_bytes)
+        });
+        checks.check((32..=1 << 20).contains(&records.long_bytes), || {
+            format!("records.long_bytes {} must be from 32 to 1048576", records.long_bytes)
+        });
+        checks.check(records.long_percent <= 100, || "records.long_percent is more than 100".into());
+        checks.check((1..=64).contains(&records.tables), || "records.tables must be from 1 to 64".into());
+    }
+
+    fn check_thresholds(&self, checks: &mut Checks) {
+        let limits = &self.thresholds;
+        for (kind, average, maximum) in [
+            ("database_read", limits.average_database_read_ms, limits.maximum_database_read_ms),
+            ("log_write", limits.average_log_write_ms, limits.maximum_log_write_ms),
+        ] {
+            for (which, limit) in [("average", average), ("maximum", maximum)] {
+                checks.check(limit.is_finite() && limit > 0.0, || {
+                    format!("thresholds.{which}_{kind}_ms {limit} must be more than 0")
+                });
+            }
+            checks.check(average <= maximum || average.is_nan() || maximum.is_nan(), || {
+                format!(
+                    "thresholds.average_{kind}_ms {average} is above maximum_{kind}_ms {maximum}: raise the maximum or lower the average"
+                )
+            });
+        }
+    }
+
+    fn check_rates(&self, checks: &mut Checks) {
+        if let Some(target) = self.target_iops {
+            checks.check(target.is_finite() && target > 0.0, || {
+                format!("--target-iops {target} must be more than 0")
+            });
+        }
+        let repeat = self.repeat;
+        checks.check((1..=1000).contains(&repeat), || format!("--repeat {repeat} must be from 1 to 1000"));
+        for (given, option) in [
+            (self.rate.is_some(), "--rate"),
+            (self.repeat > 1, "--repeat"),
+            (self.target_iops.is_some(), "--target-iops"),
+        ] {
+            checks.check(!(self.find_max && given), || {
+                format!("--find-max chooses the rates and repeats the best one: leave out {option}")
+            });
+        }
+        if let Some(rate) = self.rate {
+            checks.check((0.001..=1e8).contains(&rate), || {
+                format!("--rate {rate} must be from 0.001 to 100000000")
+            });
+        }
+        let margin = self.margin;
+        checks.check((0.0..1.0).contains(&margin), || format!("margin {margin} must be from 0 to below 1"));
+    }
+
+    fn check_times(&self, checks: &mut Checks) {
+        let duration = self.duration.0;
+        checks.check(!duration.is_zero(), || {
+            "--duration must be more than 0: write for example 60s or 2h".into()
+        });
+        checks.check(self.scan_pause.0 <= LONGEST_SCAN_PAUSE, || {
+            format!("--scan-pause {} must be from 0 to 60s", self.scan_pause)
+        });
+        let interval = self.sample_interval;
+        checks
+            .check(duration.is_zero() || (Duration::from_millis(1)..=duration).contains(&interval.0), || {
+                format!("sample_interval {interval} must be from 1ms to the duration")
+            });
+        checks.check(i64::try_from(self.seed).is_ok(), || {
+            format!("--seed {} must be at most {}", self.seed, i64::MAX)
+        });
+    }
+
+    /// Whether one database of this profile can have this size.
+    pub(crate) fn fits_a_database(&self, size: ByteSize) -> Result<(), Mistake> {
+        let page = self.page_size.map_or(32768, |size| size.0).max(1);
+        if size.0 < SMALLEST_DATABASE {
+            return Err(Mistake::new(format!("--size {size} is too small: a database needs at least 32MiB")));
+        }
+        if size.0 / page >= u64::from(i32::MAX as u32) {
+            return Err(Mistake::new(format!(
+                "--size {size} is more than a database can hold: use more --databases"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Options;
+
+    fn options(toml: &str) -> Options {
+        toml::from_str(toml).unwrap()
+    }
+
+    fn mistakes(toml: &str) -> String {
+        let found = options(toml).resolve().unwrap_err();
+        found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn every_mistake_gets_its_own_line() {
+        let text =
+            mistakes("size = 0\nthreads = 0\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }");
+        assert_eq!(
+            text,
+            "no directory is given: add --dir DIR\n\
+             --size 0 is too small: a database needs at least 32MiB\n\
+             --threads 0 must be from 1 to 4096\n\
+             mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent: it must be 100"
+        );
+        assert!(
+            mistakes("dirs=['d']\nmix={insert=20,delete=30,replace=20,read=30}").contains("become empty")
+        );
+        assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=101").contains("raise the maximum"));
+        assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("must be more than 0"));
+        assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
+        assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("give only one"));
+        assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("give only one"));
+        assert!(mistakes("dirs=['d','e']\ndatabases=1").contains("raise --databases"));
+        assert!(mistakes("dirs=['d']\ntarget_iops=-1.0").contains("--target-iops"));
+        for other in ["rate=5.0", "repeat=2", "target_iops=9.0"] {
+            assert!(
+                mistakes(&format!("dirs=['d']\nfind_max=true\n{other}")).contains("leave out --"),
+                "{other}"
+            );
+        }
+        let search = options("dirs=['d']\nfind_max=true\nrepeat=1").resolve().unwrap();
+        assert_eq!(search.duration.0.as_secs(), 15);
+    }
+}

@@ -1,0 +1,19 @@
+//! Why a run cannot start.
+
+use thiserror::Error;
+
+/// A run cannot start: one line that says why and what to do. Nothing on disk has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Refusal(String);
+
+impl Refusal {
+    pub(crate) fn new(what: impl Into<String>) -> Refusal {
+        Refusal(what.into())
+    }
+}
+
+/// Shorthand for `Err(Refusal::new(what))`.
+pub(crate) fn refuse<T>(what: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::new(what))
+}

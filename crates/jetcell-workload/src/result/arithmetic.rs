@@ -1,0 +1,158 @@
+//! The figures of a report, by Jetstress's definitions where Jetstress has one.
+//!
+//! Achieved I/O is database reads and writes of the load, all instances; log I/O, background maintenance and log
+//! replication never count. Means are sums divided once. What Jetstress averages over samples is not imitated:
+//! samples without I/O would pull its means down.
+
+use crate::measurement::{InstanceSample, IoRates, Sample};
+use crate::result::RunResult;
+use crate::result::instance_row::InstanceRow;
+
+/// Achieved transactional I/O per second: database reads and writes of all rows, each row transactional.
+pub fn achieved_iops(rows: &[InstanceRow]) -> f64 {
+    rows.iter().map(|row| row.database_reads_per_second + row.database_writes_per_second).sum()
+}
+
+/// What is left of `total` without `apart`: rates and bytes are separated, latency is not, as one counter measures
+/// it for both.
+pub fn without(total: IoRates, apart: IoRates) -> IoRates {
+    let per_second = total.per_second - apart.per_second;
+    let bytes = total.per_second * total.average_bytes - apart.per_second * apart.average_bytes;
+    let average_bytes = if per_second > 0.0 { bytes / per_second } else { 0.0 };
+    IoRates { per_second, average_bytes, average_ms: total.average_ms }
+}
+
+/// Database reads of the table of total I/O: what the load and the background maintenance read, with the latency of
+/// the load's reads, as one counter measures it for both.
+pub fn total_reads(row: &InstanceRow) -> IoRates {
+    let (reads, apart) = (row.database_reads_per_second, row.maintenance_reads_per_second);
+    let bytes = reads * row.database_reads_average_bytes + apart * row.maintenance_reads_average_bytes;
+    let per_second = reads + apart;
+    let average_bytes = if per_second > 0.0 { bytes / per_second } else { 0.0 };
+    IoRates { per_second, average_bytes, average_ms: row.database_reads_average_latency_ms }
+}
+
+/// The seven lines of an ESRP summary, from rows of the table of total I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Database reads and writes per second.
+    pub database_transfers: f64,
+    /// Database reads per second.
+    pub database_reads: f64,
+    /// Database writes per second.
+    pub database_writes: f64,
+    /// Unweighted mean of the instances, in milliseconds.
+    pub database_read_ms: f64,
+    /// Unweighted mean of the instances, in milliseconds.
+    pub database_write_ms: f64,
+    /// Log writes per second.
+    pub log_writes: f64,
+    /// Unweighted mean of the instances, in milliseconds.
+    pub log_write_ms: f64,
+}
+
+impl Summary {
+    /// Sums rates and averages latencies over `rows`.
+    pub fn of(rows: &[InstanceRow]) -> Summary {
+        let sum = |value: fn(&InstanceRow) -> f64| rows.iter().map(value).sum::<f64>();
+        let mean = |value| sum(value) / rows.len().max(1) as f64;
+        let (reads, writes) =
+            (sum(|row| row.database_reads_per_second), sum(|row| row.database_writes_per_second));
+        Summary {
+            database_transfers: reads + writes,
+            database_reads: reads,
+            database_writes: writes,
+            database_read_ms: mean(|row| row.database_reads_average_latency_ms),
+            database_write_ms: mean(|row| row.database_writes_average_latency_ms),
+            log_writes: sum(|row| row.log_writes_per_second),
+            log_write_ms: mean(|row| row.log_writes_average_latency_ms),
+        }
+    }
+}
+
+/// Three decimals, halves away from zero, as the published tables round; decimal fractions that binary cannot hold
+/// count as the halves they were meant to be.
+pub fn three_decimals(value: f64) -> f64 {
+    (value * 1000.0 * (1.0 + 1e-12)).round() / 1000.0
+}
+
+/// One kind of I/O over several intervals: totals are rebuilt from each interval and divided once.
+pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRates {
+    let (mut seconds, mut count, mut bytes, mut ms) = (0.0, 0.0, 0.0, 0.0);
+    for (length, rates) in intervals {
+        let transfers = rates.per_second * length;
+        seconds += length;
+        count += transfers;
+        bytes += transfers * rates.average_bytes;
+        ms += transfers * rates.average_ms;
+    }
+    let each = |sum: f64| if count > 0.0 { sum / count } else { 0.0 };
+    IoRates {
+        per_second: if seconds > 0.0 { count / seconds } else { 0.0 },
+        average_bytes: each(bytes),
+        average_ms: each(ms),
+    }
+}
+
+impl RunResult {
+    /// Fills a result that holds no measurement, as a killed run leaves it, with what its samples tell.
+    /// Percentiles stay empty: samples hold means only.
+    pub fn fill_from_samples(&mut self, samples: &[Sample]) {
+        let Some(last) = samples.last() else { return };
+        self.measured_seconds = samples.iter().map(|sample| sample.seconds).sum();
+        self.cache_used_bytes = last.cache_used_bytes;
+        self.page_fault_stalls =
+            samples.iter().fold(0, |sum: u64, sample| sum.saturating_add(sample.page_fault_stalls));
+        let operations: f64 =
+            samples.iter().map(|sample| sample.operations_per_second * sample.seconds).sum();
+        self.operations.per_second =
+            if self.measured_seconds > 0.0 { operations / self.measured_seconds } else { 0.0 };
+        for (index, row) in self.instances.iter_mut().enumerate() {
+            let intervals = || samples.iter().filter_map(|s| Some((s.seconds, s.instances.get(index)?)));
+            let rates = |kind: fn(&InstanceSample) -> IoRates| {
+                over_intervals(intervals().map(|(seconds, instance)| (seconds, kind(instance))))
+            };
+            *row = row.clone().with_rates(
+                rates(|i| i.database_read),
+                rates(|i| i.database_write),
+                rates(|i| i.log_read),
+                rates(|i| i.log_write),
+            );
+            row.maximum_database_read_ms =
+                intervals().map(|(_, i)| i.database_read.average_ms).fold(0.0, f64::max);
+            row.maximum_log_write_ms = intervals().map(|(_, i)| i.log_write.average_ms).fold(0.0, f64::max);
+        }
+        self.achieved_transactional_iops = achieved_iops(&self.instances);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(per_second: f64, average_bytes: f64, average_ms: f64) -> IoRates {
+        IoRates { per_second, average_bytes, average_ms }
+    }
+
+    #[test]
+    fn parts_are_separated_and_latency_is_not() {
+        let rest = without(rates(30.0, 100.0, 7.0), rates(10.0, 200.0, 99.0));
+        assert_eq!(rest, rates(20.0, 50.0, 7.0));
+        assert_eq!(without(rates(5.0, 8.0, 1.0), rates(5.0, 8.0, 1.0)).average_bytes, 0.0);
+    }
+
+    #[test]
+    fn idle_intervals_do_not_dilute_means() {
+        let joined =
+            over_intervals([(1.0, rates(10.0, 4096.0, 5.0)), (3.0, rates(0.0, 0.0, 0.0))].into_iter());
+        assert_eq!(joined, rates(2.5, 4096.0, 5.0));
+        assert_eq!(over_intervals(std::iter::empty()), IoRates::default());
+    }
+
+    #[test]
+    fn halves_are_rounded_away_from_zero() {
+        let rounded: Vec<f64> =
+            [17.66225, 2.0755, 1.2925, 1.9685, 1.3375, -1.9685].map(three_decimals).into();
+        assert_eq!(rounded, [17.662, 2.076, 1.293, 1.969, 1.338, -1.969]);
+    }
+}

@@ -1,0 +1,141 @@
+//! One instance in the terms of Jetstress's tables.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::IoRates;
+
+/// One instance with the rows of Jetstress's table "Transactional I/O Performance", under their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InstanceRow {
+    /// `Instance<pid>.<number>`.
+    #[serde(rename = "MSExchange Database ==> Instances")]
+    pub instance: String,
+    /// Database file.
+    pub database: PathBuf,
+    /// Log directory.
+    pub log_path: PathBuf,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Reads Average Latency (msec)")]
+    pub database_reads_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Writes Average Latency (msec)")]
+    pub database_writes_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Reads/sec")]
+    pub database_reads_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Writes/sec")]
+    pub database_writes_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Reads Average Bytes")]
+    pub database_reads_average_bytes: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Database Writes Average Bytes")]
+    pub database_writes_average_bytes: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Reads Average Latency (msec)")]
+    pub log_reads_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Writes Average Latency (msec)")]
+    pub log_writes_average_latency_ms: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Reads/sec")]
+    pub log_reads_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Writes/sec")]
+    pub log_writes_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Reads Average Bytes")]
+    pub log_reads_average_bytes: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "I/O Log Writes Average Bytes")]
+    pub log_writes_average_bytes: f64,
+    /// Highest average of any sample, database reads.
+    pub maximum_database_read_ms: f64,
+    /// Highest average of any sample, log writes.
+    pub maximum_log_write_ms: f64,
+    /// Reads of the background checksum scan, which are none of the database reads above.
+    #[serde(rename = "Database Maintenance IO Reads/sec", default)]
+    pub maintenance_reads_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "Database Maintenance IO Reads Average Bytes", default)]
+    pub maintenance_reads_average_bytes: f64,
+}
+
+impl InstanceRow {
+    /// The twelve Jetstress rows with their names, in Jetstress's order.
+    pub fn jetstress_rows(&self) -> [(&'static str, f64); 12] {
+        [
+            ("I/O Database Reads Average Latency (msec)", self.database_reads_average_latency_ms),
+            ("I/O Database Writes Average Latency (msec)", self.database_writes_average_latency_ms),
+            ("I/O Database Reads/sec", self.database_reads_per_second),
+            ("I/O Database Writes/sec", self.database_writes_per_second),
+            ("I/O Database Reads Average Bytes", self.database_reads_average_bytes),
+            ("I/O Database Writes Average Bytes", self.database_writes_average_bytes),
+            ("I/O Log Reads Average Latency (msec)", self.log_reads_average_latency_ms),
+            ("I/O Log Writes Average Latency (msec)", self.log_writes_average_latency_ms),
+            ("I/O Log Reads/sec", self.log_reads_per_second),
+            ("I/O Log Writes/sec", self.log_writes_per_second),
+            ("I/O Log Reads Average Bytes", self.log_reads_average_bytes),
+            ("I/O Log Writes Average Bytes", self.log_writes_average_bytes),
+        ]
+    }
+
+    /// The rows of Jetstress's table "Background Database Maintenance I/O Performance".
+    pub fn maintenance_rows(&self) -> [(&'static str, f64); 2] {
+        [
+            ("Database Maintenance IO Reads/sec", self.maintenance_reads_per_second),
+            ("Database Maintenance IO Reads Average Bytes", self.maintenance_reads_average_bytes),
+        ]
+    }
+
+    /// Fills the rows from rates.
+    pub fn with_rates(
+        mut self,
+        reads: IoRates,
+        writes: IoRates,
+        log_reads: IoRates,
+        log_writes: IoRates,
+    ) -> InstanceRow {
+        self.database_reads_average_latency_ms = reads.average_ms;
+        self.database_reads_per_second = reads.per_second;
+        self.database_reads_average_bytes = reads.average_bytes;
+        self.database_writes_average_latency_ms = writes.average_ms;
+        self.database_writes_per_second = writes.per_second;
+        self.database_writes_average_bytes = writes.average_bytes;
+        self.log_reads_average_latency_ms = log_reads.average_ms;
+        self.log_reads_per_second = log_reads.per_second;
+        self.log_reads_average_bytes = log_reads.average_bytes;
+        self.log_writes_average_latency_ms = log_writes.average_ms;
+        self.log_writes_per_second = log_writes.per_second;
+        self.log_writes_average_bytes = log_writes.average_bytes;
+        self
+    }
+
+    /// A row without figures.
+    pub fn named(instance: String, database: PathBuf, log_path: PathBuf) -> InstanceRow {
+        InstanceRow {
+            instance,
+            database,
+            log_path,
+            database_reads_average_latency_ms: 0.0,
+            database_writes_average_latency_ms: 0.0,
+            database_reads_per_second: 0.0,
+            database_writes_per_second: 0.0,
+            database_reads_average_bytes: 0.0,
+            database_writes_average_bytes: 0.0,
+            log_reads_average_latency_ms: 0.0,
+            log_writes_average_latency_ms: 0.0,
+            log_reads_per_second: 0.0,
+            log_writes_per_second: 0.0,
+            log_reads_average_bytes: 0.0,
+            log_writes_average_bytes: 0.0,
+            maximum_database_read_ms: 0.0,
+            maximum_log_write_ms: 0.0,
+            maintenance_reads_per_second: 0.0,
+            maintenance_reads_average_bytes: 0.0,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! From what a run gave to its result: judged, summed up, put together. Nothing is measured here.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Local, SecondsFormat};
+use ese_engine::Error;
+
+use crate::layout::Plan;
+use crate::load::OperationKind;
+use crate::machine::{Machine, peak_resident_bytes};
+use crate::measurement::{
+    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, Measurement, Repetitions, ScanSummary, SteadyState,
+    Verification,
+};
+use crate::profile::Profile;
+use crate::result::{
+    Analysis, Evidence, InstanceRow, Judgement, Operations, PhaseTime, RunResult, SCHEMA_VERSION,
+    achieved_iops, judge,
+};
+use crate::verdict::Verdict;
+
+/// What attaching, driving and shutting down gave.
+#[derive(Clone, Default)]
+pub(crate) struct Loaded {
+    pub(crate) measured: Measurement,
+    pub(crate) initial_bytes: u64,
+    pub(crate) io_errors: u64,
+    pub(crate) scan: Vec<ScanSummary>,
+    pub(crate) failure: Option<Error>,
+}
+
+/// What has happened.
+#[derive(Clone, Default)]
+pub(crate) struct History {
+    pub(crate) log: Vec<String>,
+    pub(crate) phases: Vec<PhaseTime>,
+}
+
+/// What a run that is killed leaves: figures so far, none of them judged.
+pub(crate) fn not_ended(result: RunResult) -> RunResult {
+    RunResult {
+        verdict: Verdict::Incomplete,
+        reason: "the run has not ended: it still goes on, was killed or failed".into(),
+        rules: Vec::new(),
+        ..result
+    }
+}
+
+/// A time stamp of a result.
+pub(crate) fn rfc3339(time: &DateTime<Local>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, false)
+}
+
+/// Judges and puts everything together.
+pub(crate) fn assemble(
+    profile: &Profile,
+    plan: &Plan,
+    started: &DateTime<Local>,
+    history: &History,
+    loaded: &Loaded,
+    verification: Option<Verification>,
+    cut_short: Option<&str>,
+) -> RunResult {
+    let measured = &loaded.measured;
+    let (latencies, operation_latencies) = (io_latencies(&measured.io), operation_latencies(measured));
+    let instances: Vec<InstanceRow> =
+        (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
+    let iops = achieved_iops(&instances);
+    let evidence = Evidence {
+        scan: &loaded.scan,
+        io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
+        failure: loaded.failure.as_ref().map(Error::to_string),
+        verification: verification.as_ref(),
+        cut_short,
+    };
+    let mut judgement = judge(profile, &instances, iops, measured, &evidence);
+    if let (Some(error), None) = (&loaded.failure, judgement.rules.iter().find(|rule| !rule.passed)) {
+        judgement.reason = format!("the load ended with an error: {error}");
+    }
+    let Judgement { verdict, reason, rules } = judgement;
+    let directories = profile.dirs.iter().chain(&profile.log_dirs).map(|dir| dir.as_path());
+    RunResult {
+        schema_version: SCHEMA_VERSION,
+        jetcell_version: env!("CARGO_PKG_VERSION").into(),
+        verdict,
+        reason,
+        rules,
+        achieved_transactional_iops: iops,
+        started: rfc3339(started),
+        ended: rfc3339(&Local::now()),
+        measured_seconds: measured.seconds,
+        phases: history.phases.clone(),
+        initial_database_bytes: loaded.initial_bytes,
+        final_database_bytes: plan
+            .instances
+            .iter()
+            .filter_map(|i| Some(i.database.metadata().ok()?.len()))
+            .sum(),
+        database_files: plan.instances.len(),
+        latency: summaries(&latencies),
+        operation_latency: summaries(&operation_latencies),
+        histograms: latencies
+            .into_iter()
+            .chain(operation_latencies)
+            .filter(|(_, all)| !all.is_empty())
+            .collect(),
+        operations: operations(measured),
+        analysis: analysis(measured, profile.threads),
+        cache_used_bytes: measured.cache.used_bytes,
+        page_fault_stalls: measured.cache.stalls,
+        peak_resident_bytes: peak_resident_bytes(),
+        io_errors: evidence.io_errors,
+        instances,
+        scan: loaded.scan.clone(),
+        verification,
+        log: history.log.clone(),
+        configuration: profile.clone(),
+        machine: Machine::examine(directories),
+        plan: plan.clone(),
+    }
+}
+
+/// Whether the storage is to blame, as opposed to a full volume or a limit.
+fn is_device_failure(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::ReadOnly(_) | Error::Io { .. })
+}
+
+fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRow {
+    let instance = &plan.instances[index];
+    let name = format!("Instance{}.{}", std::process::id(), instance.number);
+    let row = InstanceRow::named(name, instance.database.clone(), instance.log_dir.clone());
+    let Some(io) = measured.io.get(index) else { return row };
+    let highest = |value: fn(&crate::measurement::InstanceSample) -> f64| {
+        measured
+            .samples
+            .iter()
+            .filter_map(|sample| sample.instances.get(index))
+            .map(value)
+            .fold(0.0, f64::max)
+    };
+    let rates = |totals: &IoTotals| totals.rates(measured.seconds);
+    let scan = rates(&io.scan_read);
+    InstanceRow {
+        maximum_database_read_ms: highest(|sample| sample.database_read.average_ms),
+        maximum_log_write_ms: highest(|sample| sample.log_write.average_ms),
+        maintenance_reads_per_second: scan.per_second,
+        maintenance_reads_average_bytes: scan.average_bytes,
+        ..row.with_rates(
+            rates(&io.database_read),
+            rates(&io.database_write),
+            rates(&io.log_read),
+            rates(&io.log_write),
+        )
+    }
+}
+
+/// The distribution of each kind of I/O, all instances.
+fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
+    type Kind = fn(&InstanceIo) -> &IoTotals;
+    let kinds: [(&str, Kind); 6] = [
+        ("database_read", |io| &io.database_read),
+        ("database_write", |io| &io.database_write),
+        ("log_read", |io| &io.log_read),
+        ("log_write", |io| &io.log_write),
+        ("log_format", |io| &io.log_format),
+        ("scan_read", |io| &io.scan_read),
+    ];
+    let sum = |kind: Kind| {
+        let mut all = IoTotals::default();
+        instances.iter().for_each(|io| all.add(kind(io)));
+        all.latencies
+    };
+    kinds.into_iter().map(|(name, kind)| (name.to_string(), sum(kind))).collect()
+}
+
+/// The distribution of each kind of operation, and of durable commits.
+fn operation_latencies(measured: &Measurement) -> BTreeMap<String, Latencies> {
+    let kinds = OperationKind::ALL.into_iter().zip(&measured.tally.operations);
+    let durable = ("durable_commit".to_string(), measured.tally.durable_commits.clone());
+    kinds.map(|(kind, all)| (kind.name().to_string(), all.clone())).chain([durable]).collect()
+}
+
+fn summaries(histograms: &BTreeMap<String, Latencies>) -> LatencyTable {
+    histograms.iter().map(|(name, all)| (name.clone(), all.summary())).collect()
+}
+
+/// What the figures mean.
+pub(crate) fn analysis(measured: &Measurement, threads: usize) -> Analysis {
+    Analysis {
+        steady_state: SteadyState::of(&measured.samples),
+        limit: Limit::of(measured, threads),
+        repetitions: Repetitions::of(&measured.repetitions),
+        saturation: measured.saturation.clone(),
+        open_loop: measured.open_loop,
+        host: measured.host.clone(),
+        host_samples: measured.host_samples.clone(),
+    }
+}
+
+fn operations(measured: &Measurement) -> Operations {
+    let tally = &measured.tally;
+    let counts = OperationKind::ALL.into_iter().zip(tally.counts);
+    Operations {
+        counts: counts.map(|(kind, count)| (kind.name().to_string(), count)).collect(),
+        per_second: if measured.seconds > 0.0 { tally.total() as f64 / measured.seconds } else { 0.0 },
+        batches: tally.batches.clone(),
+        conflicts: tally.conflicts,
+        misses: tally.misses,
+        wrong_records: tally.wrong_records,
+        wrong: tally.wrong.clone(),
+    }
+}

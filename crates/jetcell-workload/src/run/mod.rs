@@ -1,0 +1,273 @@
+//! A whole run, phase by phase: create, attach, warm, measure, shut down, verify, judge.
+
+mod assembly;
+mod interim;
+mod recorder;
+mod test_log;
+
+use std::fmt;
+use std::time::Instant;
+
+use chrono::Local;
+
+use crate::drive::Drive;
+use crate::engine::{Depth, Engine, Opening, Store};
+use crate::layout::Plan;
+use crate::load::fill;
+use crate::measurement::{FileVerification, Sample, SampleFile, ScanSummary, Verification};
+use crate::observer::{Observer, Phase, StopSignal};
+use crate::plan::end_creation;
+use crate::profile::{Profile, Source};
+use crate::refusal::Refusal;
+use crate::result::RunResult;
+use crate::run::assembly::{Loaded, analysis, assemble, not_ended, rfc3339};
+use crate::run::interim::Interim;
+use crate::run::recorder::{Recorder, Subject};
+
+/// Why there is no result.
+#[derive(Debug, Clone)]
+pub enum RunError {
+    /// The plan was refused; nothing on disk has changed.
+    Refused(Refusal),
+    /// It began and could not go on.
+    Failed {
+        /// In which phase.
+        phase: Phase,
+        /// Why.
+        error: String,
+    },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Refused(refusal) => refusal.fmt(f),
+            RunError::Failed { phase, error } => write!(f, "{}: {error}", phase.title().to_lowercase()),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<Refusal> for RunError {
+    fn from(refusal: Refusal) -> RunError {
+        RunError::Refused(refusal)
+    }
+}
+
+/// A finished run: its result and the samples behind it.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// What `result.json` holds.
+    pub result: RunResult,
+    /// What `samples.csv` holds.
+    pub samples: Vec<Sample>,
+}
+
+/// Runs a test. A stop request ends it early and cleanly, with an incomplete result.
+pub fn run(
+    profile: &Profile,
+    engine: &dyn Engine,
+    observer: &mut dyn Observer,
+    stop: &StopSignal,
+) -> Result<Finished, RunError> {
+    let started = Local::now();
+    let plan = Plan::make(profile, engine, &started.format("%Y-%m-%d_%H-%M-%S").to_string())?;
+    let watch = &mut Recorder::new(observer);
+    if profile.source == Source::Open {
+        examine(engine, &plan, watch, stop)?;
+    }
+    plan.prepare(profile)?;
+    let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
+        .map_err(|error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display())))?;
+
+    let path = plan.output.join("result.json");
+    let mut unfinished =
+        not_ended(assemble(profile, &plan, &started, &watch.history, &Loaded::default(), None, None));
+    let interim = unfinished.write(&path).and_then(|()| Interim::start(path.clone()));
+    let unwritable = |error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display()));
+    watch.interim = Some(interim.map_err(unwritable)?);
+    let initial_bytes = plan.initial_bytes();
+    watch.subject = Some(Subject { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
+
+    let worked = work(profile, engine, &plan, watch, stop, &mut samples);
+    watch.close_phase();
+    // From here on only one writes the file.
+    if let Some(Err(error)) = watch.interim.take().map(Interim::end) {
+        watch.log(&format!("result.json could not be rewritten during the run: {error}"));
+    }
+    let (loaded, verification) = worked.inspect_err(|error| {
+        // What is stored must not look like a run that goes on. When this fails too, it says that it may have failed.
+        unfinished.reason = format!("could not run: {error}");
+        (unfinished.ended, unfinished.phases) = (rfc3339(&Local::now()), watch.history.phases.clone());
+        unfinished.log.clone_from(&watch.history.log);
+        let _ = unfinished.write(&path);
+    })?;
+
+    let cut_short = cut_short(stop, &loaded, watch);
+    let result = assemble(profile, &plan, &started, &watch.history, &loaded, verification, cut_short);
+    Ok(Finished { result, samples: loaded.measured.samples })
+}
+
+/// Everything that changes databases.
+fn work(
+    profile: &Profile,
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+    samples: &mut SampleFile,
+) -> Result<(Loaded, Option<Verification>), RunError> {
+    if profile.source != Source::Open {
+        create(profile, engine, plan, watch, stop)?;
+    }
+    let mut loaded = Loaded { initial_bytes: plan.initial_bytes(), ..Loaded::default() };
+    if !stop.is_set() {
+        loaded = load(profile, engine, plan, watch, stop, samples)?;
+    }
+    let verification = if loaded.failure.is_none() { verify(engine, plan, watch, stop) } else { None };
+    Ok((loaded, verification))
+}
+
+/// A test of storage that starts on damaged databases proves nothing, and running on them makes it worse.
+fn examine(
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Result<(), Refusal> {
+    let verification = read_again(engine, plan, Depth::Pages, Phase::Examine, watch, stop);
+    let Some(verification) = verification else {
+        return Err(Refusal::new(
+            "stopped on request before the databases were examined; nothing was changed",
+        ));
+    };
+    let Some(damaged) = verification.files.iter().find(|file| file.bad > 0) else { return Ok(()) };
+    let shown = damaged.path.display().to_string();
+    let first = damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
+    Err(Refusal::new(format!(
+        "{first}; damaged pages in all: {}: restore the database, or replace it with --force",
+        damaged.bad
+    )))
+}
+
+fn create(
+    profile: &Profile,
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Result<(), RunError> {
+    let store = engine.open(plan, Opening::Create).map_err(|error| watch.failed(error))?;
+    let filled = fill(&*store, plan, profile, stop, watch);
+    let closed = store.shutdown();
+    filled.and(closed).map_err(|error| watch.failed(error))?;
+    match stop.is_set() {
+        true => Ok(()),
+        false => end_creation(&profile.dirs[0]).map_err(|error| watch.failed(error)),
+    }
+}
+
+fn load(
+    profile: &Profile,
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+    samples: &mut SampleFile,
+) -> Result<Loaded, RunError> {
+    watch.begin(Phase::Attach, 1);
+    let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
+    let initial_bytes = database_bytes(&*store, plan);
+    if let Some(subject) = &mut watch.subject {
+        subject.initial_bytes = initial_bytes;
+    }
+    test_log::settings(profile, plan, watch);
+    if profile.scan {
+        store.start_scan(profile.scan_pause.0);
+    }
+    let driven = Drive { store: &*store, plan, profile, stop }.run(samples, watch);
+    let io_errors = store.io().iter().map(|io| io.errors).sum();
+    watch.begin(Phase::Shutdown, 1);
+    let scan = store.end_scan();
+    let closed = store.shutdown();
+    let measured = driven.map_err(|error| watch.failed(error))?;
+    for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
+        watch.log(&format!("{}: {batches} batches", instance.database.display()));
+    }
+    test_log::figures(&analysis(&measured, profile.threads), watch);
+    for scanned in &scan {
+        let ScanSummary { pages, passes, bad, .. } = scanned;
+        let database = scanned.database.display();
+        watch.log(&format!("{database}: {pages} pages scanned, {passes} whole passes, {bad} bad"));
+    }
+    let failure = measured.failure.clone().or(closed.err());
+    if let Some(error) = &failure {
+        watch.log(&format!("The load ended with an error: {error}"));
+    }
+    let loaded = Loaded { measured, initial_bytes, io_errors, scan, failure };
+    // The verification may take longer than the load.
+    watch.publish(loaded.clone());
+    Ok(loaded)
+}
+
+fn database_bytes(store: &dyn Store, plan: &Plan) -> u64 {
+    (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum()
+}
+
+fn verify(
+    engine: &dyn Engine,
+    plan: &Plan,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Option<Verification> {
+    if stop.is_set() {
+        return None;
+    }
+    let started = Instant::now();
+    let verification = read_again(engine, plan, Depth::Everything, Phase::Verify, watch, stop)?;
+    let verification = Verification { seconds: started.elapsed().as_secs_f64(), ..verification };
+    let sum = |count: fn(&FileVerification) -> u64| verification.files.iter().map(count).sum::<u64>();
+    watch.log(&format!(
+        "{} pages and log segments verified: {} bad, {} with a corrected bit",
+        sum(|file| file.blocks),
+        sum(|file| file.bad),
+        sum(|file| file.repaired)
+    ));
+    Some(verification)
+}
+
+fn read_again(
+    engine: &dyn Engine,
+    plan: &Plan,
+    depth: Depth,
+    phase: Phase,
+    watch: &mut Recorder<'_>,
+    stop: &StopSignal,
+) -> Option<Verification> {
+    let mut announced = false;
+    engine.verify(plan, depth, &mut |done, total| {
+        if !std::mem::replace(&mut announced, true) {
+            watch.begin(phase, total);
+        }
+        watch.advance(done, "");
+        !stop.is_set()
+    })
+}
+
+fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option<&'static str> {
+    let creating = watch.history.phases.last().is_some_and(|last| last.phase == Phase::Create);
+    if creating {
+        Some("stopped on request while databases were created: --resume continues")
+    } else if loaded.failure.is_some() {
+        Some("the load ended with an error")
+    } else if stop.is_set() && !loaded.measured.complete {
+        Some("stopped on request before the measured time was over")
+    } else if stop.is_set() {
+        Some("stopped on request before everything was verified")
+    } else if !loaded.measured.complete {
+        Some("the measured time was not completed")
+    } else {
+        None
+    }
+}

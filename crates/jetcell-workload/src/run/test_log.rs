@@ -1,0 +1,68 @@
+//! Lines of the test log about settings and figures, in the words of Jetstress's where it has them.
+
+use crate::layout::Plan;
+use crate::measurement::Saturation;
+use crate::observer::Observer;
+use crate::profile::Profile;
+use crate::result::Analysis;
+
+/// The settings, in the words of Jetstress's test log.
+pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observer) {
+    let (mix, limits) = (&profile.mix, &profile.thresholds);
+    observer
+        .log(&format!("Database cache settings: (maximum: {:.1} MB)", plan.cache_bytes as f64 / 1048576.0));
+    observer.log(&format!(
+        "Database read latency thresholds: (average: {} msec/read, maximum: {} msec/read)",
+        limits.average_database_read_ms, limits.maximum_database_read_ms
+    ));
+    observer.log(&format!(
+        "Log write latency thresholds: (average: {} msec/write, maximum: {} msec/write)",
+        limits.average_log_write_ms, limits.maximum_log_write_ms
+    ));
+    observer.log(&match profile.scan {
+        true => format!("Background database maintenance: on (pause: {})", profile.scan_pause),
+        false => "Background database maintenance: off".to_string(),
+    });
+    observer.log(&format!(
+        "Operation mix: Sessions {}, Inserts {}%, Deletes {}%, Replaces {}%, Reads {}%, Lazy Commits {}%",
+        profile.threads, mix.insert, mix.delete, mix.replace, mix.read, profile.lazy_percent
+    ));
+}
+
+/// What the figures mean, for the test log.
+pub(crate) fn figures(analysis: &Analysis, observer: &mut dyn Observer) {
+    match &analysis.steady_state {
+        Some(state) => observer.log(&format!(
+            "Steady state: {} (spread {:.1} %, slope {:+.1} % of the mean IOPS of 5 windows)",
+            if state.steady { "reached" } else { "not reached" },
+            state.spread * 100.0,
+            state.slope * 100.0
+        )),
+        None => observer.log("Steady state: unknown, there are fewer than 5 samples"),
+    }
+    if let Some(limit) = &analysis.limit {
+        observer.log(&format!("Limited by {}: {}", limit.limiter.title(), limit.reason));
+    }
+    if let Some(repetitions) = &analysis.repetitions {
+        let iops = &repetitions.transactional_iops;
+        observer.log(&format!(
+            "{} repetitions: {:.1} ± {:.1} transactional I/O per second (95 % confidence)",
+            repetitions.each.len(),
+            iops.mean,
+            iops.half_width
+        ));
+    }
+    if let Some(Saturation { sustained_rate: Some(rate), first_failed_rate, .. }) = &analysis.saturation {
+        let failed = first_failed_rate.map_or("none".into(), |rate| rate.to_string());
+        observer.log(&format!(
+            "Highest sustained rate: {rate} operations per second (lowest that broke: {failed})"
+        ));
+    }
+    if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
+        observer.log(&format!(
+            "The target rate was not kept: of {} operations {} were not completed, {} of them had not begun, {:.1} s \
+             behind; latencies do not hold them",
+            open.due, open.not_completed, open.waiting, open.behind_seconds
+        ));
+    }
+}

@@ -1,0 +1,95 @@
+//! The options of a run on the command line, made from the table of `jetcell-workload`.
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use jetcell_workload::Options;
+use jetcell_workload::profile::{OptionInfo, OptionKind};
+
+/// The options of a run.
+#[derive(Clone, Debug, Default)]
+pub struct WorkloadOptions(pub Options);
+
+fn argument(option: &'static OptionInfo) -> Arg {
+    let argument = Arg::new(option.name)
+        .long(option.name)
+        .value_name(option.value_name)
+        .help_heading(option.heading)
+        .help(format!("{} [default: {}]", option.help, option.default()))
+        .action(if option.is_list { ArgAction::Append } else { ArgAction::Set });
+    let check = |text: &str| {
+        option.set(&mut Options::default(), text.as_ref())?;
+        Ok::<_, jetcell_workload::ParseError>(text.to_string())
+    };
+    match option.kind {
+        OptionKind::Value => argument.allow_negative_numbers(true).value_parser(check),
+        OptionKind::Flag => {
+            argument.value_parser(check).num_args(0..=1).require_equals(true).default_missing_value("true")
+        }
+        OptionKind::Path => argument.value_parser(ValueParser::os_string()),
+    }
+}
+
+impl Args for WorkloadOptions {
+    fn augment_args(command: Command) -> Command {
+        command.args(Options::table().map(argument))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        WorkloadOptions::augment_args(command)
+    }
+}
+
+impl FromArgMatches for WorkloadOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<WorkloadOptions, Error> {
+        let mut options = WorkloadOptions::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        for option in Options::table() {
+            for text in matches.get_raw(option.name).into_iter().flatten() {
+                option
+                    .set(&mut self.0, text)
+                    .map_err(|error| Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Options, Error> {
+        let command = WorkloadOptions::augment_args(Command::new("performance"));
+        let matches = command.try_get_matches_from([&["performance"], words].concat())?;
+        Ok(WorkloadOptions::from_arg_matches(&matches)?.0)
+    }
+
+    #[test]
+    fn values_flags_lists_and_negative_numbers_are_read() {
+        let options =
+            parsed(&["--dir", "a", "--dir", "b", "--open", "--scan=false", "--size", "80%", "--rate", "-1"]);
+        let options = options.unwrap();
+        assert_eq!((options.dirs.len(), options.open, options.scan), (2, Some(true), Some(false)));
+        assert_eq!((options.size, options.rate), (Some("80%".parse().unwrap()), Some(-1.0)));
+        assert_eq!((options.force, options.threads), (None, None));
+    }
+
+    #[test]
+    fn an_invalid_value_names_the_option() {
+        let text = parsed(&["--threads", "four"]).unwrap_err().to_string();
+        assert!(text.starts_with("error: invalid value 'four' for '--threads <N>': "), "{text}");
+        let text = parsed(&["--open=maybe"]).unwrap_err().to_string();
+        assert!(text.starts_with("error: invalid value 'maybe' for '--open[=<BOOL>]': "), "{text}");
+    }
+
+    #[test]
+    fn the_command_has_every_option_once() {
+        let command = WorkloadOptions::augment_args(Command::new("performance"));
+        command.clone().debug_assert();
+        assert_eq!(command.get_arguments().count(), Options::table().count());
+    }
+}
