@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the three independent ESE readers into target/readers-venv, pinned; does nothing when they are there.
-# The tests that let them read our files use this environment (see tests/src/readers).
+# Installs three independent ESE readers, with pinned versions, into target/readers-venv (JETCELL_READERS_VENV). Does nothing
+# if they are installed. Tests use them to read the files that the engine writes (see tests/src/readers).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=${JETCELL_READERS_VENV:-$root/target/readers-venv}
