@@ -68,7 +68,7 @@ impl fmt::Display for Format {
             Format::Log => "an ESE log file",
             Format::Checkpoint => "an ESE checkpoint file",
             Format::FlushMap => "an ESE flush map",
-            Format::Unknown => "no ESE file",
+            Format::Unknown => "an unknown file format",
         })
     }
 }

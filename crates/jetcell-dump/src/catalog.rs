@@ -1,11 +1,13 @@
-//! What the catalog says: its rows, the tables they make up, and the names of trees.
+//! Rows of the catalog, the tables that they describe, and the names of trees.
 //!
-//! Read from the catalog or, where that is damaged and its shadow is better, from the shadow.
+//! The shadow catalog is used if the catalog is damaged and fewer pages of the shadow are.
 
 use std::collections::HashMap;
 
 use ese_format::TreeId;
-use ese_format::catalog::{CATALOG, CATALOG_SHADOW, CatalogRow, TableSchema, assemble};
+use ese_format::catalog::{
+    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, TableSchema, assemble,
+};
 use ese_format::page::NodeFlags;
 
 use crate::Result;
@@ -13,17 +15,15 @@ use crate::database::{Database, PageSet};
 use crate::output::{Output, Problem};
 use crate::walk::{Step, Walk};
 
-const CATALOG_ROOT: u32 = 4;
-const SHADOW_ROOT: u32 = 24;
-/// More rows than this no table has: 65536 columns, and some indexes.
+/// Limit of the catalog rows of one table: 65536 columns, and some indexes.
 const MAX_ROWS: usize = 1 << 17;
-/// Tree of the database root.
+/// Tree id of the database root.
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
-/// Gets page and data of a row.
+/// Called with the page and the data of each row.
 pub(crate) type VisitRow<'v> = &'v mut dyn FnMut(u32, &[u8], &mut Output<'_>) -> Result<()>;
 
-/// One of the two catalogs.
+/// The catalog or its shadow.
 #[derive(Clone, Copy)]
 pub(crate) struct Catalog<'d, 's> {
     database: &'d Database<'s>,
@@ -32,25 +32,25 @@ pub(crate) struct Catalog<'d, 's> {
 }
 
 impl<'d, 's> Catalog<'d, 's> {
-    /// The one that can be read better.
+    /// The one with fewer unreadable pages.
     pub(crate) fn of(database: &'d Database<'s>, output: &mut Output<'_>) -> Result<Catalog<'d, 's>> {
-        let first = Catalog { database, root: CATALOG_ROOT, tree: CATALOG };
-        let shadow = Catalog { database, root: SHADOW_ROOT, tree: CATALOG_SHADOW };
-        let lost = |catalog: &Catalog<'_, '_>| {
+        let first = Catalog { database, root: CATALOG_ROOT.get(), tree: CATALOG };
+        let shadow = Catalog { database, root: CATALOG_SHADOW_ROOT.get(), tree: CATALOG_SHADOW };
+        let unreadable = |catalog: &Catalog<'_, '_>| {
             let mut visited = PageSet::new(database.pages);
             let walk = Walk::new(database, catalog.root, Some(catalog.tree), &mut visited);
             walk.filter(|step| matches!(step, Step::Problem(_))).count()
         };
-        let damage = lost(&first);
-        if damage > 0 && lost(&shadow) < damage {
+        let damage = unreadable(&first);
+        if damage > 0 && unreadable(&shadow) < damage {
             let message = "the catalog is damaged; its shadow copy is used".to_owned();
-            output.page_problem(CATALOG_ROOT, message)?;
+            output.page_problem(CATALOG_ROOT.get(), message)?;
             return Ok(shadow);
         }
         Ok(first)
     }
 
-    /// Gets the data of every row; what cannot be read goes to the output.
+    /// Calls `visit` with every row. Rows that cannot be read become problems in the output.
     pub(crate) fn each_row(&self, output: &mut Output<'_>, visit: VisitRow<'_>) -> Result<()> {
         let mut visited = PageSet::new(self.database.pages);
         for step in Walk::new(self.database, self.root, Some(self.tree), &mut visited) {
@@ -85,14 +85,14 @@ impl<'d, 's> Catalog<'d, 's> {
         Ok(())
     }
 
-    /// Gets every table, in the order of the catalog.
+    /// Calls `visit` with every table, in the order of the catalog.
     pub(crate) fn each_table(
         &self,
         output: &mut Output<'_>,
         visit: &mut dyn FnMut(TableSchema, &mut Output<'_>) -> Result<()>,
     ) -> Result<()> {
         let size = self.database.page_size;
-        // The rows of a table stand together.
+        // The rows of a table are adjacent.
         let mut rows: Vec<CatalogRow> = Vec::new();
         self.each_row(output, &mut |page, data, output| {
             let row = match CatalogRow::decode(data, size) {

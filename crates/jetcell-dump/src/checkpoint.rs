@@ -1,10 +1,10 @@
-//! The checkpoint file.
+//! Dump of a checkpoint file.
 
 use crate::format::start_of;
 use crate::header::{read_header, report};
 use crate::{Format, Output, Result, Source};
 
-/// `jetcell dump checkpoint`: all fields, which copy is good, attached databases.
+/// Dumps a checkpoint file: all fields, the state of both copies, the attached databases.
 pub fn dump_checkpoint(source: &Source, output: &mut Output<'_>) -> Result<()> {
     start_of(source, Format::Checkpoint)?;
     let header = read_header(source)?;

@@ -1,4 +1,4 @@
-//! An open database file: its page size and its pages, each with a judgement.
+//! An open database file: its page size, and its pages with the result of their verification.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,44 +9,41 @@ use ese_format::{PageNumber, PageSize};
 use serde::{Serialize, Serializer};
 
 use crate::format::start_of;
-use crate::header::{read_header, report};
+use crate::header::{FILE_TYPE_TEMPORARY, read_header, report};
 use crate::output::{Output, Problem};
-use crate::{Fact, Format, Result, Source};
-
-/// File type of a temporary database, at byte 667 of its header.
-pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
+use crate::{Format, Result, Source, Value};
 
 /// A database file.
 pub(crate) struct Database<'s> {
     pub(crate) source: &'s Source,
     pub(crate) page_size: PageSize,
-    /// Whole pages behind the two header copies.
+    /// Number of whole pages behind the two header copies.
     pub(crate) pages: u32,
-    /// Its pages carry checksums, unless it is a temporary database.
+    /// Whether its pages have checksums; those of a temporary database do not.
     checksums: bool,
 }
 
-/// What reading a page gave.
+/// Result of reading and verifying a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PageState {
-    /// Checksum and number are right.
+    /// Checksum and page number match.
     Good,
-    /// They are, after this many flipped bits were put right in memory.
+    /// Checksum and page number match after the correction of this many flipped bits in memory.
     Repaired(usize),
-    /// Nothing but zeros.
+    /// All bytes are zero.
     Zero,
-    /// Checksum.
+    /// The checksum does not match.
     Bad,
-    /// Written for another place.
+    /// Written for this other page number.
     WrongPage(u32),
-    /// The file is shorter.
+    /// The page lies beyond the end of the file.
     BeyondFile,
     /// The read failed.
     Unreadable(String),
 }
 
 impl PageState {
-    /// The content can be believed.
+    /// Whether the contents can be trusted.
     pub(crate) fn is_good(&self) -> bool {
         matches!(self, PageState::Good | PageState::Repaired(_))
     }
@@ -63,11 +60,11 @@ impl PageState {
         }
     }
 
-    /// Why a page is not to be believed, as the end of a sentence about it.
+    /// The state as the predicate of a sentence about the page.
     pub(crate) fn reason(&self) -> String {
         match self {
             PageState::Good => "is good".to_owned(),
-            PageState::Repaired(bits) => format!("has {bits} flipped bit(s), put right here"),
+            PageState::Repaired(bits) => format!("has {bits} flipped bit(s), which are corrected here"),
             PageState::Zero => "was never written (all zero)".to_owned(),
             PageState::Bad => "has a bad checksum".to_owned(),
             PageState::WrongPage(stored) => format!("was written as page {stored}"),
@@ -89,7 +86,7 @@ impl Serialize for PageState {
     }
 }
 
-/// A page as read, single flipped bits put right.
+/// A page as read, with single flipped bits corrected.
 pub(crate) struct PageImage {
     pub(crate) number: u32,
     pub(crate) bytes: Vec<u8>,
@@ -104,20 +101,18 @@ impl PageImage {
 }
 
 impl<'s> Database<'s> {
-    /// Opens a database whose page size can be told; damage of the header becomes a problem in the output.
+    /// Opens a database. Damage of the header becomes a problem in the output. Fails if the page size is unknown.
     pub(crate) fn open(source: &'s Source, output: &mut Output<'_>) -> Result<Database<'s>> {
         start_of(source, Format::Database)?;
         let header = read_header(source)?;
         report(&header, output)?;
-        let said = match header.fields.get("page_size") {
-            Some(Fact::Number(0)) => Some(PageSize::KIB_4),
-            Some(Fact::Number(said)) => u32::try_from(*said).ok().and_then(PageSize::new),
+        let page_size = match header.fields.get("page_size") {
+            Some(Value::Number(0)) => Some(PageSize::KIB_4),
+            Some(Value::Number(stored)) => u32::try_from(*stored).ok().and_then(PageSize::new),
             _ => None,
         };
-        let Some(page_size) = said else {
-            return Err(
-                source.unusable("the header is damaged and does not tell the page size; restore a copy")
-            );
+        let Some(page_size) = page_size else {
+            return Err(source.unusable("the header is damaged and the page size is unknown; restore a copy"));
         };
         let pages = (source.size() / page_size.bytes() as u64).saturating_sub(2);
         let tail = source.size() % page_size.bytes() as u64;
@@ -126,7 +121,7 @@ impl<'s> Database<'s> {
             output.problem(Problem::at(source.size() - tail, message))?;
         }
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let checksums = header.fields.get("file_type") != Some(&Fact::Number(FILE_TYPE_TEMPORARY));
+        let checksums = header.fields.get("file_type") != Some(&Value::Number(FILE_TYPE_TEMPORARY));
         Ok(Database { source, page_size, pages, checksums })
     }
 
@@ -135,7 +130,7 @@ impl<'s> Database<'s> {
         (u64::from(number) + 1) * self.page_size.bytes() as u64
     }
 
-    /// Reads and judges a page.
+    /// Reads and verifies a page.
     pub(crate) fn page(&self, number: u32) -> PageImage {
         let size = self.page_size;
         let image = |bytes, state| PageImage { number, bytes, state, size };
@@ -161,23 +156,23 @@ impl<'s> Database<'s> {
     }
 }
 
-/// A set of pages of the file: a list while it is short, then a bit for every page.
+/// A set of pages of the file: a hash set while it is small, then a bitmap of all pages.
 pub(crate) struct PageSet {
     few: HashSet<u32>,
     bits: Vec<u64>,
     last: u32,
 }
 
-/// From here on bits are smaller than a list.
+/// Size from which a bitmap is used.
 const FEW: usize = 4096;
 
 impl PageSet {
-    /// For pages up to `last`.
+    /// An empty set for pages up to `last`.
     pub(crate) fn new(last: u32) -> PageSet {
         PageSet { few: HashSet::new(), bits: Vec::new(), last }
     }
 
-    /// Adds a page; `false` if it was there already or lies beyond the last.
+    /// Adds a page. Returns `false` if the set contains it already or it lies beyond the last page.
     pub(crate) fn insert(&mut self, page: u32) -> bool {
         if page > self.last {
             return false;
@@ -215,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_stay_the_same_when_they_become_bits() {
+    fn a_set_keeps_its_pages_when_it_becomes_a_bitmap() {
         let mut set = PageSet::new(20_000);
         for page in (0..20_000).step_by(3) {
             assert!(set.insert(page) && !set.insert(page));

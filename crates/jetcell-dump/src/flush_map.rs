@@ -1,4 +1,4 @@
-//! The flush map: its header, and the flush type of every database page.
+//! Dump of a flush map: its header, and the flush type of every database page.
 
 use std::fmt;
 
@@ -22,15 +22,15 @@ const PER_LINE: usize = 64;
 pub struct MapPage {
     /// Its number.
     pub number: u32,
-    /// Its checksum is right, or was after one bit was put right.
+    /// Whether its checksum matches, if necessary after the correction of one bit.
     pub checksum_good: bool,
-    /// Highest dbtime of the database pages it speaks of.
+    /// Highest dbtime of the database pages that it describes.
     pub db_time: u64,
-    /// Database page that `flush_types` begins with; page 0 is none.
+    /// Database page of the first digit of `flush_types`. Page 0 does not exist.
     pub first_page: u32,
-    /// How many pages have each flush type, 0 (unknown) to 3.
+    /// Number of pages of each flush type, 0 (unknown) to 3.
     pub counts: [u32; 4],
-    /// A digit for every page, up to the last that is not 0.
+    /// A digit for every page, up to the last one that is not 0.
     pub flush_types: String,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for MapPage {
     }
 }
 
-/// `jetcell dump flushmap`.
+/// Dumps a flush map: its header, and every page of the map that is not empty.
 pub fn dump_flush_map(source: &Source, output: &mut Output<'_>) -> Result<()> {
     start_of(source, Format::FlushMap)?;
     let header = read_header(source)?;
@@ -97,7 +97,7 @@ fn map_page(number: u32, offset: u64, mut bytes: Vec<u8>, output: &mut Output<'_
         flush_types: types,
     })?;
     if verdict == BlockIntegrity::Bad {
-        let message = format!("map page {number} has a bad checksum; its flush types mean nothing");
+        let message = format!("map page {number} has a bad checksum; its flush types are not valid");
         output.problem(Problem::at(offset, message))?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Files of the wrong format, and which kinds of dump are for them.
+//! Check of the format of a file, with advice if it is of another format.
 
 use ese_format::recognise::Format;
 
@@ -11,11 +11,11 @@ fn hint(format: Format) -> &'static str {
         Format::Log => "use dump header or log",
         Format::Checkpoint => "use dump header or checkpoint",
         Format::FlushMap => "use dump header or flushmap",
-        Format::Unknown => "nothing here can show it",
+        Format::Unknown => "no kind of dump can show it",
     }
 }
 
-/// The beginning of a file that must be of the format `wanted`.
+/// Reads the start of a file, which must be of the format `wanted`.
 pub(crate) fn start_of(source: &Source, wanted: Format) -> Result<Vec<u8>> {
     let start = source.start()?;
     match Format::of(&start) {

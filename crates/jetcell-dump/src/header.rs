@@ -1,4 +1,4 @@
-//! The header of any file, field by field, whatever state it is in.
+//! Dump of the header of any file, field by field, damaged or not.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,63 +11,64 @@ use ese_format::header::DatabaseHeader;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use serde::Serialize;
 
-use crate::database::FILE_TYPE_TEMPORARY;
-use crate::facts::Facts;
 use crate::format::word;
 use crate::output::{Output, Problem};
-use crate::{Fact, Format, Result, Source};
+use crate::values::NamedValues;
+use crate::{Format, Result, Source, Value};
 
+/// File type of a temporary database, at byte 667 of its header.
+pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
 const PAGE_SIZE_AT: usize = 236;
 const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 
-/// A header and what can be said about it as a whole.
+/// A header, its checksums, and a summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "header")]
 pub struct HeaderDump {
     /// The file.
     pub path: PathBuf,
-    /// What kind it is.
+    /// Its format.
     #[serde(serialize_with = "format_name")]
     pub format: Format,
     /// Its size in bytes.
     pub size: u64,
     /// Checksum of the copy that is shown.
-    pub checksum: ChecksumFacts,
-    /// State of the second copy, for files that have one.
-    pub shadow: Option<ShadowFacts>,
-    /// What the fields mean together, for people.
+    pub checksum: ChecksumState,
+    /// State of the second copy, for formats that have one.
+    pub shadow: Option<ShadowState>,
+    /// Summary of the fields, for people.
     pub notes: Vec<String>,
     /// Every field.
-    pub fields: Facts,
+    pub fields: NamedValues,
 }
 
 fn format_name<S: serde::Serializer>(format: &Format, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_str(format.name())
 }
 
-/// A checksum.
+/// State of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ChecksumFacts {
-    /// As stored.
+pub struct ChecksumState {
+    /// The stored checksum.
     pub stored: u32,
-    /// As it should be.
+    /// The checksum computed from the contents.
     pub computed: u32,
-    /// Are they the same?
+    /// Whether they are equal.
     pub good: bool,
 }
 
-/// The second copy of a header.
+/// State of the second copy of a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShadowFacts {
-    /// Its checksum is right.
+pub struct ShadowState {
+    /// Whether its checksum matches.
     pub good: bool,
-    /// The fields shown are those of this copy, since the first is damaged.
+    /// Whether its fields are shown because the first copy is damaged.
     pub shown: bool,
-    /// Fields that differ between the two.
+    /// Names of the fields that differ between the two copies.
     pub differs: Vec<String>,
 }
 
-/// How headers of a format are read.
+/// Layout of the headers of a format.
 struct Shape {
     len: usize,
     fields: fn(&[u8]) -> Option<Fields>,
@@ -86,41 +87,44 @@ fn shape(format: Format, start: &[u8]) -> Option<Shape> {
     })
 }
 
-/// The page size that makes one of the copies right; else what the first says; else 4 KiB, as very old files have.
+/// The page size with which the checksum of one of the copies matches. If there is none, the one stored in the first
+/// copy, or 4 KiB if that is invalid, as in very old files.
 fn page_size(start: &[u8]) -> usize {
     let good =
         |at: usize, size: usize| at.checked_add(size).is_some_and(|end| checksum_at(start, at, end).good);
-    let said = word(start, PAGE_SIZE_AT).and_then(|size| usize::try_from(size).ok());
-    let said = said.filter(|size| PAGE_SIZES.contains(size)).unwrap_or(4096);
-    let whole = |size: &usize| good(0, *size) || good(*size, *size);
-    if whole(&said) { said } else { PAGE_SIZES.into_iter().find(whole).unwrap_or(said) }
+    let stored = word(start, PAGE_SIZE_AT).and_then(|size| usize::try_from(size).ok());
+    let stored = stored.filter(|size| PAGE_SIZES.contains(size)).unwrap_or(4096);
+    let matches = |size: &usize| good(0, *size) || good(*size, *size);
+    if matches(&stored) { stored } else { PAGE_SIZES.into_iter().find(matches).unwrap_or(stored) }
 }
 
-fn checksum_at(bytes: &[u8], from: usize, to: usize) -> ChecksumFacts {
+fn checksum_at(bytes: &[u8], from: usize, to: usize) -> ChecksumState {
     match bytes.get(from..to) {
         Some(page) => {
             let (stored, computed) = (word(page, 0).unwrap_or(0), header_checksum(page));
-            ChecksumFacts { stored, computed, good: stored == computed && page.iter().any(|&byte| byte != 0) }
+            ChecksumState { stored, computed, good: stored == computed && page.iter().any(|&byte| byte != 0) }
         }
-        None => ChecksumFacts { stored: 0, computed: 0, good: false },
+        None => ChecksumState { stored: 0, computed: 0, good: false },
     }
 }
 
-/// The header of a file of any format.
+/// Reads the header of a file of any format.
 pub fn read_header(source: &Source) -> Result<HeaderDump> {
     let start = source.start()?;
     let format = Format::of(&start);
     let Some(Shape { len, fields, has_shadow }) = shape(format, &start) else {
-        return Err(source.unusable("this is no ESE file: neither database, log, checkpoint nor flush map"));
+        return Err(
+            source.unusable("this is not an ESE file: neither database, log, checkpoint nor flush map")
+        );
     };
     let copy = |at: usize| {
         let page = start.get(at..at + len).or_else(|| start.get(at..)).unwrap_or_default();
-        (checksum_at(&start, at, at + len), fields(page).map(Facts::of))
+        (checksum_at(&start, at, at + len), fields(page).map(NamedValues::of))
     };
     let (first_checksum, first) = copy(0);
     let (shadow_checksum, shadow) = if has_shadow { copy(len) } else { (first_checksum, None) };
     let use_shadow = has_shadow && !first_checksum.good && shadow_checksum.good;
-    let shadow_facts = has_shadow.then(|| ShadowFacts {
+    let shadow_state = has_shadow.then(|| ShadowState {
         good: shadow_checksum.good,
         shown: use_shadow,
         differs: match (&first, &shadow) {
@@ -138,26 +142,26 @@ pub fn read_header(source: &Source) -> Result<HeaderDump> {
         format,
         size: source.size(),
         checksum,
-        shadow: shadow_facts,
+        shadow: shadow_state,
         notes,
         fields,
     })
 }
 
-/// `jetcell dump header`.
+/// Dumps the header of a file of any format.
 pub fn dump_header(source: &Source, output: &mut Output<'_>) -> Result<()> {
     let header = read_header(source)?;
     output.item(&header)?;
     report(&header, output)
 }
 
-/// What is wrong with the copies of a header.
+/// Reports damage of the copies of a header.
 pub(crate) fn report(header: &HeaderDump, output: &mut Output<'_>) -> Result<()> {
     let first = header.shadow.as_ref().is_some_and(|shadow| shadow.shown);
     if first {
         output.problem(Problem::at(0, "the header is damaged; its second copy is good and is shown"))?;
     } else if !header.checksum.good {
-        let ChecksumFacts { stored, computed, .. } = header.checksum;
+        let ChecksumState { stored, computed, .. } = header.checksum;
         let message = format!(
             "the header is damaged (checksum {stored:08x}, should be {computed:08x}); no field can be trusted"
         );
@@ -173,14 +177,14 @@ pub(crate) fn report(header: &HeaderDump, output: &mut Output<'_>) -> Result<()>
     Ok(())
 }
 
-fn number(fields: &Facts, name: &str) -> u64 {
+fn number(fields: &NamedValues, name: &str) -> u64 {
     match fields.get(name) {
-        Some(Fact::Number(number) | Fact::Generation(number) | Fact::Choice(number, _)) => *number,
+        Some(Value::Number(number) | Value::Generation(number) | Value::Choice(number, _)) => *number,
         _ => 0,
     }
 }
 
-fn notes(format: Format, fields: &Facts) -> Vec<String> {
+fn notes(format: Format, fields: &NamedValues) -> Vec<String> {
     let mut notes = Vec::new();
     let get = |name| number(fields, name);
     match format {
@@ -207,7 +211,7 @@ fn notes(format: Format, fields: &Facts) -> Vec<String> {
             notes.push(circular.to_owned());
         }
         Format::Checkpoint => {
-            if let Some(Fact::Text(position)) = fields.get("position") {
+            if let Some(Value::Text(position)) = fields.get("position") {
                 notes.push(format!("redo begins at {position}"));
             }
         }
@@ -224,13 +228,13 @@ fn state_note(get: &impl Fn(&'static str) -> u64) -> String {
     let (low, high, committed) = (get("gen_min_required"), get("gen_max_required"), get("gen_max_committed"));
     match get("state") {
         3 => "clean: no log is needed".to_owned(),
-        2 | 7 if low == 0 => "dirty, and it does not say which logs it needs".to_owned(),
+        2 | 7 if low == 0 => "dirty, but the header does not say which logs it needs".to_owned(),
         2 | 7 if committed > high => format!(
             "dirty: recovery needs the logs of generations {low:#X} to {high:#X}, and for all commits those up to {committed:#X}"
         ),
         2 | 7 => format!("dirty: recovery needs the logs of generations {low:#X} to {high:#X}"),
         1 => "its creation was not finished".to_owned(),
-        _ => "in a state between others; see the field state".to_owned(),
+        _ => "in an intermediate state; see the field state".to_owned(),
     }
 }
 
@@ -240,7 +244,7 @@ impl fmt::Display for HeaderDump {
         for note in &self.notes {
             writeln!(f, "  {note}")?;
         }
-        let ChecksumFacts { stored, computed, good } = self.checksum;
+        let ChecksumState { stored, computed, good } = self.checksum;
         let verdict = if good { "good".to_owned() } else { format!("BAD, should be {computed:08x}") };
         writeln!(f, "  checksum {stored:08x} {verdict}")?;
         if let Some(shadow) = &self.shadow {

@@ -1,11 +1,46 @@
-//! What is inside databases, logs, checkpoints and flush maps, for people and for programs.
+//! Displays the contents of ESE databases, transaction logs, checkpoints and flush maps, for people and for programs.
 //!
-//! Every kind of dump turns bytes into items; an [`Output`] writes each as text or as one line of JSON, as soon as it
-//! is known. Nothing is believed: what cannot be read becomes a problem in the output, and the dump goes on.
+//! Each kind of dump is a function that reads a [`Source`] and writes items to an [`Output`], as text or as one JSON
+//! object per line. An item is written as soon as it is known. Damage becomes a problem in the output, and the
+//! dump continues.
 //!
-//! Invariants: nothing is ever written to the files; memory does not depend on their size, except for one entry per
-//! tree of the catalog; no bytes make a dump panic or run for ever. Whether what is found is right is the business
-//! of `ese-check`.
+//! ```
+//! use std::path::Path;
+//!
+//! use ese_format::LogPosition;
+//! use ese_format::checkpoint::Checkpoint;
+//! use jetcell_dump::{Output, Source, dump_checkpoint};
+//! use jetcell_vfs::SimVfs;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // A file in memory. `RealVfs` opens files of the operating system.
+//!     let vfs = SimVfs::new();
+//!     let path = Path::new("/E00.chk");
+//!     vfs.put(path, &Checkpoint::new(LogPosition::new(5, 3, 0x1d5), Default::default()).encode().repeat(2));
+//!
+//!     let mut text = Vec::new();
+//!     let mut output = Output::text(&mut text);
+//!     dump_checkpoint(&Source::open(&vfs, path)?, &mut output)?;
+//!     assert_eq!(output.problems(), 0);
+//!     assert!(String::from_utf8(text)?.contains("redo begins at 00000005,0003,01D5"));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | function | file | shows |
+//! | --- | --- | --- |
+//! | [`dump_header`] | any | the fields of the header |
+//! | [`dump_pages`] | database | pages with their nodes |
+//! | [`dump_tree`] | database | the pages of a tree by level |
+//! | [`dump_schema`] | database | tables, columns, indexes |
+//! | [`dump_space`] | database | owned, available and leaked pages |
+//! | [`dump_log`] | log | records, with filters |
+//! | [`dump_checkpoint`] | checkpoint | the fields |
+//! | [`dump_flush_map`] | flush map | the flush type of every page |
+//!
+//! Invariants: files are never written. Memory does not depend on the size of a file, except for one bit per page and
+//! one entry per tree of the catalog. No bytes cause a panic or an endless dump. The crate does not judge whether a
+//! database is consistent; `ese-check` does.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -13,7 +48,6 @@
 mod catalog;
 mod checkpoint;
 mod database;
-mod facts;
 mod flush_map;
 mod format;
 mod header;
@@ -25,25 +59,26 @@ mod schema;
 mod source;
 mod space;
 mod tree;
+mod values;
 mod walk;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use crate::checkpoint::dump_checkpoint;
-pub use crate::facts::{Fact, Facts};
 pub use crate::flush_map::dump_flush_map;
 pub use crate::header::dump_header;
 pub use crate::log::{LogFilter, LogOptions, dump_log};
-pub use crate::output::{Output, Problem};
+pub use crate::output::Output;
 pub use crate::pages::dump_pages;
 pub use crate::schema::{SchemaOptions, dump_schema};
 pub use crate::source::Source;
 pub use crate::space::dump_space;
 pub use crate::tree::{TreeChoice, dump_tree};
+pub use crate::values::{NamedValues, Value};
 pub use ese_format::recognise::Format;
 
-/// Why there is no dump, or no more of it.
+/// Reason for which a dump fails.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The file cannot be opened or read.
@@ -51,33 +86,38 @@ pub enum DumpError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The operating system's reason.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// The file is of another format than this kind of dump is for.
+    /// The file has another format than this kind of dump needs.
     #[error("{path}: this is {found}, not {wanted}; {hint}")]
     Format {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// Format of the file.
         found: Format,
-        /// What it should be.
+        /// Format that the dump needs.
         wanted: Format,
-        /// What to do.
+        /// Advice.
         hint: &'static str,
     },
-    /// The file is what it should be, but cannot be used.
+    /// The file has the right format, but cannot be dumped.
     #[error("{path}: {what}")]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why, and what to do.
+        /// Reason, and advice.
         what: String,
     },
-    /// What was found cannot be written out.
+    /// The output cannot be written.
     #[error("writing the dump: {0}")]
     Output(#[from] io::Error),
 }
 
 /// Result of a dump.
 pub type Result<T> = std::result::Result<T, DumpError>;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-//! Items on their way out: text for people, or JSON lines for programs.
+//! Output of items: text for people, or JSON lines for programs.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,17 +13,17 @@ pub struct Output<'w> {
 }
 
 impl<'w> Output<'w> {
-    /// Text.
+    /// Writes text.
     pub fn text(out: &'w mut dyn Write) -> Output<'w> {
         Output { out, json: false, problems: 0 }
     }
 
-    /// One JSON object a line; each says in `type` what it is.
+    /// Writes one JSON object per line. Its field `type` names the kind of item.
     pub fn json(out: &'w mut dyn Write) -> Output<'w> {
         Output { out, json: true, problems: 0 }
     }
 
-    /// Problems written so far.
+    /// Number of problems written so far.
     pub fn problems(&self) -> u64 {
         self.problems
     }
@@ -38,7 +38,7 @@ impl<'w> Output<'w> {
         }
     }
 
-    /// A line that only text has, such as names of columns.
+    /// Writes a line that only the text form has, such as the names of columns.
     pub(crate) fn heading(&mut self, line: &str) -> io::Result<()> {
         if self.json { Ok(()) } else { writeln!(self.out, "{line}") }
     }
@@ -57,11 +57,11 @@ impl<'w> Output<'w> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "problem")]
 pub struct Problem {
-    /// Where in the file.
+    /// Offset in the file, if known.
     pub offset: Option<u64>,
-    /// On which page.
+    /// Page, if known.
     pub page: Option<u32>,
-    /// What, and what it means for the dump.
+    /// Description of the problem and of its effect on the dump.
     pub message: String,
 }
 

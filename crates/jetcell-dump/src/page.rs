@@ -1,4 +1,4 @@
-//! One page: header, tags, nodes.
+//! Description of one page: header, tags, nodes.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use ese_format::space::{Extent, SpaceHeader, SplitReserve, auto_increment};
 use serde::Serialize;
 
 use crate::database::{Database, PageImage, PageState};
-use crate::facts::{Names, hex, short_hex, short_key};
-use crate::{Fact, Facts};
+use crate::values::{Names, hex, short_hex, short_key};
+use crate::{NamedValues, Value};
 
-/// A page and what its header says.
+/// A page with the fields of its header.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "page")]
 pub(crate) struct PageDump {
     pub(crate) page: u32,
     pub(crate) offset: u64,
     pub(crate) state: PageState,
-    /// Nothing for pages that are zero or cannot be read.
+    /// Absent for pages that are zero or cannot be read.
     header: Option<PageHeaderDump>,
-    /// What the tag of the external header holds; with details only.
+    /// Contents of the external header; with details only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    external_header: Option<Facts>,
+    external_header: Option<NamedValues>,
     /// With details only.
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes: Option<Vec<NodeDump>>,
@@ -40,16 +40,16 @@ struct PageHeaderDump {
     db_time: u64,
     previous: u32,
     next: u32,
-    flags: Fact,
+    flags: Value,
     flush_type: u32,
-    /// Free bytes; of these, those that rollbacks may need; where the free area at the end begins.
+    /// Free bytes; the part of them that rollbacks may need; the start of the contiguous free area.
     free: usize,
     uncommitted_free: usize,
     free_start: usize,
     tags: usize,
     reserved_tags: usize,
     node_count: usize,
-    /// The first thing that makes no sense.
+    /// The first error in the structure of the page.
     fault: Option<String>,
 }
 
@@ -57,17 +57,17 @@ struct PageHeaderDump {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct NodeDump {
     tag: usize,
-    /// Where its line stands in the page.
+    /// Offset of its line in the page.
     offset: usize,
     length: usize,
     flags: Vec<&'static str>,
-    /// Bytes of the key that stand in the page's prefix.
+    /// Number of bytes of the key that the page's prefix holds.
     prefix_length: usize,
     key: String,
     data: String,
-    /// What the data mean: a child page, an extent, a part of a long value.
+    /// Decoded data: a child page, an extent, a part of a long value, or the columns of a row.
     #[serde(skip_serializing_if = "Option::is_none")]
-    meaning: Option<Facts>,
+    meaning: Option<NamedValues>,
     #[serde(skip)]
     text: String,
 }
@@ -105,7 +105,7 @@ impl PageHeaderDump {
             db_time: page.db_time().0,
             previous: page.prev().map_or(0, |page| page.get()),
             next: page.next().map_or(0, |page| page.get()),
-            flags: Fact::Flags(flags.bits().into(), names),
+            flags: Value::Flags(flags.bits().into(), names),
             flush_type: (flags & PageFlags::FLUSH_TYPE).bits()
                 >> PageFlags::FLUSH_TYPE.bits().trailing_zeros(),
             free: page.free_bytes(),
@@ -119,7 +119,7 @@ impl PageHeaderDump {
     }
 }
 
-/// `table leaf`, `index space root`, ...
+/// Role of a page, such as `table leaf` or `index space root`.
 pub(crate) fn role(flags: PageFlags) -> String {
     let has = |flag| flags.contains(flag);
     let kind = match (has(PageFlags::INDEX), has(PageFlags::LONG_VALUE)) {
@@ -138,12 +138,12 @@ pub(crate) fn role(flags: PageFlags) -> String {
     format!("{kind}{space} {place}")
 }
 
-fn named(fields: Vec<(&str, Fact)>) -> Facts {
-    Facts(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+fn named(fields: Vec<(&str, Value)>) -> NamedValues {
+    NamedValues(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn extent_facts(extent: Extent) -> Vec<(&'static str, Fact)> {
-    let number = |number: u32| Fact::Number(number.into());
+fn extent_values(extent: Extent) -> Vec<(&'static str, Value)> {
+    let number = |number: u32| Value::Number(number.into());
     vec![
         ("first", number(extent.first().get())),
         ("last", number(extent.last.get())),
@@ -151,42 +151,42 @@ fn extent_facts(extent: Extent) -> Vec<(&'static str, Fact)> {
     ]
 }
 
-/// Tag 0 of the page, decoded where it is a space header or a split reserve.
-fn external_header(image: &PageImage) -> Facts {
+/// Tag 0 of the page, decoded if it is a space header or a split reserve.
+fn external_header(image: &PageImage) -> NamedValues {
     let page = image.page();
     let bytes = page.external_header();
-    let mut facts = vec![("bytes", Fact::Bytes(bytes.to_vec()))];
+    let mut values = vec![("bytes", Value::Bytes(bytes.to_vec()))];
     if page.is_root() && page.flags().contains(PageFlags::SPACE) {
         let reserve = SplitReserve::decode(bytes).unwrap_or_default().extents.into_iter().flatten();
-        let reserve = reserve.map(|extent| Fact::Group(named(extent_facts(extent))));
-        facts.push(("split_reserve", Fact::List(reserve.collect())));
+        let reserve = reserve.map(|extent| Value::Group(named(extent_values(extent))));
+        values.push(("split_reserve", Value::List(reserve.collect())));
     } else if page.is_root()
         && let Ok(header) = SpaceHeader::decode(bytes)
     {
-        let number = |number: u32| Fact::Number(number.into());
+        let number = |number: u32| Value::Number(number.into());
         let last = if header.counts_last_allocation { "last_allocation" } else { "primary_pages" };
-        facts.push((last, number(header.primary_pages)));
-        facts.push(("parent_root", number(header.parent.map_or(0, |page| page.get()))));
-        facts.push(("non_unique", Fact::Number(header.non_unique.into())));
+        values.push((last, number(header.primary_pages)));
+        values.push(("parent_root", number(header.parent.map_or(0, |page| page.get()))));
+        values.push(("non_unique", Value::Number(header.non_unique.into())));
         match (header.owned_root(), header.available_root()) {
             (Some(owned), Some(available)) => {
-                facts.push(("owned_root", number(owned.get())));
-                facts.push(("available_root", number(available.get())));
+                values.push(("owned_root", number(owned.get())));
+                values.push(("available_root", number(available.get())));
             }
-            _ => facts.push(("available_bitmap", number(header.owned_root_or_bitmap))),
+            _ => values.push(("available_bitmap", number(header.owned_root_or_bitmap))),
         }
         if let Some(value) = auto_increment(bytes) {
-            facts.push(("auto_increment", Fact::Number(value)));
+            values.push(("auto_increment", Value::Number(value)));
         }
     }
     let prefix = page.prefix();
     if !prefix.is_empty() {
-        facts.push(("prefix", Fact::Bytes(prefix.to_vec())));
+        values.push(("prefix", Value::Bytes(prefix.to_vec())));
     }
-    named(facts)
+    named(values)
 }
 
-/// All nodes; those that cannot be decoded only with their place.
+/// All nodes. Those that cannot be decoded have only an offset and a length.
 pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
     let page = image.page();
     (0..page.node_count())
@@ -195,7 +195,7 @@ pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
             let place = page.line_range(tag).unwrap_or(0..0);
             let (offset, length) = (place.start, place.len());
             let Some(node) = page.node(index) else {
-                let meaning = named(vec![("fault", Fact::Text("cannot be decoded".to_owned()))]);
+                let meaning = named(vec![("fault", Value::Text("cannot be decoded".to_owned()))]);
                 let (flags, text) = (Vec::new(), "cannot be decoded".to_owned());
                 let (key, data, prefix_length) = (String::new(), String::new(), 0);
                 return NodeDump {
@@ -213,10 +213,10 @@ pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
             let meaning = meaning(image, &node);
             let key = node.key_to_vec();
             let mut text = format!("key {} data {}", short_key(&key), short_hex(node.data));
-            if let Some(facts) = &meaning {
+            if let Some(values) = &meaning {
                 text.push_str("  ");
                 // Writing into a string cannot fail.
-                let _ = facts.line(&mut text);
+                let _ = values.line(&mut text);
             }
             NodeDump {
                 tag,
@@ -237,8 +237,8 @@ fn node_flags(flags: NodeFlags) -> Vec<&'static str> {
     flags.iter_names().map(|(name, _)| name).collect()
 }
 
-fn meaning(image: &PageImage, node: &Node<'_>) -> Option<Facts> {
-    let number = |number: u32| Fact::Number(number.into());
+fn meaning(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
+    let number = |number: u32| Value::Number(number.into());
     let (page, key) = (image.page(), || node.key_to_vec());
     let flags = page.flags();
     if !flags.contains(PageFlags::LEAF) {
@@ -246,54 +246,54 @@ fn meaning(image: &PageImage, node: &Node<'_>) -> Option<Facts> {
     }
     if flags.contains(PageFlags::SPACE) {
         let (extent, pool) = Extent::decode(&key(), node.data).ok()?;
-        let mut facts = extent_facts(extent);
+        let mut values = extent_values(extent);
         if pool != 0 {
-            facts.push(("pool", number(pool.into())));
+            values.push(("pool", number(pool.into())));
         }
-        return Some(named(facts));
+        return Some(named(values));
     }
     if flags.contains(PageFlags::LONG_VALUE) {
         return match LongValueKey::decode(&key())? {
             LongValueKey::Root(id) => {
                 let root = LongValueRoot::decode(node.data)?;
                 Some(named(vec![
-                    ("long_value", Fact::Number(id.0)),
+                    ("long_value", Value::Number(id.0)),
                     ("references", number(root.references)),
                     ("size", number(root.size)),
                 ]))
             }
             LongValueKey::Chunk(id, offset) => {
-                Some(named(vec![("long_value", Fact::Number(id.0)), ("offset", number(offset))]))
+                Some(named(vec![("long_value", Value::Number(id.0)), ("offset", number(offset))]))
             }
         };
     }
     match flags.contains(PageFlags::INDEX) {
-        // The data of an index node are the rest of the key of its row.
+        // The data of an index node are the primary key of its row, which is not decoded.
         true => None,
-        false => record_facts(image, node),
+        false => record_values(image, node),
     }
 }
 
-/// Which columns a row has and, in the catalog, what it describes.
-fn record_facts(image: &PageImage, node: &Node<'_>) -> Option<Facts> {
+/// The columns that a row stores and, in the catalog, the object that it describes.
+fn record_values(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
     let record = Record::new(node.data, image.size);
     record.validate().ok()?;
-    let tagged = record.tagged().ok()?.into_iter().map(|(id, ..)| Fact::Number(id.0.into()));
-    let mut facts = vec![
-        ("last_fixed", Fact::Number(record.last_fixed().0.into())),
-        ("last_variable", Fact::Number(record.last_variable().0.into())),
-        ("tagged", Fact::List(tagged.collect())),
+    let tagged = record.tagged().ok()?.into_iter().map(|(id, ..)| Value::Number(id.0.into()));
+    let mut values = vec![
+        ("last_fixed", Value::Number(record.last_fixed().0.into())),
+        ("last_variable", Value::Number(record.last_variable().0.into())),
+        ("tagged", Value::List(tagged.collect())),
     ];
     if [CATALOG, CATALOG_SHADOW].contains(&image.page().tree())
         && let Ok(row) = CatalogRow::decode(node.data, image.size)
     {
-        facts.push(("describes", Fact::Text(format!("{:?}", row.kind))));
-        facts.push(("name", Fact::Text(row.name)));
+        values.push(("describes", Value::Text(format!("{:?}", row.kind))));
+        values.push(("name", Value::Text(row.name)));
     }
-    Some(named(facts))
+    Some(named(values))
 }
 
-/// Head of the columns of a page's line of text.
+/// Heading of the columns of the text form.
 pub(crate) const COLUMNS: &str =
     "      page state       tree role                        prev       next nodes  free       dbtime  name";
 
@@ -322,9 +322,9 @@ impl fmt::Display for PageDump {
         let PageHeaderDump { free_start, uncommitted_free, .. } = header;
         write!(f, "\n  {tags} tags, {reserved_tags} reserved; free area from {free_start}, ")?;
         write!(f, "{uncommitted_free} bytes held back")?;
-        if let Some(facts) = &self.external_header {
+        if let Some(values) = &self.external_header {
             let mut line = String::new();
-            facts.line(&mut line)?;
+            values.line(&mut line)?;
             write!(f, "\n  tag 0: {line}")?;
         }
         nodes.iter().try_for_each(|node| write!(f, "\n{node}"))

@@ -1,24 +1,24 @@
-//! Tables, columns, indexes and long-value trees, or the bare rows of the catalog.
+//! Dump of tables, columns, indexes and long-value trees, or of the rows of the catalog.
 
 use std::fmt;
 
 use ese_format::catalog::{Index, TableSchema, catalog_columns};
 use ese_format::compression::{MAX_INTRINSIC, decompress};
-use ese_format::record::{Column, ColumnClass, ColumnType, ColumnValue, Record};
+use ese_format::record::{Column, ColumnClass, ColumnType, ColumnValue, Record, RecordError};
 use serde::Serialize;
 
 use crate::catalog::Catalog;
 use crate::database::Database;
-use crate::facts::{hex, short_hex};
 use crate::output::Output;
-use crate::{Fact, Facts, Result, Source};
+use crate::values::{hex, short_hex};
+use crate::{NamedValues, Result, Source, Value};
 
-/// What to show of a schema.
+/// Options of [`dump_schema`].
 #[derive(Clone, Debug, Default)]
 pub struct SchemaOptions {
-    /// Only these tables; all when empty.
+    /// Names of tables; all tables if empty.
     pub tables: Vec<String>,
-    /// Rows of the catalog as they are.
+    /// Dump the rows of the catalog instead of tables.
     pub rows: bool,
 }
 
@@ -29,7 +29,7 @@ struct TableDump {
     name: String,
     tree: u32,
     root: u32,
-    flags: Fact,
+    flags: Value,
     initial_pages: u32,
     density: u32,
     template: Option<String>,
@@ -57,9 +57,9 @@ struct ColumnDump {
     class: &'static str,
     /// Longest value; 0 for no limit.
     size: u32,
-    flags: Fact,
+    flags: Value,
     code_page: u32,
-    /// Place in the record of fixed columns.
+    /// Offset of a fixed column in the record.
     offset: Option<u16>,
     default: Option<String>,
 }
@@ -71,7 +71,7 @@ struct IndexDump {
     root: u32,
     primary: bool,
     unique: bool,
-    flags: Fact,
+    flags: Value,
     columns: Vec<SegmentDump>,
     conditions: Vec<ConditionDump>,
     key_most: Option<u16>,
@@ -121,8 +121,8 @@ impl TableDump {
     }
 }
 
-fn flags<T>(bits: u32, names: impl Iterator<Item = (&'static str, T)>) -> Fact {
-    Fact::Flags(bits.into(), names.map(|(name, _)| name).collect())
+fn flags<T>(bits: u32, names: impl Iterator<Item = (&'static str, T)>) -> Value {
+    Value::Flags(bits.into(), names.map(|(name, _)| name).collect())
 }
 
 impl ColumnDump {
@@ -241,26 +241,26 @@ impl fmt::Display for IndexDump {
     }
 }
 
-/// A row of the catalog, by ESE's names of its columns; what is not stored is left out.
+/// A row of the catalog, with ESE's names of its columns. Columns that are not stored are omitted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "catalog-row")]
 struct RowDump {
     page: u32,
-    columns: Facts,
+    columns: NamedValues,
 }
 
 impl RowDump {
-    fn new(page: u32, data: &[u8], database: &Database<'_>) -> std::result::Result<RowDump, String> {
+    fn new(page: u32, data: &[u8], database: &Database<'_>) -> std::result::Result<RowDump, RecordError> {
         let record = Record::new(data, database.page_size);
-        record.validate().map_err(|error| error.to_string())?;
-        let mut columns = Facts::default();
+        record.validate()?;
+        let mut columns = NamedValues::default();
         for column in catalog_columns() {
-            let value = match record.get(column).map_err(|error| error.to_string())? {
+            let value = match record.get(column)? {
                 ColumnValue::Absent | ColumnValue::Null => continue,
                 ColumnValue::Bytes(bytes) => row_value(column, bytes),
                 ColumnValue::Compressed(bytes) => decompress(bytes, MAX_INTRINSIC)
-                    .map_or(Fact::Bytes(bytes.to_vec()), |bytes| row_value(column, &bytes)),
-                other => Fact::Text(format!("{other:?}")),
+                    .map_or(Value::Bytes(bytes.to_vec()), |bytes| row_value(column, &bytes)),
+                other => Value::Text(format!("{other:?}")),
             };
             columns.0.push((column.name.clone(), value));
         }
@@ -268,7 +268,7 @@ impl RowDump {
     }
 }
 
-fn row_value(column: &Column, bytes: &[u8]) -> Fact {
+fn row_value(column: &Column, bytes: &[u8]) -> Value {
     let word = || bytes.first_chunk().map(|word| i32::from_le_bytes(*word).into());
     let short = || bytes.first_chunk().map(|word| i16::from_le_bytes(*word).into());
     let number = match column.kind {
@@ -279,9 +279,9 @@ fn row_value(column: &Column, bytes: &[u8]) -> Fact {
         _ => None,
     };
     match number {
-        Some(number) => Fact::Signed(number),
-        None if column.kind.is_text() => Fact::Text(bytes.iter().map(|&byte| char::from(byte)).collect()),
-        None => Fact::Bytes(bytes.to_vec()),
+        Some(number) => Value::Signed(number),
+        None if column.kind.is_text() => Value::Text(bytes.iter().map(|&byte| char::from(byte)).collect()),
+        None => Value::Bytes(bytes.to_vec()),
     }
 }
 
@@ -293,7 +293,7 @@ impl fmt::Display for RowDump {
     }
 }
 
-/// `jetcell dump schema`.
+/// Dumps tables with their columns and indexes, or the rows of the catalog.
 pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output<'_>) -> Result<()> {
     let database = Database::open(source, output)?;
     let catalog = Catalog::of(&database, output)?;
@@ -303,19 +303,19 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
         options.tables.is_empty() || options.tables.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
     };
     if options.rows {
-        // The row of a table stands before those of its parts.
+        // The row of a table precedes those of its columns and indexes.
         let mut shown = options.tables.is_empty();
         catalog.each_row(output, &mut |page, data, output| match RowDump::new(page, data, &database) {
             Ok(row) => {
-                if row.columns.get("Type") == Some(&Fact::Signed(1))
-                    && let Some(Fact::Text(name)) = row.columns.get("Name")
+                if row.columns.get("Type") == Some(&Value::Signed(1))
+                    && let Some(Value::Text(name)) = row.columns.get("Name")
                 {
                     shown = wanted(name);
                 }
                 if shown { Ok(output.item(&row)?) } else { Ok(()) }
             }
             Err(error) => {
-                let message = format!("a row of the catalog is no record ({error}): {}", short_hex(data));
+                let message = format!("a row of the catalog is not a record ({error}): {}", short_hex(data));
                 Ok(output.page_problem(page, message)?)
             }
         })?;
@@ -326,8 +326,10 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
         })?;
     }
     match missing.first() {
-        Some(name) => Err(source
-            .unusable(format!("there is no table `{name}`; `jetcell dump schema` lists those there are"))),
+        Some(name) => {
+            Err(source
+                .unusable(format!("there is no table `{name}`; `jetcell dump schema` lists all tables")))
+        }
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! The file that is looked at.
+//! The file that is dumped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
 use crate::{DumpError, Result};
 
-/// An open file of unknown content.
+/// An open file of any format.
 pub struct Source {
     file: Arc<dyn File>,
     path: PathBuf,
@@ -35,7 +35,7 @@ impl Source {
         self.len
     }
 
-    /// Up to `len` bytes from `offset`; fewer at the end of the file.
+    /// Reads `len` bytes from `offset`, or fewer at the end of the file.
     pub(crate) fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let there = self.len.saturating_sub(offset).min(len as u64);
         let mut bytes = vec![0; there as usize];
@@ -45,7 +45,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// The beginning, as far as formats are told by it.
+    /// Reads the start of the file, as far as recognition of formats needs it.
     pub(crate) fn start(&self) -> Result<Vec<u8>> {
         self.read(0, START_LEN).map_err(|error| self.failed(error))
     }

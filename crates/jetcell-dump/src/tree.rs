@@ -1,4 +1,4 @@
-//! A tree, page by page: levels, separators, keys.
+//! Dump of a tree, page by page: levels, separators, keys.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use serde::Serialize;
 
 use crate::catalog::Catalog;
 use crate::database::{Database, PageSet};
-use crate::facts::{hex, short_key};
 use crate::output::Output;
 use crate::page::{NodeDump, nodes, role};
+use crate::values::{hex, short_key};
 use crate::walk::{Step, Visited, Walk};
 use crate::{Result, Source};
 
-/// Which tree.
+/// The tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeChoice {
-    /// The one below this page.
+    /// The tree with this root page.
     Root(u32),
-    /// That of a table.
+    /// The tree of this table.
     Table(String),
-    /// That of an index of a table.
+    /// The tree of an index: names of the table and of the index.
     Index(String, String),
-    /// That of the long values of a table.
+    /// The tree of the long values of this table.
     LongValues(String),
 }
 
@@ -35,7 +35,7 @@ struct TreePage {
     level: u8,
     page: u32,
     parent: Option<u32>,
-    /// Keys of this page are below the separator in its parent; empty at the right edge.
+    /// Separator in the parent: all keys of this page are below it. Empty at the right edge.
     separator: String,
     role: String,
     tree: u32,
@@ -52,7 +52,7 @@ struct TreePage {
     keys: String,
 }
 
-/// A level.
+/// Totals of one level of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct LevelSummary {
     level: usize,
@@ -62,14 +62,14 @@ struct LevelSummary {
     free_bytes: u64,
 }
 
-/// All levels.
+/// Totals of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "tree")]
 struct TreeSummary {
     root: u32,
     name: Option<String>,
     levels: Vec<LevelSummary>,
-    /// Nodes of leaves that are not flagged deleted.
+    /// Number of nodes of leaves that are not flagged deleted.
     records: u64,
 }
 
@@ -143,7 +143,7 @@ impl fmt::Display for TreeSummary {
     }
 }
 
-/// `jetcell dump tree`: pages and, with `details`, all their nodes.
+/// Dumps the pages of a tree and, with `details`, all their nodes.
 pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &mut Output<'_>) -> Result<()> {
     let database = Database::open(source, output)?;
     let (root, tree, name) = match choice {
@@ -225,6 +225,8 @@ fn find(
     };
     match found {
         Some((root, tree, name)) => Ok((root.get(), tree, name)),
-        None => Err(database.source.unusable(format!("{what}; `jetcell dump schema` lists what there is"))),
+        None => Err(database
+            .source
+            .unusable(format!("{what}; `jetcell dump schema` lists all tables and indexes"))),
     }
 }

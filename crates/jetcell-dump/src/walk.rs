@@ -1,8 +1,8 @@
-//! The pages of a tree, parents before children, from left to right.
+//! Traversal of a tree: parents before children, from left to right.
 //!
-//! Invariants: a page is entered at most once, and no deeper than [`MAX_LEVEL`], so that a walk ends whatever the
-//! links say; memory is a bit for every page of the file and the way down. Walks that share the set of pages they have
-//! entered cannot do the same work twice either.
+//! Invariants: a page is entered at most once, and at most [`MAX_LEVEL`] levels deep, so that a walk ends even if links
+//! are damaged. A walk needs one bit of memory for every page of the file, and the entries on the path. Walks that
+//! share a set of entered pages do not enter a page twice either.
 
 use ese_format::TreeId;
 use ese_format::page::{Page, PageFlags};
@@ -10,10 +10,10 @@ use ese_format::page::{Page, PageFlags};
 use crate::database::{Database, PageImage, PageSet};
 use crate::output::Problem;
 
-/// No tree of 2^32 pages is deeper.
+/// Limit of the depth; a valid tree of 2^32 pages is less deep.
 const MAX_LEVEL: u8 = 24;
 
-/// A page of a tree and how it was reached.
+/// A page of a tree and its position in the tree.
 pub(crate) struct Visited {
     pub(crate) image: PageImage,
     /// 0 for the root.
@@ -23,10 +23,10 @@ pub(crate) struct Visited {
     pub(crate) separator: Vec<u8>,
 }
 
-/// What a walk gives.
+/// Step of a walk.
 pub(crate) enum Step {
     Page(Visited),
-    /// A leaf, which is not read.
+    /// A leaf that is not read.
     Leaf,
     Problem(Problem),
 }
@@ -36,14 +36,14 @@ struct Pending {
     level: u8,
     parent: Option<u32>,
     separator: Vec<u8>,
-    /// Its parent says that it is a leaf.
+    /// The flags of the parent say that this page is a leaf.
     leaf: bool,
 }
 
 /// A walk through one tree.
 pub(crate) struct Walk<'d, 's> {
     database: &'d Database<'s>,
-    /// All pages have to carry this id.
+    /// Tree id that all pages must have.
     tree: Option<TreeId>,
     leaves: bool,
     visited: &'d mut PageSet,
@@ -52,8 +52,8 @@ pub(crate) struct Walk<'d, 's> {
 }
 
 impl<'d, 's> Walk<'d, 's> {
-    /// From `root` on, to pages that are not in `visited` yet. Without `tree`, the root tells to which tree the pages
-    /// have to belong.
+    /// A walk from `root` to pages that are not in `visited` yet. Without `tree`, all pages must have the tree id of the
+    /// root.
     pub(crate) fn new(
         database: &'d Database<'s>,
         root: u32,
@@ -64,7 +64,7 @@ impl<'d, 's> Walk<'d, 's> {
         Walk { database, tree, leaves: true, visited, stack: vec![first], problems: Vec::new() }
     }
 
-    /// Leaves below the root are named, but not read.
+    /// Returns leaves below the root as [`Step::Leaf`] without a read.
     pub(crate) fn without_leaves(mut self) -> Walk<'d, 's> {
         self.leaves = false;
         self
@@ -83,7 +83,7 @@ impl<'d, 's> Walk<'d, 's> {
             ));
         }
         if !self.visited.insert(number) {
-            return problem(format!("it is part of a tree already{from}; it is not followed again"));
+            return problem(format!("it is already part of a tree{from}; it is not followed again"));
         }
         if leaf && !self.leaves {
             return Step::Leaf;
@@ -127,7 +127,7 @@ impl<'d, 's> Walk<'d, 's> {
                 leaf,
             });
         }
-        // The last pushed is entered first.
+        // The page that is pushed last is entered first.
         if let Some(children) = self.stack.get_mut(before..) {
             children.reverse();
         }

@@ -1,4 +1,4 @@
-//! Pages, trees, schema and space of every real database, against the manifest and what Windows says of them.
+//! Pages, trees, schema and space of all real databases, compared with the manifest and with a dump made by Windows.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::common::{corpus_file, dump, items, manifest};
 
-/// Name and content of every database of the corpus, and its entry in the manifest.
+/// Name and contents of every database of the corpus, and its entry in the manifest.
 fn databases() -> impl Iterator<Item = (String, Vec<u8>, Value)> {
     let entries = manifest().into_iter().filter(|file| file["kind"] == "db");
     entries.map(|file| {
@@ -22,7 +22,7 @@ fn databases() -> impl Iterator<Item = (String, Vec<u8>, Value)> {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn every_owned_page_is_used_available_or_leaked() {
         assert_eq!(used, sum[0], "{name}");
         let leaked: u64 = trees.iter().map(|tree| number(&tree["leaked_pages"])).sum();
         assert_eq!(leaked, sum[2], "{name}");
-        // Two files were left with lost pages: by a hard repair, and by a machine that was not shut down.
+        // Two files have leaked pages: one was repaired, the other is from a machine that was not shut down.
         let lossy = name.contains("Windows-search") || name.contains("win11-dirty");
         assert_eq!(leaked > 0, lossy, "{name}: {leaked} leaked");
         let map = items.iter().find(|item| item["type"] == "map").unwrap();
@@ -139,7 +139,7 @@ fn every_owned_page_is_used_available_or_leaked() {
     }
 }
 
-/// Clean flush maps say of each page what the page says of itself.
+/// The flush types of a clean flush map equal those of the pages.
 #[test]
 fn flush_maps_agree_with_the_pages() {
     for (map, database) in [
@@ -154,18 +154,18 @@ fn flush_maps_agree_with_the_pages() {
         let (output, _) = dump(&bytes, |source, output| jetcell_dump::dump_pages(source, &[], output));
         let mut compared = 0;
         for item in items(&output).iter().filter(|item| item["type"] == "page") {
-            let said = types.get(number(&item["page"]) as usize).map_or(0, |digit| u64::from(digit - b'0'));
+            let mapped = types.get(number(&item["page"]) as usize).map_or(0, |digit| u64::from(digit - b'0'));
             let own = number(&item["header"]["flush_type"]);
-            assert!(said == own || said == 0, "{database}: {item} but {said}");
-            compared += u64::from(said != 0);
+            assert!(mapped == own || mapped == 0, "{database}: {item} but {mapped}");
+            compared += u64::from(mapped != 0);
         }
         assert!(compared > 20, "{database}: {compared}");
     }
 }
 
-/// The dump of the catalog made through the Windows API says the same of every row and column.
+/// A dump of the catalog that was made with the Windows API has the same rows and columns.
 #[test]
-fn the_catalog_is_what_windows_says_it_is() {
+fn the_catalog_equals_a_dump_made_by_windows() {
     let (Some(bytes), Some(text)) =
         (corpus_file("db/8k/decompress_test.edb"), corpus_file("misc/decompress_test.esent-dump.txt"))
     else {
@@ -214,7 +214,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// The value of a column in a record, as the program that made the dump writes it.
+/// The value of a column in a record, in the form of the Windows dump.
 fn cell(column: &Value, record: &[u8]) -> String {
     let number = |name: &str| column[name].as_u64().unwrap_or(0) as u32;
     let kind = ColumnType::from_code(number("type_code")).unwrap();
@@ -255,7 +255,7 @@ fn cell(column: &Value, record: &[u8]) -> String {
 
 type EsentRow = BTreeMap<String, String>;
 
-/// Rows of each table: `table NAME`, a line of column names between bars, a line for each row.
+/// Parses the rows of each table: `table NAME`, a line of column names between bars, a line for each row.
 fn esent_tables(text: &str) -> BTreeMap<String, Vec<EsentRow>> {
     let mut tables: BTreeMap<String, Vec<EsentRow>> = BTreeMap::new();
     let (mut table, mut head) = (String::new(), None);
@@ -277,10 +277,10 @@ fn esent_tables(text: &str) -> BTreeMap<String, Vec<EsentRow>> {
     tables
 }
 
-/// A value of a catalog row as the program that made the dump writes it.
+/// A value of a catalog row, in the form of the Windows dump.
 fn as_esent_writes(column: &str, value: &Value) -> String {
     let Some(text) = value.as_str() else {
-        // A bit that is set is -1 there.
+        // The Windows dump shows a bit that is set as -1.
         return match (column, value.as_i64()) {
             ("RootFlag", Some(1)) => "-1".to_owned(),
             (_, number) => number.map_or_else(String::new, |number| number.to_string()),
@@ -291,7 +291,7 @@ fn as_esent_writes(column: &str, value: &Value) -> String {
     }
     let bytes: Vec<&str> = (0..text.len() / 2).map(|at| &text[2 * at..2 * at + 2]).collect();
     if column == "LocaleName" {
-        // Long columns are cut after ten bytes.
+        // The Windows dump truncates long columns after ten bytes.
         let shown: Vec<&str> = bytes.iter().take(10).copied().collect();
         return format!("{} bytes: {} ...", bytes.len(), shown.join(" "));
     }

@@ -1,4 +1,4 @@
-//! What people see, letter by letter. `JETCELL_WRITE_GOLDEN=1` writes the expected texts anew.
+//! Exact text output. `JETCELL_WRITE_GOLDEN=1` rewrites the expected texts.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Damaged and hostile files: dumps say what is wrong, go on, and end.
+//! Damaged and hostile files: dumps report the damage, continue, and end.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn basic() -> Option<Vec<u8>> {
     corpus_file("db/4k/basic.edb")
 }
 
-/// Changes a page of a 4 KiB database and makes its checksum right again.
+/// Changes a page of a database with 4 KiB pages and updates its checksum.
 fn change_page(file: &mut [u8], number: u32, change: impl FnOnce(&mut [u8])) {
     let at = (number as usize + 1) * PAGE;
     let page = &mut file[at..at + PAGE];
@@ -33,7 +33,7 @@ fn tree(choice: TreeChoice) -> impl Fn(&Source, &mut Output<'_>) -> jetcell_dump
 #[test]
 fn a_tree_that_leads_back_to_its_root_ends_with_a_message() {
     let Some(mut file) = basic() else { return };
-    // The second entry of the catalog's root leads to page 4 itself; nodes start at 40 + 2809 and 2815.
+    // The second entry of the catalog's root now refers to page 4, which is the root.
     change_page(&mut file, 4, |page| {
         let place = 40 + 2809 - 40 + 2;
         assert_eq!(page[place..place + 4], [14, 0, 0, 0]);
@@ -41,7 +41,7 @@ fn a_tree_that_leads_back_to_its_root_ends_with_a_message() {
     });
     let (output, problems) = dump(&file, tree(TreeChoice::Root(4)));
     assert_eq!(problems, 1, "{output}");
-    assert!(output.contains("it is part of a tree already, though page 4 refers to it"), "{output}");
+    assert!(output.contains("it is already part of a tree, though page 4 refers to it"), "{output}");
     let (output, problems) =
         dump(&file, |source, output| jetcell_dump::dump_space(source, false, &mut |_, _| {}, output));
     assert!(problems > 0 && output.contains("the catalog is damaged; its shadow copy is used"), "{output}");
@@ -73,7 +73,7 @@ fn a_damaged_page_is_named_and_the_rest_is_shown() {
 }
 
 #[test]
-fn a_page_in_the_place_of_another_is_named() {
+fn a_misplaced_page_is_named() {
     let Some(mut file) = basic() else { return };
     file.copy_within(15 * PAGE..16 * PAGE, 14 * PAGE);
     let (output, problems) = dump(&file, tree(TreeChoice::Root(4)));
@@ -99,7 +99,7 @@ fn pages_of_a_temporary_database_need_no_checksum() {
 }
 
 #[test]
-fn the_good_copy_of_a_header_is_shown_and_two_bad_ones_as_they_are() {
+fn the_valid_copy_of_a_header_is_shown_or_the_first_if_both_are_damaged() {
     let Some(mut file) = basic() else { return };
     file[60] ^= 1;
     let (output, problems) = dump(&file, jetcell_dump::dump_header);
@@ -114,7 +114,7 @@ fn the_good_copy_of_a_header_is_shown_and_two_bad_ones_as_they_are() {
 }
 
 #[test]
-fn damage_in_a_log_costs_its_segment_and_a_torn_one_nothing() {
+fn a_damaged_segment_loses_its_records_and_a_torn_one_loses_none() {
     let Some(log) = corpus_file("logsets/srum-server2022/a/SRU00001.log") else { return };
     let show = |log: &[u8]| {
         dump(log, |source, output| jetcell_dump::dump_log(source, &LogOptions::default(), output))
@@ -134,7 +134,7 @@ fn damage_in_a_log_costs_its_segment_and_a_torn_one_nothing() {
     assert!(problems >= 1 && output.contains("segment 5 is damaged"), "{output}");
     let end = items(&output).pop().unwrap();
     assert_eq!((&end["good"], &end["bad"]), (&13.into(), &1.into()));
-    // Segment 14 is the last and stands twice.
+    // Segment 14 is the last one and has a shadow.
     let mut torn = log;
     torn[14 * PAGE + 100..14 * PAGE + 140].fill(0x55);
     let (output, problems) = show(&torn);
@@ -172,22 +172,22 @@ fn filters_choose_records() {
             || fields["pages"].as_array().is_some_and(|pages| pages.contains(&14.into()))
     });
     assert_eq!(page.iter().collect::<Vec<_>>(), by_hand.collect::<Vec<_>>());
-    // A transaction runs from its begin to its commit.
+    // The records of a transaction are those from its begin to its commit.
     let begin = all.iter().find(|record| record["record"] == "Begin0").unwrap();
     let number = begin["fields"]["begin0"].as_u64().unwrap() as u32;
     let one = shown(jetcell_dump::LogFilter { transactions: vec![number], ..Default::default() });
     assert_eq!(one.first(), Some(begin));
     assert_eq!(one.last().unwrap()["record"], "Commit0");
     assert!(one.iter().all(|record| record["transaction"] == number));
-    let nobody = jetcell_dump::LogFilter { databases: vec![9], ..Default::default() };
-    assert!(shown(nobody).is_empty());
+    let no_database = jetcell_dump::LogFilter { databases: vec![9], ..Default::default() };
+    assert!(shown(no_database).is_empty());
     let session = begin["fields"]["procid"].as_u64().unwrap() as u16;
     let session = shown(jetcell_dump::LogFilter { procids: vec![session], ..Default::default() });
     assert!(session.len() > one.len() && session.len() < all.len());
 }
 
 #[test]
-fn other_formats_are_refused_with_advice() {
+fn other_formats_are_rejected_with_advice() {
     let Some(file) = basic() else { return };
     let failed = |with: fn(&Source, &mut Output<'_>) -> jetcell_dump::Result<()>, file: &[u8]| {
         run(file, false, with).2.unwrap_err().to_string()
@@ -198,7 +198,7 @@ fn other_formats_are_refused_with_advice() {
     let message =
         "/file: this is an ESE database, not an ESE log file; use dump header, pages, tree, schema or space";
     assert_eq!(failed(log, &file), message);
-    assert!(failed(jetcell_dump::dump_header, b"text").contains("this is no ESE file"));
+    assert!(failed(jetcell_dump::dump_header, b"text").contains("this is not an ESE file"));
     assert!(failed(jetcell_dump::dump_header, &file[..700]).contains("cut off inside the header: 700 bytes"));
     let Some(mut old) = corpus_file("logsets/srum-server2022/a/SRU00001.log") else { return };
     old[32] = 7;
@@ -208,10 +208,10 @@ fn other_formats_are_refused_with_advice() {
     assert!(text(&old, jetcell_dump::dump_header).contains("an older format"));
 }
 
-/// Files of the corpus with content changed at random, most of it with good checksums: no panic, no hang, and output
-/// that is valid and not larger than the file can explain.
+/// Dumps of files of the corpus with random changes, most of them with valid checksums, neither panic nor hang. Their
+/// output is valid, and not larger than the size of the file justifies.
 #[test]
-fn no_mutant_of_a_real_file_makes_a_dump_panic_or_hang() {
+fn mutants_of_real_files_neither_panic_nor_hang() {
     let seconds =
         std::env::var("JETCELL_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4.0);
     let seed = std::env::var("JETCELL_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
@@ -273,7 +273,7 @@ impl Seed {
             let start = unit * self.page;
             let page = &mut bytes[start..start + self.page];
             for _ in 0..rng.random_range(1..=6) {
-                // Headers and tags are where structure is.
+                // Headers and tags hold the structure.
                 let at = match rng.random_range(0..4) {
                     0 => rng.random_range(0..80),
                     1 => self.page - 1 - rng.random_range(0..64),

@@ -1,4 +1,4 @@
-//! Which records are shown.
+//! Selection of the records to show.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -6,12 +6,12 @@ use std::ops::RangeInclusive;
 use ese_format::PageNumber;
 use ese_format::log::record::LogRecord;
 
-/// Which records are shown: those that match every list that is not empty, in at least one entry.
+/// Selection of records. A record must match at least one entry of every list that is not empty.
 #[derive(Clone, Debug, Default)]
 pub struct LogFilter {
     /// Numbers of databases in the log.
     pub databases: Vec<u8>,
-    /// Pages that a record changes or names.
+    /// Pages that the record changes or names.
     pub pages: Vec<RangeInclusive<u32>>,
     /// Sessions. ESE: `procid`.
     pub procids: Vec<u16>,
@@ -43,7 +43,7 @@ impl LogFilter {
     }
 }
 
-/// Gets the first and last page of every range that a record changes or names.
+/// Calls `visit` with the first and last page of every range of pages that a record changes or names.
 fn visit_pages(record: &LogRecord, visit: &mut dyn FnMut(u32, u32)) {
     let mut pages = |list: &[Option<PageNumber>]| {
         list.iter().flatten().for_each(|page| visit(page.get(), page.get()));
@@ -94,7 +94,7 @@ fn last_of(first: PageNumber, count: u32) -> u32 {
     first.get().saturating_add(count.saturating_sub(1))
 }
 
-/// The running transaction of each session, so that records which do not repeat it can be told to belong to it.
+/// The running transaction of each session, to which records without a begin number belong.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     /// There are at most 65536 sessions.
@@ -102,7 +102,7 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// Begin number of the transaction a record belongs to, where that is known.
+    /// Begin number of the transaction to which a record belongs, if known.
     pub(super) fn of(&mut self, record: &LogRecord) -> Option<u32> {
         let session = record.session()?;
         match record {

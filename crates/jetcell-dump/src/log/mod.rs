@@ -1,6 +1,7 @@
-//! The records of a log file, one a line.
+//! Dump of the records of a log file, one per line.
 //!
-//! The file is read segment by segment; a damaged segment costs its own records and the one that was begun before it.
+//! The file is read segment by segment. Of a damaged segment, its own records and the record that continues into it
+//! are lost.
 
 mod filter;
 mod reader;
@@ -20,32 +21,32 @@ use self::record::RecordLine;
 use self::stats::Stats;
 use crate::format::start_of;
 use crate::header::{read_header, report};
-use crate::{Fact, Facts, Format, Output, Result, Source};
+use crate::{Format, NamedValues, Output, Result, Source, Value};
 
-/// What to show of a log.
+/// Options of [`dump_log`].
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
-    /// Which records.
+    /// Records to show.
     pub filter: LogFilter,
-    /// Numbers by type instead of the records.
+    /// Show totals by type instead of the records.
     pub stats: bool,
 }
 
-/// Which log it is.
+/// Identity of the log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "log")]
 struct LogHead {
     path: PathBuf,
-    generation: Fact,
-    created: Fact,
-    previous_created: Fact,
-    signature: Fact,
-    databases: Fact,
+    generation: Value,
+    created: Value,
+    previous_created: Value,
+    signature: Value,
+    databases: Value,
 }
 
 impl LogHead {
-    fn of(path: PathBuf, fields: &Facts) -> LogHead {
-        let get = |name| fields.get(name).cloned().unwrap_or(Fact::None);
+    fn of(path: PathBuf, fields: &NamedValues) -> LogHead {
+        let get = |name| fields.get(name).cloned().unwrap_or(Value::None);
         LogHead {
             path,
             generation: get("generation"),
@@ -61,10 +62,10 @@ impl fmt::Display for LogHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: generation {}, created {}", self.path.display(), self.generation, self.created)?;
         write!(f, "\nlog signature {}", self.signature)?;
-        if let Fact::List(databases) = &self.databases {
+        if let Value::List(databases) = &self.databases {
             for database in databases {
-                if let Fact::Group(facts) = database {
-                    let get = |name| facts.get(name).cloned().unwrap_or(Fact::None);
+                if let Value::Group(values) = database {
+                    let get = |name| values.get(name).cloned().unwrap_or(Value::None);
                     write!(f, "\ndatabase {}: {}", get("database"), get("path"))?;
                 }
             }
@@ -73,17 +74,17 @@ impl fmt::Display for LogHead {
     }
 }
 
-/// What the segments of the file are, and how the log ends.
+/// Totals of the segments, and the end of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "end")]
 struct LogEnd {
     #[serde(flatten)]
     segments: Segments,
-    /// Records in the file, filler left out.
+    /// Number of records in the file, without filler.
     records: u64,
-    /// Records that passed the filter.
+    /// Number of records that matched the filter.
     matched: u64,
-    /// The last record that is not filler; `Term2` ends a log whose engine was stopped.
+    /// The last record that is not filler. It is `Term2` if the engine was stopped.
     last_record: Option<&'static str>,
 }
 
@@ -101,13 +102,13 @@ impl fmt::Display for LogEnd {
     }
 }
 
-/// `jetcell dump log`.
+/// Dumps the records of a log file, or totals of them.
 pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) -> Result<()> {
     start_of(source, Format::Log)?;
     let header = read_header(source)?;
-    let get = |name| header.fields.get(name).cloned().unwrap_or(Fact::None);
+    let get = |name| header.fields.get(name).cloned().unwrap_or(Value::None);
     let (major, minor) = (get("version_major"), get("version_minor"));
-    if header.checksum.good && (&major, &minor) != (&Fact::Number(8), &Fact::Number(4000)) {
+    if header.checksum.good && (&major, &minor) != (&Value::Number(8), &Value::Number(4000)) {
         return Err(source.unusable(format!(
             "log format {major}.{minor} is not 8.4000, and its records cannot be read; use dump header for its header"
         )));
@@ -115,7 +116,7 @@ pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) 
     output.item(&LogHead::of(source.path().to_owned(), &header.fields))?;
     report(&header, output)?;
     let generation = match get("generation") {
-        Fact::Generation(number) if header.checksum.good => u32::try_from(number).ok(),
+        Value::Generation(number) if header.checksum.good => u32::try_from(number).ok(),
         _ => None,
     };
     let mut end = LogEnd::default();
@@ -133,7 +134,7 @@ pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) 
         }
         let transaction = transactions.of(&stored.record);
         let wanted = options.filter.matches(&stored.record, transaction);
-        // Filler counts in statistics, and is shown to those who ask for it.
+        // Filler counts in statistics, and is shown only if the filter names its type.
         if !wanted || filler && !options.stats && options.filter.kinds.is_empty() {
             return Ok(());
         }

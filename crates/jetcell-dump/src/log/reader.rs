@@ -1,11 +1,11 @@
-//! Segments and the records in them, fragments put together.
+//! Reader of the segments of a log and of their records, with fragments reassembled.
 //!
 //! ```text
 //! | header | good | good | shadow of the last | empty or left from an earlier use ... |
 //! ```
 //!
-//! Invariants: three segments and one record in memory; every segment is looked at, so that content behind the end of
-//! the log is not missed.
+//! Invariants: at most three segments and one record are in memory. Every segment is read, so that content behind the
+//! end of the log is found.
 
 use ese_format::LogPosition;
 use ese_format::log::header::SEGMENT_BYTES;
@@ -17,51 +17,51 @@ use crate::output::Problem;
 use crate::{Result, Source};
 
 const NOP: u8 = 0;
-/// No record is longer: two page images and some keys.
+/// Limit of the length of a record, which may hold two page images and some keys.
 const MAX_RECORD: usize = 1 << 20;
 
 /// One record.
 pub(super) struct StoredRecord {
-    /// First byte.
+    /// Position of its first byte.
     pub(super) position: LogPosition,
     pub(super) record: LogRecord,
-    /// In one piece.
+    /// Its bytes, reassembled.
     pub(super) bytes: Vec<u8>,
 }
 
-/// What is met in a log.
+/// Event while a log is read.
 pub(super) enum LogEvent {
     Record(StoredRecord),
     Problem(Problem),
 }
 
-/// How many segments are what.
+/// Number of segments of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Segments {
-    /// Carry records.
+    /// Valid segments with records.
     pub(super) good: u16,
     /// Copies of the segment before.
     pub(super) shadow: u16,
-    /// Empty ones.
+    /// Segments of zeros.
     pub(super) zero: u16,
-    /// Left from an earlier use of the file.
+    /// Segments from an earlier use of the file.
     pub(super) stale: u16,
-    /// Damaged ones.
+    /// Damaged segments.
     pub(super) bad: u16,
-    /// XOR of the checksums of the good segments, which the next log's header repeats.
+    /// XOR of the checksums of the good segments, which the header of the next log stores.
     pub(super) accumulated_checksum: u64,
 }
 
 type Visit<'v> = &'v mut dyn FnMut(LogEvent) -> Result<()>;
 
-/// A record of which some pieces are still missing.
+/// A record of which fragments are still missing.
 struct Pending {
     position: LogPosition,
     total: usize,
     bytes: Vec<u8>,
 }
 
-/// Reads all segments. Without `generation`, the first good segment tells it.
+/// Reads all segments. Without `generation`, that of the first segment is used.
 pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_>) -> Result<Segments> {
     let count = source.size() / SEGMENT_BYTES as u64;
     let mut reader = Reader { visit, pending: None, segments: Segments::default() };
@@ -73,7 +73,7 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
             Ok(two) => two,
             Err(error) => {
                 reader.segments.bad += 1;
-                reader.lose(
+                reader.report_gap(
                     offset,
                     format!("segment {index} cannot be read ({error}); its records are missing"),
                 )?;
@@ -89,15 +89,17 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
         {
             kind = classify(&mut copy, expected);
             two = copy;
-            reader
-                .tell(offset, format!("segment {index} is torn; the copy behind it is good and is shown"))?;
+            reader.report(
+                offset,
+                format!("segment {index} is torn; the copy behind it is good and is shown"),
+            )?;
         }
         match kind {
             SegmentKind::Valid { checksum, .. } => {
                 reader.segments.good += 1;
                 reader.segments.accumulated_checksum ^= checksum;
                 if let Some(end) = ended.take() {
-                    reader.lose(
+                    reader.report_gap(
                         offset,
                         format!(
                             "segment {index} has content, but the log ended at segment {end}; it is shown"
@@ -109,12 +111,12 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
             SegmentKind::Bad => {
                 reader.segments.bad += 1;
                 let what = format!("segment {index} is damaged (checksum); its records are missing");
-                reader.lose(offset, what)?;
+                reader.report_gap(offset, what)?;
             }
             SegmentKind::Later(position) => {
                 reader.segments.bad += 1;
                 let what = format!("segment {index} claims to be {position}; its records are left out");
-                reader.lose(offset, what)?;
+                reader.report_gap(offset, what)?;
             }
             SegmentKind::Shadow => reader.segments.shadow += 1,
             SegmentKind::Zero => reader.segments.zero += 1,
@@ -127,7 +129,7 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
     let tail = source.size() % SEGMENT_BYTES as u64;
     if tail != 0 {
         let what = format!("{tail} bytes follow the last whole segment; the file may be cut off");
-        reader.tell(source.size() - tail, what)?;
+        reader.report(source.size() - tail, what)?;
     }
     Ok(reader.segments)
 }
@@ -144,14 +146,14 @@ struct Reader<'v> {
 }
 
 impl Reader<'_> {
-    fn tell(&mut self, offset: u64, what: String) -> Result<()> {
+    fn report(&mut self, offset: u64, what: String) -> Result<()> {
         (self.visit)(LogEvent::Problem(Problem::at(offset, what)))
     }
 
-    /// Tells of a gap, across which no record can be put together.
-    fn lose(&mut self, offset: u64, what: String) -> Result<()> {
+    /// Reports a gap. The fragments before it are discarded, because no record can continue across a gap.
+    fn report_gap(&mut self, offset: u64, what: String) -> Result<()> {
         self.pending = None;
-        self.tell(offset, what)
+        self.report(offset, what)
     }
 
     fn records(&mut self, start: LogPosition, offset: u64, segment: &[u8]) -> Result<()> {
@@ -166,7 +168,7 @@ impl Reader<'_> {
             let (record, len) = match LogRecord::decode(rest) {
                 Ok(decoded) => decoded,
                 Err(error) => {
-                    return self.lose(place, format!("{error}; the rest of the segment is not shown"));
+                    return self.report_gap(place, format!("{error}; the rest of the segment is not shown"));
                 }
             };
             at += len;
@@ -175,7 +177,7 @@ impl Reader<'_> {
                     let total = first.total as usize;
                     self.pending = Some(Pending { position, total, bytes: first.piece });
                     if total > MAX_RECORD {
-                        self.lose(
+                        self.report_gap(
                             place,
                             format!("a record of {total} bytes is impossible; it is not shown"),
                         )?;
@@ -183,7 +185,7 @@ impl Reader<'_> {
                 }
                 LogRecord::Fragment(next) => self.piece(place, &next.piece)?,
                 record => {
-                    // A chain that a crash cut off is followed by the records of recovery.
+                    // Behind fragments that a crash left incomplete are the records of recovery.
                     self.pending = None;
                     let bytes = rest.get(..len).unwrap_or_default().to_vec();
                     (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))?;
@@ -195,7 +197,8 @@ impl Reader<'_> {
 
     fn piece(&mut self, place: u64, piece: &[u8]) -> Result<()> {
         let Some(mut whole) = self.pending.take() else {
-            return self.tell(place, "the beginning of a long record is missing; it is not shown".to_owned());
+            return self
+                .report(place, "the beginning of a long record is missing; it is not shown".to_owned());
         };
         whole.bytes.extend_from_slice(piece);
         if whole.bytes.len() < whole.total {
@@ -207,8 +210,8 @@ impl Reader<'_> {
                 let Pending { position, bytes, .. } = whole;
                 (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))
             }
-            Ok(_) => self.tell(place, "the pieces of a long record do not fit together".to_owned()),
-            Err(error) => self.tell(place, format!("a long record cannot be read: {error}")),
+            Ok(_) => self.report(place, "the pieces of a long record do not fit together".to_owned()),
+            Err(error) => self.report(place, format!("a long record cannot be read: {error}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One record as a line.
+//! One record as an item of the output.
 
 use std::fmt;
 
@@ -6,34 +6,34 @@ use ese_format::log::record::LogRecord;
 use serde::Serialize;
 
 use super::reader::StoredRecord;
-use crate::{Fact, Facts};
+use crate::{NamedValues, Value};
 
-/// A record, its place and its fields.
+/// A record, its position and its fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "record")]
 pub(super) struct RecordLine {
-    /// Generation, segment and byte in it, in hexadecimal.
+    /// Generation, segment and offset, in hexadecimal.
     position: String,
     record: &'static str,
     /// Its type byte.
     kind: u8,
-    /// Bytes in the log, without the heads of fragments.
+    /// Length in bytes, without the headers of fragments.
     length: usize,
-    /// Begin number of the transaction it belongs to.
+    /// Begin number of the transaction to which it belongs.
     transaction: Option<u32>,
-    fields: Facts,
+    fields: NamedValues,
 }
 
 impl RecordLine {
     pub(super) fn new(stored: &StoredRecord, transaction: Option<u32>) -> RecordLine {
         // A record that was decoded has fields.
         let fields = LogRecord::fields(&stored.bytes).unwrap_or_default();
-        let mut flat = Facts::default();
-        flatten(Facts::of(fields), &mut flat);
+        let mut flat = NamedValues::default();
+        flatten(NamedValues::of(fields), &mut flat);
         if let LogRecord::MacroInfo(pages) = &stored.record {
             let pages = pages.as_chunks::<4>().0.iter();
-            let numbers = pages.map(|page| Fact::Number(u32::from_le_bytes(*page).into())).collect();
-            flat = Facts(vec![("pages".to_owned(), Fact::List(numbers))]);
+            let numbers = pages.map(|page| Value::Number(u32::from_le_bytes(*page).into())).collect();
+            flat = NamedValues(vec![("pages".to_owned(), Value::List(numbers))]);
         }
         RecordLine {
             position: stored.position.to_string(),
@@ -46,12 +46,12 @@ impl RecordLine {
     }
 }
 
-/// What many types begin with stands among their own fields; its flags are those of the page change.
-fn flatten(facts: Facts, into: &mut Facts) {
-    for (name, value) in facts.0 {
+/// Moves the fields of common prefixes up to those of the record. The flags of the prefix become `change_flags`.
+fn flatten(values: NamedValues, into: &mut NamedValues) {
+    for (name, value) in values.0 {
         match value {
-            Fact::Group(inner) if matches!(name.as_str(), "node" | "page" | "change") => {
-                let mut prefix = Facts::default();
+            Value::Group(inner) if matches!(name.as_str(), "node" | "page" | "change") => {
+                let mut prefix = NamedValues::default();
                 flatten(inner, &mut prefix);
                 let rename = |(name, value)| match name {
                     flags if flags == "flags" => ("change_flags".to_owned(), value),
@@ -59,7 +59,7 @@ fn flatten(facts: Facts, into: &mut Facts) {
                 };
                 into.0.extend(prefix.0.into_iter().map(rename));
             }
-            Fact::Group(inner) if matches!(name.as_str(), "shrink" | "freed") => flatten(inner, into),
+            Value::Group(inner) if matches!(name.as_str(), "shrink" | "freed") => flatten(inner, into),
             value => into.0.push((name, value)),
         }
     }

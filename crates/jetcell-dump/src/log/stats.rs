@@ -1,4 +1,4 @@
-//! What a log consists of, by type of record.
+//! Totals of a log by type of record.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::fmt;
 use ese_format::log::record::LogRecord;
 use serde::Serialize;
 
-/// Counts while records pass.
+/// Counters by type, while records are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     kinds: BTreeMap<&'static str, (u64, u64)>,
 }
 
-/// The counts.
+/// The totals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "stats")]
 pub(super) struct StatsTable {
-    /// Records, filler included.
+    /// Number of records, filler included.
     records: u64,
     bytes: u64,
     /// Most bytes first.

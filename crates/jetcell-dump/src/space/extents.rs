@@ -1,4 +1,4 @@
-//! The extents of one tree, and which tree owns a page.
+//! The extents of trees, and the owner of each page.
 
 use ese_format::TreeId;
 use ese_format::page::NodeFlags;
@@ -10,7 +10,7 @@ use crate::database::{Database, PageSet};
 use crate::output::Output;
 use crate::walk::{Step, Walk};
 
-/// What a tree owns and what of it is available, as first and last pages.
+/// The owned and available extents of a tree, as first and last pages.
 #[derive(Default)]
 pub(super) struct TreeExtents {
     pub(super) parent_root: u32,
@@ -18,7 +18,7 @@ pub(super) struct TreeExtents {
     pub(super) available: Vec<(u32, u32)>,
 }
 
-/// Reads space header and space trees of a tree; the pages of the space trees are used, too.
+/// Reads the space header and the space trees of a tree. Adds the pages of the space trees to `used`.
 pub(super) fn read_extents(
     database: &Database<'_>,
     entry: &TreeEntry,
@@ -27,7 +27,7 @@ pub(super) fn read_extents(
 ) -> Result<TreeExtents> {
     let mut extents = TreeExtents::default();
     let image = database.page(entry.root);
-    // The walk of the tree told of a root that cannot be used.
+    // The walk of the tree has already reported a root that cannot be used.
     if !image.state.is_good() || image.page().tree() != entry.tree {
         return Ok(extents);
     }
@@ -54,7 +54,7 @@ fn bounds(extent: Extent) -> (u32, u32) {
     (extent.first().get(), extent.last.get())
 }
 
-/// The nodes of a space tree; the extents kept in reserve in its root go to `reserve`.
+/// The extents of a space tree. Those of the split reserve in its root are added to `reserve`.
 fn space_tree(
     database: &Database<'_>,
     root: u32,
@@ -96,7 +96,7 @@ fn space_tree(
 }
 
 impl TreeExtents {
-    /// A tree in one extent, whose free pages a bitmap tells; beyond the bitmap all are free.
+    /// A tree in a single extent, with a bitmap of free pages. Pages beyond the bitmap are free.
     fn single(&mut self, root: u32, header: &SpaceHeader) {
         let last = root.saturating_add(header.primary_pages.saturating_sub(1));
         self.owned.push((root, last));
@@ -118,7 +118,8 @@ impl TreeExtents {
         }
     }
 
-    /// Puts the available pages into the set of all. Every page is available once at most, which bounds the work.
+    /// Adds the available pages to the set of all trees. Stops at a page that is in the set already, which bounds the
+    /// work on damaged files.
     pub(super) fn mark_available(
         &self,
         database: &Database<'_>,
@@ -139,7 +140,7 @@ impl TreeExtents {
         Ok(())
     }
 
-    /// Every extent as an item.
+    /// Writes every extent as an item.
     pub(super) fn list(&self, entry: &TreeEntry, output: &mut Output<'_>) -> Result<()> {
         for (list, extents) in [("owned", &self.owned), ("available", &self.available)] {
             for &(first, last) in extents {
@@ -159,10 +160,10 @@ impl std::fmt::Display for ExtentLine {
     }
 }
 
-/// The owned extents of all trees; those of children lie in those of their parents.
+/// The owned extents of all trees. Those of a tree lie inside those of its parent.
 #[derive(Default)]
 pub(super) struct Owners {
-    /// First page, last page, index of the tree.
+    /// First page, last page, index of the tree in the list of trees.
     extents: Vec<(u32, u32, usize)>,
 }
 
@@ -171,19 +172,19 @@ impl Owners {
         self.extents.extend(owned.iter().map(|&(first, last)| (first, last, tree)));
     }
 
-    /// Last page that the database itself owns.
+    /// Last page that the database root owns.
     pub(super) fn last(&self) -> Option<u32> {
         self.extents.iter().filter(|(_, _, tree)| *tree == 0).map(|(_, last, _)| *last).max()
     }
 
     pub(super) fn sorted(mut self) -> SortedOwners {
-        // Of extents with the same first page the outer one comes first; equal ones have the parent before the child.
+        // Of extents with the same first page, the outer one comes first. Of equal extents, that of the parent does.
         self.extents.sort_by_key(|&(first, last, tree)| (first, std::cmp::Reverse(last), tree));
         SortedOwners { extents: self.extents, next: 0, open: Vec::new() }
     }
 }
 
-/// Tells the innermost owner of pages that are asked for in order.
+/// Finds the innermost owner of pages, which must be queried in ascending order.
 pub(super) struct SortedOwners {
     extents: Vec<(u32, u32, usize)>,
     next: usize,
@@ -191,7 +192,7 @@ pub(super) struct SortedOwners {
 }
 
 impl SortedOwners {
-    /// Index of the tree that owns `page`; that of the database when none does.
+    /// Index of the tree that owns `page`; that of the database root if there is none.
     pub(super) fn of(&mut self, page: u32) -> usize {
         while let Some(&(first, last, tree)) =
             self.extents.get(self.next).filter(|(first, ..)| *first <= page)

@@ -1,36 +1,36 @@
-//! A small map of the database: a character for so many pages.
+//! A map of the database, with one character for a fixed number of pages.
 
 use std::fmt;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-/// Most cells of a map.
+/// Largest number of cells of a map.
 const CELLS: u32 = 1024;
 /// Cells in a line.
 const PER_LINE: usize = 64;
 const CLASSES: usize = 7;
 
-/// What a page is for.
+/// Use of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Listed as available.
     Available,
-    /// Of a table's own tree.
+    /// Page of a table's own tree.
     Table,
-    /// Of an index.
+    /// Page of an index.
     Index,
-    /// Of long values.
+    /// Page of a long-value tree.
     LongValue,
-    /// Of a space tree.
+    /// Page of a space tree.
     Space,
-    /// Nothing refers to it.
+    /// Owned, but neither available nor part of a tree.
     Leaked,
-    /// It cannot be read, though a tree refers to it.
+    /// Part of a tree, but cannot be read.
     Damaged,
 }
 
-/// Counts of pages by class, for each cell.
+/// Number of pages of each class, for each cell.
 pub(super) struct SpaceMap {
     pages: u32,
     per_cell: u32,
@@ -38,7 +38,7 @@ pub(super) struct SpaceMap {
 }
 
 impl SpaceMap {
-    /// For pages 1 to `pages`.
+    /// An empty map for pages 1 to `pages`.
     pub(super) fn new(pages: u32) -> SpaceMap {
         let per_cell = pages.div_ceil(CELLS).max(1);
         let cells = vec![[0; CLASSES]; pages.div_ceil(per_cell) as usize];
@@ -57,7 +57,7 @@ impl SpaceMap {
     }
 }
 
-/// What most pages of a cell are; damage and leaks show even where they are few.
+/// The class of most pages of a cell. A single damaged or leaked page takes precedence.
 fn symbol(cell: &[u32; CLASSES]) -> char {
     let [available, table, index, long_value, space, leaked, damaged] = *cell;
     if damaged > 0 {
@@ -66,7 +66,7 @@ fn symbol(cell: &[u32; CLASSES]) -> char {
     if leaked > 0 {
         return '?';
     }
-    // Of equal numbers the last counts; space trees are few wherever they are.
+    // Of equal numbers, `max_by_key` takes the last. Space trees come first because they always have few pages.
     let kinds = [(space, 's'), (long_value, 'l'), (index, 'i'), (table, 't'), (available, '.')];
     kinds
         .into_iter()
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_shows_what_most_of_it_is_and_all_damage() {
+    fn a_cell_shows_the_class_of_most_pages_and_any_damage() {
         let mut map = SpaceMap::new(4096);
         for page in 1..=12 {
             map.add(page, if page <= 4 || page % 3 == 0 { Class::Available } else { Class::Index });

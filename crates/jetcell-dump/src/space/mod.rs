@@ -1,7 +1,8 @@
-//! Who owns the pages of a database, which of them are available, how full the others are, and which are lost.
+//! Dump of the space of a database: owned, available and leaked pages, fill and fragmentation.
 //!
-//! Two passes: the space trees and internal pages of all trees say which page is for what; then every owned page is
-//! read once, in order. A page that is neither available nor part of a tree is leaked.
+//! There are two passes. The first one reads the space trees and the internal pages of all trees, which determine the
+//! use of each page. The second one reads every owned page once, in order. An owned page that is neither available nor
+//! part of a tree is leaked.
 
 mod extents;
 mod map;
@@ -25,10 +26,10 @@ use crate::{Result, Source};
 /// Root page of the database.
 const ROOT_PAGE: u32 = 1;
 
-/// Pages between two reports of progress.
+/// Number of pages between two calls of the progress callback.
 const PROGRESS_STEP: u32 = 256;
 
-/// A tree, by the catalog.
+/// A tree, as the catalog describes it.
 struct TreeEntry {
     name: String,
     kind: &'static str,
@@ -36,7 +37,7 @@ struct TreeEntry {
     root: u32,
 }
 
-/// An extent; shown on demand.
+/// An extent. Shown only on request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "extent")]
 struct ExtentLine {
@@ -58,7 +59,7 @@ struct TreeSpace {
     tree: u32,
     root: u32,
     parent_root: u32,
-    /// Pages and extents it owns, those of its children included.
+    /// Pages and extents that it owns, those of its child trees included.
     owned_pages: u64,
     owned_extents: u64,
     available_pages: u64,
@@ -67,15 +68,15 @@ struct TreeSpace {
     internal_pages: u64,
     space_pages: u64,
     leaked_pages: u64,
-    /// Used share of its leaves, in percent.
+    /// Used share of the space on its leaves, in percent.
     fill: Option<f64>,
     /// Share of leaves whose right neighbour is not the next page, in percent.
     fragmentation: Option<f64>,
-    /// Part of it could not be read, so that its numbers are too low.
+    /// A part of the tree could not be read, so the numbers are too low.
     incomplete: bool,
 }
 
-/// Pages that belong to nothing.
+/// A range of leaked pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "leaked")]
 struct Leaked {
@@ -83,28 +84,28 @@ struct Leaked {
     last: u32,
     /// The tree that owns them.
     name: String,
-    /// Nothing was damaged, so that they are surely lost.
+    /// All trees could be read, so the pages are certainly leaked.
     certain: bool,
 }
 
-/// The whole file.
+/// Totals of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "space")]
 struct SpaceSummary {
     page_size: u32,
     file_pages: u32,
-    /// Last page the database owns.
+    /// Last page that the database owns.
     last_owned: u32,
     used_pages: u64,
     available_pages: u64,
     leaked_pages: u64,
     damaged_pages: u64,
-    /// In the file, but not owned.
+    /// Pages in the file that the database does not own.
     beyond_owned: u64,
 }
 
-/// `jetcell dump space`: a table and a map; with `list_extents`, every extent too. `progress` gets how many pages of how
-/// many were looked at.
+/// Dumps the space of all trees and a map of the database. With `list_extents`, also every extent. `progress` is called
+/// with the number of pages read so far and the number of all pages.
 pub fn dump_space(
     source: &Source,
     list_extents: bool,
@@ -159,7 +160,7 @@ pub fn dump_space(
     Ok(output.item(&summary)?)
 }
 
-/// Result of the first pass.
+/// Result of the first pass: the use of each page.
 struct Claims {
     used: PageSet,
     available: PageSet,
@@ -168,7 +169,7 @@ struct Claims {
     spaces: Vec<TreeSpace>,
 }
 
-/// What all trees own and use.
+/// First pass: reads the space trees and internal pages of all trees.
 fn claim_trees(
     database: &Database<'_>,
     trees: &[TreeEntry],
@@ -216,7 +217,7 @@ fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEnt
     Ok(trees)
 }
 
-/// Notes the pages of a tree as used; leaves are named by their parents and not read here.
+/// Adds the pages of a tree to `used`. Leaves are added by their parents and not read.
 fn claim_tree(
     database: &Database<'_>,
     entry: &TreeEntry,
@@ -231,7 +232,7 @@ fn claim_tree(
     Ok(())
 }
 
-/// Follows the second pass and tells of runs of leaked pages.
+/// Collects ranges of leaked pages in the second pass.
 struct Scanned<'a> {
     owners: extents::SortedOwners,
     /// By index of the tree.
@@ -340,7 +341,7 @@ impl fmt::Display for SpaceSummary {
             write!(f, ", {} damaged", self.damaged_pages)?;
         }
         if self.beyond_owned > 0 {
-            write!(f, "; {} beyond, which mean nothing", self.beyond_owned)?;
+            write!(f, "; {} beyond, which are not owned", self.beyond_owned)?;
         }
         Ok(())
     }

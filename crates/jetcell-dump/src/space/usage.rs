@@ -1,4 +1,4 @@
-//! The second pass: every owned page once, in order.
+//! The second pass: reads every owned page once, in order.
 
 use ese_format::page::PageFlags;
 use ese_format::{PageSize, TreeId};
@@ -8,16 +8,16 @@ use super::map::Class;
 use crate::Result;
 use crate::database::{Database, PageSet};
 
-/// What the header of a used page says.
+/// Fields of the header of a used page.
 pub(super) struct UsedPage {
     pub(super) tree: TreeId,
     flags: PageFlags,
     free: usize,
-    /// The right neighbour is the next page; nothing for the last leaf.
+    /// Whether the right neighbour is the next page; absent for the last leaf.
     contiguous: Option<bool>,
 }
 
-/// Sums over the pages of a tree.
+/// Totals of the pages of a tree.
 #[derive(Default)]
 pub(super) struct Usage {
     leaves: u64,
@@ -52,7 +52,7 @@ impl Usage {
     }
 }
 
-/// Gets every page up to the last owned one that the file has.
+/// Called with every page of the file up to the last owned one.
 type Visit<'v> = &'v mut dyn FnMut(u32, Class, Option<UsedPage>) -> Result<()>;
 
 pub(super) fn scan(

@@ -8,7 +8,7 @@ use jetcell_vfs::SimVfs;
 use serde_json::Value;
 use testkit::corpus::Corpus;
 
-/// A file of the corpus; nothing, with a message in the test log, when there is none.
+/// A file of the corpus; `None`, with a message in the test log, if there is no corpus.
 pub fn corpus_file(name: &str) -> Option<Vec<u8>> {
     Some(Corpus::locate()?.read(name))
 }
@@ -21,14 +21,14 @@ pub fn manifest() -> Vec<Value> {
     manifest["files"].as_array().unwrap().clone()
 }
 
-/// A dump that must come to its end, as JSON lines, and how many problems it found.
+/// A dump that must succeed, as JSON lines, and the number of problems it reported.
 pub fn dump(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> (String, u64) {
     let (output, problems, result) = run(bytes, true, with);
     result.unwrap();
     (output, problems)
 }
 
-/// The same as text.
+/// A dump that must succeed, as text.
 pub fn text(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> String {
     let (output, _, result) = run(bytes, false, with);
     result.unwrap();
@@ -52,7 +52,7 @@ pub fn run(
     (String::from_utf8(out).unwrap(), problems, result)
 }
 
-/// The JSON lines.
+/// Parses JSON lines.
 pub fn items(output: &str) -> Vec<Value> {
     output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -81,7 +81,7 @@ fn damage_is_exit_code_1_and_what_cannot_be_shown_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty() && stderr.contains(message), "{arguments:?}: {stderr}");
     };
-    refused(&["header", "notes.txt"], "jetcell: notes.txt: this is no ESE file");
+    refused(&["header", "notes.txt"], "jetcell: notes.txt: this is not an ESE file");
     refused(&["header", "missing.edb"], "jetcell: missing.edb: No such file");
     refused(&["header", "."], "jetcell: .: Is a directory");
     refused(&["log", "priv1.edb"], "not an ESE log file; use dump header, pages, tree, schema or space");

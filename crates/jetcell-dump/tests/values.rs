@@ -1,4 +1,4 @@
-//! What the dumps say equals what the manifest of the corpus says, for every file of it.
+//! The values in dumps equal those of the manifest, for all files of the corpus.
 
 mod common;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::common::{corpus_file, dump, items, manifest};
 
-/// `2022-08-19 11:46:32` of the manifest, from `2022-08-19T11:46:32.636Z`; nothing for no time.
+/// Converts `2022-08-19T11:46:32.636Z` to `2022-08-19 11:46:32`, the form of the manifest. No time becomes empty.
 fn seconds(value: &Value) -> String {
     value.as_str().map_or_else(String::new, |text| text[..19].replace('T', " "))
 }
 
-/// `1:16:0` of the manifest, from `00000001,0016,0000`.
+/// Converts `00000001,0016,0000` to `1:16:0`, the form of the manifest.
 fn position(value: &Value) -> String {
     let parts = value.as_str().unwrap().split(',');
     let parts: Vec<String> =
@@ -19,7 +19,7 @@ fn position(value: &Value) -> String {
     parts.join(":")
 }
 
-/// Random part and time to the second of a signature that the manifest has in hexadecimal.
+/// Whether a signature equals that of the manifest, which has it in hexadecimal, in its random part and its time.
 fn same_signature(found: &Value, manifest: &str) -> bool {
     let bytes: Vec<u8> =
         (0..28).map(|at| u8::from_str_radix(&manifest[2 * at..2 * at + 2], 16).unwrap()).collect();
@@ -95,7 +95,7 @@ fn database_headers_equal_the_manifest() {
 }
 
 #[test]
-fn log_facts_equal_the_manifest() {
+fn logs_equal_the_manifest() {
     for file in manifest().iter().filter(|file| file["kind"] == "log") {
         let name = file["name"].as_str().unwrap();
         let header = header_of(name).unwrap();
@@ -145,9 +145,9 @@ fn log_facts_equal_the_manifest() {
     }
 }
 
-/// Each header repeats the checksum of the log before, which `dump log` computes.
+/// Each header stores the checksum of the previous log, which `dump log` computes.
 #[test]
-fn the_checksum_of_a_log_is_the_one_its_successor_names() {
+fn the_checksum_of_a_log_equals_the_one_in_the_next_header() {
     let chain = ["a/SRU00001.log", "b/SRUtmp.log", "b/SRU00003.log", "b/SRU00004.log", "b/SRU.log"];
     for pair in chain.windows(2) {
         let Some(before) = corpus_file(&format!("logsets/srum-server2022/{}", pair[0])) else { return };
