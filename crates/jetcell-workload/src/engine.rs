@@ -1,5 +1,5 @@
-//! What the load needs of a storage engine, and nothing more. Production is [`crate::engine_ese`]; the unit
-//! tests of this crate use a small model in memory.
+//! The interface between the load and a storage engine, with no more than the load needs. [`crate::engine_ese`] is the
+//! real engine; the unit tests of this crate use a small model in memory.
 //!
 //! Each database has `tables` tables of [`Row`]s with an ascending integer as primary key and a random,
 //! unordered secondary key, so that appends touch one end of the primary tree and any leaf of the other.
@@ -24,7 +24,7 @@ pub struct Row {
     pub thread: [u8; 16],
     /// Content that proves which record it belongs to; see [`crate::generator`].
     pub short: Vec<u8>,
-    /// Long content; not every record has one.
+    /// Long content; not every record has it.
     pub long: Option<Vec<u8>>,
 }
 
@@ -33,11 +33,11 @@ pub struct Row {
 pub enum Commit {
     /// Returns when the change is on disk.
     Durable,
-    /// Returns at once; the change becomes durable soon.
+    /// Returns at once; the change becomes durable soon. ESE: `JET_bitCommitLazyFlush`.
     Lazy,
 }
 
-/// What an existing database says about itself.
+/// What the header of an existing database says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExistingDatabase {
     /// Page size in bytes.
@@ -46,32 +46,32 @@ pub struct ExistingDatabase {
     pub file_bytes: u64,
 }
 
-/// How much is verified.
+/// How much a verification reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Every page by itself: a database that may still need recovery.
+    /// Every page by itself, for a database that may still need recovery.
     Pages,
-    /// Pages, trees and logs of a database that was shut down.
+    /// Pages, trees and logs, for a database that was shut down.
     Everything,
 }
 
-/// What becomes of the databases when they are opened.
+/// How databases are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Those that are missing are created, with their tables.
+    /// Databases that are missing are created with their tables.
     Create,
-    /// All of them exist.
+    /// All databases exist.
     Attach,
 }
 
 /// Opens databases.
 pub trait Engine: Send + Sync {
-    /// Looks at an existing database without changing anything. The error is one line for the user: the file is
-    /// not a database, of an unknown version, damaged, in use, or dirty while its logs are missing.
+    /// Examines an existing database without changing it. Refuses a file that is not a database, has an unknown version,
+    /// is damaged or in use, or is dirty while its logs are missing.
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal>;
 
-    /// Reads the closed databases. `progress` gets bytes done and in all, and returns `false` to give up, which gives
-    /// `None`.
+    /// Verifies the closed databases. `progress` gets the bytes that are done and the total; it returns `false` to cancel.
+    /// `None` after a cancellation.
     fn verify(
         &self,
         plan: &Plan,
@@ -79,10 +79,10 @@ pub trait Engine: Send + Sync {
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Option<Verification>;
 
-    /// Opens every instance of the plan; databases that are dirty are recovered.
+    /// Opens every instance of the plan, and recovers databases that are dirty.
     fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>>;
 
-    /// Whether another process has the database or its logs open. Changes nothing.
+    /// Whether another process has the database or its logs open.
     fn in_use(&self, instance: &InstancePlan) -> bool;
 }
 
@@ -94,33 +94,33 @@ pub trait Store: Send + Sync {
     fn io(&self) -> Vec<InstanceIo>;
     /// Cache state.
     fn cache(&self) -> CacheState;
-    /// Starts a checksum scan of every database, with a pause after each read; it goes on until shutdown.
+    /// Starts a checksum scan of every database, with a pause after each read. The scans run until shutdown.
     fn start_scan(&self, pause: Duration);
-    /// Ends the scans and tells what they saw, in the order of the plan. Empty when none was started.
+    /// Ends the scans and gives their summaries in the order of the plan; none if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
     /// Length of a database file in bytes.
     fn database_bytes(&self, database: usize) -> u64;
-    /// Shuts every instance down cleanly; all of them are tried, the first error is returned. Sessions are gone.
+    /// Shuts down every instance, even if one fails; returns the first error. All sessions must have ended.
     fn shutdown(self: Box<Self>) -> Result<()>;
 }
 
-/// One session on one database; moves between threads but is used by one at a time.
+/// One session on one database. It may move between threads; one thread uses it at a time.
 pub trait Session: Send {
     /// Begins a transaction.
     fn begin(&mut self) -> Result<()>;
-    /// Commits it.
+    /// Commits the transaction.
     fn commit(&mut self, commit: Commit) -> Result<()>;
-    /// Undoes it.
+    /// Rolls the transaction back.
     fn rollback(&mut self) -> Result<()>;
     /// Adds a record.
     fn insert(&mut self, table: u32, row: &Row) -> Result<()>;
-    /// Positions on the first record with a key of at least `id` and returns its key.
+    /// Makes the first record with a key of at least `id` the current one, and returns its key.
     fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>>;
-    /// The record positioned on.
+    /// Reads the current record.
     fn read(&mut self, table: u32) -> Result<Row>;
-    /// Replaces the columns, except the key, of the record positioned on.
+    /// Replaces the columns of the current record, except the primary key.
     fn replace(&mut self, table: u32, row: &Row) -> Result<()>;
-    /// Deletes the record positioned on.
+    /// Deletes the current record.
     fn delete(&mut self, table: u32) -> Result<()>;
     /// The highest key of the table.
     fn last(&mut self, table: u32) -> Result<Option<i64>>;

@@ -1,7 +1,7 @@
-//! The load on the real engine: one instance with its own log stream per database, one page cache for all.
+//! The load on the real engine: each database has an instance with its own log stream; all share one page cache.
 //!
-//! Pages are written in place, once, as ESE writes them: images in side files against torn writes would be I/O that
-//! the tested storage is not asked for elsewhere. The plan and the report say so.
+//! Pages are written in place, once, as ESE writes them. Page images in a side file would protect against torn writes, but
+//! they would be I/O that ESE does not do. The plan and the report say so.
 //!
 //! ```text
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
@@ -35,8 +35,8 @@ use crate::refusal::Refusal;
 /// Bytes by which a database file grows.
 const EXTENSION_BYTES: u32 = 8 << 20;
 
-/// Share of the cache below which frames are made available. More than ESE's default of 1 %, because the smallest
-/// caches have a thousand pages and fast storage uses up ten of them before the cleaner has woken up.
+/// Share of free frames below which the cleaner starts. It is higher than ESE's default of 1 %: the smallest caches have
+/// a thousand pages, and on fast storage the load uses ten of them before the cleaner thread runs.
 const START_CLEANING_PERMILLE: u32 = 30;
 
 /// The production engine on the machine's file system.
@@ -45,13 +45,16 @@ pub struct EseEngine {
 }
 
 impl EseEngine {
-    /// Starts what runs transfers; fails when it cannot start, or when the kernel refuses a backend that was asked for.
+    /// Starts the I/O backend.
+    ///
+    /// # Errors
+    /// The threads of the backend cannot start, or the kernel refuses the requested backend.
     pub fn new(backend: Backend) -> io::Result<EseEngine> {
         Ok(EseEngine { files: Arc::new(RealVfs::new(RealOptions { backend, ..RealOptions::default() })?) })
     }
 
     fn is_locked(&self, path: &Path) -> bool {
-        // Locking creates a file that is missing.
+        // Locking would create a missing file.
         let busy = || self.files.lock(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         self.files.exists(path) && busy()
     }
@@ -82,7 +85,7 @@ impl Engine for EseEngine {
         let cache = Cache::new(CacheOptions {
             start_cleaning_permille: START_CLEANING_PERMILLE,
             stop_cleaning_permille: 2 * START_CLEANING_PERMILLE,
-            // The storage is to see the writes that ESE would make.
+            // The storage must receive the writes that ESE would make.
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
         });
@@ -133,7 +136,7 @@ impl Unit {
     }
 }
 
-/// Creates the tables, all or none; an interrupted creation may have come past this.
+/// Creates all tables or none. An interrupted creation may have created them before.
 fn create_tables(instance: &Arc<Instance>, database: &Arc<Database>, tables: u32) -> Result<()> {
     let mut session = instance.session();
     session.begin()?;
@@ -228,7 +231,7 @@ impl Store for EseStore {
     }
 }
 
-/// The counters in the terms of a report. Headers, growth and checkpoint files are not transactional I/O.
+/// The I/O counters in the terms of a report. I/O of headers, file growth and checkpoint files is not transactional.
 fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
     use IoOperation::{Read, Write};
     let sum = |reasons: &[IoReason], operation| {

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The directory used when none is given; the only one that a run creates.
+/// Directory for databases if none is given. A run creates no other directory for databases.
 pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
 
-/// Base name of every log stream; each has a directory of its own.
+/// Base name of every log stream. Each stream has a directory of its own.
 pub const LOG_BASE_NAME: &str = "E00";
 
 /// One database with its log stream.
@@ -25,11 +25,11 @@ pub struct InstancePlan {
     pub database: PathBuf,
     /// Directory of logs and checkpoint.
     pub log_dir: PathBuf,
-    /// Size to fill it to, or its size now.
+    /// Size to fill the database to, or its size if it exists.
     pub initial_bytes: u64,
 }
 
-/// Everything decided before the first file is touched.
+/// Everything that is decided before the first change on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Databases and log streams.
@@ -42,7 +42,7 @@ pub struct Plan {
     pub tables: u32,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
-    /// Whether pages are written to a side file first, against torn writes. ESE does not, so neither does the load.
+    /// Whether page images are written to a side file first, against torn writes. ESE does not do so; neither does a run.
     pub page_protection: bool,
     /// Directory of the results.
     pub output: PathBuf,
@@ -53,7 +53,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Bytes in all databases now.
+    /// Sum of the initial sizes of the databases.
     pub fn initial_bytes(&self) -> u64 {
         self.instances.iter().map(|instance| instance.initial_bytes).sum()
     }

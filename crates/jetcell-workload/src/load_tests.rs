@@ -1,4 +1,4 @@
-//! The load on the model engine: what becomes of the tables, of rates, and of the state in between.
+//! The load on the model engine: growth of the tables, rates, and interim states.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn profile(dir: &Path) -> Profile {
         ..Options::default()
     };
     let mut profile = options.resolve().unwrap();
-    // Content is not what is tested here.
+    // Content is not tested here.
     profile.records.long_bytes = 16;
     profile
 }
@@ -46,7 +46,7 @@ fn wait_for(load: &Load<'_>, operations: u64) {
 }
 
 #[test]
-fn tables_grow_alike_and_nearly_every_operation_finds_its_record() {
+fn tables_grow_evenly_and_nearly_every_operation_finds_a_record() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, profile) = (ModelEngine::default(), profile(dir.path()));
     let (plan, tally) = load(&engine, &profile, |load| {
@@ -62,7 +62,7 @@ fn tables_grow_alike_and_nearly_every_operation_finds_its_record() {
 }
 
 #[test]
-fn a_rate_of_operations_that_come_to_nothing_is_not_kept() {
+fn a_rate_is_not_kept_by_operations_that_find_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mix = |insert| Mix { insert, delete: 0, replace: 0, read: 100 - insert };
     let kept = |profile: &Profile| {
@@ -80,11 +80,11 @@ fn a_rate_of_operations_that_come_to_nothing_is_not_kept() {
     assert!(inserts.kept_up(), "{inserts:?}");
 }
 
-/// Wants to know all the time.
+/// Asks for every interim state.
 #[derive(Default)]
-struct Curious(Vec<Measurement>, Option<Phase>);
+struct InterimObserver(Vec<Measurement>, Option<Phase>);
 
-impl Observer for Curious {
+impl Observer for InterimObserver {
     fn begin(&mut self, phase: Phase, _: u64) {
         self.1 = Some(phase);
     }
@@ -101,14 +101,14 @@ impl Observer for Curious {
 }
 
 #[test]
-fn the_curve_is_known_while_the_result_is_confirmed() {
+fn interim_states_have_the_curve_during_the_confirmation() {
     let dir = tempfile::tempdir().unwrap();
     let engine = ModelEngine::default();
     let profile = Profile { find_max: true, ..profile(dir.path()) };
     let plan = Plan::make(&profile, &engine, "now").unwrap();
     let store = engine.open(&plan, Opening::Create).unwrap();
     let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
-    let mut watcher = Curious::default();
+    let mut watcher = InterimObserver::default();
     let drive = Drive { store: &*store, plan: &plan, profile: &profile, stop: &StopSignal::default() };
     drive.run(&mut file, &mut watcher).unwrap();
     let confirming: Vec<&Measurement> = watcher.0.iter().filter(|state| state.seconds > 0.0).collect();

@@ -1,5 +1,5 @@
-//! What the run ran on: kernel, processor, memory, and for each directory its file system, mount options, device
-//! and scheduler, all from `/proc` and `/sys`. Anything that cannot be read is left out, never guessed.
+//! The machine of a run: kernel, processor, memory, and for each directory its file system, mount options, device and
+//! scheduler. All comes from `/proc` and `/sys`. A value that cannot be read is left out, never guessed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// Host name.
     pub host: String,
-    /// Distribution, as it names itself.
+    /// Name of the distribution.
     pub operating_system: String,
     /// Kernel release.
     pub kernel: String,
@@ -26,14 +26,14 @@ pub struct Machine {
     pub storage: Vec<Storage>,
 }
 
-/// A directory and what is under it.
+/// A directory with its mount and device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Storage {
     /// The directory.
     pub directory: PathBuf,
-    /// Where it is mounted from.
+    /// The mount that holds the directory.
     pub mount: Option<Mount>,
-    /// The block device, if it is one.
+    /// The block device of the mount, if it has one.
     pub device: Option<Device>,
 }
 
@@ -55,13 +55,13 @@ pub struct Mount {
 pub struct Device {
     /// Kernel name of the whole device.
     pub name: String,
-    /// Model, if the device tells it.
+    /// Model, if the device reports one.
     pub model: Option<String>,
-    /// Spinning disk, as the kernel believes.
+    /// Whether the kernel takes it for a spinning disk.
     pub rotational: Option<bool>,
     /// Active I/O scheduler.
     pub scheduler: Option<String>,
-    /// Requests the block layer queues.
+    /// Highest number of requests in the queue of the block layer.
     pub queue_requests: Option<u64>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
@@ -78,7 +78,7 @@ fn value(text: &str, key: &str) -> Option<String> {
 }
 
 impl Machine {
-    /// Looks at the machine and at the storage under `directories`.
+    /// Examines the machine and the storage under `directories`.
     pub fn examine<'a>(directories: impl Iterator<Item = &'a Path>) -> Machine {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -112,7 +112,7 @@ pub fn peak_resident_bytes() -> Option<u64> {
 }
 
 impl Storage {
-    /// Looks at what is under a directory.
+    /// Examines the storage under a directory.
     pub fn under(directory: &Path) -> Storage {
         let device = fs::metadata(directory).ok().and_then(|metadata| Device::numbered(metadata.dev()));
         Storage { directory: directory.to_path_buf(), mount: Mount::of(directory), device }
@@ -124,7 +124,7 @@ impl Mount {
     pub fn of(path: &Path) -> Option<Mount> {
         let path = path.canonicalize().ok()?;
         let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        // Later lines hide earlier ones at the same point.
+        // Later mounts hide earlier ones at the same point.
         let mounts = table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(&mount.point));
         mounts.max_by_key(|mount| mount.point.components().count())
     }
@@ -146,7 +146,7 @@ impl Mount {
     }
 }
 
-/// Spaces and the like stand in mountinfo as `\040`.
+/// In mountinfo, a space and some other characters are written as an octal escape such as `\040`.
 fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut out = parts.next().unwrap_or("").to_string();
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_lines_are_understood() {
+    fn mount_lines_are_parsed() {
         let mount = Mount::parse(
             "36 35 98:0 /a /mnt/my\\040disk rw,noatime shared:1 - ext4 /dev/sda1 rw,data=ordered",
         );

@@ -19,11 +19,11 @@ type Table = BTreeMap<i64, Row>;
 #[derive(Default)]
 pub(crate) struct ModelEngine {
     pub(crate) databases: Mutex<BTreeMap<std::path::PathBuf, Arc<ModelDatabase>>>,
-    /// After this many changes every change fails, as on a broken disk.
+    /// Every change after this many fails, as on a broken disk.
     pub(crate) fail_after: Option<u64>,
     /// Verification finds a bad page in each database.
     pub(crate) bad_page: bool,
-    /// So does the scan.
+    /// The scan finds a bad page in each database.
     pub(crate) scan_finds: bool,
 }
 

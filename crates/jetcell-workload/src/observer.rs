@@ -1,4 +1,4 @@
-//! Between a run and whoever watches it: progress goes out, a request to stop comes in.
+//! The interface between a run and its caller: phases, progress and counters go out, stop requests come in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::measurement::{Measurement, Snapshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Every page of existing databases is read, before anything is changed.
+    /// Every page of existing databases is verified before the first change.
     Examine,
     /// Databases are filled.
     Create,
@@ -20,18 +20,18 @@ pub enum Phase {
     Attach,
     /// The load runs until the cache is warm.
     Warm,
-    /// The load runs at one rate after the other, to find the highest one that holds.
+    /// The load runs at several rates, to find the highest sustained one.
     Search,
-    /// The load runs and counts.
+    /// The load runs and is measured.
     Measure,
     /// Databases are closed.
     Shutdown,
-    /// Every page and log is read again.
+    /// Every page and log is verified.
     Verify,
 }
 
 impl Phase {
-    /// For people.
+    /// The phase in words.
     pub const fn title(self) -> &'static str {
         match self {
             Phase::Examine => "Examining databases",
@@ -45,7 +45,7 @@ impl Phase {
         }
     }
 
-    /// What the amounts of [`Observer::advance`] count.
+    /// The unit of [`Observer::advance`].
     pub const fn unit(self) -> Unit {
         match self {
             Phase::Measure => Unit::Milliseconds,
@@ -63,18 +63,18 @@ pub enum Unit {
     Milliseconds,
 }
 
-/// Sees a run go by; called from one thread.
+/// Receives the events of a run, from one thread.
 pub trait Observer {
-    /// A phase begins; it is done at `total` units.
+    /// A phase begins; it ends at `total` units.
     fn begin(&mut self, phase: Phase, total: u64);
-    /// Progress of the phase, with a few words about the present.
+    /// Progress of the phase, with a few words about the current step.
     fn advance(&mut self, done: u64, note: &str);
     /// A line of the test log.
     fn log(&mut self, line: &str);
-    /// Everything that counts, about once per second while databases are open. Counters begin at zero whenever
-    /// databases are opened.
+    /// All counters, about once per second while databases are open. Counters start at zero whenever databases are
+    /// opened.
     fn counters(&mut self, _now: &Snapshot) {}
-    /// Whether the measurement so far is wanted now; asked after each sample.
+    /// Whether the observer wants the measurement so far. The run asks after each sample.
     fn wants_measured(&self) -> bool {
         false
     }
@@ -85,17 +85,17 @@ pub trait Observer {
 /// Time between two calls of [`Observer::counters`].
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Says when the counters are to be shown again: collecting them costs something.
+/// Limits the rate of [`Observer::counters`], because collecting the counters has a cost.
 #[derive(Debug)]
 pub struct Heartbeat(Instant);
 
 impl Heartbeat {
-    /// The first beat is due at once.
+    /// A heartbeat whose first beat is due at once.
     pub fn new() -> Heartbeat {
         Heartbeat(Instant::now())
     }
 
-    /// Shows the counters if it is time.
+    /// Passes the counters to the observer if a beat is due.
     pub fn beat(&mut self, observer: &mut dyn Observer, snapshot: impl FnOnce() -> Snapshot) {
         let now = Instant::now();
         if now >= self.0 {
@@ -111,17 +111,17 @@ impl Default for Heartbeat {
     }
 }
 
-/// Asks a run to stop cleanly; clones share the request.
+/// A request to end a run cleanly; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal(Arc<AtomicBool>);
 
 impl StopSignal {
-    /// Asks for it.
+    /// Requests the end of the run.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was asked for.
+    /// Whether the end was requested.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

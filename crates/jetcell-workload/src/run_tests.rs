@@ -1,4 +1,4 @@
-//! Whole runs on the model engine: the phases, the files and the verdicts.
+//! Complete runs on the model engine: phases, files and verdicts.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::run::{Finished, run};
 use crate::units::{ByteSize, TimeSpan};
 use crate::verdict::Verdict;
 
-/// Remembers the phases and can stop the run in one of them.
+/// Records the phases, and can stop the run in one of them.
 #[derive(Default)]
 struct Watcher {
     phases: Vec<Phase>,
     counters: Vec<Snapshot>,
     stop_in: Option<(Phase, StopSignal)>,
-    /// Where `result.json` is, to be looked at while the run goes on, and what was in it by phase.
+    /// Directory of `result.json`, which is read during the run, and its content in each phase.
     results_in: Option<PathBuf>,
     seen: Vec<(Phase, RunResult)>,
 }
@@ -73,8 +73,8 @@ fn profile(dir: &Path, databases: usize) -> Profile {
     options.resolve().unwrap()
 }
 
-/// On the disk of the build directory: the system's temporary directory may be a tmpfs, and what a killed test leaves
-/// must not lie among the sources.
+/// A directory beside the test binary. The temporary directory of the system may be a tmpfs, and a killed test must not
+/// leave files among the sources.
 pub(crate) fn scratch() -> tempfile::TempDir {
     let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     tempfile::tempdir_in(build).unwrap()
@@ -124,7 +124,7 @@ fn a_run_goes_through_all_phases_and_passes() {
 }
 
 #[test]
-fn the_result_is_stored_while_the_run_goes_on() {
+fn interim_results_are_stored_during_the_run() {
     let dir = scratch();
     let profile = profile(dir.path(), 2);
     let mut watcher = Watcher { results_in: Some(dir.path().join("out")), ..Watcher::default() };
@@ -152,7 +152,7 @@ fn the_result_is_stored_while_the_run_goes_on() {
     let result = &finished.result;
     assert_eq!(late.measured_seconds, result.measured_seconds);
     assert_eq!((&late.histograms, &late.scan), (&result.histograms, &result.scan));
-    // Nothing writes it any more, so that the last state is the caller's.
+    // The run writes the file no more, so the caller's state stays.
     let path = dir.path().join("out/result.json");
     result.write(&path).unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -160,7 +160,7 @@ fn the_result_is_stored_while_the_run_goes_on() {
 }
 
 #[test]
-fn every_record_left_behind_verifies() {
+fn every_record_verifies_after_a_run() {
     let dir = scratch();
     let engine = ModelEngine::default();
     let profile = profile(dir.path(), 1);
@@ -196,7 +196,7 @@ fn damaged_records_fail_the_run() {
 fn a_bad_page_fails_the_run() {
     let dir = scratch();
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
-    // The error ends the load, however slow this machine is to come to it.
+    // The error ends the load, even if this machine is slow to reach it.
     let patient = Profile { duration: TimeSpan(Duration::from_secs(20)), ..profile(dir.path(), 1) };
     let (finished, _) = complete(&patient, &engine);
     assert_eq!(finished.result.verdict, Verdict::Fail);
@@ -218,7 +218,7 @@ fn a_page_found_by_the_scan_fails_the_run_unless_there_is_no_scan() {
 }
 
 #[test]
-fn existing_databases_with_a_bad_page_are_refused_and_left_alone() {
+fn existing_databases_with_a_bad_page_are_refused_and_not_changed() {
     let dir = scratch();
     let first = profile(dir.path(), 1);
     let (finished, _) = complete(&first, &ModelEngine::default());
@@ -237,7 +237,7 @@ fn existing_databases_with_a_bad_page_are_refused_and_left_alone() {
 fn a_broken_disk_fails_the_run_and_still_reports() {
     let dir = scratch();
     let engine = ModelEngine { fail_after: Some(16_000), ..ModelEngine::default() };
-    // The error ends the load, however slow this machine is to come to it.
+    // The error ends the load, even if this machine is slow to reach it.
     let patient = Profile { duration: TimeSpan(Duration::from_secs(20)), ..profile(dir.path(), 1) };
     let (finished, _) = complete(&patient, &engine);
     assert_eq!(finished.result.verdict, Verdict::Fail);
@@ -246,13 +246,13 @@ fn a_broken_disk_fails_the_run_and_still_reports() {
 }
 
 #[test]
-fn a_disk_that_breaks_while_filling_could_not_run() {
+fn a_disk_that_fails_during_the_creation_ends_the_run_with_an_error() {
     let dir = scratch();
     let engine = ModelEngine { fail_after: Some(100), ..ModelEngine::default() };
     let error =
         run(&profile(dir.path(), 1), &engine, &mut Watcher::default(), &StopSignal::default()).unwrap_err();
     assert!(error.to_string().starts_with("creating databases: instance is read-only"), "{error}");
-    // What it leaves says what happened, and that the creation can go on.
+    // The stored result has the reason, and the creation can be continued.
     let text = std::fs::read_to_string(dir.path().join("out/result.json")).unwrap();
     let left: RunResult = serde_json::from_str(&text).unwrap();
     assert_eq!(left.verdict, Verdict::Incomplete);
@@ -301,7 +301,7 @@ fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
 }
 
 #[test]
-fn a_stop_request_in_any_phase_still_gives_a_result() {
+fn a_stop_request_in_any_phase_gives_a_result() {
     for phase in [Phase::Create, Phase::Warm, Phase::Measure, Phase::Verify] {
         let dir = scratch();
         let stop = StopSignal::default();
@@ -313,11 +313,11 @@ fn a_stop_request_in_any_phase_still_gives_a_result() {
 }
 
 #[test]
-fn counters_are_shown_while_databases_are_open() {
+fn the_observer_gets_counters_while_databases_are_open() {
     let dir = scratch();
     let mut watcher = Watcher::default();
     run(&profile(dir.path(), 2), &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
-    // Once each at least while creating, warming and measuring.
+    // At least once in each of: create, warm, measure.
     assert!(watcher.counters.len() >= 3, "{}", watcher.counters.len());
     assert!(watcher.counters.iter().all(|now| now.io.len() == 2));
     let reads = |now: &Snapshot| now.io.iter().map(|io| io.database_read.operations).sum::<u64>();
@@ -325,7 +325,7 @@ fn counters_are_shown_while_databases_are_open() {
 }
 
 #[test]
-fn repetitions_share_the_measured_time_and_make_up_the_whole() {
+fn repetitions_add_up_to_the_measured_time() {
     let dir = scratch();
     let profile = Profile { repeat: 3, ..profile(dir.path(), 2) };
     let (finished, phases) = complete(&profile, &ModelEngine::default());
@@ -343,7 +343,7 @@ fn repetitions_share_the_measured_time_and_make_up_the_whole() {
 }
 
 #[test]
-fn a_search_measures_what_it_found() {
+fn a_search_measures_the_rate_that_it_found() {
     let dir = scratch();
     let profile = Profile { find_max: true, ..profile(dir.path(), 2) };
     let (finished, phases) = complete(&profile, &ModelEngine::default());

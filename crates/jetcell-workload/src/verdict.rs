@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Overall outcome.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Every rule held.
+    /// All rules hold.
     Pass,
-    /// A rule was broken.
+    /// A rule is broken.
     Fail,
     /// The run ended before it could be judged.
     Incomplete,
@@ -17,17 +17,17 @@ pub enum Verdict {
 /// One rule of the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// What it is about, with its unit.
+    /// What the rule is about, with its unit.
     pub name: String,
     /// Whether the measured value must be at most or at least the limit.
     pub bound: Bound,
     /// The limit.
     pub limit: f64,
-    /// What was measured: the worst of all instances.
+    /// The measured value, of the worst instance.
     pub measured: f64,
-    /// Whether it held.
+    /// Whether the rule holds.
     pub passed: bool,
-    /// Where the measured value is from, and what to look at when the rule is broken.
+    /// Origin of the measured value, and what to examine if the rule is broken.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }

@@ -1,4 +1,4 @@
-//! Measuring for [`search`](crate::search): the load goes on while its rate is changed from step to step.
+//! The search for the highest sustained rate on a running load. The rate changes from step to step.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::measurement::{
 use crate::observer::{Heartbeat, Observer, Phase};
 use crate::profile::Profile;
 
-/// Share of a step's measured time that the rate is asked for before.
-const SETTLE: u32 = 3;
+/// A step runs at its rate before it is measured, for this fraction (1/n) of its measured time.
+const WARMUP_FRACTION: u32 = 3;
 
 const TICK: Duration = Duration::from_millis(50);
 
 impl Drive<'_> {
-    /// Searches for the highest rate that holds. What is measured is its confirmation; without one nothing is.
+    /// Searches for the highest sustained rate. The measurement is that of its confirmation; without one it is empty.
     pub(crate) fn find_max(
         &self,
         load: &Load<'_>,
@@ -26,11 +26,11 @@ impl Drive<'_> {
         file: &mut SampleFile,
         observer: &mut dyn Observer,
     ) -> Measurement {
-        let settle = self.profile.duration.0 / SETTLE;
+        let settle = self.profile.duration.0 / WARMUP_FRACTION;
         let mut saturation = Saturation { settle_seconds: settle.as_secs_f64(), ..Saturation::default() };
         let mut measured = Measurement::default();
         observer.begin(Phase::Search, 0);
-        // More than the threads do by themselves cannot be asked of them; half of it is a good place to begin.
+        // The rate without a limit is the highest possible one. The search begins at half of it.
         load.take_tally();
         let began = Instant::now();
         self.wait(load, clock, settle, "without a rate", observer);
@@ -78,7 +78,7 @@ impl Drive<'_> {
         }
     }
 
-    /// One window at the rate that has settled.
+    /// Measures one step at a rate that has already run for a while.
     fn step(
         &self,
         load: &Load<'_>,
@@ -97,7 +97,7 @@ impl Drive<'_> {
             let left = duration.saturating_sub(began.elapsed());
             self.wait(load, clock, interval.min(left), note, observer);
             let now = self.snapshot(load, clock);
-            // A remainder much shorter than an interval would be mostly noise.
+            // A remainder that is much shorter than an interval would be mostly noise.
             if left >= interval || samples.is_empty() {
                 samples.push(Sample::between(&last, &now, first.at));
             }
@@ -122,7 +122,7 @@ impl Drive<'_> {
         Drive { profile: &profile, ..*self }.measure(load, clock, file, observer, Some(search))
     }
 
-    /// A confirmation as a step of the curve: its worst windows decide.
+    /// A confirmation as a step of the curve: its slowest repetition decides.
     fn confirmed(&self, ask: Ask, measured: &Measurement) -> Step {
         let windows = &measured.repetitions;
         let mean = |value: fn(&Repetition) -> f64| {
@@ -161,7 +161,7 @@ impl Drive<'_> {
     }
 }
 
-/// What was measured does not count.
+/// Discards the samples: another confirmation will be measured.
 fn restart(file: &mut SampleFile, observer: &mut dyn Observer) {
     if let Err(error) = file.restart() {
         observer.log(&format!("samples.csv could not be written: {error}"));

@@ -1,5 +1,5 @@
-//! Warm-up and measurement: the load starts once and runs through both; the measured window is what lies between
-//! two snapshots of the counters, so nothing is started or stopped inside it.
+//! Warm-up and measurement. The load starts once and runs through both. The measured time is the time between two
+//! snapshots of the counters, so nothing starts or stops inside it.
 
 mod max_rate;
 mod search;
@@ -22,30 +22,30 @@ use crate::profile::Profile;
 /// Share of the cache that must be in use before measuring. Jetstress: `PreloadJetCache`.
 const WARM_PERCENT: u64 = 90;
 
-/// Warm-up ends when the cache has stopped growing for this long: it holds all there is to hold.
+/// Warm-up ends when the cache has not grown for this long, because then it holds all pages that the load uses.
 const WARM_STANDSTILL: Duration = Duration::from_secs(10);
 
-/// An operation that begins late because the one before was slow does not make a rate too high: what waits at the end of
-/// a measurement may be caught up with for this long.
+/// Time after a measurement in which the load may catch up with its rate. One slow operation delays those behind it, which
+/// does not mean that the rate is too high.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How often stop requests and progress are looked at.
+/// Interval between two looks at the progress and at stop requests.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The moving parts of one measurement.
+/// The parts of one measurement.
 pub(crate) struct Drive<'a> {
     /// The open databases.
     pub(crate) store: &'a dyn Store,
-    /// Their plan.
+    /// The files.
     pub(crate) plan: &'a Plan,
-    /// What to run.
+    /// What the run does.
     pub(crate) profile: &'a Profile,
-    /// Ends it early.
+    /// Ends the measurement early.
     pub(crate) stop: &'a StopSignal,
 }
 
 impl Drive<'_> {
-    /// Warms the cache and measures. Samples go to `file` as they come.
+    /// Warms the cache and measures. Each sample goes to `file` at once.
     pub(crate) fn run(
         &self,
         file: &mut SampleFile,
@@ -73,7 +73,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Kernel names of the disks under the run.
+    /// Kernel names of the disks under the directories of the run.
     fn devices(&self) -> Vec<String> {
         let directories = self.profile.dirs.iter().chain(&self.profile.log_dirs);
         let mut names: Vec<String> =
@@ -112,7 +112,7 @@ impl Drive<'_> {
         started.elapsed().as_secs_f64()
     }
 
-    /// Measures; `search` is what led here, for whoever wants to know the state meanwhile.
+    /// Measures. `search` is the search so far, which is part of interim results.
     pub(crate) fn measure(
         &self,
         load: &Load<'_>,
@@ -139,7 +139,7 @@ impl Drive<'_> {
             let over = elapsed >= duration || self.over(load);
             if elapsed >= next || over {
                 let now = self.snapshot(load, clock);
-                // A remainder much shorter than an interval would be mostly noise; it counts in the totals only.
+                // A remainder that is much shorter than an interval would be mostly noise. It counts in the totals only.
                 if elapsed >= next || view.samples.is_empty() {
                     let sample = Sample::between(&view.last, &now, view.first.at);
                     if let Err(error) = file.add(&sample) {
@@ -175,7 +175,7 @@ impl Drive<'_> {
         Measurement { complete, open_loop: self.caught_up(load), ..measured }
     }
 
-    /// How far behind the rate the load is when it had a moment to catch up.
+    /// How well the load kept its rate, after it had some time to catch up.
     pub(crate) fn caught_up(&self, load: &Load<'_>) -> Option<OpenLoop> {
         let began = Instant::now();
         loop {
@@ -188,7 +188,7 @@ impl Drive<'_> {
     }
 }
 
-/// What lies between the start of the measurement and its last snapshot.
+/// The time between the start of the measurement and its last snapshot.
 struct Window {
     first: Snapshot,
     last: Snapshot,
@@ -218,7 +218,7 @@ impl Window {
         self.samples.push(sample);
     }
 
-    /// Copies what there is; whether that is all and what went wrong is not known here.
+    /// The figures so far. Whether the measurement is complete, and how it failed, is not known here.
     fn measured(&self, load: &Load<'_>, tally: Tally) -> Measurement {
         let Window { first, last, .. } = self;
         let seconds = last.at - first.at;

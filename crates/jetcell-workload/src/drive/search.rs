@@ -1,22 +1,22 @@
-//! The search for the highest rate that holds: up or down by factors of two until one rate holds and one breaks, then
-//! by halves between them, then the highest one that held is confirmed. A pure function over the answers of a probe.
+//! The search for the highest sustained rate, as a pure function of the answers of a probe. It doubles or halves the rate
+//! until one rate holds and one breaks a limit, then bisects between them, then confirms the highest rate that held.
 //!
-//! A probe near the limit may answer one way or the other, so a confirmation may break. Then single answers are not
-//! trusted any more: only confirmations are asked for, 5 % lower, then 10 %, 20 % and so on, and the first that holds is
-//! the result. It may be too low, but it was confirmed, it lies below every rate that broke, and the two are reported.
+//! Near the limit a probe may give either answer, so a confirmation may fail. After that the search trusts no single
+//! answer. It asks for confirmations only: 5 % lower, then 10 %, 20 % and so on; the first that holds is the result. This
+//! result may be too low, but it is confirmed and below every rate that broke a limit, and the report shows both.
 
 use crate::measurement::LOWEST_RATE;
 
 /// The search ends when the rate that broke is at most this factor above the one that held.
 pub(super) const TOLERANCE: f64 = 1.05;
 
-/// Probes after which the search gives up, confirmations included.
+/// Highest number of probes, confirmations included.
 pub(super) const MOST_PROBES: usize = 30;
 
 /// Highest rate of a search, in operations per second.
 const HIGHEST: f64 = 1e7;
 
-/// If so small a part of where the search began breaks, rates are not what breaks it.
+/// Lowest rate as a fraction of the first one. If even this rate breaks a limit, the rate is not the cause.
 const SMALLEST_PART: f64 = 1.0 / 256.0;
 
 /// A question to the probe.
@@ -24,26 +24,26 @@ const SMALLEST_PART: f64 = 1.0 / 256.0;
 pub(super) struct Ask {
     /// Operations per second.
     pub rate: f64,
-    /// Whether this is the candidate for the result, which has to hold several times in a row.
+    /// Whether the rate is the candidate for the result, which must hold several times in a row.
     pub confirm: bool,
 }
 
-/// What the search has found.
+/// The outcome of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Found {
     /// The highest rate that was confirmed.
     pub sustained: Option<f64>,
-    /// The lowest rate that broke.
+    /// The lowest rate that broke a limit.
     pub first_failed: Option<f64>,
-    /// Whether the search came to its end; otherwise the probe gave up.
+    /// Whether the search came to its end; otherwise the probe ended it.
     pub ended: bool,
 }
 
-/// Searches from `start` on. `probe` says whether a rate holds, or `None` to end the search.
+/// Searches from `start` on. `probe` says whether a rate holds; `None` ends the search.
 pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -> Found {
     let start = if start.is_nan() { LOWEST_RATE } else { start.clamp(LOWEST_RATE, HIGHEST) };
     let lowest = (start * SMALLEST_PART).max(LOWEST_RATE);
-    // The highest rate that held and the lowest that broke, which is above it.
+    // The highest rate that held, and the lowest rate that broke a limit, which is above it.
     let (mut held, mut broke): (Option<f64>, Option<f64>) = (None, None);
     let (mut confirmed_lower, mut drop) = (None, 0.05);
     for _ in 0..MOST_PROBES {
@@ -77,11 +77,11 @@ pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -
     Found { sustained: None, first_failed: broke, ended: true }
 }
 
-/// Three significant digits, which is finer than the tolerance and good to read.
+/// Rounds to three significant digits, which is finer than the tolerance.
 fn rounded(rate: f64) -> f64 {
     let unit = 10f64.powf(rate.log10().floor() - 2.0);
     let steps = (rate / unit).round();
-    // Dividing keeps a decimal fraction the nearest one to what is written.
+    // A division gives the binary number that is nearest to the decimal fraction.
     if unit < 1.0 { steps / (1.0 / unit).round() } else { steps * unit.round() }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-    /// Runs a search on a model and returns what was asked with the answers.
+    /// Runs a search on a model and returns the questions with their answers.
     fn search(start: f64, mut holds: impl FnMut(Ask) -> bool) -> (Found, Vec<(Ask, bool)>) {
         let mut asked = Vec::new();
         let found = find_max(start, |ask| {
@@ -163,20 +163,20 @@ mod tests {
     }
 
     #[test]
-    fn what_never_breaks_and_what_always_breaks_come_to_an_end() {
+    fn a_search_ends_if_every_rate_holds_and_if_none_does() {
         let (found, _) = search(100.0, |_| true);
         assert!(found.ended && found.first_failed.is_none() && found.sustained.unwrap() * 2.0 > HIGHEST);
         let (found, _) = search(1e6, |_| false);
         let lowest = found.first_failed.unwrap();
         assert_eq!(found, Found { sustained: None, first_failed: Some(lowest), ended: true });
         assert!((1e6 / 512.0..1e6 / 200.0).contains(&lowest), "{lowest}");
-        // A coin may keep it from coming to a result, but not from ending.
+        // Random answers may prevent a result, but not the end of the search.
         let mut random = ChaCha8Rng::seed_from_u64(2);
         (0..200).for_each(|_| assert!(search(1000.0, |_| random.next_u32() % 2 == 0).0.ended));
     }
 
     #[test]
-    fn hostile_starts_are_bounded_and_a_stop_ends_it() {
+    fn extreme_starts_are_bounded_and_the_probe_can_end_a_search() {
         for start in [0.0, -5.0, f64::NAN, 1e300, f64::INFINITY] {
             assert!(search(start, |ask| ask.rate <= 1e5).0.ended, "{start}");
         }

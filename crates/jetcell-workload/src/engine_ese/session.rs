@@ -1,4 +1,4 @@
-//! A session of the load as calls of the engine.
+//! A session of the load on the real engine.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ese_format::record::{ColumnId, Value};
 use super::table_name;
 use crate::engine::{Commit, Result, Row, Session};
 
-/// A session with the tables it has used so far.
+/// A session with its open tables.
 pub(super) struct EseSession {
     session: ese_engine::Session,
     database: Arc<Database>,
@@ -35,7 +35,7 @@ impl EseSession {
         EseSession { session, database, tables: Vec::new() }
     }
 
-    /// The session, a table and its columns; the table is opened when it is first used.
+    /// The session, a table and its columns. The table is opened at its first use.
     fn table(&mut self, number: u32) -> Result<(&mut ese_engine::Session, &mut Table, Columns)> {
         let at = number as usize;
         if self.tables.len() <= at {
@@ -55,7 +55,7 @@ impl OpenTable {
         let other = || {
             let path = database.path.display();
             Error::Usage(format!(
-                "{path} has no table {name:?} of this load: only databases made by it can be used"
+                "{path} has no table {name:?} of this load: use only databases that this program created"
             ))
         };
         let table = session.open_table(database, &name).map_err(|error| match error {
@@ -82,7 +82,7 @@ fn content(columns: Columns, row: &Row) -> [(ColumnId, Value); 3] {
     ]
 }
 
-/// Bytes of a value; anything else is content that the load did not write, which its verification reports.
+/// Bytes of a value. Any other type is content that the load did not write; its verification reports it.
 fn bytes(value: Value) -> Option<Vec<u8>> {
     if let Value::Binary(bytes) = value { Some(bytes) } else { None }
 }

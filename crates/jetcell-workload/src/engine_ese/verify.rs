@@ -1,4 +1,4 @@
-//! Reading everything again after a run, with code that shares only the byte formats with the engine.
+//! Verification of databases and logs. It shares only the byte formats with the engine.
 
 use std::fs;
 use std::path::Path;
@@ -13,19 +13,19 @@ use crate::engine::Depth;
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{FileVerification, Verification};
 
-/// Findings of a file that are kept; the first ones tell what is wrong.
+/// Findings that are kept for each file. The first ones show what is wrong.
 const FINDINGS_KEPT: usize = 10;
 
-/// How often progress is shown and a stop request looked for.
+/// Interval between two reports of progress, each of which may cancel.
 const TICK: Duration = Duration::from_millis(100);
 
 enum Message {
-    /// Bytes done, of all.
+    /// Bytes that are done, of all files.
     Done(u64),
     Checked(FileVerification),
 }
 
-/// Verifies every database, and unless only pages are wanted every log. `None` when `progress` returned `false`.
+/// Verifies every database and, at full depth, every log. `None` if `progress` returned `false`.
 pub(super) fn verify(
     files: &Arc<dyn Vfs>,
     plan: &Plan,
@@ -64,7 +64,7 @@ pub(super) fn verify(
     loop {
         if !progress(done, total) {
             cancel.cancel();
-            // It ends at the next page; what it found does not count.
+            // The thread ends at the next page. Its findings do not count.
             let _ = reader.join();
             return None;
         }
@@ -85,7 +85,7 @@ fn lengths(instance: &InstancePlan) -> (u64, u64) {
     (len(&instance.database), logs)
 }
 
-/// Page by page, then tree by tree; each counts for the length of the file.
+/// Verifies pages, then trees. Each of the two passes counts as the length of the file.
 fn verify_database(
     files: &Arc<dyn Vfs>,
     path: &Path,
@@ -100,7 +100,7 @@ fn verify_database(
         let part = (u128::from(len) * u128::from(progress.done)).checked_div(u128::from(progress.total));
         let part = part.map_or(len, |part| part as u64);
         let done = if progress.phase == Phase::Pages { part } else { len + part };
-        // Nobody listens any more when the run was stopped.
+        // After a cancellation the receiver is gone.
         let _ = sender.send(Message::Done(before + done));
     };
     let options = CheckOptions {
@@ -118,7 +118,7 @@ fn verify_database(
     }
     let pages = report.pages.unwrap_or_default();
     let damaged = pages.wrong_page + pages.bad + pages.unreadable;
-    // What is wrong with the structure is no page's fault alone, but must not pass.
+    // An error in the structure may involve no damaged page, but the file must not pass.
     let bad = if damaged > 0 { damaged } else { report.errors().count() as u64 };
     FileVerification {
         path: path.to_path_buf(),

@@ -1,5 +1,5 @@
-//! The create phase: fills all databases to their size, in parallel, each table in key order by one thread that begins
-//! after the last key that is there. Records are those of [`filling`], whatever thread adds them and when.
+//! The create phase: fills all databases to their size in parallel. One thread fills each table in key order and begins
+//! after the last existing key. The records are those of [`filling`], no matter which thread adds them and when.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::profile::Profile;
 /// Records inserted in one transaction: few enough to keep the version store small.
 const RECORDS_PER_TRANSACTION: usize = 32;
 
-/// Fills the databases; returns early, with what is there committed, when asked to stop.
+/// Fills the databases. A stop request ends it early; records that were added so far are committed.
 pub(crate) fn fill(
     store: &dyn Store,
     plan: &Plan,
@@ -95,7 +95,7 @@ impl Filler<'_> {
         for id in first..first + RECORDS_PER_TRANSACTION as i64 {
             let row = row(&self.profile.records, place, id, &filling(self.profile, place, id));
             if let Err(error) = session.insert(table, &row) {
-                // The first error tells more than that of a rollback after it.
+                // The first error says more than an error of the rollback after it.
                 let _ = session.rollback();
                 return Err(error);
             }

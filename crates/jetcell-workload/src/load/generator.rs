@@ -21,11 +21,11 @@ pub(crate) enum OperationKind {
 }
 
 impl OperationKind {
-    /// All kinds; `kind as usize` indexes tables of this length.
+    /// All kinds; `kind as usize` is an index into arrays of this length.
     pub(crate) const ALL: [OperationKind; 4] =
         [OperationKind::Insert, OperationKind::Delete, OperationKind::Replace, OperationKind::Read];
 
-    /// Its name in results.
+    /// The name of the kind in results.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             OperationKind::Insert => "insert",
@@ -41,15 +41,15 @@ impl OperationKind {
 pub(crate) struct Operation {
     /// What to do.
     pub(crate) kind: OperationKind,
-    /// On which table.
+    /// The table.
     pub(crate) table: u32,
-    /// Which record: a point in the key range, as a fraction of 2^64.
+    /// The record: a point of the key range, as a fraction of 2^64.
     pub(crate) point: u64,
     /// Whether the commit waits for the log.
     pub(crate) durable: bool,
     /// Whether the record gets long content.
     pub(crate) long: bool,
-    /// Makes the content unlike any other.
+    /// Makes the content unique.
     pub(crate) stamp: u64,
 }
 
@@ -102,8 +102,8 @@ impl Generator {
             _ => OperationKind::Read,
         };
         let any_table = self.below(self.records.tables);
-        // Inserts go round all tables, so that they grow alike; each thread begins at another one, so that threads
-        // seldom append to the same.
+        // Inserts rotate over all tables, so that the tables grow evenly. Each thread begins at another table, so that
+        // threads seldom append to the same one.
         let mut table = any_table;
         if kind == OperationKind::Insert {
             table = self.insert_table;
@@ -119,8 +119,8 @@ impl Generator {
         }
     }
 
-    /// The same operation at another place, for one that had no record at its own. It depends on the operation alone and
-    /// leaves the sequence as it is. As many attempts as there are tables go to each of them.
+    /// The same operation at another place, after it found no record at its own. The result depends on the operation only
+    /// and does not change the sequence. Attempts from 1 to the number of tables reach every table once.
     pub(crate) fn redraw(&self, operation: &Operation, attempt: u32) -> Operation {
         let mut random = ChaCha8Rng::seed_from_u64(operation.stamp);
         random.set_stream(u64::from(attempt));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_match_the_mix() {
+    fn shares_of_operations_match_the_mix() {
         let operations = first(&mut Generator::new(&profile(1), 0), 100_000);
         let share =
             |test: &dyn Fn(&Operation) -> bool| operations.iter().filter(|o| test(o)).count() as f64 / 1000.0;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn inserts_go_round_all_tables() {
+    fn inserts_rotate_over_all_tables() {
         let profile = profile(1);
         let inserts = |thread| {
             let mut operations = first(&mut Generator::new(&profile, thread), 100);

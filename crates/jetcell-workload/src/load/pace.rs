@@ -1,8 +1,8 @@
-//! Open loop: operations start by the clock, not when the one before has ended.
+//! The open loop: the clock starts operations, not the end of the operation before.
 //!
-//! Operation `n` is due at `start + n / rate`, whatever the storage does. A thread takes the next number, waits until
-//! it is due, and its latency counts from then: time spent waiting for a free thread behind a stall is in it, so a
-//! stall is not hidden by the operations that it kept from starting (coordinated omission).
+//! Operation `n` is due at `start + n / rate`, no matter how slow the storage is. A thread takes the next number and waits
+//! until the operation is due. The latency counts from then, so it includes the time that the operation waited for a free
+//! thread. A stall therefore cannot hide in the operations that it delayed (coordinated omission).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,10 +12,10 @@ use parking_lot::RwLock;
 
 use crate::measurement::OpenLoop;
 
-/// Longest sleep without looking whether the load has ended.
+/// Longest sleep before a thread checks whether the load has ended.
 const NAP: Duration = Duration::from_millis(50);
 
-/// What all threads keep to: a schedule that can be replaced while they run.
+/// The schedule of all threads; it can be replaced while they run.
 #[derive(Default)]
 pub(crate) struct Pace(RwLock<Option<Arc<Schedule>>>);
 
@@ -28,13 +28,13 @@ struct Schedule {
 
 /// The right to begin one operation.
 pub(crate) struct Turn {
-    /// When it was due, which may have been long ago.
+    /// Time at which the operation was due; it may be long past.
     pub(crate) due: Instant,
     schedule: Option<Arc<Schedule>>,
 }
 
 impl Turn {
-    /// The operation has done what it was to do.
+    /// Counts the operation as completed.
     pub(crate) fn complete(&self) {
         if let Some(schedule) = &self.schedule {
             schedule.completed.fetch_add(1, Relaxed);
@@ -43,7 +43,7 @@ impl Turn {
 }
 
 impl Pace {
-    /// The first of `rate` operations per second is due now; what was due before is forgotten.
+    /// Starts a schedule of `rate` operations per second. The first one is due now. The old schedule no longer counts.
     pub(crate) fn start(&self, rate: f64) {
         let (taken, completed) = (AtomicU64::new(0), AtomicU64::new(0));
         *self.0.write() = Some(Arc::new(Schedule { rate, start: Instant::now(), taken, completed }));
@@ -53,7 +53,7 @@ impl Pace {
         self.0.read().clone()
     }
 
-    /// Waits for the next operation. Before the start every operation is due at once; `None` when the load ends first.
+    /// Waits until the next operation is due. Without a schedule it is due at once. `None` if the load ends first.
     pub(crate) fn wait(&self, quit: &AtomicBool) -> Option<Turn> {
         'schedules: loop {
             let Some(schedule) = self.current() else {
@@ -77,7 +77,7 @@ impl Pace {
         }
     }
 
-    /// What was due and not begun or not completed by now; `None` before the start.
+    /// How well the load keeps the schedule; `None` without one.
     pub(crate) fn state(&self) -> Option<OpenLoop> {
         let schedule = self.current()?;
         let Schedule { rate, start, taken, completed } = &*schedule;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_ahead_of_the_rate_and_the_end_is_seen() {
+    fn no_operation_starts_early_and_the_end_of_the_load_ends_a_wait() {
         let (pace, quit) = (Pace::default(), AtomicBool::new(false));
         let began = Instant::now();
         pace.start(50.0);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_and_came_to_nothing_does_not_count() {
+    fn an_operation_that_is_not_completed_does_not_count() {
         let (pace, quit) = (Pace::default(), AtomicBool::new(false));
         pace.start(1000.0);
         let before = pace.wait(&quit).unwrap();
@@ -141,7 +141,7 @@ mod tests {
                 turn.complete();
             }
         }
-        // Of another schedule.
+        // This turn belongs to the old schedule.
         before.complete();
         let state = pace.state().unwrap();
         assert!(state.due >= 299 && state.not_completed == state.due - 150, "{state:?}");

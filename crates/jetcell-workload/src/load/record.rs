@@ -1,4 +1,4 @@
-//! What the records of the load contain. The seed, the place and the key decide about it.
+//! The content of the records of the load. It depends on the seed, the place and the key only.
 //!
 //! ```text
 //! content of a short or long column
@@ -18,8 +18,8 @@ use crate::engine::Row;
 use crate::load::generator::{Operation, OperationKind};
 use crate::profile::{Profile, Records};
 
-/// The operation that fills a database with record `id`: it depends on nothing but the seed and the place, so that an
-/// interrupted creation is continued with the records that it would have had.
+/// The operation that adds record `id` when databases are filled. It depends on the seed and the place only, so that a
+/// continued creation has the same records as an uninterrupted one.
 pub(crate) fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
     let mut random = stream(place, id, profile.seed, Column::Filling);
     let long = random.next_u32() % 100 < u32::from(profile.records.long_percent);
@@ -36,13 +36,13 @@ pub(crate) struct Place {
     pub(crate) table: u32,
 }
 
-/// Which column of a record; part of the key of its content.
+/// A column of a record; part of the key of its content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Thread,
     Short,
     Long,
-    /// None: what decides about the whole record when databases are filled.
+    /// No column: the properties of the whole record when databases are filled.
     Filling,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn row(records: &Records, place: Place, id: i64, operation: &Operatio
 /// Why a record is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrongContent {
-    /// Where it was read.
+    /// The place that the record was read from.
     pub(crate) place: Place,
     /// Its key.
     pub(crate) id: i64,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn content_verifies_and_any_change_is_noticed() {
+    fn content_verifies_and_any_change_is_detected() {
         let place = Place { database: 1, table: 3 };
         let operation = Operation { long: true, ..Generator::new(&profile(1), 0).operation() };
         let good = row(&Records::default(), place, 42, &operation);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_and_place_decide_what_fills() {
+    fn filling_depends_on_seed_and_place() {
         let place = Place { database: 1, table: 2 };
         let stamp = |seed, place, id| filling(&profile(seed), place, id).stamp;
         assert_eq!(stamp(1, place, 7), stamp(1, place, 7));

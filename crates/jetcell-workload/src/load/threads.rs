@@ -1,11 +1,11 @@
-//! The load: N threads that dispatch batches to the databases in turn. A batch is 16 updates with the reads that
-//! belong to them by the mix; each update is a transaction of its own, so that the lazy share applies to each.
+//! The threads of the load. They dispatch batches to the databases in turn. A batch is 16 updates and the matching share
+//! of reads. Each update is a transaction of its own, so that the share of lazy commits applies to each.
 //!
-//! Live keys are not remembered: a record is chosen by seeking to a random point of the key range, so memory does
-//! not grow with the database. A thread that finds none, or meets another one on a record and loses, tries again in the
-//! other tables, once in each; then the operation is given up and counts as a miss or a conflict.
+//! The load does not remember live keys, so its memory does not grow with the database. It finds a record with a seek to
+//! a random point of the key range. If there is none, or another thread holds the record, the thread tries once in each
+//! other table; after that the operation counts as a miss or a conflict.
 //!
-//! Keys of inserts are taken from one counter for each table, so no two threads ever insert the same.
+//! Each table has one counter for the keys of inserts, so no two threads insert the same key.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::load::record::{Place, row, verify};
 use crate::measurement::{OpenLoop, Tally};
 use crate::profile::Profile;
 
-/// A batch ends here even when the mix has hardly any updates; a usual batch has about 25 operations.
+/// Longest batch as a multiple of its updates, for a mix with few updates. A usual batch has about 25 operations.
 const LONGEST_BATCH: u32 = 8;
 
 /// Load on open databases.
@@ -37,7 +37,7 @@ pub(crate) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Finds out where each table ends.
+    /// Reads the last key of each table.
     pub(crate) fn new(store: &'a dyn Store, databases: usize, profile: &'a Profile) -> Result<Load<'a>> {
         let mut next_ids = Vec::new();
         for database in 0..databases {
@@ -62,7 +62,7 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Runs the threads while `control` runs, then stops them. The error is the first that ended a thread.
+    /// Runs the threads while `control` runs, then stops them. The error is the first one that ended a thread.
     pub(crate) fn run<R>(&self, control: impl FnOnce(&Load<'a>) -> R) -> (R, Option<Error>) {
         let outcome = std::thread::scope(|scope| {
             for thread in 0..self.profile.threads {
@@ -79,12 +79,12 @@ impl<'a> Load<'a> {
         (outcome, self.failure.lock().clone())
     }
 
-    /// From now on operations begin at this rate; until then they follow each other at once.
+    /// Starts the open loop: from now on operations start at this rate. Before, each thread runs without pauses.
     pub(crate) fn start_pace(&self, rate: f64) {
         self.pace.start(rate);
     }
 
-    /// How well the open loop is kept up with.
+    /// How well the load keeps its rate.
     pub(crate) fn open_loop(&self) -> Option<OpenLoop> {
         self.pace.state()
     }
@@ -99,14 +99,14 @@ impl<'a> Load<'a> {
         self.tallies.iter().map(|tally| tally.lock().total()).sum()
     }
 
-    /// What was done since [`Load::take_tally`].
+    /// The work since the last [`Load::take_tally`].
     pub(crate) fn tally(&self) -> Tally {
         let mut sum = Tally::default();
         self.tallies.iter().for_each(|tally| sum.add(&tally.lock()));
         sum
     }
 
-    /// Takes what was done since the last call.
+    /// Takes the work since the last call.
     pub(crate) fn take_tally(&self) -> Tally {
         let mut sum = Tally::default();
         for tally in &self.tallies {
@@ -140,7 +140,7 @@ struct Worker<'a> {
     tally: &'a Mutex<Tally>,
 }
 
-/// How an operation went that did not fail.
+/// Outcome of an operation that did not fail.
 enum Outcome {
     Done,
     Missed,
@@ -216,12 +216,12 @@ impl Worker<'_> {
     }
 }
 
-/// Whether there may be a record elsewhere.
+/// Whether another table may have a record for the operation.
 fn found_nothing(outcome: &Result<Outcome>) -> bool {
     matches!(outcome, Ok(Outcome::Missed) | Err(Error::WriteConflict | Error::RecordNotFound))
 }
 
-/// Whether the next operation can go on as if nothing had happened.
+/// Whether the load can continue with the next operation.
 fn is_retryable(error: &Error) -> bool {
     matches!(error, Error::WriteConflict | Error::RecordNotFound | Error::VersionStoreFull { .. })
 }
@@ -242,7 +242,7 @@ fn change(
     let wanted = operation.id_below(next_id.load(Relaxed));
     let found = match session.seek(table, wanted)? {
         Some(id) => Some(id),
-        // Everything from here to the end is deleted; start over.
+        // All keys from here to the end are deleted: continue at the first key.
         None => session.seek(table, 1)?,
     };
     let Some(id) = found else { return Ok(Outcome::Missed) };

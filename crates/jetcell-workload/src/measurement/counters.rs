@@ -1,13 +1,13 @@
-//! Counters of the open databases: what a run reads at the begin and at the end of each interval.
+//! Counters of the open databases. A run reads them at the begin and at the end of each interval.
 
 use crate::measurement::io::IoTotals;
 
 /// State of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
-    /// Bytes holding pages.
+    /// Bytes of the cache that hold pages.
     pub used_bytes: u64,
-    /// The limit.
+    /// Highest size of the cache in bytes.
     pub limit_bytes: u64,
     /// Times a session waited for a free page. Jetstress: `Database Page Fault Stalls`.
     pub stalls: u64,
@@ -24,16 +24,16 @@ pub struct InstanceIo {
     pub log_read: IoTotals,
     /// Log records written.
     pub log_write: IoTotals,
-    /// Log files prepared and headed, which is not part of the log write latency.
+    /// Preparation of log files and their headers, which is not part of the log write latency.
     pub log_format: IoTotals,
-    /// Reads of the background checksum scan, which are no work of the load.
+    /// Reads of the background checksum scan, which are not part of the load.
     pub scan_read: IoTotals,
     /// Transfers of any kind that failed.
     pub errors: u64,
 }
 
 impl InstanceIo {
-    /// What happened after the state `earlier`.
+    /// The I/O since the state `earlier`.
     pub fn since(&self, earlier: &InstanceIo) -> InstanceIo {
         InstanceIo {
             database_read: self.database_read.since(&earlier.database_read),
@@ -47,15 +47,15 @@ impl InstanceIo {
     }
 }
 
-/// Everything that counts, at one instant.
+/// All counters at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Seconds since the run began.
     pub at: f64,
     /// I/O per instance.
     pub io: Vec<InstanceIo>,
-    /// Cache.
+    /// State of the cache.
     pub cache: CacheState,
-    /// Operations of the load.
+    /// Completed operations of the load.
     pub operations: u64,
 }

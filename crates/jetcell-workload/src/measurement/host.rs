@@ -1,12 +1,12 @@
-//! What the machine did meanwhile, from `/proc`: processor, memory and the disks under the run's directories.
-//! Counters of the whole machine include whatever else runs on it.
+//! Use of the machine during a run, from `/proc`: processors, memory and the disks under the directories of the run.
+//! Counters of the whole machine include all other programs.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
+/// Bytes of a sector in `/proc/diskstats`, which is independent of the sector size of the device.
 const SECTOR: u64 = 512;
 
 /// Counters at one instant.
@@ -19,24 +19,24 @@ pub(crate) struct HostCounters {
     disks: BTreeMap<String, [u64; 6]>,
 }
 
-/// An interval of the machine; everything that could not be read is zero or missing.
+/// Use of the machine in an interval. A value that could not be read is zero or missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUse {
     /// End of the interval in seconds since the measurement began.
     pub at_seconds: f64,
     /// Its length.
     pub seconds: f64,
-    /// Busy share of all processors, in percent, everything on the machine. Waiting for I/O is not busy.
+    /// Busy share of all processors in percent, for all programs. Waiting for I/O is not busy.
     pub cpu_percent: f64,
     /// Share of all processors that this process used, in percent.
     pub process_cpu_percent: f64,
-    /// Memory that could be had at its end, in bytes.
+    /// Available memory at the end of the interval, in bytes.
     pub memory_available_bytes: u64,
     /// The devices under the directories of the run.
     pub disks: Vec<DiskUse>,
 }
 
-/// A block device in an interval, as the kernel counts it.
+/// Use of a block device in an interval, as the kernel counts it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
     /// Kernel name.
@@ -49,15 +49,15 @@ pub struct DiskUse {
     pub read_bytes_per_second: f64,
     /// Bytes written per second.
     pub written_bytes_per_second: f64,
-    /// Share of the time in which at least one request was in progress, in percent. A device that works on many
-    /// requests at once may show 100 and still have room.
+    /// Share of the time in which at least one request was in progress, in percent. A device that processes many requests
+    /// in parallel may show 100 and still accept more.
     pub busy_percent: f64,
     /// Requests in progress, on average.
     pub queue: f64,
 }
 
 impl HostCounters {
-    /// Reads them; `devices` are kernel names of disks.
+    /// Reads the counters; `devices` are kernel names of disks.
     pub(crate) fn read(devices: &[String]) -> HostCounters {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         HostCounters::parse(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_counts_and_nonsense_is_zero() {
+    fn this_machine_has_counters_and_invalid_text_is_zero() {
         assert!(HostCounters::read(&[]).cpu_all > 0);
         assert_eq!(HostCounters::parse("x", ")", "", "1 2 vda", &["vda".into()]).cpu_all, 0);
     }

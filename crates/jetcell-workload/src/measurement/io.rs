@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::latency::Latencies;
 
-/// What one kind of I/O has amounted to.
+/// Totals of one kind of I/O.
 #[derive(Clone, Debug, Default)]
 pub struct IoTotals {
     /// Transfers.
@@ -14,7 +14,7 @@ pub struct IoTotals {
     pub bytes: u64,
     /// Sum of the latencies in microseconds.
     pub latency_us: u64,
-    /// Their distribution.
+    /// Distribution of the latencies.
     pub latencies: Latencies,
 }
 
@@ -35,7 +35,7 @@ impl IoTotals {
         self.latencies.add(&other.latencies);
     }
 
-    /// What happened after the state `earlier`.
+    /// The transfers since the state `earlier`.
     pub fn since(&self, earlier: &IoTotals) -> IoTotals {
         IoTotals {
             operations: self.operations.saturating_sub(earlier.operations),
@@ -56,7 +56,7 @@ impl IoTotals {
     }
 }
 
-/// A kind of I/O as Jetstress shows it.
+/// Rates of one kind of I/O, as Jetstress shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoRates {
     /// Transfers per second.

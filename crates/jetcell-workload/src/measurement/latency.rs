@@ -1,5 +1,4 @@
-//! Counts, bytes and latencies: accumulated once per operation and divided once at the end, so that busy and
-//! idle intervals are weighted as they should be.
+//! Latency distributions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Longest latency that is told apart, one hour in microseconds.
+/// Longest latency that is recorded, one hour in microseconds. Longer ones count as this one.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// More operations than any run has; thousands of such histograms still add up.
+/// Highest count of a stored bucket: more operations than any run has, and a sum of thousands does not overflow.
 const MOST_OPERATIONS: u64 = 1 << 50;
 
 /// A latency histogram in microseconds with three significant digits.
 ///
 /// Stored as text: `upper bound of a bucket in microseconds:operations in it`, ascending, with spaces between, such as
-/// `87:2 1023:1`. A histogram that gets every upper bound that often is the same one, so runs can be added up.
+/// `87:2 1023:1`. Recording every upper bound that often gives the same histogram, so stored runs can be added up.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Latencies(Histogram<u64>);
 
 impl fmt::Debug for Latencies {
-    /// As stored: most of a histogram is zeros.
+    /// The stored form, because most buckets are empty.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from(self.clone()))
     }
@@ -63,7 +62,7 @@ impl TryFrom<String> for Latencies {
 impl Default for Latencies {
     fn default() -> Latencies {
         let mut histogram = Histogram::new(3).expect("three digits are supported");
-        // It grows to the latencies that occur, so that many histograms stay small.
+        // The histogram grows with the latencies that occur, so that most histograms stay small.
         histogram.auto(true);
         Latencies(histogram)
     }
@@ -77,12 +76,12 @@ impl From<Histogram<u64>> for Latencies {
 }
 
 impl Latencies {
-    /// Counts one operation.
+    /// Counts one operation with its latency in microseconds.
     pub fn record(&mut self, us: u64) {
         self.record_many(us, 1);
     }
 
-    /// Counts `count` operations of about the same latency.
+    /// Counts `count` operations of about the same latency, in microseconds.
     pub fn record_many(&mut self, us: u64, count: u64) {
         self.0.record_n(us.clamp(1, LONGEST_US), count).expect("the histogram grows");
     }
@@ -106,7 +105,7 @@ impl Latencies {
         self.0.count_between(0, us)
     }
 
-    /// Whether nothing was counted.
+    /// Whether no operation was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -132,7 +131,7 @@ impl Latencies {
     }
 }
 
-/// Latency percentiles in microseconds; all zero when nothing happened.
+/// Latency percentiles in microseconds; all zero if there was no operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Operations.
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_histograms_come_back_and_add_up() {
+    fn stored_histograms_read_back_and_add_up() {
         let mut latencies = Latencies::default();
         for us in [1, 2, 87, 87, 1023, 5_000_001, u64::MAX] {
             latencies.record(us);

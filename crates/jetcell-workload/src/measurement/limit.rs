@@ -1,31 +1,31 @@
-//! What kept the run from being faster, by measured evidence.
+//! The limiting factor of a run, derived from measured evidence.
 //!
-//! The first rule that holds decides; the evidence of all of them is reported, so that a reader can disagree.
+//! The first rule that holds decides. The evidence of all rules is reported, so that a reader can check the decision.
 
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::Measurement;
 
-/// What limited a run.
+/// The limiting factor of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limiter {
-    /// The open loop was kept up with: the storage was asked for no more.
+    /// The load kept its target rate, so the storage received no more requests.
     TargetRate,
-    /// The processors were busy: the machine, not the storage, was measured.
+    /// The processors were busy, so the run measured the machine and not the storage.
     Cpu,
-    /// Threads waited mostly for durable commits.
+    /// The threads waited mostly for durable commits.
     LogFlush,
-    /// Sessions waited for free cache pages: more was read and changed than written back.
+    /// Sessions waited for free cache pages, because pages were read and changed faster than they were written.
     Cache,
-    /// Threads waited mostly for database reads.
+    /// The threads waited mostly for database reads.
     Device,
-    /// None of the others: the number of threads bounds how much is asked for at once.
+    /// No other factor: the number of threads limits the number of parallel requests.
     Threads,
 }
 
 impl Limiter {
-    /// In words.
+    /// Name of the factor.
     pub const fn title(self) -> &'static str {
         match self {
             Limiter::TargetRate => "target rate",
@@ -41,7 +41,7 @@ impl Limiter {
 /// The limit with its evidence; shares are fractions of the time of all load threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// What it was.
+    /// The factor.
     pub limiter: Limiter,
     /// Why, in a sentence.
     pub reason: String,
@@ -49,7 +49,7 @@ pub struct Limit {
     pub cpu_percent: f64,
     /// Share of the threads' time spent in durable commits.
     pub commit_share: f64,
-    /// Latency of all database reads over the threads' time; reads ahead of need overlap, so it may exceed 1.
+    /// Latency of all database reads over the threads' time. It may exceed 1, because prereads overlap.
     pub database_read_share: f64,
     /// Waits for a free cache page.
     pub page_fault_stalls: u64,
@@ -59,7 +59,7 @@ const BUSY_CPU_PERCENT: f64 = 90.0;
 const LARGE_SHARE: f64 = 0.5;
 
 impl Limit {
-    /// `None` when nothing was measured.
+    /// The limiting factor of `measured`; `None` if nothing was measured.
     pub fn of(measured: &Measurement, threads: usize) -> Option<Limit> {
         let thread_us = measured.seconds * threads as f64 * 1e6;
         if thread_us <= 0.0 || measured.tally.total() == 0 {
@@ -73,7 +73,7 @@ impl Limit {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let (limiter, reason) = if let Some(open) = measured.open_loop.filter(|open| open.kept_up()) {
             let rate = open.target_rate;
-            (Limiter::TargetRate, format!("{rate} operations per second were asked for and kept up with"))
+            (Limiter::TargetRate, format!("the load kept its target rate of {rate} operations per second"))
         } else if cpu_percent >= BUSY_CPU_PERCENT {
             let own = measured.host.process_cpu_percent;
             let reason = format!("the processors were {cpu_percent:.0} % busy, {own:.0} % with this test");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_evidence_decides() {
+    fn the_first_rule_that_holds_decides() {
         assert_eq!(limiter(&measured(700, 200)), Limiter::LogFlush);
         assert_eq!(limiter(&measured(200, 700)), Limiter::Device);
         assert_eq!(limiter(&measured(200, 200)), Limiter::Threads);

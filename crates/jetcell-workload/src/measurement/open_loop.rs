@@ -4,36 +4,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::Rule;
 
-/// How well an open loop was kept up with, at the end of the measured time.
+/// How well the load kept its target rate, at the end of the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
-    /// Operations per second that were asked for.
+    /// Target rate in operations per second.
     pub target_rate: f64,
     /// Operations that were due.
     pub due: u64,
-    /// Those of them that had not begun. They are in no latency, so latencies are too low when there are any.
+    /// Due operations that had not started. No latency includes them, so latencies are too low if there are any.
     pub waiting: u64,
-    /// How long ago the oldest of them was due.
+    /// Time since the oldest of them was due, in seconds.
     pub behind_seconds: f64,
-    /// Those of the due ones that were not completed: that wait, are under way, lost against another thread, or found no
+    /// Due operations that were not completed: they wait, are in progress, conflicted with another thread, or found no
     /// record.
     #[serde(default)]
     pub not_completed: u64,
 }
 
 impl OpenLoop {
-    /// A rate of which no more waits is kept.
+    /// The rate is kept if no operation waits longer than this.
     pub const TOLERATED_SECONDS: f64 = 0.1;
 
-    /// The share of the due operations that need not be completed, besides a tenth of a second of them at the end.
+    /// Share of the due operations that need not be completed, besides the last tenth of a second.
     const TOLERATED_SHARE: f64 = 0.01;
 
-    /// So many operations that are not completed are tolerated.
+    /// Tolerated number of due operations that are not completed.
     pub fn tolerated(&self) -> f64 {
         self.due as f64 * OpenLoop::TOLERATED_SHARE + self.target_rate * OpenLoop::TOLERATED_SECONDS
     }
 
-    /// Whether the rate was kept: few operations wait, and few of those that began came to nothing.
+    /// Whether the load kept the rate: few operations wait, and few are not completed.
     pub fn kept_up(&self) -> bool {
         self.behind_seconds <= OpenLoop::TOLERATED_SECONDS && self.not_completed as f64 <= self.tolerated()
     }

@@ -1,7 +1,7 @@
-//! Repetitions: the measured time run several times in a row, and how far the figures can be trusted.
+//! Repetitions of the measured time, and the confidence intervals of their figures.
 //!
-//! Repetitions follow each other without a pause on the same databases, so they are not independent: a trend is in
-//! all of them. The interval covers the noise from one to the next, not what another device or day would give.
+//! Repetitions follow each other without a pause on the same databases, so they are not independent: a trend affects all
+//! of them. An interval covers the noise between repetitions, not the difference to another device or another day.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// What happened between two snapshots, and in the samples that ended there.
+    /// The repetition between two snapshots, with the samples that ended in it.
     pub fn between(first: &Snapshot, last: &Snapshot, samples: &[Sample]) -> Repetition {
         let seconds = last.at - first.at;
         let mut one = Repetition {
@@ -78,13 +78,13 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// `None` for fewer than two values, which say nothing about their spread.
+    /// The interval of the mean of `values`; `None` for fewer than two, which have no spread.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
-        // Beyond the table its last value is slightly too wide, never too narrow.
+        // For more values than the table has, its last entry gives an interval that is slightly too wide.
         let t = T[freedom.min(T.len()) - 1];
         Some(Interval { mean, half_width: t * (variance / count).sqrt() })
     }
@@ -93,7 +93,7 @@ impl Interval {
 /// All repetitions with their means.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetitions {
-    /// In order.
+    /// The repetitions in order.
     pub each: Vec<Repetition>,
     /// Database reads and writes per second.
     pub transactional_iops: Interval,
@@ -106,7 +106,7 @@ pub struct Repetitions {
 }
 
 impl Repetitions {
-    /// `None` for fewer than two.
+    /// The means of `each`; `None` for fewer than two repetitions.
     pub fn of(each: &[Repetition]) -> Option<Repetitions> {
         let interval =
             |value: fn(&Repetition) -> f64| Interval::of(&each.iter().map(value).collect::<Vec<_>>());
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
+    fn the_interval_uses_students_t() {
         // Mean 12, standard deviation 2, three values: 4.303 * 2 / sqrt(3).
         let interval = Interval::of(&[10.0, 12.0, 14.0]).unwrap();
         assert!((interval.mean - 12.0).abs() < 1e-12, "{interval:?}");

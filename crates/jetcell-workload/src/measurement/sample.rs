@@ -1,7 +1,4 @@
-//! Samples: what happened in each interval, written to `samples.csv` while the run goes on.
-//!
-//! One line per interval and instance; rates are per second of the interval, latencies are means weighted by
-//! operations. Each interval is flushed, so that a killed run leaves all but its last.
+//! Samples: the figures of each interval. Rates are per second of the interval; latencies are means weighted by transfers.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,20 +23,20 @@ pub struct InstanceSample {
 pub struct Sample {
     /// End of the interval, in seconds since the measurement began.
     pub at_seconds: f64,
-    /// Its length.
+    /// Length of the interval in seconds.
     pub seconds: f64,
     /// Operations of the load per second.
     pub operations_per_second: f64,
-    /// Cache in use at its end.
+    /// Bytes of the cache in use at the end of the interval.
     pub cache_used_bytes: u64,
-    /// Waits for a free page in it.
+    /// Waits for a free cache page in the interval.
     pub page_fault_stalls: u64,
     /// I/O per instance.
     pub instances: Vec<InstanceSample>,
 }
 
 impl Sample {
-    /// The interval between two states.
+    /// The interval between two snapshots; `began` is the begin of the measurement.
     pub fn between(before: &Snapshot, after: &Snapshot, began: f64) -> Sample {
         let seconds = after.at - before.at;
         let instance = |(earlier, later): (&InstanceIo, &InstanceIo)| InstanceSample {

@@ -1,4 +1,5 @@
-//! `samples.csv`: one line per interval and instance.
+//! `samples.csv`: one line per interval and instance. Each interval is flushed, so that a killed run leaves all complete
+//! intervals.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
@@ -24,7 +25,7 @@ impl SampleFile {
         Ok(SampleFile(file))
     }
 
-    /// Forgets what was written: another window is measured instead.
+    /// Discards all samples, because another measurement replaces them.
     pub fn restart(&mut self) -> io::Result<()> {
         self.0.flush()?;
         self.0.get_mut().set_len(0)?;
@@ -61,13 +62,16 @@ impl SampleFile {
     }
 }
 
-/// Longest `samples.csv` that is read: a day of 3,000 instances at one sample per second would not reach it.
+/// Longest `samples.csv` that is read. A day of 3,000 instances with one sample per second is shorter.
 const LONGEST_FILE: u64 = 16 << 30;
 /// More instances than any run has.
 const MOST_INSTANCES: usize = 100_000;
 
-/// Reads `samples.csv`. Columns are found by name, unknown ones are skipped; a last line that a kill cut short is
-/// left out, anything else that is wrong is an error with its line.
+/// Reads `samples.csv`. Columns are found by name, and unknown ones are skipped. An incomplete last line, which a killed
+/// run may leave, is ignored.
+///
+/// # Errors
+/// The file cannot be read, or a line is invalid; the error names the line.
 pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
     let wrong = |number: usize, what: &str| {
         io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {what}"))
@@ -93,7 +97,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
             .map(|at| fields.get(*at)?.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0))
             .collect();
         let Some(values) = parsed.filter(|_| fields.len() == names.len()) else {
-            return Err(wrong(number, "not the numbers that the header announces"));
+            return Err(wrong(number, "the numbers do not match the header"));
         };
         let [at_seconds, seconds, instance, operations, cache, stalls, rates @ ..] = values.as_slice() else {
             return Err(wrong(number, "too few columns"));
@@ -124,7 +128,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
             _ => return Err(wrong(number, "instances are not in order")),
         }
     }
-    // A kill between the lines of one interval leaves some of its instances.
+    // A run that was killed between the lines of an interval leaves some of its instances.
     let complete = samples.first().map_or(0, |sample| sample.instances.len());
     if samples.last().is_some_and(|last| last.instances.len() < complete) {
         samples.pop();
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_read_back_and_a_cut_line_is_left_out() {
+    fn samples_read_back_and_an_incomplete_line_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("samples.csv");
         let rates = IoRates { per_second: 2.5, average_bytes: 4096.0, average_ms: 1.25 };

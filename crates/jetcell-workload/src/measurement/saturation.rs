@@ -1,4 +1,4 @@
-//! The highest rate that the storage sustains, and how latency grows on the way there.
+//! The highest sustained rate of the storage, and the curve of latency over rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,49 +9,49 @@ use crate::profile::Thresholds;
 use crate::verdict;
 use crate::verdict::Rule;
 
-/// How many times in a row the result has to hold.
+/// Number of times in a row that the result must hold.
 pub(crate) const CONFIRMATIONS: u32 = 3;
 
 /// Lowest rate of a search, in operations per second.
 pub(crate) const LOWEST_RATE: f64 = 1.0;
 
-/// What a search has found.
+/// The outcome of a search for the highest sustained rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
-    /// The highest rate that held [`CONFIRMATIONS`] times in a row; `None` if none did, or if the search was stopped.
+    /// The highest rate that held three times in a row; `None` if no rate did, or if the search was stopped.
     pub sustained_rate: Option<f64>,
-    /// The lowest rate that broke a rule; `None` if none did.
+    /// The lowest rate that broke a rule; `None` if no rate did.
     pub first_failed_rate: Option<f64>,
     /// Whether the search came to its end.
     pub ended: bool,
-    /// Operations per second that the threads completed without a rate, where the search began.
+    /// Operations per second of the closed loop, before the search.
     pub closed_loop_rate: f64,
-    /// Time before the measured part of each step, in which the rate is already asked for.
+    /// Time in seconds that each step runs at its rate before it is measured.
     pub settle_seconds: f64,
-    /// All steps in the order in which they were measured.
+    /// All steps in the order of their measurement.
     pub steps: Vec<Step>,
 }
 
 /// One measured rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Operations per second asked for.
+    /// Target rate in operations per second.
     pub rate: f64,
-    /// Whether it was measured [`CONFIRMATIONS`] times in a row, to confirm the result.
+    /// Whether the step was measured three times in a row, to confirm the result.
     pub confirming: bool,
-    /// What was achieved, and the figures that the rules judge.
+    /// The achieved rate, and the figures for the rules.
     pub figures: Repetition,
     /// Latency of all operations in microseconds, from when they were due.
     pub operation_latency: LatencySummary,
-    /// How long the oldest operation had been due that had not begun at the end.
+    /// Time since the oldest operation was due that had not started at the end, in seconds.
     pub behind_seconds: f64,
-    /// The first rule that broke; `None` if all held.
+    /// The first broken rule; `None` if all hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<Rule>,
 }
 
 impl Saturation {
-    /// The steps by rate, for a curve; of a rate that was measured twice the confirmation comes last.
+    /// The steps in the order of their rate. Of a rate that was measured twice, the confirmation comes last.
     pub fn curve(&self) -> Vec<&Step> {
         let mut steps: Vec<&Step> = self.steps.iter().collect();
         steps.sort_by(|a, b| a.rate.total_cmp(&b.rate).then(a.confirming.cmp(&b.confirming)));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_rises_by_rate() {
+    fn the_curve_is_in_the_order_of_the_rate() {
         let step = |rate, confirming| Step { rate, confirming, ..Step::default() };
         let steps = vec![step(100.0, false), step(50.0, true), step(75.0, false), step(50.0, false)];
         let saturation = Saturation { steps, ..Saturation::default() };

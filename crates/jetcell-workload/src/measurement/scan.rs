@@ -1,15 +1,15 @@
-//! The background checksum scan of a run: one per database, beside the load, as Jetstress's background database
-//! maintenance does it. The engine scans ([`ese_engine::scan`]); this is what a result says about it.
+//! The background checksum scan of a database, as in Jetstress's background database maintenance. The engine scans; this
+//! file has the summary for a result.
 
 use std::path::PathBuf;
 
 use ese_engine::scan::ScanProgress;
 use serde::{Deserialize, Serialize};
 
-/// Findings that a result keeps of each database; the first ones tell what is wrong.
+/// Findings that are kept for each database. The first ones show what is wrong.
 const FINDINGS_KEPT: usize = 10;
 
-/// What the scan of one database has seen, from attaching to shutting down.
+/// Summary of the scan of one database, from attach to shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScanSummary {
     /// Database file.
@@ -20,18 +20,18 @@ pub struct ScanSummary {
     pub pages: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Pages that were all zeros: not in use yet.
+    /// Pages that contain only zeros, because they were never used.
     pub uninitialized: u64,
-    /// Pages that looked wrong and were read again, because a write was in progress.
+    /// Pages that looked wrong while a write was in progress, and were read again.
     pub examined_again: u64,
     /// Pages with a wrong checksum or number, with flipped bits, or that could not be read; once per pass.
     pub bad: u64,
-    /// The first of them, one line each.
+    /// The first findings, one line each.
     pub findings: Vec<String>,
 }
 
 impl ScanSummary {
-    /// Of a scan that the engine did.
+    /// The summary of a scan of the engine.
     pub fn new(database: PathBuf, progress: &ScanProgress) -> ScanSummary {
         let finding = |(page, flaw)| format!("page {page}: {flaw}");
         ScanSummary {

@@ -1,8 +1,8 @@
-//! Steady state: stated from the samples, never assumed.
+//! Steady state, computed from the samples.
 //!
-//! The measured time is cut into five windows of whole samples. As in the storage industry's performance test
-//! specification (SNIA SSS PTS) the state is steady when the windows' IOPS lie within 20 % of their mean of each other
-//! and the fitted line over them rises or falls by at most 10 % of the mean.
+//! The measured time is divided into five windows of whole samples. The state is steady if the IOPS of the windows differ
+//! by at most 20 % of their mean, and if the fitted line over them rises or falls by at most 10 % of the mean. These are
+//! the limits of the storage industry's performance test specification (SNIA SSS PTS).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ const LARGEST_SLOPE: f64 = 0.10;
 /// Whether the load had settled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
-    /// Spread and slope are within their limits.
+    /// Whether spread and slope are within their limits.
     pub steady: bool,
     /// Transactional I/O per second in each of the five windows.
     pub window_iops: Vec<f64>,
@@ -26,7 +26,7 @@ pub struct SteadyState {
 }
 
 impl SteadyState {
-    /// `None` when there are fewer samples than windows, or no I/O at all.
+    /// `None` if there are fewer samples than windows, or no I/O.
     pub fn of(samples: &[Sample]) -> Option<SteadyState> {
         if samples.len() < WINDOWS {
             return None;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn slope_and_spread_are_those_of_the_line() {
+    fn slope_and_spread_are_computed_over_five_windows() {
         let rising = SteadyState::of(&samples(&[90.0, 95.0, 100.0, 105.0, 110.0])).unwrap();
         assert!((rising.spread - 0.2).abs() < 1e-9 && (rising.slope - 0.2).abs() < 1e-9 && !rising.steady);
         let level = SteadyState::of(&samples(&[95.0, 105.0, 100.0, 105.0, 95.0])).unwrap();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_says_nothing() {
+    fn too_few_samples_give_no_result() {
         assert_eq!(SteadyState::of(&samples(&[1.0; 4])), None);
         assert_eq!(SteadyState::of(&samples(&[0.0; 9])), None);
         assert_eq!(SteadyState::of(&samples(&[7.0; 13])).unwrap().window_iops, [7.0; 5]);

@@ -2,27 +2,28 @@
 
 use crate::measurement::latency::Latencies;
 
-/// How many wrong records are kept with their description; all are counted.
+/// Descriptions of wrong records that are kept. All wrong records are counted.
 const WRONG_RECORDS_KEPT: usize = 20;
 
-/// What the threads have done.
+/// The work of the threads.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Latencies of the operations, commit included, from when they were due; indexed by [`OperationKind`].
+    /// Latencies of the operations with their commit, from when they were due; indexed by kind: insert, delete, replace,
+    /// read.
     pub operations: [Latencies; 4],
-    /// Completed operations; indexed by [`OperationKind`].
+    /// Completed operations; indexed by kind.
     pub counts: [u64; 4],
     /// Latencies of durable commits.
     pub durable_commits: Latencies,
     /// Batches per database.
     pub batches: Vec<u64>,
-    /// Operations given up because another thread was first, wherever they were tried.
+    /// Operations that failed because another thread held the record, in every table.
     pub conflicts: u64,
-    /// Operations that found no record wherever they were tried.
+    /// Operations that found no record in any table.
     pub misses: u64,
-    /// Records that were not what was written.
+    /// Records whose content is not what was written.
     pub wrong_records: u64,
-    /// The first of them.
+    /// Descriptions of the first wrong records.
     pub wrong: Vec<String>,
 }
 

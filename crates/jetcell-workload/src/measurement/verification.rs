@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What reading everything again has found.
+/// The verification of databases and logs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
     /// Databases and logs.
     pub files: Vec<FileVerification>,
-    /// How long it took.
+    /// Time of the verification in seconds.
     pub seconds: f64,
 }
 
@@ -20,10 +20,10 @@ pub struct FileVerification {
     pub path: PathBuf,
     /// Pages or log segments read.
     pub blocks: u64,
-    /// Those that are damaged.
+    /// Damaged pages or segments.
     pub bad: u64,
-    /// Those with one wrong bit, which was corrected in memory.
+    /// Pages or segments with one wrong bit, which was corrected in memory.
     pub repaired: u64,
-    /// What is wrong, one line each; only the first ones of many.
+    /// The first findings, one line each.
     pub findings: Vec<String>,
 }

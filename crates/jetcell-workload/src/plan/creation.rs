@@ -22,10 +22,10 @@ pub(crate) const FILE: &str = "jetcell-creation.json";
 /// Version of the layout below.
 const VERSION: u32 = 1;
 
-/// A file of a thousand databases with long names is smaller.
+/// The file of a thousand databases with long names is smaller.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// What was asked for.
+/// The request of a creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Creation {
     version: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Creation {
 }
 
 impl Creation {
-    /// What a run is about to create.
+    /// The request of a run, before it creates anything.
     pub(crate) fn new(profile: &Profile, instances: &[InstancePlan], output: &Path) -> Creation {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let mut profile = profile.clone();
@@ -45,7 +45,7 @@ impl Creation {
         Creation { version: VERSION, profile, instances: instances.to_vec(), output }
     }
 
-    /// The creation that was interrupted in this directory, if there is one.
+    /// Reads the creation that was interrupted in this directory; `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Creation>, Refusal> {
         let path = dir.join(FILE);
         let shown = path.display();
@@ -66,7 +66,7 @@ impl Creation {
         Ok(Some(creation))
     }
 
-    /// Writes the file whole or not at all, and makes sure that it stays.
+    /// Writes the file atomically, and syncs it and its directory.
     pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
         let unfinished = dir.join(FILE).with_extension("json.tmp");
         let mut file = File::create(&unfinished)?;
@@ -76,7 +76,7 @@ impl Creation {
         File::open(dir)?.sync_all()
     }
 
-    /// How much of the databases is there, in percent.
+    /// Size of the databases so far, in percent of the requested size.
     pub(crate) fn percent(&self) -> u64 {
         let there = |one: &InstancePlan| fs::metadata(&one.database).map_or(0, |file| file.len());
         let (mut done, mut wanted) = (0, 0);
@@ -87,7 +87,7 @@ impl Creation {
         (done * 100 / wanted.max(1)) as u64
     }
 
-    /// Why nothing else can be done here.
+    /// The refusal of any other use of the directory.
     pub(crate) fn refusal(&self, dir: &Path) -> Refusal {
         Refusal::new(format!(
             "{}: a creation of databases was interrupted at {} %: --resume continues it, --force starts over",
@@ -96,12 +96,12 @@ impl Creation {
         ))
     }
 
-    /// Whether results go where the interrupted run wanted to leave its own.
+    /// Whether `output` is also the directory for the results of the interrupted run.
     pub(crate) fn has_output(&self, output: &Path) -> bool {
         std::path::absolute(output).is_ok_and(|output| output == self.output)
     }
 
-    /// Takes over the sizes, unless the profile asks for other databases.
+    /// Takes over the sizes. Refuses a profile that asks for other databases.
     pub(crate) fn continue_with(
         &self,
         profile: &Profile,
@@ -129,7 +129,7 @@ impl Creation {
         };
         if let Some(what) = wrong {
             return refuse(format!(
-                "{what} is not that of the interrupted creation: leave it out to continue, or start over with --force"
+                "{what} differs from the interrupted creation: leave it out to continue, or start over with --force"
             ));
         }
         for (instance, asked) in instances.iter_mut().zip(&self.instances) {
@@ -138,7 +138,7 @@ impl Creation {
         Ok(())
     }
 
-    /// What need not be given again.
+    /// The options that the user need not give again.
     fn options(&self) -> Options {
         let Options { dirs, log_dirs, databases, size, growth_percent, page_size, records, seed, .. } =
             self.profile.to_options();
@@ -164,13 +164,13 @@ pub(crate) fn end(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Whether the directories are the same ones, whatever they are called from here.
+/// Whether the directories are the same ones, even if their paths differ.
 fn same_places(now: &[PathBuf], then: &[PathBuf]) -> bool {
     let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     now.iter().map(place).eq(then.iter().map(place))
 }
 
-/// With `--resume`, adds the options of the interrupted creation where none are given; else changes nothing.
+/// With `--resume`, adds the options of the interrupted creation where none are given. Otherwise changes nothing.
 pub fn remember(options: Options) -> Result<Options, Refusal> {
     let (true, Some(first)) = (options.resume == Some(true), options.dirs.first()) else {
         return Ok(options);
@@ -184,7 +184,7 @@ pub fn remember(options: Options) -> Result<Options, Refusal> {
     }
 }
 
-/// What the file means to a run of this profile: the creation to continue, or a refusal.
+/// The interrupted creation that a run of this profile continues, if any. A profile that cannot continue it is refused.
 pub(crate) fn find(profile: &Profile) -> Result<Option<Creation>, Refusal> {
     let Some(first) = profile.dirs.first().filter(|_| profile.source != Source::Replace) else {
         return Ok(None);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_is_remembered_and_contradictions_are_refused() {
+    fn the_request_is_remembered_and_contradictions_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
         assert!(remember(resume(dir.path())).unwrap_err().to_string().contains("use --open"));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_until_it_has_ended() {
+    fn other_runs_are_refused_until_the_creation_has_ended() {
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
         assert_eq!(find(&profile), Ok(None));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_one_clear_line() {
+    fn a_damaged_file_is_one_clear_line() {
         let dir = tempfile::tempdir().unwrap();
         for garbage in
             ["", "{}", "\u{1b}[2J\n", "[[[[", "{\"version\": 1, \"profile\": {\"dirs\": [\"a\\nb\"]}}"]

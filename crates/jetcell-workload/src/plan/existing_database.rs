@@ -1,5 +1,5 @@
-//! Looks at a database that exists, without changing anything: is it one, can this program use it, and are the logs
-//! there that it needs?
+//! Examines a file that should be a database, without changing it: whether it is one, whether this program can use it, and
+//! whether the logs that it needs exist.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,10 +14,10 @@ use crate::refusal::{Refusal, refuse};
 /// Both header copies fit here for every page size.
 const START: u64 = 65536;
 
-/// A database is this long at most before its header is written.
+/// Longest file of a database whose header was not written yet.
 const LARGEST_UNBORN: u64 = 16 << 20;
 
-/// Reads the header. The error is one line that says what is wrong and what to do.
+/// Reads the header. Refuses a file that cannot be used, with one line that says why and what to do.
 pub(crate) fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
     let shown = instance.database.display();
     let unreadable = |error: std::io::Error| Refusal::new(format!("{shown} cannot be read: {error}"));
@@ -33,7 +33,7 @@ pub(crate) fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, Refus
                 )
             }
             HeaderError::UnknownVersion { .. } => {
-                format!("{shown}: {error}: it can not be used; create one of our own")
+                format!("{shown}: {error}: this program cannot use it; create a new database")
             }
             error => {
                 format!("{shown} has a damaged header ({error}): restore it, or replace it with --force")
@@ -54,15 +54,15 @@ pub(crate) fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, Refus
         }
         state => {
             return refuse(format!(
-                "{shown} is in state {state:?}: it cannot be used; replace it with --force"
+                "{shown} is in state {state:?}: this program cannot use it; replace it with --force"
             ));
         }
     }
     Ok(ExistingDatabase { page_bytes: header.page_size.get(), file_bytes })
 }
 
-/// Whether nothing is lost when this database of an interrupted creation is made anew: it is missing, or the kill came
-/// before its header said that it exists.
+/// Whether an interrupted creation may create this database again without loss: the file is missing, or the creation ended
+/// before the header was written.
 pub(crate) fn is_unborn(database: &Path) -> bool {
     let Ok(file) = File::open(database) else { return !database.exists() };
     let Ok(file_bytes) = file.metadata().map(|metadata| metadata.len()) else { return false };
@@ -76,8 +76,8 @@ pub(crate) fn is_unborn(database: &Path) -> bool {
     }
 }
 
-/// The first generation of the range that is not in the directory, in hexadecimal. The last one may be the current log,
-/// which has no number in its name.
+/// The first generation of the range whose log is not in the directory, in hexadecimal. The last generation may be the
+/// current log, which has no number in its name.
 fn missing_log(dir: &Path, first: u32, last: u32) -> Option<String> {
     let current = dir.join(format!("{LOG_BASE_NAME}.log")).is_file();
     let archived = |generation: &u32| dir.join(format!("{LOG_BASE_NAME}{generation:08X}.log")).is_file();
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_database_is_recognised_even_by_its_shadow() {
+    fn a_clean_database_is_recognised_by_either_header_copy() {
         let expected = Ok(ExistingDatabase { page_bytes: 8192, file_bytes: 80_000 });
         assert_eq!(look(&clean(), |_| (), &[]), expected);
         assert_eq!(look(&clean(), |bytes| bytes[100] ^= 1, &[]), expected);
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn an_unusable_file_is_refused_with_the_reason() {
         let wrong = |damage: fn(&mut Vec<u8>)| look(&clean(), damage, &[]).unwrap_err().to_string();
         assert!(wrong(|bytes| bytes.fill(0)).contains("is not an ESE database"));
         assert!(wrong(|bytes| bytes.truncate(100)).contains("is not an ESE database"));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_never_began_is_made_anew() {
+    fn only_a_database_without_a_header_is_created_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("Jetstress001001.edb");
         assert!(is_unborn(&path));
@@ -157,7 +157,7 @@ mod tests {
         let (garbage, full) = (vec![0; 8 << 20], vec![0; 17 << 20]);
         std::fs::write(&path, garbage).unwrap();
         assert!(is_unborn(&path));
-        // A database of which much was filled and whose header is gone is a finding, not a beginning.
+        // A large file without a header was filled once: its header is damaged.
         std::fs::write(&path, full).unwrap();
         assert!(!is_unborn(&path));
     }

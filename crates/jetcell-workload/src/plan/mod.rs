@@ -26,7 +26,8 @@ pub use creation::remember;
 pub(crate) use existing_database::inspect;
 
 impl Plan {
-    /// Checks everything that can be checked without changing anything. `stamp` names the default output directory.
+    /// Makes a plan. Checks everything that can be checked without a change. `stamp` is part of the name of the default
+    /// output directory.
     pub(crate) fn make(profile: &Profile, engine: &dyn Engine, stamp: &str) -> Result<Plan, Refusal> {
         let mut create = Vec::new();
         for dir in profile.dirs.iter().chain(&profile.log_dirs) {
@@ -92,7 +93,7 @@ impl Plan {
         })
     }
 
-    /// Removes the files that are replaced, creates the directories and notes that databases are being created.
+    /// Removes the files that are replaced, creates the directories, and writes the creation file.
     pub(crate) fn prepare(&self, profile: &Profile) -> Result<(), Refusal> {
         for file in &self.remove {
             fs::remove_file(file)
@@ -110,7 +111,7 @@ impl Plan {
     }
 }
 
-/// Names as Jetstress gives them: instance, then database in the instance.
+/// Names the files as Jetstress does: number of the instance, then number of the database in the instance.
 fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
     let instance = |number: usize| InstancePlan {
         number,
@@ -127,7 +128,7 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
             if there.is_empty() {
                 let first = instance(1).database;
                 return refuse(format!(
-                    "{} does not exist: without --open (or with --open=false) databases are created",
+                    "{} does not exist: to create databases, leave out --open",
                     first.display()
                 ));
             }
@@ -162,7 +163,7 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// Database, logs and checkpoint of the instance that are there now.
+/// The existing database, logs and checkpoint of the instance.
 fn files_of(instance: &InstancePlan) -> Result<Vec<PathBuf>, Refusal> {
     let mut found = Vec::new();
     if instance.database.symlink_metadata().is_ok() {
@@ -180,7 +181,7 @@ fn files_of(instance: &InstancePlan) -> Result<Vec<PathBuf>, Refusal> {
     Ok(found)
 }
 
-/// Files of a log stream: logs, reserve logs and the checkpoint.
+/// Whether a file belongs to a log stream: a log, a reserve log or the checkpoint.
 fn is_log(path: &Path) -> bool {
     let named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(LOG_BASE_NAME));
     named && ["log", "jrs", "chk"].contains(&path.extension().and_then(OsStr::to_str).unwrap_or(""))
@@ -196,12 +197,12 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
     }
 }
 
-/// Takes over an existing database and returns its size; all must have one page size.
+/// Checks an existing database and returns its size. All databases must have the same page size.
 fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
     let shown = instance.database.display().to_string();
     if !instance.database.exists() {
         return refuse(format!(
-            "{shown} does not exist: without --open (or with --open=false) databases are created"
+            "{shown} does not exist: to create databases, leave out --open"
         ));
     }
     if engine.in_use(instance) {

@@ -6,11 +6,11 @@ use crate::model_engine::ModelEngine;
 use crate::profile::Options;
 use crate::units::DatabaseSize;
 
-struct World(tempfile::TempDir);
+struct Workspace(tempfile::TempDir);
 
-impl World {
-    fn new() -> World {
-        World(crate::run_tests::scratch())
+impl Workspace {
+    fn new() -> Workspace {
+        Workspace(crate::run_tests::scratch())
     }
     fn dir(&self) -> &Path {
         self.0.path()
@@ -43,93 +43,93 @@ impl World {
 
 #[test]
 fn files_have_the_names_of_jetstress() {
-    let world = World::new();
-    let log_dir = world.dir().join("logs");
+    let workspace = Workspace::new();
+    let log_dir = workspace.dir().join("logs");
     fs::create_dir(&log_dir).unwrap();
-    let options = Options { databases: Some(3), log_dirs: vec![log_dir.clone()], ..world.options() };
-    let plan = world.plan(options.clone()).unwrap();
+    let options = Options { databases: Some(3), log_dirs: vec![log_dir.clone()], ..workspace.options() };
+    let plan = workspace.plan(options.clone()).unwrap();
     let names: Vec<_> = plan.instances.iter().map(|i| i.database.clone()).collect();
-    assert_eq!(names, [1, 2, 3].map(|n| world.dir().join(format!("Jetstress00{n}001.edb"))));
+    assert_eq!(names, [1, 2, 3].map(|n| workspace.dir().join(format!("Jetstress00{n}001.edb"))));
     assert_eq!(plan.instances[2].log_dir, log_dir.join("log003"));
     assert_eq!((plan.page_bytes, plan.cache_bytes), (32768, 192 << 20));
     plan.prepare(&options.resolve().unwrap()).unwrap();
-    assert!(log_dir.join("log002").is_dir() && world.dir().join("out").is_dir());
+    assert!(log_dir.join("log002").is_dir() && workspace.dir().join("out").is_dir());
 }
 
 #[test]
 fn a_directory_that_cannot_be_used_is_refused() {
-    let world = World::new();
-    let missing = world.dir().join("missing");
-    let text = world.refusal(Options { dirs: vec![missing.clone()], ..world.options() });
+    let workspace = Workspace::new();
+    let missing = workspace.dir().join("missing");
+    let text = workspace.refusal(Options { dirs: vec![missing.clone()], ..workspace.options() });
     assert!(text.contains("does not exist: create it"), "{text}");
     assert!(!missing.exists());
 
-    fs::write(world.dir().join("file"), "x").unwrap();
-    let text = world.refusal(Options { dirs: vec![world.dir().join("file")], ..world.options() });
+    fs::write(workspace.dir().join("file"), "x").unwrap();
+    let text = workspace.refusal(Options { dirs: vec![workspace.dir().join("file")], ..workspace.options() });
     assert!(text.contains("is not a directory"), "{text}");
 
     if Mount::of(Path::new("/dev/shm")).is_some_and(|mount| mount.file_system == "tmpfs") {
-        let text = world.refusal(Options { dirs: vec!["/dev/shm".into()], ..world.options() });
+        let text = workspace.refusal(Options { dirs: vec!["/dev/shm".into()], ..workspace.options() });
         assert!(text.contains("is on tmpfs, which is memory"), "{text}");
     }
-    let text = world.refusal(Options { dirs: vec!["/proc".into()], ..world.options() });
+    let text = workspace.refusal(Options { dirs: vec!["/proc".into()], ..workspace.options() });
     assert!(text.contains("/proc"), "{text}");
 }
 
 #[test]
 fn existing_files_are_kept_unless_forced() {
-    let world = World::new();
-    let database = world.dir().join("Jetstress001001.edb");
+    let workspace = Workspace::new();
+    let database = workspace.dir().join("Jetstress001001.edb");
     fs::write(&database, "precious").unwrap();
-    assert!(world.refusal(world.options()).contains("add --open to use the databases, or --force"));
+    assert!(workspace.refusal(workspace.options()).contains("add --open to use the databases, or --force"));
 
-    let force = || Options { force: Some(true), ..world.options() };
-    let forced = world.plan(force()).unwrap();
+    let force = || Options { force: Some(true), ..workspace.options() };
+    let forced = workspace.plan(force()).unwrap();
     assert_eq!(forced.remove, std::slice::from_ref(&database));
     assert!(database.exists());
     forced.prepare(&force().resolve().unwrap()).unwrap();
     assert!(!database.exists());
-    creation::end(world.dir()).unwrap();
+    creation::end(workspace.dir()).unwrap();
 
-    let logs = world.dir().join("log001");
+    let logs = workspace.dir().join("log001");
     fs::create_dir_all(&logs).unwrap();
     fs::write(logs.join("E00.log"), "precious").unwrap();
     fs::write(logs.join("notes.txt"), "precious").unwrap();
-    assert!(world.refusal(world.options()).contains("E00.log exists"));
-    let forced = world.plan(Options { force: Some(true), ..world.options() }).unwrap();
+    assert!(workspace.refusal(workspace.options()).contains("E00.log exists"));
+    let forced = workspace.plan(Options { force: Some(true), ..workspace.options() }).unwrap();
     assert_eq!(forced.remove, [logs.join("E00.log")]);
 }
 
 #[test]
 fn results_are_kept_unless_forced() {
-    let world = World::new();
-    fs::create_dir(world.dir().join("out")).unwrap();
-    fs::write(world.dir().join("out/result.json"), "{}").unwrap();
-    assert!(world.refusal(world.options()).contains("give another --output"));
+    let workspace = Workspace::new();
+    fs::create_dir(workspace.dir().join("out")).unwrap();
+    fs::write(workspace.dir().join("out/result.json"), "{}").unwrap();
+    assert!(workspace.refusal(workspace.options()).contains("give another --output"));
 }
 
 #[test]
 fn too_little_space_is_refused_with_the_numbers() {
-    let world = World::new();
-    let text = world.refusal(Options {
+    let workspace = Workspace::new();
+    let text = workspace.refusal(Options {
         size: Some(ByteSize(60 << 40).into()),
         databases: Some(2),
-        ..world.options()
+        ..workspace.options()
     });
     assert!(text.contains("the run needs 150.00 TiB and "), "{text}");
 }
 
 #[test]
 fn a_share_of_the_volume_is_split_among_its_databases() {
-    let world = World::new();
-    let stat = rustix::fs::statvfs(world.dir()).unwrap();
+    let workspace = Workspace::new();
+    let stat = rustix::fs::statvfs(workspace.dir()).unwrap();
     let volume = stat.f_blocks * stat.f_frsize;
     let size = |percent, databases, growth| {
         let options = Options {
             size: Some(DatabaseSize::VolumePercent(percent)),
             databases: Some(databases),
             growth_percent: Some(growth),
-            ..world.options()
+            ..workspace.options()
         };
         let profile = options.resolve().unwrap();
         let mut instances = name_instances(&profile).unwrap();
@@ -144,17 +144,17 @@ fn a_share_of_the_volume_is_split_among_its_databases() {
 }
 
 #[test]
-fn open_takes_what_is_there_and_checks_it() {
-    let world = World::new();
-    let open = || Options { open: Some(true), ..world.options() };
-    assert!(world.refusal(open()).contains("does not exist: without --open"));
+fn open_uses_all_existing_databases_and_checks_them() {
+    let workspace = Workspace::new();
+    let open = || Options { open: Some(true), ..workspace.options() };
+    assert!(workspace.refusal(open()).contains("does not exist: to create databases"));
     for number in 1..=2 {
-        fs::write(world.dir().join(format!("Jetstress00{number}001.edb")), vec![0; 65536]).unwrap();
+        fs::write(workspace.dir().join(format!("Jetstress00{number}001.edb")), vec![0; 65536]).unwrap();
     }
-    let plan = world.plan(open()).unwrap();
+    let plan = workspace.plan(open()).unwrap();
     assert_eq!((plan.instances.len(), plan.instances[1].initial_bytes), (2, 65536));
-    let text = world.refusal(Options { page_size: Some(ByteSize(8192)), ..open() });
+    let text = workspace.refusal(Options { page_size: Some(ByteSize(8192)), ..open() });
     assert!(text.contains("has pages of 32KiB, not 8KiB"), "{text}");
-    fs::write(world.dir().join("Jetstress002001.edb"), "text").unwrap();
-    assert!(world.refusal(open()).contains("is not a database"));
+    fs::write(workspace.dir().join("Jetstress002001.edb"), "text").unwrap();
+    assert!(workspace.refusal(open()).contains("is not a database"));
 }

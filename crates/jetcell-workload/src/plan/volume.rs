@@ -1,4 +1,4 @@
-//! Whether directories and the volumes under them can be used; looks only, and leaves no trace.
+//! Checks whether directories and their volumes can be used. The checks leave no trace on disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::profile::{Profile, Source};
 use crate::refusal::{Refusal, refuse};
 use crate::units::{ByteSize, DatabaseSize, human_bytes};
 
-/// What a circular log stream may occupy: checkpoint depth, reserve logs and slack.
+/// Space for a circular log stream: checkpoint depth, reserve logs and a margin.
 const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
 
-/// Refuses a directory that cannot hold databases or logs. The default directory is noted in `create` if missing.
+/// Refuses a directory that cannot hold databases or logs. Adds the default directory to `create` if it is missing.
 pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
     let shown = dir.display();
     let probe = match fs::metadata(dir) {
@@ -54,12 +54,12 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     })
 }
 
-/// Opens a file without a name, which leaves no trace, not even in the directory's times.
+/// Opens an unnamed file for direct I/O. Such a file leaves no trace, not even in the times of the directory.
 fn probe_direct_io(dir: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
         Ok(_) => Ok(()),
-        // The file system knows no nameless files, so only permissions can be asked for.
+        // The file system has no unnamed files, so only the permissions can be checked.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
             Ok(rustix::fs::accessat(CWD, dir, Access::WRITE_OK, AtFlags::empty())?)
         }
@@ -69,9 +69,9 @@ fn probe_direct_io(dir: &Path) -> io::Result<()> {
 
 /// The volume under a path that need not exist yet.
 struct Space {
-    /// The nearest directory that exists.
+    /// The nearest existing directory.
     there: PathBuf,
-    /// The same for all paths on the volume.
+    /// Device number, equal for all paths on the volume.
     device: u64,
     total: u64,
     free: u64,
@@ -87,7 +87,7 @@ fn space_at(path: &Path) -> Result<Space, Refusal> {
     Ok(Space { there: there.to_path_buf(), device, total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
 }
 
-/// Sets the size of every database. A share of a volume is for all databases on it, their room for growth included.
+/// Sets the size of every database. A share of a volume is for all databases on it with their space for growth.
 pub(crate) fn size_databases(profile: &Profile, instances: &mut [InstancePlan]) -> Result<(), Refusal> {
     let percent = match profile.size {
         DatabaseSize::Absolute(size) => {
@@ -113,7 +113,7 @@ pub(crate) fn size_databases(profile: &Profile, instances: &mut [InstancePlan]) 
     Ok(())
 }
 
-/// Refuses a plan that does not fit, files to be removed taken off.
+/// Refuses a plan that needs more space than is free. Files that the run removes count as free.
 pub(crate) fn check_space(
     profile: &Profile,
     instances: &[InstancePlan],
@@ -142,7 +142,7 @@ pub(crate) fn check_space(
         };
         let directory = instance.database.parent().unwrap_or(Path::new("."));
         need(directory, created.saturating_add(growth))?;
-        // Without circular logging everything that is written to a database stays in its log as well.
+        // Without circular logging, all data that is written to a database is also in its logs.
         let logs = if profile.circular_log { 0 } else { created.saturating_add(growth) };
         need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES))?;
     }

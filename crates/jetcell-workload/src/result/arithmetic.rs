@@ -1,20 +1,19 @@
 //! The figures of a report, by Jetstress's definitions where Jetstress has one.
 //!
-//! Achieved I/O is database reads and writes of the load, all instances; log I/O, background maintenance and log
-//! replication never count. Means are sums divided once. What Jetstress averages over samples is not imitated:
-//! samples without I/O would pull its means down.
+//! Achieved I/O is the database reads and writes of the load on all instances. Log I/O, background maintenance and log
+//! replication never count. A mean is a sum that is divided once. Jetstress averages over samples, which this crate does
+//! not imitate: samples without I/O would lower the mean.
 
 use crate::measurement::{InstanceSample, IoRates, Sample};
 use crate::result::RunResult;
 use crate::result::instance_row::InstanceRow;
 
-/// Achieved transactional I/O per second: database reads and writes of all rows, each row transactional.
+/// Achieved transactional I/O per second: database reads and writes of all rows of transactional I/O.
 pub fn achieved_iops(rows: &[InstanceRow]) -> f64 {
     rows.iter().map(|row| row.database_reads_per_second + row.database_writes_per_second).sum()
 }
 
-/// What is left of `total` without `apart`: rates and bytes are separated, latency is not, as one counter measures
-/// it for both.
+/// `total` less `apart`. Rates and bytes are separated. Latency is not, because one counter measures it for both.
 pub fn without(total: IoRates, apart: IoRates) -> IoRates {
     let per_second = total.per_second - apart.per_second;
     let bytes = total.per_second * total.average_bytes - apart.per_second * apart.average_bytes;
@@ -22,8 +21,8 @@ pub fn without(total: IoRates, apart: IoRates) -> IoRates {
     IoRates { per_second, average_bytes, average_ms: total.average_ms }
 }
 
-/// Database reads of the table of total I/O: what the load and the background maintenance read, with the latency of
-/// the load's reads, as one counter measures it for both.
+/// Database reads of the table of total I/O: the reads of the load and of background maintenance. The latency is that of
+/// the load's reads, because one counter measures it for both.
 pub fn total_reads(row: &InstanceRow) -> IoRates {
     let (reads, apart) = (row.database_reads_per_second, row.maintenance_reads_per_second);
     let bytes = reads * row.database_reads_average_bytes + apart * row.maintenance_reads_average_bytes;
@@ -70,13 +69,13 @@ impl Summary {
     }
 }
 
-/// Three decimals, halves away from zero, as the published tables round; decimal fractions that binary cannot hold
-/// count as the halves they were meant to be.
+/// Rounds to three decimals and halves away from zero, as the published tables do. A decimal half that binary cannot
+/// represent exactly counts as a half.
 pub fn three_decimals(value: f64) -> f64 {
     (value * 1000.0 * (1.0 + 1e-12)).round() / 1000.0
 }
 
-/// One kind of I/O over several intervals: totals are rebuilt from each interval and divided once.
+/// One kind of I/O over several intervals: the totals of the intervals are added and divided once.
 pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRates {
     let (mut seconds, mut count, mut bytes, mut ms) = (0.0, 0.0, 0.0, 0.0);
     for (length, rates) in intervals {
@@ -95,8 +94,8 @@ pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRate
 }
 
 impl RunResult {
-    /// Fills a result that holds no measurement, as a killed run leaves it, with what its samples tell.
-    /// Percentiles stay empty: samples hold means only.
+    /// Computes the figures of a result without a measurement, which a killed run leaves, from its samples.
+    /// Percentiles stay empty because samples have means only.
     pub fn fill_from_samples(&mut self, samples: &[Sample]) {
         let Some(last) = samples.last() else { return };
         self.measured_seconds = samples.iter().map(|sample| sample.seconds).sum();
@@ -135,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_separated_and_latency_is_not() {
+    fn rates_and_bytes_are_separated_and_latency_is_not() {
         let rest = without(rates(30.0, 100.0, 7.0), rates(10.0, 200.0, 99.0));
         assert_eq!(rest, rates(20.0, 50.0, 7.0));
         assert_eq!(without(rates(5.0, 8.0, 1.0), rates(5.0, 8.0, 1.0)).average_bytes, 0.0);
     }
 
     #[test]
-    fn idle_intervals_do_not_dilute_means() {
+    fn intervals_without_io_do_not_lower_means() {
         let joined =
             over_intervals([(1.0, rates(10.0, 4096.0, 5.0)), (3.0, rates(0.0, 0.0, 0.0))].into_iter());
         assert_eq!(joined, rates(2.5, 4096.0, 5.0));

@@ -52,11 +52,11 @@ pub struct InstanceRow {
     #[allow(missing_docs)]
     #[serde(rename = "I/O Log Writes Average Bytes")]
     pub log_writes_average_bytes: f64,
-    /// Highest average of any sample, database reads.
+    /// Highest average latency of database reads in a sample.
     pub maximum_database_read_ms: f64,
-    /// Highest average of any sample, log writes.
+    /// Highest average latency of log writes in a sample.
     pub maximum_log_write_ms: f64,
-    /// Reads of the background checksum scan, which are none of the database reads above.
+    /// Reads of the background checksum scan; the database reads above do not include them.
     #[serde(rename = "Database Maintenance IO Reads/sec", default)]
     pub maintenance_reads_per_second: f64,
     #[allow(missing_docs)]
@@ -91,7 +91,7 @@ impl InstanceRow {
         ]
     }
 
-    /// Fills the rows from rates.
+    /// The row with these rates.
     pub fn with_rates(
         mut self,
         reads: IoRates,

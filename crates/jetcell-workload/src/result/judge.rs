@@ -1,4 +1,5 @@
-//! The verdict: measured values against limits, by Jetstress 2013's rules and ours about correctness.
+//! Judges a run: compares measured values with limits. The rules about speed are Jetstress 2013's; the rules about
+//! correctness are our own.
 
 use crate::measurement::{
     CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Saturation, ScanSummary, Verification,
@@ -10,7 +11,7 @@ use crate::verdict::{
     Verdict,
 };
 
-/// Evidence that does not come from the measured window.
+/// Evidence that does not come from the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence<'a> {
     /// Failed transfers in the whole run.
@@ -19,20 +20,20 @@ pub struct Evidence<'a> {
     pub failure: Option<String>,
     /// The checksum scan of each database, if there was one.
     pub scan: &'a [ScanSummary],
-    /// Reading everything again, if it came to that.
+    /// The verification after the load, if the run reached it.
     pub verification: Option<&'a Verification>,
-    /// Why the run ended before its time, if it did.
+    /// Why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
 }
 
-/// Outcome with its reasons.
+/// A verdict with its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// Overall.
+    /// The verdict.
     pub verdict: Verdict,
-    /// In a sentence.
+    /// The reason for the verdict, in a sentence.
     pub reason: String,
-    /// Rule by rule.
+    /// All rules.
     pub rules: Vec<Rule>,
 }
 
@@ -42,7 +43,7 @@ fn worst(instances: &[InstanceRow], value: impl Fn(&InstanceRow) -> f64) -> (f64
     instances.iter().map(of).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
 }
 
-/// Judges a run. Rules about speed need a measured window; rules about correctness always hold.
+/// Judges a run. Rules about speed need a measurement; rules about correctness always apply.
 pub fn judge(
     profile: &Profile,
     instances: &[InstanceRow],
@@ -67,7 +68,7 @@ pub fn judge(
             speed.push(Rule::at_most(name, limit, measured, format!("worst: {instance}")));
         }
         let stalls = measured.cache.stalls as f64;
-        let note = "waits for a free cache page; more --cache or faster database writes avoid them";
+        let note = "waits for a free cache page; a larger --cache or faster database writes avoid them";
         speed.push(Rule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
         speed.extend(measured.open_loop.iter().flat_map(OpenLoop::rules));
         if let Some(target) = profile.target_iops {
@@ -122,13 +123,13 @@ pub fn judge(
     } else if wrong.total() == 0 {
         (Verdict::Incomplete, "no operation was completed in the measured time".into())
     } else {
-        (Verdict::Pass, "every rule held".into())
+        (Verdict::Pass, "all rules hold".into())
     };
     speed.extend(correct);
     Judgement { verdict, reason, rules: speed }
 }
 
-/// A search that found no rate is a failure, whatever it measured on the way.
+/// A search that found no sustained rate is a failure, whatever its steps measured.
 fn sustained(saturation: &Saturation) -> Rule {
     let measured = saturation.sustained_rate.unwrap_or(0.0);
     let note = match saturation.curve().first().and_then(|step| step.broken.as_ref()) {
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn esrp_fixture_figures_give_the_printed_verdicts() {
+    fn esrp_figures_give_the_published_verdicts() {
         // JS13 and JS14 of the ESRP paper: 285.979 and 259.878 IOPS for a target of 270.
         let rows = [row(1, 17.662, 1.293), row(2, 15.614, 1.338)];
         let verdict =
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_the_scan_found_fails_the_run_and_is_named() {
+    fn a_bad_page_found_by_the_scan_fails_the_run_and_is_named() {
         let scan = [
             ScanSummary::default(),
             ScanSummary {
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_done_is_not_a_pass() {
+    fn a_run_without_operations_does_not_pass() {
         let idle = Measurement { seconds: 60.0, complete: true, ..Measurement::default() };
         let free = Profile { target_iops: None, ..profile() };
         assert_eq!(

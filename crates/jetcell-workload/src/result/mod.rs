@@ -1,6 +1,6 @@
 //! The result of a run: one value that holds every number a report shows, stored as `result.json`.
 //!
-//! `schema_version` is raised when a field changes its meaning or goes away; new fields do not raise it.
+//! `schema_version` is raised when a field changes its meaning or is removed. New fields do not raise it.
 
 mod arithmetic;
 mod instance_row;
@@ -30,7 +30,7 @@ pub use judge::{Evidence, Judgement, judge};
 /// Version of the layout below.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// Work of the load in the measured window.
+/// Work of the load in the measured time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Operations {
     /// Completed operations by kind.
@@ -39,30 +39,30 @@ pub struct Operations {
     pub per_second: f64,
     /// Batches dispatched to each database.
     pub batches: Vec<u64>,
-    /// Operations given up because another thread had changed the record.
+    /// Operations that failed because another thread held the record.
     pub conflicts: u64,
     /// Operations that found no record.
     pub misses: u64,
-    /// Records that were not what was written.
+    /// Records whose content is not what was written.
     pub wrong_records: u64,
-    /// The first of them.
+    /// Descriptions of the first wrong records.
     pub wrong: Vec<String>,
 }
 
-/// What the figures mean: whether they had settled, what limited them, and what the machine did meanwhile.
+/// Analysis of the figures: steady state, limiting factor, and use of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
-    /// `None` when there are too few samples to say.
+    /// `None` if there are too few samples.
     pub steady_state: Option<SteadyState>,
-    /// `None` when nothing was measured.
+    /// `None` if nothing was measured.
     pub limit: Option<Limit>,
-    /// Only with more than one repetition.
+    /// `None` with one repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<Repetitions>,
-    /// Only with a search for the highest rate.
+    /// `None` without a search for the highest rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saturation: Option<Saturation>,
-    /// Only with a target rate, also one that a search has found.
+    /// `None` without a target rate. The rate may be the result of a search.
     pub open_loop: Option<OpenLoop>,
     /// The machine over the measured time.
     pub host: HostUse,
@@ -88,7 +88,7 @@ pub struct RunResult {
     pub jetcell_version: String,
     /// Overall outcome.
     pub verdict: Verdict,
-    /// Why, in a sentence.
+    /// Reason for the verdict, in a sentence.
     pub reason: String,
     /// The rules behind it.
     pub rules: Vec<Rule>,
@@ -98,7 +98,7 @@ pub struct RunResult {
     pub started: String,
     /// End of the run, RFC 3339.
     pub ended: String,
-    /// Length of the measured window.
+    /// Length of the measured time in seconds.
     pub measured_seconds: f64,
     /// Phases in order.
     pub phases: Vec<PhaseTime>,
@@ -123,26 +123,26 @@ pub struct RunResult {
     /// Steady state, limit, open loop and host counters.
     #[serde(default)]
     pub analysis: Analysis,
-    /// The background checksum scan, per database; empty when there was none.
+    /// The background checksum scan of each database; empty without a scan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scan: Vec<ScanSummary>,
     /// Cache in use at the end, in bytes.
     pub cache_used_bytes: u64,
-    /// Waits for a free cache page in the window.
+    /// Waits for a free cache page in the measured time.
     pub page_fault_stalls: u64,
     /// Highest resident memory of the process, in bytes.
     pub peak_resident_bytes: Option<u64>,
     /// Failed transfers.
     pub io_errors: u64,
-    /// `None` when the run ended before it.
+    /// `None` if the run ended before the verification.
     pub verification: Option<Verification>,
     /// Lines of the test log.
     pub log: Vec<String>,
-    /// What was run.
+    /// The profile of the run.
     pub configuration: Profile,
-    /// On which files.
+    /// The files of the run.
     pub plan: Plan,
-    /// On which machine.
+    /// The machine of the run.
     pub machine: Machine,
 }
 
@@ -154,12 +154,12 @@ impl RunResult {
         text
     }
 
-    /// Writes the file whole or not at all.
+    /// Writes the file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         self.write_aside(path, File::sync_all)
     }
 
-    /// Same, unless the machine stops before the kernel has written it.
+    /// Writes the file atomically without a sync, so that it may be lost in a power failure.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
         self.write_aside(path, |_| Ok(()))
     }

@@ -1,4 +1,4 @@
-//! From what a run gave to its result: judged, summed up, put together. Nothing is measured here.
+//! Makes the result of a run from its measurement: judges, sums up and assembles. Nothing is measured here.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::result::{
 };
 use crate::verdict::Verdict;
 
-/// What attaching, driving and shutting down gave.
+/// The outcome of attaching the databases, driving the load and shutting down.
 #[derive(Clone, Default)]
 pub(crate) struct Loaded {
     pub(crate) measured: Measurement,
@@ -29,18 +29,18 @@ pub(crate) struct Loaded {
     pub(crate) failure: Option<Error>,
 }
 
-/// What has happened.
+/// The phases and the log lines so far.
 #[derive(Clone, Default)]
 pub(crate) struct History {
     pub(crate) log: Vec<String>,
     pub(crate) phases: Vec<PhaseTime>,
 }
 
-/// What a run that is killed leaves: figures so far, none of them judged.
+/// The result that a killed run leaves: the figures so far, without a judgement.
 pub(crate) fn not_ended(result: RunResult) -> RunResult {
     RunResult {
         verdict: Verdict::Incomplete,
-        reason: "the run has not ended: it still goes on, was killed or failed".into(),
+        reason: "the run has not ended: it is still running, was killed or failed".into(),
         rules: Vec::new(),
         ..result
     }
@@ -51,7 +51,7 @@ pub(crate) fn rfc3339(time: &DateTime<Local>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, false)
 }
 
-/// Judges and puts everything together.
+/// Judges the run and assembles its result.
 pub(crate) fn assemble(
     profile: &Profile,
     plan: &Plan,
@@ -120,7 +120,7 @@ pub(crate) fn assemble(
     }
 }
 
-/// Whether the storage is to blame, as opposed to a full volume or a limit.
+/// Whether the storage caused the error, and not a full volume or a limit.
 fn is_device_failure(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::ReadOnly(_) | Error::Io { .. })
 }
@@ -154,7 +154,7 @@ fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRo
     }
 }
 
-/// The distribution of each kind of I/O, all instances.
+/// The latency distribution of each kind of I/O on all instances.
 fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
     type Kind = fn(&InstanceIo) -> &IoTotals;
     let kinds: [(&str, Kind); 6] = [
@@ -173,7 +173,7 @@ fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
     kinds.into_iter().map(|(name, kind)| (name.to_string(), sum(kind))).collect()
 }
 
-/// The distribution of each kind of operation, and of durable commits.
+/// The latency distribution of each kind of operation and of durable commits.
 fn operation_latencies(measured: &Measurement) -> BTreeMap<String, Latencies> {
     let kinds = OperationKind::ALL.into_iter().zip(&measured.tally.operations);
     let durable = ("durable_commit".to_string(), measured.tally.durable_commits.clone());
@@ -184,7 +184,7 @@ fn summaries(histograms: &BTreeMap<String, Latencies>) -> LatencyTable {
     histograms.iter().map(|(name, all)| (name.clone(), all.summary())).collect()
 }
 
-/// What the figures mean.
+/// The analysis of the figures.
 pub(crate) fn analysis(measured: &Measurement, threads: usize) -> Analysis {
     Analysis {
         steady_state: SteadyState::of(&measured.samples),

@@ -1,8 +1,8 @@
-//! `result.json` while the run goes on: rewritten now and then by a thread of its own, so that a killed run leaves what
-//! was known. Neither the load nor its measurement waits for it: what comes while it writes replaces what waits.
+//! Interim results: a thread rewrites `result.json` during the run, so that a killed run leaves its figures so far. Neither
+//! the load nor the measurement waits for the thread: a state that arrives while it writes replaces the waiting one.
 //!
-//! The file is written aside and renamed, but not synced: a sync may make the tested file system write everything it
-//! holds back. A killed process loses nothing by that; after a power cut the file may be an older one or empty.
+//! The file is written under another name and renamed, but not synced, because a sync may make the tested file system
+//! write all its dirty data. A killed process loses nothing; after a power failure the file may be an older one or empty.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::result::RunResult;
 
-/// Least time between two states.
+/// Shortest time between two states.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Least time between two states, in times of what the last one took: a long run has much to write.
+/// Shortest time between two states, as a multiple of the time that the last one took: a long run has much to write.
 const IDLE: u32 = 100;
 
-/// Puts a result together from copies of what it needs.
+/// Assembles a result from its own copies of the inputs.
 pub(crate) type Assembly = Box<dyn FnOnce() -> RunResult + Send>;
 
-/// The thread and what waits for it.
+/// The thread and the state that waits for it.
 pub(crate) struct Interim {
     slot: Arc<Slot>,
     thread: Option<JoinHandle<io::Result<()>>>,
@@ -39,7 +39,7 @@ struct Slot {
 #[derive(Default)]
 struct State {
     next: Option<Assembly>,
-    /// What the last one took; `None` while it is written.
+    /// Time that the last state took; `None` while one is being written.
     took: Option<Duration>,
     ended: bool,
 }
@@ -64,14 +64,14 @@ impl Interim {
         idle.is_some_and(|took| put.elapsed() >= EVERY.max(took.saturating_mul(IDLE)))
     }
 
-    /// Hands a state over, in place of one that waits; the next is due a while later.
+    /// Hands a state over, and replaces one that waits.
     pub(crate) fn put(&mut self, assembly: Assembly) {
         self.put = Some(Instant::now());
         self.slot.state.lock().next = Some(assembly);
         self.slot.changed.notify_one();
     }
 
-    /// Writes what waits and ends; the error is that of the write that failed, after which none was tried.
+    /// Writes the waiting state and ends the thread. After a write error no further write was tried.
     pub(crate) fn end(mut self) -> io::Result<()> {
         self.stop()
     }
@@ -79,13 +79,13 @@ impl Interim {
     fn stop(&mut self) -> io::Result<()> {
         self.slot.state.lock().ended = true;
         self.slot.changed.notify_one();
-        let stopped = || Err(io::Error::other("its thread ended"));
+        let stopped = || Err(io::Error::other("the writer thread panicked"));
         self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| stopped()))
     }
 }
 
 impl Drop for Interim {
-    /// Whoever writes the file next must be the last to do so.
+    /// Ends the thread, so that the next writer of the file is the only one.
     fn drop(&mut self) {
         let _ = self.stop();
     }

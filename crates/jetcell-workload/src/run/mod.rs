@@ -24,16 +24,16 @@ use crate::run::assembly::{Loaded, analysis, assemble, not_ended, rfc3339};
 use crate::run::interim::Interim;
 use crate::run::recorder::{Recorder, Subject};
 
-/// Why there is no result.
+/// A run without a result.
 #[derive(Debug, Clone)]
 pub enum RunError {
     /// The plan was refused; nothing on disk has changed.
     Refused(Refusal),
-    /// It began and could not go on.
+    /// The run started and could not continue.
     Failed {
-        /// In which phase.
+        /// The phase that failed.
         phase: Phase,
-        /// Why.
+        /// What happened.
         error: String,
     },
 }
@@ -58,9 +58,9 @@ impl From<Refusal> for RunError {
 /// A finished run: its result and the samples behind it.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// What `result.json` holds.
+    /// The content of `result.json`.
     pub result: RunResult,
-    /// What `samples.csv` holds.
+    /// The content of `samples.csv`.
     pub samples: Vec<Sample>,
 }
 
@@ -92,12 +92,13 @@ pub fn run(
 
     let worked = work(profile, engine, &plan, watch, stop, &mut samples);
     watch.close_phase();
-    // From here on only one writes the file.
+    // From here on this thread is the only writer of the file.
     if let Some(Err(error)) = watch.interim.take().map(Interim::end) {
         watch.log(&format!("result.json could not be rewritten during the run: {error}"));
     }
     let (loaded, verification) = worked.inspect_err(|error| {
-        // What is stored must not look like a run that goes on. When this fails too, it says that it may have failed.
+        // The stored result must not look like a running test. If this write fails, too, the stored reason still says that
+        // the run may have failed.
         unfinished.reason = format!("could not run: {error}");
         (unfinished.ended, unfinished.phases) = (rfc3339(&Local::now()), watch.history.phases.clone());
         unfinished.log.clone_from(&watch.history.log);
@@ -109,7 +110,7 @@ pub fn run(
     Ok(Finished { result, samples: loaded.measured.samples })
 }
 
-/// Everything that changes databases.
+/// The phases that change databases.
 fn work(
     profile: &Profile,
     engine: &dyn Engine,
@@ -129,7 +130,7 @@ fn work(
     Ok((loaded, verification))
 }
 
-/// A test of storage that starts on damaged databases proves nothing, and running on them makes it worse.
+/// Verifies existing databases. A test on damaged databases proves nothing, and could damage them further.
 fn examine(
     engine: &dyn Engine,
     plan: &Plan,
@@ -199,14 +200,14 @@ fn load(
     for scanned in &scan {
         let ScanSummary { pages, passes, bad, .. } = scanned;
         let database = scanned.database.display();
-        watch.log(&format!("{database}: {pages} pages scanned, {passes} whole passes, {bad} bad"));
+        watch.log(&format!("{database}: {pages} pages scanned, {passes} complete passes, {bad} bad pages"));
     }
     let failure = measured.failure.clone().or(closed.err());
     if let Some(error) = &failure {
         watch.log(&format!("The load ended with an error: {error}"));
     }
     let loaded = Loaded { measured, initial_bytes, io_errors, scan, failure };
-    // The verification may take longer than the load.
+    // The verification may take longer than the load, so the interim result is stored before it.
     watch.publish(loaded.clone());
     Ok(loaded)
 }
@@ -264,7 +265,7 @@ fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option
     } else if stop.is_set() && !loaded.measured.complete {
         Some("stopped on request before the measured time was over")
     } else if stop.is_set() {
-        Some("stopped on request before everything was verified")
+        Some("stopped on request before the verification ended")
     } else if !loaded.measured.complete {
         Some("the measured time was not completed")
     } else {

@@ -1,5 +1,5 @@
-//! What a run has done so far: it passes everything on to the observer, keeps the test log and the times of the phases,
-//! and stores interim results.
+//! The recorder of a run: passes all events on to the observer, keeps the test log and the times of the phases, and stores
+//! interim results.
 
 use std::fmt;
 use std::time::Instant;
@@ -15,17 +15,17 @@ use crate::run::RunError;
 use crate::run::assembly::{History, Loaded, assemble, not_ended};
 use crate::run::interim::Interim;
 
-/// Passes everything on and keeps the log and the times.
+/// Passes events on and records them.
 pub(crate) struct Recorder<'a> {
     observer: &'a mut dyn Observer,
     pub(crate) history: History,
     began: Instant,
-    /// What rewrites `result.json`, once there is a place for it, and what it needs.
+    /// The writer of interim results, once the output directory exists, and its inputs.
     pub(crate) interim: Option<Interim>,
     pub(crate) subject: Option<Subject>,
 }
 
-/// What the run is about.
+/// The inputs of an interim result that do not change during the run.
 #[derive(Clone)]
 pub(crate) struct Subject {
     pub(crate) profile: Profile,
@@ -62,20 +62,20 @@ impl Observer for Recorder<'_> {
 }
 
 impl Recorder<'_> {
-    /// With nothing recorded yet, and no place for interim results.
+    /// A recorder without events and without a place for interim results.
     pub(crate) fn new(observer: &mut dyn Observer) -> Recorder<'_> {
         let history = History::default();
         Recorder { observer, history, began: Instant::now(), interim: None, subject: None }
     }
 
-    /// The phase that goes on has lasted until now.
+    /// Sets the end of the current phase to now.
     pub(crate) fn close_phase(&mut self) {
         if let Some(last) = self.history.phases.last_mut() {
             last.seconds = self.began.elapsed().as_secs_f64();
         }
     }
 
-    /// Stores what is known, without the verdict that is not known yet.
+    /// Stores an interim result, which has no verdict yet.
     pub(crate) fn publish(&mut self, loaded: Loaded) {
         self.close_phase();
         let (Some(interim), Some(subject)) = (&mut self.interim, &self.subject) else { return };
@@ -87,7 +87,7 @@ impl Recorder<'_> {
         }));
     }
 
-    /// What to end with when an error ends the phase that goes on.
+    /// The error of a run whose current phase failed.
     pub(crate) fn failed(&self, error: impl fmt::Display) -> RunError {
         let phase = self.history.phases.last().map_or(Phase::Create, |last| last.phase);
         RunError::Failed { phase, error: error.to_string() }

@@ -1,4 +1,4 @@
-//! Lines of the test log about settings and figures, in the words of Jetstress's where it has them.
+//! Lines of the test log about settings and figures, in Jetstress's words where it has such lines.
 
 use crate::layout::Plan;
 use crate::measurement::Saturation;
@@ -6,7 +6,7 @@ use crate::observer::Observer;
 use crate::profile::Profile;
 use crate::result::Analysis;
 
-/// The settings, in the words of Jetstress's test log.
+/// Logs the settings in Jetstress's words.
 pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observer) {
     let (mix, limits) = (&profile.mix, &profile.thresholds);
     observer
@@ -29,7 +29,7 @@ pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observ
     ));
 }
 
-/// What the figures mean, for the test log.
+/// Logs the analysis of the figures.
 pub(crate) fn figures(analysis: &Analysis, observer: &mut dyn Observer) {
     match &analysis.steady_state {
         Some(state) => observer.log(&format!(
@@ -55,13 +55,13 @@ pub(crate) fn figures(analysis: &Analysis, observer: &mut dyn Observer) {
     if let Some(Saturation { sustained_rate: Some(rate), first_failed_rate, .. }) = &analysis.saturation {
         let failed = first_failed_rate.map_or("none".into(), |rate| rate.to_string());
         observer.log(&format!(
-            "Highest sustained rate: {rate} operations per second (lowest that broke: {failed})"
+            "Highest sustained rate: {rate} operations per second (lowest rate that broke a rule: {failed})"
         ));
     }
     if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
         observer.log(&format!(
-            "The target rate was not kept: of {} operations {} were not completed, {} of them had not begun, {:.1} s \
-             behind; latencies do not hold them",
+            "The load did not keep the target rate: of {} operations {} were not completed and {} had not started, {:.1} s \
+             behind; latencies do not include them",
             open.due, open.not_completed, open.waiting, open.behind_seconds
         ));
     }
