@@ -1,4 +1,4 @@
-//! What to look at when a rule is broken: one sentence for each, from the evidence that the run has left.
+//! Advice for broken rules: one sentence for each, derived from the evidence in the result.
 
 use jetcell_workload::measurement::{InstanceSample, Limiter, Sample};
 use jetcell_workload::result::RunResult;
@@ -6,15 +6,15 @@ use jetcell_workload::{Rule, Verdict};
 
 use crate::number::{plain, three};
 
-/// Processors busier than this delay I/O by themselves.
+/// Processors that are busier than this delay I/O themselves.
 const BUSY_CPU_PERCENT: f64 = 80.0;
-/// A device with more requests in progress on average, or busier, is the likely cause.
+/// A device with a longer average queue, or with a higher busy share, is the likely cause.
 const LONG_QUEUE: f64 = 2.0;
 const BUSY_DISK_PERCENT: f64 = 80.0;
-/// An interval this many times slower than the average is an incident, not the level.
+/// An interval that is this many times slower than the average is an incident.
 const INCIDENT: f64 = 3.0;
 
-/// One sentence for each broken rule, those with the same cause together.
+/// One sentence for each cause, with all broken rules that have it.
 pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     for rule in result.rules.iter().filter(|rule| !rule.passed) {
@@ -27,10 +27,7 @@ pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let mut lines: Vec<String> =
         said.iter().map(|(names, what)| format!("{}: {what}.", names.join("; "))).collect();
     if result.verdict == Verdict::Incomplete && result.measured_seconds > 0.0 {
-        lines.push(
-            "The run did not end: figures are those up to its last sample and prove nothing about the rest."
-                .into(),
-        );
+        lines.push("The run did not end: the figures cover the time until its last sample only.".into());
     }
     lines
 }
@@ -51,7 +48,7 @@ impl Evidence<'_> {
         } else if says("page fault stalls") {
             format!(
                 "sessions waited for a free cache page, because pages are changed faster than they are written back \
-                 (a database write took {} ms on average); a larger --cache or fewer --threads tell whether writes \
+                 (a database write took {} ms on average); a larger --cache or fewer --threads show whether writes \
                  of the device are the cause",
                 three(self.mean(|row| row.database_writes_average_latency_ms))
             )
@@ -61,12 +58,12 @@ impl Evidence<'_> {
         {
             self.too_few()
         } else if says("I/O errors") {
-            "the storage failed transfers; the kernel log (dmesg) names device and sector, and figures about speed \
-             mean nothing until that is mended"
+            "transfers failed; the kernel log (dmesg) names device and sector, and figures about speed are not \
+             meaningful until the fault is repaired"
                 .into()
         } else if says("wrong content") || says("Bad pages") {
-            "what was read is not what was written: keep the files, see `jetcell check` for the pages and the kernel \
-             log for the device, and test memory before the storage is blamed"
+            "the data that was read differs from the data that was written: keep the files, examine the pages with \
+             `jetcell check` and the device in the kernel log, and also test the memory of the machine"
                 .into()
         } else {
             "see the tables below".into()
@@ -85,7 +82,7 @@ impl Evidence<'_> {
         self.mean(|row| row.log_writes_average_latency_ms)
     }
 
-    /// Why transfers of a kind were slow.
+    /// Why one kind of transfers was slow.
     fn slow(&self, what: &str, of_one: bool, value: fn(&InstanceSample) -> f64, average: f64) -> String {
         let slowest = self.samples.iter().flat_map(|sample| {
             sample.instances.iter().map(move |instance| (value(instance), sample.at_seconds))
@@ -95,9 +92,9 @@ impl Evidence<'_> {
             && ms > average * INCIDENT
         {
             return format!(
-                "single intervals were slow, not the run ({} ms in the interval that ended at {at:.0} s, {} ms on \
-                 average): look at what happened then: other users of the device, its write cache being emptied, \
-                 garbage collection, scheduled jobs",
+                "single intervals were slow ({} ms in the interval that ended at {at:.0} s, {} ms on \
+                 average): find out what happened then, such as other users of the device, a flush of its write cache, \
+                 garbage collection, or scheduled jobs",
                 plain(ms),
                 plain(average)
             );
@@ -105,7 +102,7 @@ impl Evidence<'_> {
         self.cause(what)
     }
 
-    /// Processors, devices, or what is between them.
+    /// The cause: the processors, a device, or a layer between them.
     fn cause(&self, what: &str) -> String {
         let host = &self.result.analysis.host;
         if host.seconds <= 0.0 {
@@ -127,43 +124,41 @@ impl Evidence<'_> {
         match device {
             _ if host.cpu_percent >= BUSY_CPU_PERCENT => format!(
                 "{what} were slow while the processors were {cpu} % busy, {own} % with this test: free the processors \
-                 of other work, or use fewer --threads, before the storage is blamed"
+                 of other work, or use fewer --threads, and test again"
             ),
             Some(device) if loaded => format!(
                 "{what} were slow while the processors were only {cpu} % busy, and {device}: the device is the limit; \
                  fewer --threads or a --rate show at which load it keeps the limit"
             ),
             Some(device) => format!(
-                "{what} were slow though the processors were {cpu} % busy and {device}: neither is loaded, so look \
-                 between them: file system, encryption, virtualisation, limits of the cgroup, the path to remote storage"
+                "{what} were slow though the processors were {cpu} % busy and {device}: neither is loaded, so examine the \
+                 layers between them: file system, encryption, virtualisation, limits of the cgroup, the path to remote storage"
             ),
             None => format!(
                 "{what} were slow while the processors were {cpu} % busy; no local device is under the directories, \
-                 so look at the path to the storage and at the storage itself"
+                 so examine the path to the storage and the storage itself"
             ),
         }
     }
 
-    /// Why the target was not reached.
+    /// Why the run did not reach its target.
     fn too_few(&self) -> String {
         let Some(limit) = &self.result.analysis.limit else {
-            return "nothing tells what limited the run".into();
+            return "the limiting factor is unknown".into();
         };
         let what_to_do = match limit.limiter {
-            Limiter::TargetRate => "the storage was not asked for more: raise --rate",
+            Limiter::TargetRate => "the load did not ask for more: raise --rate",
             Limiter::Cpu => {
-                "the machine was measured, not the storage: free its processors, or use a larger one"
+                "the run measured the machine and not the storage: free its processors, or use a larger machine"
             }
             Limiter::LogFlush => {
-                "look at log write latency: a faster log device, or logs apart with --log-dir"
+                "examine log write latency: use a faster log device, or a separate one with --log-dir"
             }
-            Limiter::Cache => "look at database write latency, or give a larger --cache",
-            Limiter::Device => {
-                "look at database read latency: the device answers no faster at this depth; more --threads ask for more at once"
-            }
-            Limiter::Threads => "too little was asked for at once: more --threads",
+            Limiter::Cache => "examine database write latency, or use a larger --cache",
+            Limiter::Device => "examine database read latency; more --threads send more requests in parallel",
+            Limiter::Threads => "too few requests were in parallel: use more --threads",
         };
-        format!("limited by {}, as {}; {what_to_do}", limit.limiter.title(), limit.reason)
+        format!("limited by {}: {}; {what_to_do}", limit.limiter.title(), limit.reason)
     }
 }
 
@@ -182,20 +177,20 @@ mod tests {
     }
 
     #[test]
-    fn slow_reads_are_blamed_on_what_was_busy() {
+    fn slow_reads_are_attributed_to_the_busy_part() {
         let said = |cpu, queue| advice(&with_host(cpu, queue), &samples(3)).join("\n");
         assert!(said(95.0, 30.0).contains("95 % busy") && said(95.0, 30.0).contains("free the processors"));
         assert!(
             said(5.0, 30.0).contains("vda had 30 requests in progress")
                 && said(5.0, 30.0).contains("device is the limit")
         );
-        assert!(said(5.0, 0.1).contains("look between them"));
+        assert!(said(5.0, 0.1).contains("layers between them"));
         assert_eq!(said(5.0, 0.1).lines().count(), 1);
         assert!(advice(&result(), &[])[0].contains("iostat"));
     }
 
     #[test]
-    fn one_slow_interval_is_told_from_a_slow_run() {
+    fn one_slow_interval_is_distinguished_from_a_slow_run() {
         let mut result = with_host(5.0, 30.0);
         result.rules[0].name = "Maximum database read latency of a sample (msec)".into();
         let mut samples = samples(9);

@@ -1,8 +1,8 @@
 //! Line charts for the page: a caption, a legend as text that wraps, and a drawing that scales with the page.
 //!
-//! The drawing holds no colours of its own but the custom properties of `report.css`, so that it follows the scheme
-//! of the page, and no text from outside. Values that are no numbers leave a gap, as does zero on a logarithmic scale.
-//! Long series are thinned out to the lowest and the highest of each stretch, so that peaks stay.
+//! The colours of a drawing are custom properties of `report.css`, so that they follow the scheme of the page. A drawing
+//! contains no text from outside. A value that is not a number leaves a gap, and so does zero on a logarithmic scale. Of a
+//! long series, a drawing shows the lowest and the highest value of each interval, so that peaks stay visible.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use plotters::prelude::*;
 
 /// Colours that `report.css` defines as `--series-0` and on; further series repeat them dashed.
 const COLOURS: usize = 8;
-/// More lines than these cannot be told apart.
+/// Highest number of lines that can be distinguished.
 const MOST_SERIES: usize = 3 * COLOURS;
-/// Stretches that a series is thinned out to, about one per unit of width.
-const STRETCHES: usize = 400;
-/// Larger values are drawn at the edge; they keep the arithmetic of the axes finite.
+/// Number of intervals that a long series is reduced to, about one per unit of width.
+const INTERVALS: usize = 400;
+/// Larger values are drawn at the edge, so that the arithmetic of the axes stays finite.
 const LARGEST: f64 = 1e15;
 /// Smaller spans of an axis are widened to 1.
 const SMALLEST_SPAN: f64 = 1e-6;
@@ -26,37 +26,37 @@ const MOST_LABELS: usize = 6;
 const SIZE: (u32, u32) = (480, 220);
 const FONT: (&str, u32) = ("sans-serif", 15);
 
-/// Colours that stand for a custom property until the drawing is text.
+/// Placeholder colours, which are replaced by custom properties in the text of the drawing.
 const INK: RGBColor = RGBColor(0xC1, 0x5E, 0xFE);
 const GRID: RGBColor = RGBColor(0xC1, 0x5E, 0xFF);
 
-const fn stand_in(series: usize) -> RGBColor {
+const fn placeholder(series: usize) -> RGBColor {
     RGBColor(0xC1, 0x5E, series as u8)
 }
 
-/// What runs along the bottom.
+/// The quantity of the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Along {
     /// Seconds, shown as seconds, minutes or hours.
     Time,
-    /// Something else, with its unit.
+    /// Another quantity, with its unit.
     Quantity(String),
 }
 
-/// How values grow from the bottom to the top.
+/// Scale of the vertical axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from zero.
+    /// Linear from zero.
     #[default]
     Linear,
-    /// By powers of ten, for values that lie far apart.
+    /// Logarithmic, for values of different magnitudes.
     Logarithmic,
 }
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// For the legend.
+    /// Name in the legend.
     pub name: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
@@ -76,13 +76,13 @@ pub struct Chart {
     pub title: String,
     /// Unit of the values.
     pub unit: String,
-    /// What runs along the bottom.
+    /// The quantity of the horizontal axis.
     pub along: Along,
-    /// How values grow upwards.
+    /// Scale of the vertical axis.
     pub scale: Scale,
     /// The lines.
     pub series: Vec<Series>,
-    /// A place along the bottom to point out, with its name for the legend.
+    /// A marked value of the horizontal axis, with its name for the legend.
     pub mark: Option<(f64, String)>,
 }
 
@@ -168,7 +168,7 @@ impl Chart {
             if line.len() > 1 {
                 chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
             }
-            // Between measured quantities nothing is known, so the points themselves are shown.
+            // Values between measured quantities are unknown, so the points are shown.
             if line.len() == 1 || self.along != Along::Time {
                 chart.draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))?;
             }
@@ -176,7 +176,7 @@ impl Chart {
         };
         for (number, line) in lines.iter().enumerate() {
             for part in line {
-                add(part, stand_in(number))?;
+                add(part, placeholder(number))?;
             }
         }
         area.present()
@@ -184,7 +184,7 @@ impl Chart {
 }
 
 impl Along {
-    /// What values are divided by, and the name of what comes out.
+    /// Divisor of the values, and the name of the resulting unit.
     fn scale(&self, range: &Range<f64>) -> (f64, String) {
         match self {
             Along::Time if range.end < 300.0 => (1.0, "seconds".into()),
@@ -196,7 +196,7 @@ impl Along {
 }
 
 impl Scale {
-    /// Where a value stands; no number if it has no place.
+    /// Height of a value; NaN if the scale cannot show it.
     fn height(self, value: f64) -> f64 {
         match self {
             Scale::Linear => value,
@@ -205,7 +205,7 @@ impl Scale {
         }
     }
 
-    /// The value that stands at a height.
+    /// The value at a height.
     fn value(self, height: f64) -> f64 {
         match self {
             Scale::Linear => height,
@@ -213,7 +213,7 @@ impl Scale {
         }
     }
 
-    /// The heights that are shown, and how many of them may have labels.
+    /// The range of heights, and the highest number of labels.
     fn range(self, heights: impl Iterator<Item = f64>) -> (Range<f64>, usize) {
         match self {
             Scale::Linear => {
@@ -233,10 +233,10 @@ impl Scale {
 /// Parts of a line between its gaps.
 type Line = Vec<Vec<(f64, f64)>>;
 
-/// At most two points for each of [`STRETCHES`]; a stretch without numbers is a gap.
+/// Reduces a series to at most two points for each of [`INTERVALS`]; an interval without numbers is a gap.
 fn thinned(points: &[(f64, f64)]) -> Line {
     let mut parts: Line = vec![Vec::new()];
-    for stretch in points.chunks(points.len().div_ceil(STRETCHES).max(1)) {
+    for stretch in points.chunks(points.len().div_ceil(INTERVALS).max(1)) {
         let numbers = || {
             let finite = stretch.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
             finite.map(|(x, y)| (x.clamp(-LARGEST, LARGEST), y.clamp(-LARGEST, LARGEST))).enumerate()
@@ -298,7 +298,7 @@ fn swatch(series: usize) -> String {
     format!("border-top:3px {kind} {}", property(series))
 }
 
-/// Puts custom properties where the stand-ins are, and a size that follows the page.
+/// Replaces the placeholder colours by custom properties, and makes the size follow the page.
 fn coloured(svg: String, title: &str) -> String {
     let mut svg = svg;
     let mut replace = |RGBColor(r, g, b): RGBColor, property: &str, more: &str| {
@@ -312,7 +312,7 @@ fn coloured(svg: String, title: &str) -> String {
     replace(INK, "currentColor", "");
     replace(GRID, "var(--line)", "");
     for series in 0..MOST_SERIES {
-        replace(stand_in(series), &property(series), dashes(series));
+        replace(placeholder(series), &property(series), dashes(series));
     }
     let (width, height) = SIZE;
     let body = svg.split_once('>').map_or("", |(_, body)| body);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_too_odd_to_draw() {
+    fn unusual_values_can_be_drawn() {
         let odd = [
             f64::NAN,
             f64::INFINITY,
@@ -412,19 +412,19 @@ mod tests {
     }
 
     #[test]
-    fn peaks_survive_and_size_does_not_grow() {
+    fn peaks_stay_and_the_size_is_bounded() {
         let mut points: Vec<(f64, f64)> = (0..200_000).map(|n| (f64::from(n), 1.0)).collect();
         points[77_777].1 = 500.0;
         points[123_456].1 = -3.0;
         let parts = thinned(&points);
         assert_eq!(parts.len(), 1);
-        assert!(parts[0].len() <= 2 * STRETCHES && parts[0].is_sorted_by(|a, b| a.0 < b.0));
+        assert!(parts[0].len() <= 2 * INTERVALS && parts[0].is_sorted_by(|a, b| a.0 < b.0));
         assert!(parts[0].contains(&(77_777.0, 500.0)) && parts[0].contains(&(123_456.0, -3.0)));
         assert!(chart(vec![Series::new("a", points)]).svg().len() < 40_000);
     }
 
     #[test]
-    fn names_from_outside_stay_text() {
+    fn names_are_escaped() {
         let hostile = "</svg><script>alert(1)</script>\"&";
         let mut bad = chart(vec![line(hostile, &[(0.0, 1.0), (1.0, 2.0)])]);
         bad.title = hostile.into();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn time_has_the_unit_that_reads_best() {
+    fn time_has_a_suitable_unit() {
         let unit = |end: f64| Along::Time.scale(&(0.0..end)).1;
         assert_eq!(
             (unit(60.0), unit(7200.0), unit(86_400.0)),

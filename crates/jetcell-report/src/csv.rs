@@ -1,4 +1,4 @@
-//! The report as CSV: one line per value, so that tables of different shapes and several runs share one file.
+//! The report as CSV: one value per line, so that one file can hold all tables of several runs.
 
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
@@ -6,11 +6,11 @@ use jetcell_workload::result::RunResult;
 use crate::table::Table;
 use crate::tables;
 
-/// `run,table,row,column,value`.
+/// The report with the columns `run,table,row,column,value`.
 pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Sample])>) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let mut add = |record: [&str; 5]| writer.write_record(record);
-    // Writing to memory does not fail, and every record has five fields.
+    // A write to memory cannot fail, and every record has five fields.
     let _ = add(["run", "table", "row", "column", "value"]);
     for (run, result, samples) in runs {
         let all = tables::all(result, samples);

@@ -11,9 +11,9 @@ use crate::example::{result, samples, saturation};
 use crate::series::{charts, latency_over_rate};
 use crate::tables;
 
-const DOC: &str = include_str!("../../../docs/report.md");
+const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.md");
 
-/// Tables whose rows are named after what was tested, such as files, by the heading of that column.
+/// Headings of columns with names that depend on the run, such as files.
 const NAMED_BY_THE_RUN: [&str; 8] = [
     "MSExchange Database ==> Instances",
     "Instance",
@@ -22,10 +22,10 @@ const NAMED_BY_THE_RUN: [&str; 8] = [
     "Database",
     "File",
     "Directory",
-    "Operations/sec asked for",
+    "Target rate (operations/sec)",
 ];
 
-/// A run with everything that a report can show.
+/// A result with everything that a report can show.
 fn everything() -> RunResult {
     let mut result = result();
     let phases = [
@@ -82,7 +82,7 @@ fn everything() -> RunResult {
     result
 }
 
-/// The text with one space between words, so that names may stand on two lines.
+/// The text with one space between words, so that a name may be split between two lines.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -111,7 +111,11 @@ fn every_name_in_a_report_is_in_its_documentation() {
     for chart in charts(&result, &samples).into_iter().chain([latency_over_rate(&saturation())]) {
         names.push(chart.title);
     }
-    let doc = one_line(DOC);
+    let Ok(doc) = std::fs::read_to_string(DOC) else {
+        println!("skipped: docs/report.md is in the repository, not in the package");
+        return;
+    };
+    let doc = one_line(&doc);
     let undefined: Vec<&String> = names.iter().filter(|name| !doc.contains(&one_line(name))).collect();
     assert!(names.len() > 120, "{}", names.len());
     assert!(undefined.is_empty(), "docs/report.md does not define {undefined:?}");

@@ -1,4 +1,4 @@
-//! A result to render in tests; as JSON, so that reading stored results is tested too.
+//! A result for tests. It is JSON, so that the tests also read stored results.
 
 use jetcell_workload::measurement::{InstanceSample, IoRates, Sample, Saturation, Step};
 use jetcell_workload::result::RunResult;
@@ -49,7 +49,7 @@ pub(crate) fn result() -> RunResult {
     .expect("the example follows the schema")
 }
 
-/// A search that asked for 1200, which broke, then for 600, which held and was confirmed, slower.
+/// A search: the rate 1200 broke a rule; the rate 600 held and was confirmed with a higher latency.
 pub(crate) fn saturation() -> Saturation {
     let step = |rate: f64, p99: u64, confirming| {
         let mut step = Step { rate, confirming, ..Step::default() };

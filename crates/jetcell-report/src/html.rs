@@ -1,7 +1,7 @@
-//! `report.html`: one file without scripts and without anything from elsewhere.
+//! `report.html`: one file without scripts and external resources.
 //!
-//! Verdict, rules and what to look at come first, then charts, then the tables. The cells `td.success` and
-//! `th.grid_row_header` are what scripts for Jetstress reports look for.
+//! Verdict, rules and advice come first, then charts, then the tables. The cells `td.success` and
+//! `th.grid_row_header` are those that scripts for Jetstress reports search for.
 
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
@@ -15,10 +15,10 @@ use crate::tables;
 
 const STYLE: &str = include_str!("report.css");
 
-/// Tables with more columns than this are set smaller.
+/// Tables with more columns than this have a smaller font.
 const MANY_COLUMNS: usize = 8;
 
-/// On paper, tables with more rows than this may be broken between pages.
+/// In print, tables with more rows than this may continue on the next page.
 const MANY_ROWS: usize = 20;
 
 /// The whole page.
@@ -48,7 +48,7 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     )
 }
 
-/// A page that needs nothing else.
+/// A complete page with its style sheet.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -119,9 +119,9 @@ fn configuration(profile: &Profile) -> Markup {
     html! {
         section class="long" {
             h2 { "Configuration" }
-            p { "This file, given with " code { "--config" } ", describes the same run again." }
+            p { "This file, given with " code { "--config" } ", repeats the run." }
             pre { (profile.to_toml()) }
-            p { "So does this command." }
+            p { "This command repeats the run, too." }
             pre class="wrap" { (profile.to_command_line()) }
         }
     }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_drawn_before_what_happened_over_time() {
+    fn the_curve_of_a_search_is_before_the_charts_over_time() {
         let mut result = result();
         assert!(!html(&result, &samples(3)).contains("Over rate"));
         result.analysis.saturation = Some(crate::example::saturation());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_needs_nothing_else() {
+    fn the_page_has_no_external_resources() {
         let page = html(&result(), &samples(3));
         for outside in ["http:", "https:", "<script", "<link", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn on_paper_only_what_is_long_is_broken_between_pages() {
+    fn in_print_only_long_sections_continue_on_the_next_page() {
         let mut result = result();
         let long = |result: &RunResult| html(result, &samples(3)).matches("<section class=\"long\">").count();
         assert_eq!(long(&result), 1, "the configuration");

@@ -1,7 +1,9 @@
-//! Renders results: one result in, text out. Nothing is measured or decided here.
+//! Renders the results of storage tests: [`html`], [`markdown`], [`csv`] and [`text`] show one run, [`comparison`] shows
+//! several runs beside each other, and [`Stored`] reads a run from its directory. This crate measures and judges nothing.
 //!
-//! What is said is in `tables`, `advice` and `series`; how it is shown is in [`html`], [`markdown`], [`csv`] and
-//! [`text`].
+//! The contents are in the private modules `tables`, `advice` and `series`; every format shows the same tables.
+
+#![forbid(unsafe_code)]
 
 mod advice;
 pub mod chart;

@@ -22,14 +22,14 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
         out.push('\n');
     }
     tables::all(result, samples).iter().for_each(|one| out += &table(one));
-    out += "## Configuration\n\nThis file, given with `--config`, describes the same run again.\n\n";
+    out += "## Configuration\n\nThis file, given with `--config`, repeats the run.\n\n";
     indented(&result.configuration.to_toml(), &mut out);
-    out += "\nSo does this command.\n\n";
+    out += "\nThis command repeats the run, too.\n\n";
     indented(&result.configuration.to_command_line(), &mut out);
     out
 }
 
-/// A block of code that its content cannot end.
+/// A block of code, indented so that its content cannot end it.
 fn indented(code: &str, out: &mut String) {
     for line in code.lines() {
         // Writing to a String cannot fail.
@@ -56,7 +56,7 @@ pub(crate) fn table(table: &Table) -> String {
     out
 }
 
-/// Text that means nothing in Markdown or HTML, on one line.
+/// Escapes text for Markdown and HTML, on one line.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -76,7 +76,7 @@ mod tests {
     use crate::example::{result, samples};
 
     #[test]
-    fn every_table_is_there_with_as_many_cells_in_every_row() {
+    fn every_table_is_complete() {
         let (result, samples) = (result(), samples(3));
         let text = markdown(&result, &samples);
         assert!(text.starts_with("# Jetcell performance test: FAIL\n"), "{text}");

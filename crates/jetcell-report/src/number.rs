@@ -30,7 +30,7 @@ pub(crate) fn span(seconds: f64) -> String {
     format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
 }
 
-/// Bytes exactly and for reading.
+/// An exact number of bytes, with a rounded one as remark.
 pub(crate) fn bytes(bytes: u64) -> Cell {
     let remark = if bytes < 1024 { String::new() } else { human_bytes(bytes) };
     Cell::with_remark(bytes.to_string(), remark)
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_have_their_forms() {
         let texts = [three(1.0), three(2.0755), plain(1.0), plain(20.0), plain(0.5), latency_ms(1_234.4)];
         assert_eq!(texts, ["1.000", "2.076", "1", "20", "0.5", "1.234"]);
         assert_eq!((span(59.94), span(3_725.2)), ("59.9 s".into(), "1:02:05".into()));

@@ -8,7 +8,7 @@ use crate::number::plain;
 
 const MIB: f64 = 1_048_576.0;
 
-/// The charts of a page, from the samples; those about the machine only if it was sampled.
+/// The charts of a page, from the samples. Charts of the machine need samples of the machine.
 pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let over = |name: &str, value: &dyn Fn(&Sample) -> f64| {
         Series::new(name, samples.iter().map(|sample| (sample.at_seconds, value(sample))))
@@ -79,7 +79,7 @@ fn some_io(rates: jetcell_workload::measurement::IoRates) -> Option<f64> {
     (rates.per_second > 0.0).then_some(rates.average_ms)
 }
 
-/// The curve of latency over rate: of each rate the last measurement, which is the confirmation if there was one.
+/// The curve of latency over rate. Each rate has its last measurement, which is the confirmation if there was one.
 pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
     let mut steps = saturation.curve();
     steps.reverse();
@@ -90,7 +90,7 @@ pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
     Chart {
         title: "Latency over rate".into(),
         unit: "milliseconds".into(),
-        along: Along::Quantity("operations per second asked for".into()),
+        along: Along::Quantity("target rate in operations per second".into()),
         scale: Scale::Logarithmic,
         series: vec![
             line("operations p50", |step| step.operation_latency.p50 as f64 / 1_000.0),
@@ -111,7 +111,7 @@ mod tests {
     use crate::example::saturation;
 
     #[test]
-    fn the_curve_has_each_rate_once_and_points_out_the_result() {
+    fn the_curve_has_each_rate_once_and_marks_the_result() {
         let chart = latency_over_rate(&saturation());
         let line = |name: &str| {
             &chart.series.iter().find(|series| series.name == name).expect("the line is drawn").points

@@ -1,4 +1,4 @@
-//! A run read back from its directory: `result.json` and `samples.csv`. Reading changes nothing.
+//! A stored run: reads `result.json` and `samples.csv` from a directory, and changes nothing there.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,21 +8,21 @@ use jetcell_workload::measurement::{Sample, read_samples};
 use jetcell_workload::result::{RunResult, SCHEMA_VERSION};
 use serde::Deserialize;
 
-/// Longer results are refused: a real one has some kilobytes.
+/// Longer results are refused. A real one has some kilobytes.
 const LONGEST_RESULT: u64 = 256 << 20;
 
-/// Why a directory cannot be shown.
+/// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// There is no run.
-    #[error("{}: no run is stored here: {error}; name the directory that holds result.json", path.display())]
+    /// The directory has no run.
+    #[error("{}: no run is stored here: {error}; give the directory that contains result.json", path.display())]
     Missing {
-        /// The file that was looked for.
+        /// The missing file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The result is of another layout.
+    /// The result has another layout.
     #[error("{}: schema version {found}, but this program reads version {SCHEMA_VERSION}; use the jetcell that wrote it", path.display())]
     Version {
         /// The file.
@@ -30,7 +30,7 @@ pub enum Unreadable {
         /// Its version.
         found: u64,
     },
-    /// The result is not what it should be.
+    /// The result is damaged.
     #[error("{}: truncated or damaged: {what}; restore it from a copy", path.display())]
     Damaged {
         /// The file.
@@ -56,9 +56,9 @@ struct Version {
 /// A run with its samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// What `result.json` holds, filled from the samples if the run was killed.
+    /// The content of `result.json`; after a kill, the figures are computed from the samples.
     pub result: RunResult,
-    /// What `samples.csv` holds.
+    /// The content of `samples.csv`.
     pub samples: Vec<Sample>,
 }
 
@@ -77,7 +77,7 @@ impl Stored {
             Err(error) => return Err(missing(error)),
             Ok(_) => {}
         }
-        // The version first: another version's fields would only give a riddle.
+        // The version comes first, because an error about a field of another version would be misleading.
         let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         if version.schema_version != u64::from(SCHEMA_VERSION) {
             return Err(Unreadable::Version { path, found: version.schema_version });
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_one_clear_line() {
+    fn an_unreadable_run_gives_one_clear_line() {
         let dir = stored(&result(), 1);
         let path = dir.path().join("result.json");
         let whole = fs::read_to_string(&path).unwrap();

@@ -1,14 +1,14 @@
-//! A table of the report, independent of how it is shown: HTML, Markdown, CSV and text all come from this.
+//! A table of a report, independent of the format: HTML, Markdown, CSV and text show the same tables.
 
-/// Whether a cell says that something is as it should be.
+/// Judgement of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// It does not say.
+    /// No judgement.
     #[default]
     Neutral,
-    /// It is.
+    /// The value is good.
     Good,
-    /// It is not.
+    /// The value is bad.
     Bad,
 }
 
@@ -17,19 +17,19 @@ pub(crate) enum Tone {
 pub(crate) struct Cell {
     /// The value, for people and for programs.
     pub(crate) text: String,
-    /// The same for reading, such as `1.00 GiB` for bytes; left out of CSV.
+    /// The value in another form, such as `1.00 GiB` for bytes; CSV omits it.
     pub(crate) remark: String,
-    /// How it is to be taken.
+    /// Judgement of the value.
     pub(crate) tone: Tone,
 }
 
 impl Cell {
-    /// A value with the same for reading.
+    /// A value with a remark.
     pub(crate) fn with_remark(text: impl Into<String>, remark: impl Into<String>) -> Cell {
         Cell { text: text.into(), remark: remark.into(), tone: Tone::Neutral }
     }
 
-    /// A value that says whether something is as it should be.
+    /// A value with a judgement.
     pub(crate) fn judged(text: impl Into<String>, good: bool) -> Cell {
         Cell { text: text.into(), tone: if good { Tone::Good } else { Tone::Bad }, ..Cell::default() }
     }
@@ -55,7 +55,7 @@ impl<T: Into<String>> From<T> for Cell {
 pub(crate) struct Column {
     /// Its heading, with the unit.
     pub(crate) name: String,
-    /// Numbers stand at the right.
+    /// Whether the column has numbers, which are aligned right.
     pub(crate) number: bool,
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     /// Rows, each with as many cells as there are columns.
     pub(crate) rows: Vec<Vec<Cell>>,
-    /// What to know about it, or why it has no rows.
+    /// Notes on the table, or the reason why it has no rows.
     pub(crate) notes: Vec<String>,
-    /// Names and values; headings of columns would say nothing.
+    /// Whether the table has names and values only, without headings of columns.
     pub(crate) facts: bool,
 }
 
@@ -94,19 +94,19 @@ impl Table {
         Table { facts: true, ..Table::words(title, &["Name", "Value"]) }
     }
 
-    /// The table with a row more.
+    /// Adds a row.
     pub(crate) fn row(mut self, cells: Vec<Cell>) -> Table {
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
         self.rows.push(cells);
         self
     }
 
-    /// The table with a name and its value more.
+    /// Adds a name with its value.
     pub(crate) fn fact(self, name: &str, value: impl Into<Cell>) -> Table {
         self.row(vec![name.into(), value.into()])
     }
 
-    /// The same if there is a value.
+    /// Adds a name with its value, if there is one.
     pub(crate) fn fact_if(self, name: &str, value: Option<impl Into<Cell>>) -> Table {
         match value {
             Some(value) => self.fact(name, value),
@@ -114,18 +114,18 @@ impl Table {
         }
     }
 
-    /// The table with rows more.
+    /// Adds rows.
     pub(crate) fn rows(self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
         rows.into_iter().fold(self, Table::row)
     }
 
-    /// The table with something more to know about it.
+    /// Adds a note.
     pub(crate) fn note(mut self, note: impl Into<String>) -> Table {
         self.notes.push(note.into());
         self
     }
 
-    /// The table with one line in place of rows, if it has none.
+    /// Replaces the notes by `why`, if the table has no rows.
     pub(crate) fn or_say(mut self, why: &str) -> Table {
         if self.rows.is_empty() {
             self.notes = vec![why.into()];

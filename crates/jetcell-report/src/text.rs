@@ -1,4 +1,4 @@
-//! The summary that ends a run in a terminal.
+//! The summary of a run for a terminal.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use crate::number::{plain, span};
 use crate::table::{Table, Tone};
 use crate::tables;
 
-/// Verdict, rules, what to look at, throughput and latencies on one screen.
+/// Verdict, rules, advice, throughput and latencies on one screen.
 pub fn text(result: &RunResult, samples: &[Sample]) -> String {
     let mut out = String::new();
-    // Writing to a String cannot fail.
+    // A write to a String cannot fail.
     let _ = write_summary(&mut out, result, samples);
     out
 }
@@ -77,7 +77,7 @@ mod tests {
     use crate::example::{result, samples};
 
     #[test]
-    fn the_summary_says_what_counts() {
+    fn the_summary_has_verdict_rules_and_figures() {
         let text = text(&result(), &samples(3));
         assert!(text.starts_with("FAIL: Average database read latency: 25 where"), "{text}");
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();

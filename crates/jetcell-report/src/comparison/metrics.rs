@@ -47,7 +47,7 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         all.push(metric(&format!("{name} mean"), "ms", Lower, &|run| mean_latency(run, kind)));
         for (percentile, value) in percentiles {
             all.push(metric(&format!("{name} {percentile}"), "ms", Lower, &|run| {
-                // The samples of a killed run hold no percentiles.
+                // The samples of a killed run have no percentiles.
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
                 once(value(summary) as f64 / 1000.0)
             }));
@@ -76,7 +76,7 @@ fn repeated(run: &RunResult, figure: f64, of: fn(&Repetitions) -> Interval) -> O
     Some(Value { figure, interval: run.analysis.repetitions.as_ref().map(of) })
 }
 
-/// Of the slowest instance, as the verdict judges; nothing if there was no such I/O.
+/// Mean latency of the slowest instance, as in the verdict; `None` without such I/O.
 fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
     let value: fn(&InstanceRow) -> (f64, f64) = match kind {
         "database_read" => |row| (row.database_reads_per_second, row.database_reads_average_latency_ms),
@@ -92,7 +92,7 @@ fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
     }
 }
 
-/// Bytes to databases and logs for one completed operation of the load: what the device must take for it.
+/// Bytes written to databases and logs for each completed operation of the load.
 fn written_per_operation(run: &RunResult) -> Option<Value> {
     let written = |row: &InstanceRow| {
         row.database_writes_per_second * row.database_writes_average_bytes
@@ -102,7 +102,7 @@ fn written_per_operation(run: &RunResult) -> Option<Value> {
     once(run.instances.iter().map(written).sum::<f64>() / operations / 1024.0)
 }
 
-/// The same over time, one line for each run.
+/// Charts over time with one line for each run.
 pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
     let chart = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| {
         let line = |(run, (name, stored)): (usize, &(String, Stored))| {

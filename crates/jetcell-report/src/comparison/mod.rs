@@ -1,7 +1,7 @@
-//! Runs side by side: figures, how far each is from a base, and whether chance alone could explain it.
+//! Compares runs: their figures, the difference of each to a base, and whether chance alone could explain it.
 //!
-//! One sign convention: a positive difference is better than the base, so the sign is turned where less is better.
-//! Figures of which neither direction is better keep the sign of the change. A base of zero has no percentages.
+//! A positive difference is better than the base, so the sign is reversed where less is better. If neither direction is
+//! better, the sign is that of the change. A base of zero has no percentages.
 
 mod metrics;
 mod render;
@@ -16,9 +16,9 @@ use crate::chart::Chart;
 
 pub use render::{csv, html, json, markdown, text};
 
-/// What the sign of a difference means, in a sentence.
+/// The meaning of the sign of a difference, in a sentence.
 pub const SIGNS: &str = "Differences are in percent of the base; positive is better: where less is better (↓) the sign is \
-     turned; where neither is better (·) it is that of the change.";
+     reversed; where neither is better (·) it is that of the change.";
 
 /// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -28,7 +28,7 @@ pub enum Better {
     Higher,
     /// Less is better.
     Lower,
-    /// It depends.
+    /// Neither direction is better.
     #[serde(alias = "neutral")]
     Neither,
 }
@@ -38,16 +38,16 @@ pub enum Better {
 pub struct Value {
     /// The figure over the whole measured time.
     pub figure: f64,
-    /// Where the mean of the repetitions lies with 95 % confidence, if there were any.
+    /// 95 % confidence interval of the mean of the repetitions, if there are any.
     pub interval: Option<Interval>,
 }
 
-/// What two intervals say about a difference.
+/// The meaning of two intervals for a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// They do not overlap.
+    /// The intervals do not overlap.
     Different,
-    /// They overlap: no difference is shown, which does not show that there is none.
+    /// The intervals overlap, so they show no difference. There may still be one.
     NotShown,
 }
 
@@ -75,11 +75,11 @@ impl Metric {
         let (base, value) = (self.value(base)?.figure, self.value(run)?.figure);
         let change = (value / base - 1.0) * 100.0;
         let turned = if self.better == Better::Lower { -change } else { change };
-        // No sign for zero.
+        // Adding zero removes the sign of a negative zero.
         (base != 0.0 && base.is_finite() && turned.is_finite()).then_some(turned + 0.0)
     }
 
-    /// What the intervals say; `None` unless both runs have one.
+    /// The finding from the intervals; `None` unless both runs have one.
     pub fn finding(&self, base: usize, run: usize) -> Option<Finding> {
         let (base, run) = (self.value(base)?.interval?, self.value(run)?.interval?);
         let overlap = (base.mean - run.mean).abs() <= base.half_width + run.half_width;
@@ -90,28 +90,28 @@ impl Metric {
 /// A run in a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What the user called it.
+    /// The name that the user gave.
     pub name: String,
-    /// Its outcome.
+    /// Verdict of the run.
     pub verdict: Verdict,
-    /// Why.
+    /// Reason for the verdict.
     pub reason: String,
-    /// Length of the measured window.
+    /// Length of the measured time in seconds.
     pub measured_seconds: f64,
-    /// Repetitions; 1 if the measured time was run once.
+    /// Number of repetitions, at least 1.
     pub repetitions: usize,
 }
 
-/// Something that is not the same in all runs.
+/// A setting that is not the same in all runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// As in a configuration file, or of the machine.
+    /// Key of the configuration file, or a property of the machine.
     pub name: String,
-    /// One for each run; empty if it is not set there.
+    /// One for each run; empty if it is not set.
     pub values: Vec<String>,
 }
 
-/// Runs side by side.
+/// A comparison of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The runs.
@@ -120,13 +120,13 @@ pub struct Comparison {
     pub base: usize,
     /// The figures.
     pub metrics: Vec<Metric>,
-    /// How the runs were configured differently.
+    /// Differences of the configurations.
     pub load: Vec<Setting>,
-    /// How programs, machines and storage differ, which is mostly what a comparison is about.
+    /// Differences of programs, machines and storage, which are usually the subject of a comparison.
     pub environment: Vec<Setting>,
-    /// What limits the comparison, one line each.
+    /// Limitations of the comparison, one line each.
     pub warnings: Vec<String>,
-    /// Samples of all runs over each other.
+    /// Charts with the samples of all runs.
     pub charts: Vec<Chart>,
 }
 
@@ -155,7 +155,7 @@ impl Comparison {
     }
 }
 
-/// What a run is called in tables: counted from 1, as `--base` does.
+/// Name of a run in tables, counted from 1 as in `--base`.
 pub(crate) fn label(run: usize) -> String {
     format!("run {}", run + 1)
 }

@@ -10,19 +10,19 @@ use crate::table::{Cell, Column, Table};
 use crate::tables::verdict_word;
 use crate::{html as page, markdown as md, text as plain_text};
 
-/// Layout of the JSON; raised when a field changes its meaning or goes away.
+/// Version of the JSON layout; raised when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
-/// Terminals narrower than this wrap.
+/// Width of the text in characters.
 const WIDTH: usize = 100;
-/// With more runs, differences get a table of their own in the terminal.
+/// With more runs than this, the text has a separate table of differences.
 const ONE_TABLE: usize = 4;
 const TITLE: &str = "Jetcell comparison";
 
-/// For a terminal of 100 columns, for up to eight runs.
+/// Text for a terminal of 100 columns, for up to eight runs.
 pub fn text(comparison: &Comparison) -> String {
     let shown = |table: &Table| {
         let mut out = String::new();
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = plain_text::write_table(&mut out, table, usize::MAX);
         out + "\n"
     };
@@ -48,7 +48,7 @@ pub fn text(comparison: &Comparison) -> String {
     out + &wrapped("", &notes(comparison).join(" "))
 }
 
-/// One page without scripts and without anything from elsewhere.
+/// One page without scripts and external resources.
 pub fn html(comparison: &Comparison) -> String {
     page::page(
         TITLE,
@@ -56,7 +56,7 @@ pub fn html(comparison: &Comparison) -> String {
             h1 { (TITLE) }
             (page::table(&runs(comparison)))
             @if !comparison.warnings.is_empty() {
-                h2 { "Before believing a difference" }
+                h2 { "Limitations" }
                 ul class="advice" { @for line in &comparison.warnings { li { (line) } } }
             }
             @for table in &tables(comparison) { (page::table(table)) }
@@ -66,7 +66,7 @@ pub fn html(comparison: &Comparison) -> String {
     )
 }
 
-/// With the tables of GitHub's dialect.
+/// Markdown with tables in GitHub's dialect.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut out = format!("# {TITLE}\n\n{}", md::table(&runs(comparison)));
     for warning in &comparison.warnings {
@@ -77,10 +77,10 @@ pub fn markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// One line for each figure of each run, with all its digits.
+/// CSV with one line for each figure of each run, with all digits.
 pub fn csv(comparison: &Comparison) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
-    // Writing to memory does not fail, and every record has nine fields.
+    // A write to memory cannot fail, and every record has nine fields.
     let _ = writer.write_record([
         "metric",
         "unit",
@@ -335,7 +335,7 @@ fn who_has_what(setting: &Setting) -> String {
     groups.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Paths differ at their ends.
+/// The end of a name: paths differ at their ends.
 fn end_of(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {

@@ -1,4 +1,4 @@
-//! What was not the same, and what that means for the comparison.
+//! Differences between the configurations and machines of the runs, and their meaning for the comparison.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::{Column, Setting, label};
 
-/// Options that say where, not what; and those that the plan has decided, which are compared as decided.
+/// Options that do not change the load, and options whose value in the plan is compared instead.
 const NOT_LOAD: [&str; 8] =
     ["dirs", "log_dirs", "output", "description", "page_size", "cache", "databases", "size"];
 
-/// What is configured differently: every option of the load, and what the plan made of it.
+/// Differences of the load: all options of the load, and the values in the plan.
 pub(super) fn load(runs: &[&RunResult]) -> Vec<Setting> {
     let decided = |run: &RunResult| {
         [
             ("page_size", human_bytes(u64::from(run.plan.page_bytes))),
             ("databases", run.database_files.to_string()),
-            // Before the load, together: what `80%` or existing databases came to.
+            // Sum before the load, also for sizes such as `80%` and for existing databases.
             ("size", human_bytes(run.initial_database_bytes)),
             ("cache", human_bytes(run.plan.cache_bytes)),
         ]
@@ -39,7 +39,7 @@ pub(super) fn load(runs: &[&RunResult]) -> Vec<Setting> {
     differing(runs.iter().map(one).collect())
 }
 
-/// What ran it, and on what.
+/// Differences of the program and the machine.
 pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
     let one = |run: &&RunResult| {
         let machine = &run.machine;
@@ -64,7 +64,7 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
     differing(runs.iter().map(one).collect())
 }
 
-/// Leaves under their dotted names, as a configuration file has them.
+/// Adds all leaves under their dotted names, as in a configuration file.
 fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {
@@ -93,27 +93,27 @@ fn differing(runs: Vec<Vec<(String, String)>>) -> Vec<Setting> {
     names.into_iter().map(setting).filter(differs).collect()
 }
 
-/// What a reader must know before believing a difference.
+/// Limitations that a reader must know before using a difference.
 pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, column) in columns.iter().enumerate() {
         let what = match column.verdict {
             Verdict::Pass => continue,
             Verdict::Fail => "failed",
-            Verdict::Incomplete if column.measured_seconds == 0.0 => "is incomplete and has measured nothing",
+            Verdict::Incomplete if column.measured_seconds == 0.0 => "is incomplete and has no measurement",
             Verdict::Incomplete => "is incomplete",
         };
         lines.push(format!("{} {what}: {}", label(number), column.reason));
     }
     for (number, run) in runs.iter().enumerate() {
         if let Some(same) = runs.iter().take(number).position(|earlier| earlier == run) {
-            lines.push(format!("{} and {} hold the same result", label(same), label(number)));
+            lines.push(format!("{} and {} have the same result", label(same), label(number)));
         }
     }
     if !load.is_empty() {
         let names: Vec<&str> = load.iter().map(|setting| setting.name.as_str()).collect();
         lines.push(format!(
-            "not the same load: {} {}; every difference below is that of all of it together",
+            "not the same load: {} {}; the differences below have all these causes together",
             names.join(", "),
             if names.len() == 1 { "differs" } else { "differ" }
         ));
@@ -124,7 +124,9 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
         .fold((0.0, f64::MAX), |(long, short): (f64, f64), seconds| (long.max(seconds), short.min(seconds)));
     let told = load.iter().any(|setting| matches!(setting.name.as_str(), "duration" | "repeat"));
     if !told && longest > shortest * 1.1 {
-        lines.push(format!("measured for {shortest:.0} s to {longest:.0} s: a longer run sees rarer events"));
+        lines.push(format!(
+            "measured for {shortest:.0} s to {longest:.0} s: a longer run contains rarer events"
+        ));
     }
     let unrepeated: Vec<String> =
         (0..columns.len()).filter(|run| columns[*run].repetitions < 2).map(label).collect();
@@ -136,7 +138,7 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
             _ => "were not",
         };
         lines.push(format!(
-            "{who} {verb} repeated (--repeat): how much chance is in the figures is not known"
+            "{who} {verb} repeated (--repeat): the influence of chance on the figures is unknown"
         ));
     }
     lines

@@ -93,9 +93,9 @@ fn without_a_base_there_is_no_percentage() {
     assert_eq!(metric(Better::Lower, &[3.0, 3.0]).delta(0, 1).map(f64::to_bits), Some(0));
 }
 
-/// Whatever the base: who is better stays better, ratios multiply, and the order of the columns does not count.
+/// For every base: the better run stays better, ratios multiply, and the order of the columns does not matter.
 #[test]
-fn the_base_and_the_order_change_nothing_but_the_point_of_view() {
+fn base_and_order_do_not_change_which_run_is_better() {
     for row in printed().metrics {
         let here = metric(row.better, &row.values);
         let turned = metric(row.better, &[row.values[2], row.values[0], row.values[1]]);
@@ -170,7 +170,7 @@ fn a_terminal_of_100_columns_is_wide_enough() {
 }
 
 #[test]
-fn differences_by_chance_say_so_in_every_form() {
+fn overlapping_intervals_are_marked_in_every_format() {
     let runs = [run("a", 1.0, Some(3.0)), run("b", 1.01, Some(3.0))];
     let comparison = Comparison::of(&runs, 0);
     assert!(text(&comparison).contains("(+1.0)") && text(&comparison).contains("no difference shown"));
@@ -188,7 +188,7 @@ fn differences_by_chance_say_so_in_every_form() {
 }
 
 #[test]
-fn what_is_not_the_same_is_said() {
+fn different_settings_are_listed() {
     let (mut one, mut other) = (run("a", 1.0, None), run("b", 2.0, None));
     other.1.result.configuration.threads += 4;
     other.1.result.configuration.mix = "10/20/30/40".parse().unwrap();
@@ -214,7 +214,7 @@ fn what_is_not_the_same_is_said() {
 }
 
 #[test]
-fn a_killed_run_is_compared_as_far_as_it_went() {
+fn a_killed_run_is_compared_by_its_samples() {
     let (mut killed, mut nothing) = (run("a", 1.0, None), run("b", 1.0, None));
     for run in [&mut killed, &mut nothing] {
         (run.1.result.verdict, run.1.result.measured_seconds) = (Verdict::Incomplete, 0.0);
@@ -229,14 +229,14 @@ fn a_killed_run_is_compared_as_far_as_it_went() {
     assert_eq!((find("Database read p99").value(1), find("Transactional I/O").value(2)), (None, None));
     let warnings = comparison.warnings.join("\n");
     assert!(warnings.contains("run 2 is incomplete: killed"), "{warnings}");
-    assert!(warnings.contains("run 3 is incomplete and has measured nothing: killed"), "{warnings}");
+    assert!(warnings.contains("run 3 is incomplete and has no measurement: killed"), "{warnings}");
     for shown in [text(&comparison), html(&comparison), markdown(&comparison), csv(&comparison)] {
         assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
     }
 }
 
 #[test]
-fn names_from_outside_stay_text() {
+fn names_are_escaped() {
     let comparison = Comparison::of(&[run("<script>alert(1)</script>|", 1.0, None), run("b", 1.0, None)], 0);
     assert!(!html(&comparison).contains("<script"));
     assert!(markdown(&comparison).contains(r"\<script>alert(1)\</script>\|"));
@@ -251,7 +251,7 @@ fn runs_from_disk_are_compared() {
     drop(file);
     let stored = Stored::read(dir.path()).unwrap();
     let comparison = Comparison::of(&[("a".into(), stored.clone()), ("b".into(), stored)], 0);
-    assert_eq!(comparison.warnings, ["run 1 and run 2 hold the same result"]);
+    assert_eq!(comparison.warnings, ["run 1 and run 2 have the same result"]);
     assert!(
         comparison.charts.iter().all(|chart| chart.series.len() == 2 && chart.series[0].points.len() == 4)
     );

@@ -45,7 +45,7 @@ pub(super) fn parameters(result: &RunResult) -> Table {
     let percent = |value: u8| format!("{value}%");
     let page_writes = match result.plan.page_protection {
         true => "to a side file first, then in place",
-        false => "in place and once, as ESE writes; no side file protects against torn pages",
+        false => "in place and once, as ESE does; no side file protects against torn pages",
     };
     Table::facts("Jetstress System Parameters")
         .fact("Thread Count", threads.to_string())
@@ -75,8 +75,8 @@ pub(super) fn databases(result: &RunResult) -> Table {
 pub(super) fn transactional(result: &RunResult) -> Table {
     let table = twelve("Transactional I/O Performance", result.instances.iter().cloned(), result);
     table.note(
-        "Averages are weighted by transfers: sums divided once, not means of samples. Writes are checkpoint and \
-         eviction writes; verification and preparation of log files do not count.",
+        "Averages are weighted by transfers; they are not means of samples. Writes are checkpoint and eviction \
+         writes. Verification and preparation of log files do not count.",
     )
     .or_say("Nothing was measured.")
 }
@@ -119,9 +119,9 @@ pub(super) fn maintenance(result: &RunResult) -> Table {
     let read = result.instances.iter().filter(|row| row.maintenance_reads_per_second > 0.0);
     Table::numbers("Background Database Maintenance I/O Performance", INSTANCES, names)
         .rows(read.map(row))
-        .note("Reads of the checksum scan, which are no transactional I/O.")
+        .note("Reads of the checksum scan, which are not transactional I/O.")
         .or_say(match result.configuration.scan {
-            true => "The checksum scan has read nothing in the measured time, or the run did not end.",
+            true => "The checksum scan read nothing in the measured time, or the run did not end.",
             false => "Not run: the checksum scan was off.",
         })
 }
@@ -160,7 +160,7 @@ pub(super) fn host(result: &RunResult, samples: &[Sample]) -> Table {
     }
     table
         .rows(rows)
-        .note("Counters of the whole machine, from /proc; system page table entries and pools are Windows's own.")
+        .note("Counters of the whole machine, from /proc; system page table entries and pools exist on Windows only.")
         .or_say("The machine was not sampled.")
 }
 

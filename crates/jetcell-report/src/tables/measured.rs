@@ -1,4 +1,4 @@
-//! What was measured beyond the tables of a Jetstress report.
+//! Tables that a Jetstress report does not have.
 
 use jetcell_workload::measurement::{Interval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
@@ -15,9 +15,9 @@ pub(super) fn operation_latency(result: &RunResult) -> Table {
     let table = latencies("Operation Latency (msec)", "Operation latency (msec)", &result.operation_latency);
     match result.analysis.open_loop {
         Some(_) => {
-            table.note("From the moment each operation was due, so that a stall is in all that it delayed.")
+            table.note("From the time at which each operation was due, so that a stall counts for all operations that it delayed.")
         }
-        None => table.note("From the start of each operation to its end, its commit included."),
+        None => table.note("From the start of each operation to its end, with its commit."),
     }
     .or_say("No operation was timed.")
 }
@@ -47,7 +47,7 @@ pub(super) fn operations(result: &RunResult) -> Table {
     let tone = if wrong == 0 { Tone::Neutral } else { Tone::Bad };
     let mut table = table
         .fact("operations per second", plain(operations.per_second))
-        .fact("given up because another thread was first", operations.conflicts.to_string())
+        .fact("failed because another thread held the record", operations.conflicts.to_string())
         .fact("found no record", operations.misses.to_string())
         .fact("records with wrong content", Cell { text: wrong.to_string(), tone, ..Cell::default() });
     for line in &operations.wrong {
@@ -63,12 +63,12 @@ pub(super) fn limit(result: &RunResult) -> Table {
     };
     table
         .fact("Limited by", limit.limiter.title())
-        .fact("Because", limit.reason.as_str())
+        .fact("Reason", limit.reason.as_str())
         .fact("Processors busy, whole machine (%)", plain(limit.cpu_percent))
         .fact("Threads' time in durable commits (%)", plain(limit.commit_share * 100.0))
         .fact("Database reads over threads' time (%)", plain(limit.database_read_share * 100.0))
         .fact("Database Page Fault Stalls", limit.page_fault_stalls.to_string())
-        .note("Reads ahead of need overlap, so that database reads may take more than the threads' time.")
+        .note("Prereads overlap, so that database reads may take more than the threads' time.")
 }
 
 pub(super) fn steady_state(result: &RunResult) -> Table {
@@ -98,7 +98,8 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
     ];
     let table = Table::numbers("Repetitions", "Repetition", columns);
     let Some(all) = &result.analysis.repetitions else {
-        return table.or_say("One measurement only: --repeat gives several and their confidence interval.");
+        return table
+            .or_say("Only one measurement: with --repeat there are several and a confidence interval.");
     };
     let row = |(number, one): (usize, &Repetition)| {
         let figures = [
@@ -127,20 +128,25 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
         .rows(all.each.iter().enumerate().map(row))
         .row(summary("mean", |interval| interval.mean))
         .row(summary("± (95 % confidence)", |interval| interval.half_width))
-        .note("Student's t over the repetitions, which follow each other on the same databases: noise, not trend.")
+        .note("Student's t over the repetitions. They follow each other on the same databases, so the interval covers noise and no trend.")
 }
 
 pub(super) fn open_loop(result: &RunResult) -> Table {
     let table = Table::facts("Open Loop");
     let Some(open) = &result.analysis.open_loop else {
-        return table.or_say("Not used: each thread began its next operation when the one before had ended.");
+        return table
+            .or_say("Not used: each thread started its next operation at the end of the one before.");
     };
-    let kept = if open.kept_up() { "kept" } else { "not kept: latencies do not hold what was not completed" };
+    let kept = if open.kept_up() {
+        "kept"
+    } else {
+        "not kept: latencies do not include operations that were not completed"
+    };
     table
         .fact("Target rate (operations per second)", plain(open.target_rate))
         .fact("Target rate", Cell::judged(kept, open.kept_up()))
         .fact("Operations due", open.due.to_string())
-        .fact("Due and not begun at the end", open.waiting.to_string())
+        .fact("Due and not started at the end", open.waiting.to_string())
         .fact("Behind at the end", span(open.behind_seconds))
         .fact("Due and not completed", open.not_completed.to_string())
 }
@@ -174,12 +180,12 @@ pub(super) fn disks(result: &RunResult) -> Table {
         table = table.row(name.chain(figures.map(|value| three(value).into())).collect());
     }
     table
-        .note("As the kernel counts them, whatever else uses the device included. A device that works on many requests at once may be 100 % busy and still have room.")
+        .note("Counters of the kernel, which include all other users of the device. A device that processes many requests in parallel may be 100 % busy and still accept more.")
         .or_say("The devices under the directories were not sampled, or are not local block devices.")
 }
 
 pub(super) fn scan(result: &RunResult) -> Table {
-    let columns = ["Whole passes", "Pages", "Bytes", "Empty", "Read again", "Bad"];
+    let columns = ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Bad"];
     let rows = result.scan.iter().map(|scan| {
         let tone = if scan.bad == 0 { Tone::Neutral } else { Tone::Bad };
         vec![

@@ -1,4 +1,4 @@
-//! What a report says, table by table, in the order in which it says it.
+//! The tables of a report, in their order.
 
 mod jetstress;
 mod machine;
@@ -58,7 +58,7 @@ fn limit(bound: Bound, limit: f64) -> String {
     format!("{sign} {}", plain(limit))
 }
 
-/// Everything after the rules: first what a Jetstress report has, under its names, then what it does not have.
+/// All tables after the rules: first those of a Jetstress report under their names, then the others.
 pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
     let mut tables = vec![
         jetstress::summary(result),

@@ -6,20 +6,24 @@ use jetcell_workload::result::RunResult;
 use crate::number::{latency_ms, plain, three};
 use crate::table::{Cell, Column, Table};
 
-/// Every step of the search, by rate; empty when there was none.
+/// Every step of the search in the order of the rate; empty without a search.
 pub(crate) fn curve(result: &RunResult) -> Table {
     let columns = ["Achieved/sec", "Mean", "p50", "p99", "p99.9", "Database Read", "Log Write"];
-    let mut table = Table::numbers("Latency over Rate (msec)", "Operations/sec asked for", columns);
+    let mut table = Table::numbers("Latency over Rate (msec)", "Target rate (operations/sec)", columns);
     table.columns.push(Column { name: "Outcome".into(), number: false });
     let Some(saturation) = &result.analysis.saturation else {
         return table.or_say("No search for the highest rate (--find-max).");
     };
     let found = match (saturation.sustained_rate, saturation.first_failed_rate) {
         (Some(rate), Some(failed)) => {
-            format!("Highest sustained rate: {} operations per second; {} broke.", plain(rate), plain(failed))
+            format!(
+                "Highest sustained rate: {} operations per second; {} broke a rule.",
+                plain(rate),
+                plain(failed)
+            )
         }
         (Some(rate), None) => {
-            format!("Highest sustained rate: {} operations per second; none broke.", plain(rate))
+            format!("Highest sustained rate: {} operations per second; no rate broke a rule.", plain(rate))
         }
         (None, _) if saturation.ended => "No rate was sustained.".into(),
         (None, _) => "The search for the highest rate did not end.".into(),
@@ -60,6 +64,6 @@ mod tests {
             line(2).starts_with("1200 1199.000")
                 && line(2).ends_with("broke: Average database read latency (msec)")
         );
-        assert_eq!(table.notes, ["Highest sustained rate: 600 operations per second; 1200 broke."]);
+        assert_eq!(table.notes, ["Highest sustained rate: 600 operations per second; 1200 broke a rule."]);
     }
 }
