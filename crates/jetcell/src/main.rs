@@ -1,35 +1,53 @@
 //! `jetcell`: an ESE-compatible storage engine and the test cell around it, on the command line.
 //!
-//! Every command: results on stdout, progress and complaints on stderr, exit code 0 = good, 1 = findings or a
-//! failed verdict, 2 = could not run.
+//! Every command prints results to stdout, and progress and errors to stderr. Exit codes: 0 good, 1 findings or a failed
+//! verdict, 2 could not run.
+
+#![forbid(unsafe_code)]
 
 mod commands;
 mod live;
 mod outcome;
+mod version;
 mod whole_file;
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::check::Check;
 use crate::commands::compare::Compare;
+use crate::commands::completions::Completions;
 use crate::commands::dump::Dump;
 use crate::commands::export::Export;
+use crate::commands::man::Manual;
 use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::report::Report;
 use crate::commands::size::Size;
 use crate::commands::test_performance::TestPerformance;
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Outcome, print_error};
 
-/// Records just above a kilobyte take the slow path of the C library's allocator.
+/// The load allocates many records of just above a kilobyte, for which the allocator of the C library is slow.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Tests storage with a real ESE database engine.
+const EXAMPLES: &str = "\
+Examples:
+  jetcell test performance --dir jetcell-run --duration 60s
+      tests the storage under a directory for a minute
+  jetcell check --structure priv1.edb
+      verifies a database
+  jetcell export ntds.dit --format csv --output tables/
+      writes all tables of a database as CSV
+
+jetcell COMMAND --help has examples of each command.
+Exit code: 0 good, 1 findings or a failed verdict, 2 could not run.";
+
+/// Tests storage with a real ESE database engine, and checks, dumps and exports ESE files
 #[derive(Parser)]
-#[command(name = "jetcell", version, arg_required_else_help = true)]
+#[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
+#[command(after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -37,36 +55,40 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find out whether databases, logs, checkpoints and flush maps are sound
+    /// Verify databases, logs, checkpoints and flush maps
     Check(Box<Check>),
-    /// Show what is inside a database, log, checkpoint or flush map
+    /// Show the contents of a database, log, checkpoint or flush map
     #[command(subcommand)]
     Dump(Box<Dump>),
-    /// From mailboxes to disks: I/O, space, memory, arrays, cost
+    /// Size storage for mailboxes: I/O, space, memory, arrays, cost
     Size(Box<Size>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
     Export(Export),
-    /// Load storage, measure, verify and judge
+    /// Test storage: run a load, measure, verify and judge
     #[command(subcommand)]
     Test(Test),
-    /// Show stored runs again
+    /// Show the reports of stored runs
     Report(Report),
-    /// Show stored runs side by side, with their differences
+    /// Compare stored runs
     Compare(Compare),
-    /// RAID: the numbers before the purchase
+    /// Calculate the reliability of RAID arrays
     #[command(subcommand)]
     Raid(Raid),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Write manual pages
+    Man(Manual),
 }
 
 #[derive(Subcommand)]
 enum Raid {
-    /// Probability of data loss of an array over its life
+    /// Calculate the probability of data loss of an array over its life
     Reliability(Box<RaidReliability>),
 }
 
 #[derive(Subcommand)]
 enum Test {
-    /// Mail load on ESE databases: throughput and latency against limits
+    /// Run a mail load on ESE databases and judge throughput and latency
     Performance(Box<TestPerformance>),
 }
 
@@ -74,13 +96,13 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // A value that makes no sense gets one line; usage would hide it.
+            // An invalid value gets one line, which the usage text would hide.
             if error.kind() == ErrorKind::ValueValidation {
                 let text = error.render().to_string();
-                complain(text.lines().next().unwrap_or_default().trim_start_matches("error: "));
+                print_error(text.lines().next().unwrap_or_default().trim_start_matches("error: "));
                 return Outcome::CouldNotRun.into();
             }
-            // Help and version are not mistakes.
+            // Help and version are reported as errors, too.
             let _ = error.print();
             return if error.use_stderr() { Outcome::CouldNotRun.into() } else { ExitCode::SUCCESS };
         }
@@ -94,6 +116,8 @@ fn main() -> ExitCode {
         Command::Report(command) => command.run(),
         Command::Compare(command) => command.run(),
         Command::Raid(Raid::Reliability(command)) => command.run(),
+        Command::Completions(command) => command.run(Arguments::command()),
+        Command::Man(command) => command.run(Arguments::command()),
     };
     outcome.into()
 }

@@ -1,13 +1,14 @@
-//! How a command ends.
+//! The outcome of a command.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// The three exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// 0: everything is good.
+    /// 0: all is good.
     Good,
-    /// 1: the verdict is not a pass, or something was found.
+    /// 1: the verdict is not a pass, or there are findings.
     Findings,
     /// 2: the command could not do its work.
     CouldNotRun,
@@ -23,7 +24,31 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// One line on stderr.
-pub fn complain(what: impl std::fmt::Display) {
+/// Why a command could not do its work: one line for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(String);
+
+impl From<String> for Failure {
+    fn from(what: String) -> Failure {
+        Failure(what)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(what: &str) -> Failure {
+        Failure(what.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Prints one line to stderr.
+pub fn print_error(what: impl fmt::Display) {
     eprintln!("jetcell: {what}");
 }

@@ -1,13 +1,13 @@
-//! A file that a command leaves: there whole or not at all, also after a kill or a power cut.
+//! Atomic writes of output files, which are complete or absent even after a kill or a power failure.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes aside, syncs, renames, and syncs the directory; nothing stays behind if it fails.
+/// Writes the file under another name, syncs it, renames it, and syncs the directory. Removes the file after an error.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    // Without a name there is nothing beside which to write.
+    // A path without a file name cannot have a temporary file beside it.
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let aside = path.with_file_name([name, OsStr::new(".unfinished")].join(OsStr::new("")));
     let put = || {
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_and_nothing_else_is_left() {
+    fn a_file_is_replaced_and_no_other_file_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.txt");
         for text in ["a longer text", "short"] {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_stays_and_nothing_is_left() {
+    fn after_an_error_the_old_file_stays_and_no_other_file_is_left() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("taken/inside")).unwrap();
         assert!(write(&dir.path().join("taken"), "text").is_err());

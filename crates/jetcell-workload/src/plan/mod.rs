@@ -201,9 +201,7 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
 fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
     let shown = instance.database.display().to_string();
     if !instance.database.exists() {
-        return refuse(format!(
-            "{shown} does not exist: to create databases, leave out --open"
-        ));
+        return refuse(format!("{shown} does not exist: to create databases, leave out --open"));
     }
     if engine.in_use(instance) {
         return in_use(instance);

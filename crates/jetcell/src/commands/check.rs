@@ -1,4 +1,4 @@
-//! `jetcell check`: is the file sound, and if not, what is wrong where and what does it mean?
+//! `jetcell check`: verifies files, and says what is wrong, where, and what it means.
 
 mod output;
 
@@ -13,41 +13,41 @@ use ese_format::PageNumber;
 use jetcell_vfs::{RealOptions, RealVfs};
 
 use crate::commands::check::output::{Json, Output, Text};
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Failure, Outcome, print_error};
 
-/// What to check, and how.
+/// Verifies databases, logs, checkpoints and flush maps
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Check {
-    /// Also walk every tree: order, links, records, indexes, long values, catalog, space
+    /// Also check the structure: order, links, records, indexes, long values, catalog, space
     #[arg(long)]
     structure: bool,
-    /// JSON, one object a line: findings as they are found, a summary for each file
+    /// Print JSON, one object per line: each finding at once, and a summary for each file
     #[arg(long)]
     json: bool,
-    /// Spare a disk in use: a pause after each read (`5ms`), or a rate (`20MB/s`)
+    /// Limit the load on the disk: a pause after each read (`5ms`), or a rate (`20MB/s`)
     #[arg(long, value_name = "PAUSE|RATE", value_parser = throttle)]
     throttle: Option<Throttle>,
-    /// Begin at this page; for one database, to go on with a check that was stopped
+    /// Begin at this page, to continue a check of one database that was stopped
     #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     from: u32,
-    /// Databases, logs, checkpoints, flush maps; or directories, with everything below them
+    /// Databases, logs, checkpoints, flush maps, or directories with such files at any depth
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
 const EXAMPLES: &str =
-    "Files are told by their content, whatever their names. Nothing is ever written to them.
-A dirty database is a state, not damage; the check says which logs it needs.
+    "The content of a file decides its type, not its name. The check never writes to a file.
+A dirty database is not damaged; the check says which logs it needs.
 
 Examples:
   jetcell check priv1.edb                        every page, about as fast as the disk reads
-  jetcell check --structure priv1.edb            every tree, record and index entry, too
+  jetcell check --structure priv1.edb            also every tree, record and index entry
   jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
-  jetcell check --throttle 20MB/s priv1.edb      on a disk that others need
-  jetcell check --from 81920 priv1.edb           go on where Ctrl-C stopped a check
+  jetcell check --throttle 20MB/s priv1.edb      on a disk that other programs use
+  jetcell check --from 81920 priv1.edb           continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
-Exit code 0: sound. 1: something was found. 2: something could not be checked.";
+Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
 
 impl Check {
     /// Runs the command.
@@ -55,19 +55,19 @@ impl Check {
         match self.check() {
             Ok(outcome) => outcome,
             Err(what) => {
-                complain(what);
+                print_error(what);
                 Outcome::CouldNotRun
             }
         }
     }
 
-    fn check(self) -> Result<Outcome, String> {
+    fn check(self) -> Result<Outcome, Failure> {
         let (paths, skipped) = expand(&self.paths)?;
         if self.from > 1 && (paths.len() != 1 || self.structure) {
-            return Err("--from goes with the path of one database and without --structure".to_owned());
+            return Err("--from needs the path of one database, and excludes --structure".into());
         }
         if paths.is_empty() {
-            return Err("there are no files in what was given".to_owned());
+            return Err("the directories contain no files".into());
         }
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
@@ -95,8 +95,10 @@ impl Check {
         output.end(&sets, &skipped);
         if cancel.is_cancelled() {
             match resume {
-                Some(page) if paths.len() == 1 => complain(format!("stopped; go on with --from {page}")),
-                _ => complain("stopped before everything was checked"),
+                Some(page) if paths.len() == 1 => {
+                    print_error(format!("stopped; continue with --from {page}"))
+                }
+                _ => print_error("stopped before all files were checked"),
             }
             return Ok(Outcome::CouldNotRun);
         }
@@ -106,7 +108,7 @@ impl Check {
         Ok(worst)
     }
 
-    /// Other files in a directory are no failure; one that was named is.
+    /// A file of another type is a failure only if the user named it.
     fn outcome(&self, report: &FileReport) -> Outcome {
         match report.outcome {
             CheckOutcome::Sound => Outcome::Good,
@@ -114,7 +116,7 @@ impl Check {
             CheckOutcome::Unreadable if report.format != Format::Unknown => Outcome::CouldNotRun,
             CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
                 for finding in &report.findings {
-                    complain(format!("{}: {}", report.path.display(), finding.what));
+                    print_error(format!("{}: {}", report.path.display(), finding.what));
                 }
                 Outcome::CouldNotRun
             }
@@ -131,8 +133,8 @@ fn worse(one: Outcome, other: Outcome) -> Outcome {
     }
 }
 
-/// The files that are meant, and directories that could not be looked into, with the reason.
-fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), String> {
+/// The files to check, and the directories that could not be read, with the reason.
+fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
     for path in paths {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
@@ -147,7 +149,8 @@ fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), String> {
     Ok((files, skipped))
 }
 
-/// Everything below a directory, by name; links to directories are not followed, so that it ends.
+/// Adds all files below a directory in the order of their names. Links to directories are not followed, because they may
+/// form a loop.
 fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
     let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut entries = match entries {
@@ -165,8 +168,9 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
     }
 }
 
-fn throttle(text: &str) -> Result<Throttle, String> {
-    let wrong = || format!("`{text}` is neither a pause such as 5ms nor a rate such as 20MB/s");
+fn throttle(text: &str) -> Result<Throttle, Failure> {
+    let wrong =
+        || Failure::from(format!("`{text}` is neither a pause such as 5ms nor a rate such as 20MB/s"));
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| wrong())?;
@@ -190,15 +194,15 @@ fn throttle(text: &str) -> Result<Throttle, String> {
     }
 }
 
-/// The first signal asks the check to stop, the second leaves.
-fn stop_on_signals(cancel: Cancel) -> Result<(), String> {
+/// The first signal cancels the check; the second one ends the process.
+fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
     ctrlc::set_handler(move || {
         if cancel.is_cancelled() {
             std::process::exit(130);
         }
         cancel.cancel();
     })
-    .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))
+    .map_err(|error| format!("Ctrl-C cannot be handled: {error}").into())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `jetcell compare`: stored runs side by side.
+//! `jetcell compare`: compares stored runs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,57 +9,57 @@ use clap::Args;
 use jetcell_report::{Comparison, Stored, comparison};
 use jetcell_workload::Verdict;
 
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
-/// More cannot be told apart in a chart.
+/// A chart with more lines would not be readable.
 const MOST_RUNS: usize = 24;
 
 const EXAMPLES: &str = "\
 Examples:
   jetcell compare ext4/Performance_2026-11-21_09-36-04 xfs/Performance_2026-11-21_10-12-44
-      the second against the first, in the terminal
+      compares the second with the first, in the terminal
   jetcell compare runs/* --base 3 --format html --output comparison.html
-      all against the third, with charts
+      compares all with the third, with charts
   jetcell compare before after --format json
-      for a program
+      for programs
 
-Differences are in percent of the base. Positive is better: for latencies and other figures where less is
-better, the sign is turned. Runs made with --repeat have confidence intervals of 95 %; where they overlap,
-no difference is shown.
+Differences are in percent of the base. A positive difference is better: for latencies and other figures
+where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if the
+intervals overlap, no difference is shown.
 
 Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
-Nothing in the directories is changed.";
+The command changes nothing in the directories.";
 
-/// Shows stored runs side by side, with their differences in percent
+/// Compares stored runs, with their differences in percent
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
-    /// Directories of runs, or their result.json; two or more
+    /// Two or more runs: their directories or their result.json
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// The run that the others are compared with: its number, from 1, or its name as given
+    /// The run that the others are compared with: its number from 1, or its name
     #[arg(long, value_name = "RUN", default_value = "1")]
     base: String,
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write to a file, which is there whole or not at all
+    /// Write to this file, atomically
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
-    /// For a terminal of 100 columns
+    /// Text for a terminal of 100 columns
     Text,
-    /// One page without scripts and without anything from elsewhere, with charts
+    /// One page with charts, without scripts and external resources
     Html,
-    /// Tables of GitHub's dialect
+    /// Markdown with tables in GitHub's dialect
     Markdown,
-    /// One line for each figure of each run
+    /// CSV, one line for each figure of each run
     Csv,
-    /// Everything, for programs
+    /// JSON with all figures
     Json,
 }
 
@@ -69,16 +69,16 @@ impl Compare {
         match self.compare() {
             Ok(outcome) => outcome,
             Err(what) => {
-                complain(what);
+                print_error(what);
                 Outcome::CouldNotRun
             }
         }
     }
 
-    fn compare(&self) -> Result<Outcome, String> {
+    fn compare(&self) -> Result<Outcome, Failure> {
         let directories = directories(&self.runs)?;
         let base = self.base(&directories)?;
-        let read = |(name, directory): (&PathBuf, &PathBuf)| -> Result<(String, Stored), String> {
+        let read = |(name, directory): (&PathBuf, &PathBuf)| -> Result<(String, Stored), Failure> {
             let stored = Stored::read(directory).map_err(|error| error.to_string())?;
             Ok((name.display().to_string(), stored))
         };
@@ -96,7 +96,7 @@ impl Compare {
             Some(path) => whole_file::write(path, &text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
             None => match io::stdout().lock().write_all(text.as_bytes()) {
-                // The reader, such as `head`, has seen enough.
+                // The reader, such as `head`, has closed the pipe.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 written => written.map_err(|error| format!("cannot write the output: {error}"))?,
             },
@@ -106,8 +106,8 @@ impl Compare {
     }
 
     /// Index of the base.
-    fn base(&self, directories: &[PathBuf]) -> Result<usize, String> {
-        // A name wins over a number: a directory may be called 2.
+    fn base(&self, directories: &[PathBuf]) -> Result<usize, Failure> {
+        // A name wins over a number, because a directory may have the name 2.
         let named = |name: &OsStr| -> Vec<usize> {
             let is = |run: &usize| {
                 let of = |paths: &[PathBuf]| {
@@ -121,26 +121,27 @@ impl Compare {
         };
         match (named(OsStr::new(&self.base)).as_slice(), self.base.parse::<usize>()) {
             ([one], _) => Ok(*one),
-            ([_, ..], _) => Err(format!("--base {}: several runs are called so: give its number", self.base)),
+            ([_, ..], _) => {
+                Err(format!("--base {}: several runs have this name: give a number", self.base).into())
+            }
             ([], Ok(number)) if (1..=directories.len()).contains(&number) => Ok(number - 1),
             ([], _) => Err(format!(
-                "--base {}: no run is called so: give a number from 1 to {}, or a run as it was named",
+                "--base {}: no run has this name: give a number from 1 to {}, or the name of a run",
                 self.base,
                 directories.len()
-            )),
+            )
+            .into()),
         }
     }
 }
 
-/// Where the runs are: two or more, each once.
-fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+/// Directories of the runs: two or more, each once.
+fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if runs.len() < 2 {
-        return Err(
-            "one run alone cannot be compared: name two or more, or show it with `jetcell report`".into()
-        );
+        return Err("a comparison needs two or more runs; `jetcell report` shows one".into());
     }
     if runs.len() > MOST_RUNS {
-        return Err(format!("{} runs: at most {MOST_RUNS} can be compared", runs.len()));
+        return Err(format!("{} runs: at most {MOST_RUNS} can be compared", runs.len()).into());
     }
     let mut real: Vec<PathBuf> = Vec::new();
     let mut directories = Vec::new();
@@ -152,17 +153,22 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
                 _ => PathBuf::from("."),
             },
             (true, false) => {
-                return Err(format!("{}: not a run: name its directory or its result.json", run.display()));
+                return Err(format!(
+                    "{}: not a run: name the directory or the result.json of a run",
+                    run.display()
+                )
+                .into());
             }
         };
-        // What is not there is complained about by reading it.
+        // If the directory does not exist, reading the run gives the error.
         let place = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if let Some(first) = real.iter().position(|other| *other == place) {
             return Err(format!(
-                "{}: named twice, also as run {}: name each run once",
+                "{}: given twice, also as run {}: give each run once",
                 run.display(),
                 first + 1
-            ));
+            )
+            .into());
         }
         real.push(place);
         directories.push(directory);

@@ -1,4 +1,4 @@
-//! `jetcell dump`: what is inside a database, log, checkpoint or flush map.
+//! `jetcell dump`: shows the contents of a database, log, checkpoint or flush map.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::RangeInclusive;
@@ -10,45 +10,45 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_dump::{DumpError, LogFilter, LogOptions, Output, SchemaOptions, Source, TreeChoice};
 use jetcell_vfs::{RealOptions, RealVfs};
 
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Failure, Outcome, print_error};
 
-/// What to show.
+/// Shows the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
 #[command(subcommand_value_name = "KIND", subcommand_help_heading = "Kinds")]
 pub enum Dump {
-    /// Every field of the header of any ESE file
+    /// Show every field of the header of any ESE file
     #[command(after_help = HEADER_EXAMPLES)]
     Header(Target),
-    /// Pages of a database: a line for each, or everything that is on some
+    /// Show pages of a database: a line for each, or all contents of some
     #[command(after_help = PAGES_EXAMPLES)]
     Pages(Pages),
-    /// A tree of a database, page by page: levels, separators, keys
+    /// Show a tree of a database by page: levels, separators, keys
     #[command(after_help = TREE_EXAMPLES)]
     Tree(Tree),
-    /// Tables, columns, indexes and long-value trees
+    /// Show tables, columns, indexes and long-value trees
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
-    /// Owned and available extents, fill, fragmentation and leaks of every tree
+    /// Show owned and available extents, fill, fragmentation and leaks of every tree
     #[command(after_help = SPACE_EXAMPLES)]
     Space(Space),
-    /// The records of a log file, one a line
+    /// Show the records of a log file, one per line
     #[command(after_help = LOG_EXAMPLES)]
     Log(Log),
-    /// The checkpoint file
+    /// Show a checkpoint file
     #[command(after_help = CHECKPOINT_EXAMPLES)]
     Checkpoint(Target),
-    /// The flush map: which flush type every page was last written with
+    /// Show a flush map: the flush type of the last write of every page
     #[command(after_help = FLUSHMAP_EXAMPLES)]
     Flushmap(Target),
 }
 
-/// The file, and the form of the output.
+/// The file and the format of the output.
 #[derive(Args)]
 pub struct Target {
-    /// JSON, one object a line, each with a "type"
+    /// Print JSON, one object per line, each with a "type"
     #[arg(long)]
     json: bool,
-    /// The file; what it is is told by its content
+    /// The file; its content decides its type
     file: PathBuf,
 }
 
@@ -56,7 +56,7 @@ pub struct Target {
 pub struct Pages {
     #[command(flatten)]
     target: Target,
-    /// Only this page, or a range of them, with all tags and nodes
+    /// Show only this page, or a range of pages, with all tags and nodes
     #[arg(long, value_name = "PAGE[-PAGE]", value_parser = range)]
     page: Vec<RangeInclusive<u32>>,
 }
@@ -65,19 +65,19 @@ pub struct Pages {
 pub struct Tree {
     #[command(flatten)]
     target: Target,
-    /// The tree of this table
+    /// Show the tree of this table
     #[arg(long, value_name = "NAME", required_unless_present = "root", conflicts_with = "root")]
     table: Option<String>,
-    /// The tree of this index of the table
+    /// Show the tree of this index of the table
     #[arg(long, value_name = "NAME", requires = "table", conflicts_with = "long_values")]
     index: Option<String>,
-    /// The tree of the table's long values
+    /// Show the tree of the table's long values
     #[arg(long, requires = "table")]
     long_values: bool,
-    /// The tree below this page
+    /// Show the tree below this page
     #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u32).range(1..))]
     root: Option<u32>,
-    /// All nodes too
+    /// Also show all nodes
     #[arg(long)]
     nodes: bool,
 }
@@ -86,10 +86,10 @@ pub struct Tree {
 pub struct Schema {
     #[command(flatten)]
     target: Target,
-    /// Only this table
+    /// Show only this table
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
-    /// The rows of the catalog as they are, by ESE's names of their columns
+    /// Show the rows of the catalog with ESE's names of the columns
     #[arg(long)]
     rows: bool,
 }
@@ -98,7 +98,7 @@ pub struct Schema {
 pub struct Space {
     #[command(flatten)]
     target: Target,
-    /// Every extent too
+    /// Also show every extent
     #[arg(long)]
     extents: bool,
 }
@@ -107,22 +107,22 @@ pub struct Space {
 pub struct Log {
     #[command(flatten)]
     target: Target,
-    /// Only records about the database with this number
+    /// Show only records about the database with this number
     #[arg(long, value_name = "NUMBER")]
     database: Vec<u8>,
-    /// Only records that change or name this page, or one of a range
+    /// Show only records that change or name this page, or a page of a range
     #[arg(long, value_name = "PAGE[-PAGE]", value_parser = range)]
     page: Vec<RangeInclusive<u32>>,
-    /// Only records of this session
+    /// Show only records of this session
     #[arg(long, value_name = "NUMBER")]
     procid: Vec<u16>,
-    /// Only records of the transaction with this begin number
+    /// Show only records of the transaction with this begin number
     #[arg(long, value_name = "NUMBER")]
     transaction: Vec<u32>,
-    /// Only records of this type, by name (Insert, Split2) or number
+    /// Show only records of this type, by name (Insert, Split2) or number
     #[arg(long = "type", value_name = "TYPE", value_parser = kind)]
     kinds: Vec<u8>,
-    /// Numbers by type instead of the records
+    /// Show statistics by type instead of the records
     #[arg(long)]
     stats: bool,
 }
@@ -151,7 +151,7 @@ const SCHEMA_EXAMPLES: &str = "Examples:
   jetcell dump schema --rows --table MSysLocales priv1.edb
 Exit code 1: part of the catalog cannot be read.";
 
-const SPACE_EXAMPLES: &str = "Every used page is read, so that a large database takes a while.
+const SPACE_EXAMPLES: &str = "The command reads every used page, which takes some time for a large database.
 
 Examples:
   jetcell dump space priv1.edb                       a table of all trees and a map
@@ -159,18 +159,19 @@ Examples:
   jetcell dump space --json priv1.edb | jq 'select(.leaked_pages? > 0)'
 Exit code 1: part of the trees or of the space trees cannot be read.";
 
-const LOG_EXAMPLES: &str = "Several options narrow the choice; the same option several times widens it.
+const LOG_EXAMPLES: &str =
+    "Different options are combined with AND; the same option several times is combined with OR.
 
 Examples:
   jetcell dump log E0000000042.log                   every record
-  jetcell dump log --stats E0000000042.log           which types take the room
+  jetcell dump log --stats E0000000042.log           which types use most space
   jetcell dump log --page 13 E0000000042.log         the history of a page
   jetcell dump log --type Split2 --type Merge2 E0000000042.log
   jetcell dump log --json --transaction 88 E0000000042.log
 Exit code 1: part of the log is damaged.";
 
 const CHECKPOINT_EXAMPLES: &str = "Examples:
-  jetcell dump checkpoint E00.chk                    where redo begins, attached databases
+  jetcell dump checkpoint E00.chk                    the start of redo, attached databases
   jetcell dump checkpoint --json E00.chk
 Exit code 1: a copy is damaged.";
 
@@ -198,10 +199,10 @@ impl Dump {
         match result {
             Ok(()) if problems > 0 => Outcome::Findings,
             Ok(()) => Outcome::Good,
-            // Whoever reads has seen enough.
+            // The reader, such as `head`, has closed the pipe.
             Err(DumpError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Outcome::Good,
             Err(error) => {
-                complain(error);
+                print_error(error);
                 Outcome::CouldNotRun
             }
         }
@@ -229,7 +230,7 @@ impl Dump {
 impl Target {
     fn open(&self) -> jetcell_dump::Result<Source> {
         let failed = |error| DumpError::Io { path: self.file.clone(), error };
-        // The kernel's cache reads ahead; a dump visits few pages of a file, some of them often.
+        // A dump reads few pages, some of them often, so it uses the kernel's cache.
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).map_err(failed)?;
         Source::open(&vfs, &self.file)
     }
@@ -237,7 +238,7 @@ impl Target {
 
 impl Space {
     fn write(&self, output: &mut Output<'_>) -> jetcell_dump::Result<()> {
-        // Hidden where nobody watches.
+        // indicatif hides the bar if stderr is not a terminal.
         let bar = ProgressBar::new(0).with_prefix("reading pages");
         if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:24} {percent:>3} % {eta} left") {
             bar.set_style(style);
@@ -281,20 +282,25 @@ impl Log {
     }
 }
 
-fn range(text: &str) -> Result<RangeInclusive<u32>, String> {
-    let number = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is no page number"));
+fn range(text: &str) -> Result<RangeInclusive<u32>, Failure> {
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a page number"));
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (number(first)?, number(last)?),
         None => (number(text)?, number(text)?),
     };
     if first == 0 {
-        return Err("pages are numbered from 1".to_owned());
+        return Err("pages are numbered from 1".into());
     }
-    if first <= last { Ok(first..=last) } else { Err(format!("the range {text} ends before it begins")) }
+    if first <= last {
+        Ok(first..=last)
+    } else {
+        Err(format!("the range {text} ends before it begins").into())
+    }
 }
 
-fn kind(text: &str) -> Result<u8, String> {
+fn kind(text: &str) -> Result<u8, Failure> {
     text.parse().ok().or_else(|| LogRecord::kind_named(text)).ok_or_else(|| {
         format!("there is no record type `{text}`; `jetcell dump log --stats FILE` names those of a log")
+            .into()
     })
 }

@@ -1,4 +1,4 @@
-//! `jetcell export`: the tables of a database as CSV, JSON Lines, Parquet or SQLite.
+//! `jetcell export`: writes the tables of a database as CSV, JSON Lines, Parquet or SQLite.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use jetcell_export::{Destination, Format, Options, ROW_LIMIT, export};
 use jetcell_vfs::{RealOptions, RealVfs};
 
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,33 +18,33 @@ Examples:
   jetcell export Windows.edb --table SystemIndex_PropertyStore --format jsonl --output - | jq .
   jetcell export Current.mdb --format parquet --deleted --output current/
 
-With csv, jsonl and parquet, --output names a directory that gets one file per table; with exactly one --table it may
-name a file. System tables (MSys...) are exported, too. docs/export.md tells how each type is written.
+With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
+System tables (MSys...) are exported, too. docs/export.md describes the form of each type.
 
-Long values that together exceed 24 MiB in one row go, raw, to files of their own below DIR/values or FILE.values, and
-their cells name these; beside standard output there is no place for them, and they count as not read.
+Long values that together exceed 24 MiB in one row are written to separate files in DIR/values or FILE.values, and their
+cells contain the file names. With standard output there is no place for such files, and the values count as not read.
 
-Exit code: 0 everything was exported; 1 some of it could not be read and is named on stderr; 2 could not run.";
+Exit code: 0 all was exported, 1 some data could not be read and is listed on stderr, 2 could not run.";
 
-/// What to export.
+/// Writes the tables of a database as CSV, JSON Lines, Parquet or SQLite
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
-    /// The database; it is only read
+    /// The database; the command only reads it
     file: PathBuf,
-    /// Only this table; may be given several times
+    /// Export only this table; may be given several times
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
-    /// csv, jsonl, parquet or sqlite
+    /// Format: csv, jsonl, parquet or sqlite
     #[arg(long)]
     format: Format,
-    /// Directory or file to write, or - for standard output
+    /// Directory or file for the output, or - for standard output
     #[arg(long, value_name = "DIR|FILE|-")]
     output: PathBuf,
-    /// Rows flagged deleted, too, marked in a column _deleted
+    /// Also export deleted rows that still exist, marked in a column _deleted
     #[arg(long)]
     deleted: bool,
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }
@@ -60,11 +60,11 @@ impl Export {
             force: self.force,
             row_limit: ROW_LIMIT,
         };
-        // The kernel's read-ahead serves a reader that goes through a file mostly in order.
+        // An export reads a file mostly in order, so the kernel's read-ahead helps.
         let vfs = match RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }) {
             Ok(vfs) => vfs,
             Err(error) => {
-                complain(error);
+                print_error(error);
                 return Outcome::CouldNotRun;
             }
         };
@@ -74,7 +74,7 @@ impl Export {
         let exported = match result {
             Ok(exported) => exported,
             Err(error) => {
-                complain(error);
+                print_error(error);
                 return Outcome::CouldNotRun;
             }
         };
@@ -88,15 +88,15 @@ impl Export {
         }
         let aside = match exported.value_files {
             0 => String::new(),
-            count => format!("; long values in files of their own, named in their cells: {count}"),
+            count => format!("; long values in separate files: {count}"),
         };
-        let missing = if issues.any_missing() { "; NOT everything could be read, see above" } else { "" };
+        let missing = if issues.any_missing() { "; SOME DATA could not be read, see above" } else { "" };
         eprintln!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables);
         if issues.any_missing() { Outcome::Findings } else { Outcome::Good }
     }
 }
 
-/// A directory if it is one or looks like one; a file if one table or SQLite goes there.
+/// The output is a file for SQLite or for one table, unless the path is a directory or ends with a slash.
 fn destination(output: &Path, format: Format, tables: usize) -> Destination {
     if output == Path::new("-") {
         return Destination::Stdout;
@@ -110,7 +110,7 @@ fn destination(output: &Path, format: Format, tables: usize) -> Destination {
     }
 }
 
-/// Progress for a terminal.
+/// Progress on a terminal.
 struct Shown {
     bar: Option<ProgressBar>,
     last: Instant,

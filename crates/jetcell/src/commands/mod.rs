@@ -2,8 +2,10 @@
 
 pub mod check;
 pub mod compare;
+pub mod completions;
 pub mod dump;
 pub mod export;
+pub mod man;
 pub mod raid_reliability;
 pub mod report;
 pub mod size;

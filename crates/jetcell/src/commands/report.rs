@@ -1,4 +1,4 @@
-//! `jetcell report`: stored runs shown again.
+//! `jetcell report`: shows stored runs.
 
 use std::path::PathBuf;
 
@@ -6,43 +6,43 @@ use clap::Args;
 use jetcell_report::Stored;
 use jetcell_workload::Verdict;
 
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
   jetcell report db1/Performance_2026-11-21_09-36-04
-      the summary of a run
+      shows the summary of a run
   jetcell report db1/Performance_2026-11-21_09-36-04 --format html > report.html
-      the page again, also for a run that was killed
+      writes the HTML report again, also for a run that was killed
   jetcell report db1/Performance_* --format csv > runs.csv
-      every figure of several runs, for a spreadsheet or a script
+      writes all figures of several runs, for a spreadsheet or a script
 
 Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
-Nothing in the directories is changed.";
+The command changes nothing in the directories.";
 
-/// Shows stored runs again, killed ones too
+/// Shows the reports of stored runs, also of runs that were killed
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Report {
     /// Directories that hold result.json and samples.csv
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Verdict, rules, what to look at, throughput and latencies on one screen
+    /// Verdict, rules, advice, throughput and latencies on one screen
     Text,
-    /// One page without scripts and without anything from elsewhere; one directory only
+    /// One page without scripts and external resources, for one run
     Html,
-    /// Every table of the page
+    /// Markdown with all tables of the HTML page
     Markdown,
-    /// Every value of every table on a line of its own: run, table, row, column, value
+    /// CSV with one value per line: run, table, row, column, value
     Csv,
-    /// result.json, in a list if there are several
+    /// result.json; a list for several runs
     Json,
 }
 
@@ -50,15 +50,15 @@ impl Report {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         if self.format == Format::Html && self.directories.len() > 1 {
-            complain("--format html shows one run: name one directory");
+            print_error("--format html shows one run: name one directory");
             return Outcome::CouldNotRun;
         }
-        // All are read before anything is printed, so that a bad one leaves no half output.
+        // All runs are read before the first output, so that an unreadable run leaves no partial output.
         let stored: Result<Vec<Stored>, _> = self.directories.iter().map(|dir| Stored::read(dir)).collect();
         let stored = match stored {
             Ok(stored) => stored,
             Err(error) => {
-                complain(error);
+                print_error(error);
                 return Outcome::CouldNotRun;
             }
         };

@@ -1,4 +1,4 @@
-//! `jetcell size`: configuration to sizing, as text, JSON or formulas, and as the configuration of a test.
+//! `jetcell size`: sizes storage from a configuration, as text, JSON or formulas, and writes the configuration of a test.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,53 +12,53 @@ use jetcell_sizing::platform::PLATFORMS;
 use jetcell_sizing::states::State;
 use jetcell_sizing::{Catalogue, Config, Design, EXAMPLE, Sizing, size};
 
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
 const EXAMPLES: &str = "\
 Examples:
   jetcell size --example > site.toml
-      a complete configuration, every key explained; change it to what you have
+      a complete configuration with explanations, to be edited
   jetcell size --config site.toml
-      I/O, space, memory, network, backup, and the disks of every array in five states
+      I/O, space, memory, network, backup, and the disks of each array in five states
   jetcell size --config site.toml --explain
-      the same with every formula and its numbers, to be checked by hand
+      also every formula with its numbers, to verify by hand
   jetcell size --config site.toml --test-config test.toml && jetcell test performance --config test.toml
-      the test that proves the design
+      runs the test that proves the design
   jetcell size --list-disks > my-disks.toml; jetcell size --config site.toml --disks my-disks.toml
-      disks of your own
+      adds disks to the catalogue
 
-Exit code: 0 sized, 2 could not.";
+Exit code: 0 sized, 2 could not run.";
 
-/// No honest configuration is larger.
+/// No real configuration is larger.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// From mailboxes to disks: I/O, space, memory, network, backup windows, arrays, cost
+/// Sizes storage for mailboxes: I/O, space, memory, network, backup windows, arrays, cost
 #[derive(Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Size {
     /// Configuration (TOML); see --example
     #[arg(long, value_name = "FILE", required_unless_present_any = ["example", "list_disks", "list_platforms"])]
     config: Option<PathBuf>,
-    /// Catalogue of disks that adds to the built-in one; see --list-disks
+    /// Catalogue of further disks; see --list-disks
     #[arg(long, value_name = "FILE")]
     disks: Vec<PathBuf>,
     /// Print every formula with its numbers
     #[arg(long, conflicts_with = "json")]
     explain: bool,
-    /// Print everything as JSON
+    /// Print all results as JSON
     #[arg(long)]
     json: bool,
-    /// Write the configuration of a test that proves the design
+    /// Write the configuration of a test that proves the design to this file
     #[arg(long, value_name = "FILE")]
     test_config: Option<PathBuf>,
-    /// Print a complete commented configuration
+    /// Print a complete configuration with comments
     #[arg(long, exclusive = true)]
     example: bool,
-    /// Print the built-in catalogue of disks, which is also the format of your own
+    /// Print the built-in catalogue of disks, which also shows the format
     #[arg(long, exclusive = true)]
     list_disks: bool,
-    /// Print the coefficients of the mail platforms and their evidence
+    /// Print the coefficients of the mail platforms with their sources
     #[arg(long, exclusive = true)]
     list_platforms: bool,
 }
@@ -74,18 +74,18 @@ impl Size {
         };
         let printed = text.and_then(|text| {
             let printed = io::stdout().lock().write_all(text.as_bytes());
-            printed.map_err(|error| format!("the result cannot be printed: {error}"))
+            printed.map_err(|error| format!("the result cannot be printed: {error}").into())
         });
         match printed {
             Ok(()) => Outcome::Good,
             Err(what) => {
-                complain(what);
+                print_error(what);
                 Outcome::CouldNotRun
             }
         }
     }
 
-    fn sized(&self) -> Result<String, String> {
+    fn sized(&self) -> Result<String, Failure> {
         let path = self.config.as_deref().ok_or("no configuration: add --config FILE")?;
         let config = Config::read(&format!("--config {}", path.display()), &read("--config", path)?);
         let config = config.map_err(|mistake| mistake.to_string())?;
@@ -102,15 +102,15 @@ impl Size {
         }
         if self.json {
             let json = serde_json::to_string_pretty(&sizing);
-            return json.map(|text| text + "\n").map_err(|error| format!("no JSON: {error}"));
+            return json.map(|text| text + "\n").map_err(|error| format!("no JSON: {error}").into());
         }
         let summary = summary(&sizing).map_err(|error| error.to_string())?;
         Ok(if self.explain { format!("{summary}{}", sizing.sheet) } else { summary })
     }
 }
 
-fn read(option: &str, path: &Path) -> Result<String, String> {
-    let wrong = |what: String| format!("{option} {}: {what}", path.display());
+fn read(option: &str, path: &Path) -> Result<String, Failure> {
+    let wrong = |what: String| Failure::from(format!("{option} {}: {what}", path.display()));
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     file.take(LARGEST_FILE + 1)

@@ -1,4 +1,4 @@
-//! `jetcell test performance`: options to profile, run, report.
+//! `jetcell test performance`: makes a profile from the options, runs it and reports.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -10,56 +10,56 @@ use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal
 
 use crate::commands::workload_options::WorkloadOptions;
 use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
 const EXAMPLES: &str = "\
 Examples:
   jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
-      a first look: one database of 1 GiB, measured for a minute
+      a first test: one database of 1 GiB, measured for a minute
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --size 100GiB --duration 2h --target-iops 540
       two databases with their logs on a volume of their own, two hours, judged against a target
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
       the same databases again, for a day
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
-      a creation that was killed goes on where it stopped; --resume is all that the first command lacks
+      continues a creation that was killed: the first command with --resume
   jetcell test performance --dir /db1 --open --find-max --threads 16
-      the highest rate that breaks no limit, and the curve of latency over rate
+      searches for the highest sustained rate, and shows the curve of latency over rate
   jetcell test performance --config run.toml --json > result.json
       options from a file; jetcell test performance --example-config prints one with every key
   jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100
       charts in the terminal, and counters for Prometheus at http://127.0.0.1:9100/metrics
   jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
-      a configuration of Microsoft's Jetstress; what is honoured and what is ignored is printed
+      uses a configuration of Microsoft's Jetstress, and prints which elements are honoured or ignored
 
 Files:
   DIR/Jetstress001001.edb      databases
   LOGDIR/log001/E00*.log       logs
-  DIR/jetcell-creation.json    while databases are created: what --resume needs to continue
+  DIR/jetcell-creation.json    exists while databases are created; --resume needs it
   OUTPUT/                      result.json, samples.csv, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
-Ctrl-C stops cleanly and still reports; a second Ctrl-C leaves at once.";
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
 
-/// Builds ESE databases, runs a mail load on them, verifies every page and judges the storage
+/// Creates ESE databases, runs a mail load on them, verifies every page and judges the storage
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TestPerformance {
     #[command(flatten)]
     options: WorkloadOptions,
-    /// Options from a file, TOML or a JetstressConfig.xml of Microsoft's; the command line wins
+    /// Read options from a TOML file or a JetstressConfig.xml; options of the command line win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print a complete commented configuration file and leave
+    /// Print a complete configuration file with comments
     #[arg(long)]
     example_config: bool,
-    /// How transfers reach the kernel
+    /// Kernel interface for I/O
     #[arg(long, value_enum, default_value_t = Io::Auto)]
     io: Io,
-    /// Show charts of the last minutes in the terminal while the run goes on
+    /// Show charts of the last minutes in the terminal during the run
     #[arg(long)]
     live: bool,
-    /// Serve the counters as OpenMetrics text over HTTP; a bare port is one of this host alone
+    /// Serve the counters as OpenMetrics text over HTTP; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,
     /// Print result.json on stdout instead of the summary
@@ -67,10 +67,10 @@ pub struct TestPerformance {
     json: bool,
 }
 
-/// What runs asynchronous transfers.
+/// The kernel interface for I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Io {
-    /// io_uring where the kernel allows it, threads otherwise
+    /// io_uring if the kernel allows it, otherwise threads
     Auto,
     /// io_uring
     Uring,
@@ -89,7 +89,7 @@ impl TestPerformance {
         let profile = match self.profile() {
             Ok(profile) => profile,
             Err(lines) => {
-                lines.iter().for_each(complain);
+                lines.iter().for_each(print_error);
                 return Outcome::CouldNotRun;
             }
         };
@@ -100,7 +100,7 @@ impl TestPerformance {
             let interrupt = interrupt.clone();
             move || interrupt.ask()
         }) {
-            complain(format!("Ctrl-C cannot be handled: {error}"));
+            print_error(format!("Ctrl-C cannot be handled: {error}"));
             return Outcome::CouldNotRun;
         }
         let backend = match io {
@@ -111,25 +111,25 @@ impl TestPerformance {
         let engine = match EseEngine::new(backend) {
             Ok(engine) => engine,
             Err(error) => {
-                complain(format!("input and output cannot start: {error}; try --io threads"));
+                print_error(format!("the I/O backend cannot start: {error}; try --io threads"));
                 return Outcome::CouldNotRun;
             }
         };
-        let finished = match watched(&monitor, interrupt, metrics.as_deref()) {
-            Ok(mut watched) => {
-                let finished = run(&profile, &engine, &mut watched.watcher, &stop);
-                watched.watcher.finish();
+        let finished = match start_observers(&monitor, interrupt, metrics.as_deref()) {
+            Ok(mut observers) => {
+                let finished = run(&profile, &engine, &mut observers.watcher, &stop);
+                observers.watcher.finish();
                 finished
             }
             Err(refusal) => {
-                complain(refusal);
+                print_error(refusal);
                 return Outcome::CouldNotRun;
             }
         };
         match finished {
             Ok(finished) => report(&finished, json),
             Err(error) => {
-                complain(error);
+                print_error(error);
                 Outcome::CouldNotRun
             }
         }
@@ -151,15 +151,19 @@ impl TestPerformance {
     }
 }
 
-/// Everything that watches a run; it ends when this is dropped.
-struct Watched {
+/// The observers of a run; they end when this is dropped.
+struct Observers {
     watcher: Watcher,
     _screen: Option<Screen>,
     _metrics: Option<MetricsServer>,
 }
 
-/// Starts what was asked for, or refuses before the run has changed anything.
-fn watched(monitor: &Monitor, interrupt: Interrupt, metrics: Option<&str>) -> Result<Watched, String> {
+/// Starts the requested observers, or fails before the run has changed anything.
+fn start_observers(
+    monitor: &Monitor,
+    interrupt: Interrupt,
+    metrics: Option<&str>,
+) -> Result<Observers, Failure> {
     let metrics = metrics.map(|address| MetricsServer::start(address, monitor.clone())).transpose()?;
     if let Some(server) = &metrics {
         eprintln!("Metrics: {}", server.url());
@@ -167,10 +171,10 @@ fn watched(monitor: &Monitor, interrupt: Interrupt, metrics: Option<&str>) -> Re
     let live = interrupt.live;
     let screen = live.then(|| Screen::open(monitor.clone(), move || interrupt.ask())).transpose()?;
     let watcher = Watcher::new(monitor.clone(), (!live).then(Progress::new));
-    Ok(Watched { watcher, _screen: screen, _metrics: metrics })
+    Ok(Observers { watcher, _screen: screen, _metrics: metrics })
 }
 
-/// What Ctrl-C does.
+/// The action of Ctrl-C.
 #[derive(Clone)]
 struct Interrupt {
     stop: StopSignal,
@@ -179,7 +183,7 @@ struct Interrupt {
 }
 
 impl Interrupt {
-    /// The first time the run is asked to stop, the second time the process ends.
+    /// The first call requests the end of the run; the second one ends the process.
     fn ask(&self) {
         if self.stop.is_set() {
             restore_terminal();
@@ -188,9 +192,9 @@ impl Interrupt {
         self.stop.stop();
         self.monitor.stopping();
         if !self.live {
-            // A terminal has shown ^C by itself.
+            // A terminal has printed ^C without a line end.
             let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
-            eprintln!("{line_end}jetcell: stopping cleanly; press Ctrl-C again to leave at once");
+            eprintln!("{line_end}jetcell: stopping cleanly; press Ctrl-C again to end at once");
         }
     }
 }
@@ -204,7 +208,7 @@ fn report(finished: &Finished, json: bool) -> Outcome {
         print!("{}", jetcell_report::text(result, &finished.samples));
     }
     if let Err(error) = store(finished, output) {
-        complain(format!("{}: results cannot be written: {error}", output.display()));
+        print_error(format!("{}: results cannot be written: {error}", output.display()));
         return Outcome::CouldNotRun;
     }
     if !json {

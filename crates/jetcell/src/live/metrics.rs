@@ -1,4 +1,4 @@
-//! `--metrics`: the counters of a run as OpenMetrics text, over HTTP, while it goes on.
+//! `--metrics`: serves the counters of a running test as OpenMetrics text over HTTP.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -19,8 +19,9 @@ use prometheus_client::registry::{Registry, Unit};
 use tiny_http::{Header, Method, Request, Response, Server};
 
 use super::Monitor;
+use crate::outcome::Failure;
 
-/// How long the server waits for a request before it looks whether it should end.
+/// Longest wait for a request before the server checks whether it must end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Upper bounds of the latency histograms in microseconds.
@@ -35,9 +36,8 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens at `address`: `9100`, `192.0.2.1:9100`, `[::1]:9100`. A bare port is one of this host alone. The
-    /// error is a line for the user.
-    pub fn start(address: &str, monitor: Monitor) -> Result<MetricsServer, String> {
+    /// Listens at `address`: `9100`, `192.0.2.1:9100`, `[::1]:9100`. A port without an address is on the loopback interface.
+    pub fn start(address: &str, monitor: Monitor) -> Result<MetricsServer, Failure> {
         let wanted = resolve(address)?;
         let server = Server::http(wanted).map_err(|error| {
             format!("--metrics {address}: cannot listen at {wanted}: {error}; give another address or port")
@@ -50,7 +50,7 @@ impl MetricsServer {
         let thread = std::thread::spawn(move || {
             while !asked.load(Ordering::SeqCst) {
                 match server.recv_timeout(PATIENCE) {
-                    // Whoever asked and went away does not matter to the run.
+                    // An error of a client does not affect the run.
                     Ok(Some(request)) => drop(answer(request, &registry)),
                     Ok(None) => {}
                     Err(_) => std::thread::sleep(PATIENCE),
@@ -60,7 +60,7 @@ impl MetricsServer {
         Ok(MetricsServer { address, over, thread: Some(thread) })
     }
 
-    /// Where to fetch from.
+    /// The address of the metrics.
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }
@@ -75,13 +75,16 @@ impl Drop for MetricsServer {
     }
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, String> {
+fn resolve(address: &str) -> Result<SocketAddr, Failure> {
     let port = address.strip_prefix(':').unwrap_or(address);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
-    let wrong =
-        || format!("--metrics {address}: write PORT or ADDRESS:PORT, for example 9100 or 0.0.0.0:9100");
+    let wrong = || {
+        Failure::from(format!(
+            "--metrics {address}: write PORT or ADDRESS:PORT, for example 9100 or 0.0.0.0:9100"
+        ))
+    };
     address.to_socket_addrs().ok().and_then(|mut found| found.next()).ok_or_else(wrong)
 }
 
@@ -103,7 +106,7 @@ fn answer(request: Request, registry: &Registry) -> std::io::Result<()> {
     request.respond(Response::from_string(text).with_header(kind))
 }
 
-/// Writes the state of the run whenever it is asked for.
+/// Encodes the state of the run at each request.
 #[derive(Debug)]
 struct Counters(Monitor);
 
@@ -136,7 +139,7 @@ impl Collector for Counters {
             .encode_descriptor("build", "The program that runs", None, MetricType::Info)?
             .encode_info(&info.as_slice())?;
 
-        let help = "1 for the present phase of the run, 0 for the others";
+        let help = "1 for the current phase of the run, 0 for the others";
         let mut phases = encoder.encode_descriptor("phase", help, None, MetricType::Gauge)?;
         for (phase, name) in PHASES {
             let labels = [("phase", name)];
@@ -182,7 +185,7 @@ impl Collector for Counters {
                 ConstCounter::new(totals(io).bytes).encode(bytes.encode_family(&labels.as_slice())?)?;
             }
         }
-        let help = "Latency of transfers, whose number is the count of the histogram";
+        let help = "Latency of transfers; the count of the histogram is their number";
         let mut latency =
             encoder.encode_descriptor("io_latency", help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for (instance, io) in instances() {
@@ -201,7 +204,7 @@ impl Collector for Counters {
     }
 }
 
-/// Transfers by latency; the last bucket takes the rest, so that they sum up to the count.
+/// Transfers by latency. The last bucket has the rest, so that the sum of all buckets is the count.
 fn buckets(totals: &IoTotals) -> Vec<(f64, u64)> {
     let mut below = 0;
     let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(BUCKETS_US.len() + 1);
@@ -286,20 +289,20 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_cannot_be_had_is_refused() {
+    fn an_unusable_address_is_refused() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port().to_string();
-        let refusal = MetricsServer::start(&port, Monitor::default()).err().unwrap();
+        let refusal = MetricsServer::start(&port, Monitor::default()).err().unwrap().to_string();
         assert!(
             refusal.starts_with(&format!("--metrics {port}: cannot listen at 127.0.0.1:{port}")),
             "{refusal}"
         );
         for nonsense in ["", "host", "70000", "1.2.3.4", "1.2.3.4:x", "::1"] {
-            let refusal = MetricsServer::start(nonsense, Monitor::default()).err().unwrap();
+            let refusal = MetricsServer::start(nonsense, Monitor::default()).err().unwrap().to_string();
             assert!(refusal.contains("write PORT or ADDRESS:PORT"), "{refusal}");
         }
-        // An address of documentation, which no host has.
-        let refusal = MetricsServer::start("192.0.2.1:0", Monitor::default()).err().unwrap();
+        // An address for documentation, which no host has.
+        let refusal = MetricsServer::start("192.0.2.1:0", Monitor::default()).err().unwrap().to_string();
         assert!(refusal.contains("cannot listen at 192.0.2.1:0"), "{refusal}");
     }
 }

@@ -1,5 +1,5 @@
-//! What a run shows while it goes on: one shared state, and its faces. The progress line, the terminal view and the
-//! metrics all read [`State`]; none of them is asked by the run or can hold it up.
+//! Views of a running test: one shared state and three views of it. The progress line, the terminal view and the metrics
+//! read [`State`]. The run never waits for a view.
 
 mod metrics;
 mod monitor;

@@ -1,4 +1,4 @@
-//! The state of a run as everybody who watches it sees it.
+//! The shared state of a running test.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,38 +10,38 @@ use parking_lot::Mutex;
 
 use super::Progress;
 
-/// How far back the charts of the terminal view go.
+/// Time span of the charts in the terminal view.
 pub const HISTORY: Duration = Duration::from_secs(300);
 
 /// Lines of the test log that are kept for the terminal view.
 const LOG_LINES: usize = 50;
 
-/// Clones share the state.
+/// A handle to the state of a run; clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor(Arc<Mutex<State>>);
 
-/// Where a run is.
+/// The state of a run.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The present phase; none before the first.
+    /// The current phase; `None` before the first one.
     pub phase: Option<Phase>,
-    /// When it began.
+    /// Begin of the phase.
     pub began: Instant,
-    /// Units of it that are done.
+    /// Units of the phase that are done.
     pub done: u64,
-    /// Those that were done before it began, as in a creation that is continued.
+    /// Units that were done before the phase began, as in a continued creation.
     pub done_before: Option<u64>,
-    /// Units at which it is done.
+    /// Units of the whole phase.
     pub total: u64,
-    /// A few words of the run about it.
+    /// A note about the current step.
     pub note: String,
-    /// Everything that counts; none until databases are open.
+    /// All counters; `None` until databases are open.
     pub counters: Option<Snapshot>,
-    /// The last seconds with open databases, by the clock of [`Snapshot::at`].
+    /// Rates of the last seconds with open databases, with the time of [`Snapshot::at`].
     pub history: VecDeque<(f64, Rates)>,
     /// The last lines of the test log.
     pub log: VecDeque<String>,
-    /// Whether a stop was asked for.
+    /// Whether the end of the run was requested.
     pub stopping: bool,
 }
 
@@ -62,7 +62,7 @@ impl Default for State {
     }
 }
 
-/// What happened in about a second, over all instances; latencies are means weighted by transfers.
+/// Rates over about a second, of all instances; latencies are means weighted by transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Database reads per second.
@@ -86,7 +86,7 @@ pub struct Rates {
 impl Rates {
     fn between(before: &Snapshot, after: &Snapshot) -> Rates {
         let seconds = (after.at - before.at).max(1e-3);
-        // Summed without the histograms, which nobody looks at here.
+        // Sums without the histograms, which are not needed here.
         let rate = |kind: fn(&jetcell_workload::measurement::InstanceIo) -> &IoTotals| {
             let sum = |snapshot: &Snapshot, figure: fn(&IoTotals) -> u64| {
                 snapshot.io.iter().map(|io| figure(kind(io))).sum::<u64>()
@@ -120,7 +120,7 @@ impl Rates {
 impl State {
     fn begin(&mut self, phase: Phase, total: u64) {
         if matches!(phase, Phase::Create | Phase::Attach | Phase::Verify) {
-            // Databases are opened anew, and their counters with them.
+            // Databases are opened again, and their counters start at zero.
             (self.counters, self.history) = (None, VecDeque::new());
         }
         (self.phase, self.total, self.done, self.done_before) = (Some(phase), total, 0, None);
@@ -146,22 +146,22 @@ impl State {
         }
     }
 
-    /// The last second.
+    /// Rates of the last second.
     pub fn rates(&self) -> Option<&Rates> {
         self.history.back().map(|(_, rates)| rates)
     }
 
-    /// Whether the phase knows how far it is.
+    /// Whether the phase has a known length.
     pub fn measurable(&self) -> bool {
         self.total > 1
     }
 
-    /// From 0 to 1.
+    /// Part of the phase that is done, from 0 to 1.
     pub fn fraction(&self) -> f64 {
         if self.total == 0 { 1.0 } else { (self.done as f64 / self.total as f64).min(1.0) }
     }
 
-    /// How long the phase will go on, as far as one can tell.
+    /// Estimated time until the end of the phase.
     pub fn remaining(&self) -> Option<Duration> {
         let phase = self.phase.filter(|_| self.measurable())?;
         let left = self.total.saturating_sub(self.done);
@@ -190,25 +190,25 @@ impl Monitor {
         self.0.lock().clone()
     }
 
-    /// Notes that the run was asked to stop.
+    /// Records that the end of the run was requested.
     pub fn stopping(&self) {
         self.0.lock().stopping = true;
     }
 }
 
-/// Keeps a [`Monitor`] up to date and draws the progress line.
+/// An observer that updates a [`Monitor`] and draws the progress line.
 pub struct Watcher {
     monitor: Monitor,
     progress: Option<Progress>,
 }
 
 impl Watcher {
-    /// Without `progress` nothing is drawn.
+    /// An observer; without `progress` it draws nothing.
     pub fn new(monitor: Monitor, progress: Option<Progress>) -> Watcher {
         Watcher { monitor, progress }
     }
 
-    /// Takes the progress line away.
+    /// Removes the progress line.
     pub fn finish(&mut self) {
         if let Some(progress) = &mut self.progress {
             progress.finish();
@@ -288,7 +288,7 @@ pub mod tests {
     }
 
     #[test]
-    fn opening_databases_begins_anew() {
+    fn opening_databases_resets_the_counters() {
         let monitor = measuring(3);
         let mut watcher = Watcher::new(monitor.clone(), None);
         watcher.begin(Phase::Attach, 1);
@@ -303,7 +303,7 @@ pub mod tests {
         let mut watcher = Watcher::new(monitor.clone(), None);
         watcher.begin(Phase::Create, 400);
         assert_eq!(monitor.state().remaining(), None);
-        // What was there before says nothing about how fast it goes.
+        // Units that were done before do not count for the speed.
         watcher.advance(0, "");
         monitor.0.lock().began = Instant::now() - Duration::from_secs(10);
         watcher.advance(100, "");

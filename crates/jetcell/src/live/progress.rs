@@ -1,4 +1,4 @@
-//! Progress on stderr: a bar in a terminal, nothing elsewhere.
+//! Progress on stderr: a bar if stderr is a terminal, otherwise no output.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -17,19 +17,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Looks whether anybody watches.
+    /// A progress line without a bar.
     pub fn new() -> Progress {
         Progress { bar: None, terminal: std::io::stderr().is_terminal(), phase: None }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
     }
 
-    /// Shows the present state.
+    /// Shows the current state.
     pub fn show(&mut self, state: &State) {
         let Some(phase) = state.phase.filter(|_| self.terminal) else { return };
         if self.phase != Some(phase) {
@@ -55,7 +55,7 @@ impl Progress {
     }
 }
 
-/// Time left, rate and latency, as far as the phase has them.
+/// Time left, rate and latency, if the phase has them.
 fn describe(state: &State) -> String {
     let elapsed = || format!("{} so far", time(state.began.elapsed()));
     let mut parts = vec![state.remaining().map_or_else(elapsed, |left| format!("{} left", time(left)))];

@@ -1,5 +1,5 @@
-//! The terminal of `--live`: taken over on stderr, so that stdout stays free for results, and always given back, at
-//! the end, after a panic and on Ctrl-C.
+//! The terminal of `--live`. It is on stderr, so that stdout is free for results. The terminal is always restored: at the
+//! end, after a panic and on Ctrl-C.
 
 use std::io::{self, IsTerminal, Stderr, stderr};
 use std::sync::Arc;
@@ -17,16 +17,17 @@ use ratatui::crossterm::terminal::{
 };
 
 use super::{Monitor, view};
+use crate::outcome::Failure;
 
-/// Time between two pictures.
+/// Time between two frames.
 const FRAME: Duration = Duration::from_millis(250);
 
-/// Whether the terminal is taken over now.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+/// Whether the terminal is in use by the screen.
+static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Gives the terminal back if it is taken over. May be called at any time, from any thread.
+/// Restores the terminal if it is in use. May be called at any time, from any thread.
 pub fn restore_terminal() {
-    if TAKEN.swap(false, Ordering::SeqCst) {
+    if IN_USE.swap(false, Ordering::SeqCst) {
         let _ = disable_raw_mode();
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     }
@@ -39,17 +40,16 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over. `interrupt` is called for q and Ctrl-C. The error is a line for the user.
-    pub fn open(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, String> {
+    /// Starts to draw. `interrupt` is called for q and Ctrl-C.
+    pub fn open(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
         if !stderr().is_terminal() {
-            return Err(
-                "--live draws on stderr, which is not a terminal: run it in one, or leave out --live".into(),
-            );
+            return Err("--live needs a terminal on stderr: run it in a terminal, or leave out --live".into());
         }
-        let cannot =
-            |error: io::Error| format!("--live: the terminal cannot be used: {error}; leave out --live");
+        let cannot = |error: io::Error| {
+            Failure::from(format!("--live: the terminal cannot be used: {error}; leave out --live"))
+        };
         restore_after_panic();
-        let terminal = take_over().map_err(|error| {
+        let terminal = set_up().map_err(|error| {
             restore_terminal();
             cannot(error)
         })?;
@@ -70,14 +70,14 @@ impl Drop for Screen {
     }
 }
 
-fn take_over() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
-    TAKEN.store(true, Ordering::SeqCst);
+fn set_up() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
+    IN_USE.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
     execute!(stderr(), EnterAlternateScreen)?;
     Terminal::new(CrosstermBackend::new(stderr()))
 }
 
-/// A message of a panic belongs on the usual screen, where it stays.
+/// Restores the terminal before the message of a panic is printed, so that the message stays visible.
 fn restore_after_panic() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -92,11 +92,11 @@ fn show(
     over: &AtomicBool,
     interrupt: &dyn Fn(),
 ) {
-    // Without keys, signals still stop the run.
+    // If keys cannot be read, signals still stop the run.
     let mut keys = true;
-    while !over.load(Ordering::SeqCst) && TAKEN.load(Ordering::SeqCst) {
+    while !over.load(Ordering::SeqCst) && IN_USE.load(Ordering::SeqCst) {
         let state = monitor.state();
-        // A terminal that went away does not end the run.
+        // The run continues without its terminal.
         if terminal.draw(|frame| view::draw(frame, &state)).is_err() {
             return;
         }
@@ -113,7 +113,7 @@ fn show(
     }
 }
 
-/// In this mode the terminal makes no signal of Ctrl-C.
+/// In raw mode Ctrl-C is a key and not a signal.
 fn is_interrupt(key: &KeyEvent) -> bool {
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     key.kind == KeyEventKind::Press && (control_c || key.code == KeyCode::Char('q'))

@@ -1,5 +1,5 @@
-//! What `--live` shows: a picture of a [`State`], of any size, and nothing that decides anything. Where there is little
-//! room, progress and figures come first, then the charts from the first one on, then the log.
+//! The view of `--live`: draws a [`State`] in a terminal of any size. With little space, progress and figures have
+//! priority, then the charts in their order, then the log.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use super::{Rates, State};
 /// Lines of the test log below the charts.
 const LOG_ROWS: u16 = 4;
 
-/// A frame, an axis with its labels, and the least that shows a line.
+/// Smallest height of a chart: frame, axis, labels and a line.
 const CHART_ROWS: u16 = 5;
 
-/// More rows than these the figures do not take from the charts.
+/// Highest number of rows for the figures.
 const FIGURE_ROWS: u16 = 3;
 
 /// One line of a chart.
@@ -30,7 +30,7 @@ struct Series {
     value: fn(&Rates) -> f64,
 }
 
-/// A chart, with its title where there is room and where there is not.
+/// A chart with a long and a short title.
 struct Picture {
     title: &'static str,
     short: &'static str,
@@ -86,7 +86,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     frame.render_widget(Paragraph::new(lines).dim(), log);
     let help = match state.stopping {
         false => "q or Ctrl-C stops cleanly and reports",
-        true => "stopping; once more leaves at once",
+        true => "stopping; once more ends at once",
     };
     frame.render_widget(Line::from(help).reversed(), keys);
 }
@@ -123,11 +123,11 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &Picture, state: &Stat
             .style(Style::new().fg(one.color))
             .data(points)
     });
-    // The charts grow to the left until they show all that is kept.
+    // The time span grows until the charts show the whole history.
     let oldest = points.first().and_then(|points| points.first()).map_or(0.0, |(x, _)| -x);
     let span = HISTORY.as_secs_f64().min(oldest.max(60.0));
     let ago = format!("{} ago", time(Duration::from_secs_f64(span)));
-    // A legend inside would cover the lines.
+    // A legend inside the chart would cover lines.
     let legend = |title: &'static str| {
         let name = |(one, before): (&Series, &'static str)| {
             [Span::raw(before), Span::styled(one.name, Style::new().fg(one.color))]
@@ -144,7 +144,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &Picture, state: &Stat
     frame.render_widget(chart, area);
 }
 
-/// Rows that a text takes when it is broken between words.
+/// Number of rows of a text that is wrapped between words.
 fn rows_of(text: &str, width: u16) -> u16 {
     let (mut rows, mut used) = (1, 0);
     for length in text.split_whitespace().map(|word| word.chars().count()) {
@@ -207,13 +207,13 @@ mod tests {
         let drawn = |text: &str| text.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
         assert!(drawn(&text) > 50, "no line is drawn\n{text}");
         state.stopping = true;
-        assert!(picture(&state, 100, 40).contains("stopping; once more leaves at once"));
+        assert!(picture(&state, 100, 40).contains("stopping; once more ends at once"));
         state.history.clear();
         assert_eq!(drawn(&picture(&state, 100, 40)), 0);
     }
 
     #[test]
-    fn a_small_terminal_shows_what_matters_most() {
+    fn a_small_terminal_shows_the_most_important_parts() {
         let monitor = measuring(20);
         let text = picture(&monitor.state(), 40, 10);
         for part in [
@@ -229,7 +229,7 @@ mod tests {
         assert!(!text.contains("Cache") && !text.contains("ms: read"), "no room\n{text}");
         let mut state = monitor.state();
         state.stopping = true;
-        assert!(picture(&state, 40, 10).contains("stopping; once more leaves at once"));
+        assert!(picture(&state, 40, 10).contains("stopping; once more ends at once"));
         // With more rows come the other charts, each whole, and then the log.
         let frames = |height| picture(&monitor.state(), 80, height).matches('┌').count();
         assert_eq!([3, 7, 8, 13, 18, 24].map(frames), [0, 0, 1, 2, 3, 3]);

@@ -1,4 +1,4 @@
-//! A directory to work in and the command to run there.
+//! A working directory, and the command in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ pub type Listing = BTreeMap<PathBuf, (u64, SystemTime)>;
 
 impl Cell {
     pub fn new() -> Cell {
-        // Beside the sources: the system's temporary directory may be a tmpfs.
+        // In the target directory, because the temporary directory of the system may be a tmpfs.
         Cell(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 

@@ -46,7 +46,7 @@ fn manifest(corpus: &Corpus) -> Vec<Value> {
 }
 
 #[test]
-fn the_facts_of_every_real_file_equal_the_manifest_and_nothing_is_written() {
+fn every_real_file_matches_the_manifest_and_is_not_changed() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = Cell::new();
     let files = unpack(&cell, &corpus, |_| true);
@@ -142,7 +142,7 @@ fn the_facts_of_every_real_file_equal_the_manifest_and_nothing_is_written() {
 }
 
 #[test]
-fn a_directory_gives_one_screen_that_says_what_to_do() {
+fn a_directory_gives_one_screen_with_advice() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = Cell::new();
     unpack(&cell, &corpus, |_| true);
@@ -214,7 +214,7 @@ fn damaged_pages_are_named_with_table_and_meaning() {
 }
 
 #[test]
-fn damaged_log_sets_are_told_from_dirty_and_torn_ones() {
+fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = Cell::new();
     let set = "logsets/srum-win11-dirty";
@@ -292,7 +292,7 @@ fn temporary_databases_are_recognised() {
 }
 
 #[test]
-fn a_check_goes_on_at_a_page_and_can_be_slowed_down() {
+fn a_check_can_begin_at_a_page_and_can_be_throttled() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = Cell::new();
     unpack(&cell, &corpus, |name| name == "db/8k/ntds-initial.dit");
@@ -312,7 +312,7 @@ fn a_check_goes_on_at_a_page_and_can_be_slowed_down() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_said_in_one_line() {
+fn a_file_that_cannot_be_checked_gives_one_line() {
     let cell = Cell::new();
     cell.write("garbage", [0x5a; 5000]);
     cell.write("empty", []);
@@ -324,7 +324,7 @@ fn what_cannot_be_checked_is_said_in_one_line() {
         (&["missing"], "missing: No such file"),
         (&["--from", "0", "garbage"], "0 is not in"),
         (&["--throttle", "fast", "garbage"], "neither a pause such as 5ms nor a rate"),
-        (&["--from", "9", "garbage", "empty"], "--from goes with the path of one database"),
+        (&["--from", "9", "garbage", "empty"], "--from needs the path of one database"),
     ] {
         let output = check(&cell, arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -65,7 +65,7 @@ fn the_examples_of_the_help_run() {
 }
 
 #[test]
-fn damage_is_exit_code_1_and_what_cannot_be_shown_2() {
+fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
     let Some(cell) = cell_with_files() else { return };
     let mut bytes = std::fs::read(cell.path("priv1.edb")).unwrap();
     bytes[15 * 4096 + 2000] ^= 7;
@@ -97,7 +97,7 @@ fn damage_is_exit_code_1_and_what_cannot_be_shown_2() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
+fn a_closed_pipe_is_no_error_and_a_full_disk_is_one() {
     let Some(cell) = cell_with_files() else { return };
     let mut child =
         command(&cell, &["log", "E00.log"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! The built binary, run as a person would: what it says, how it exits, and that a refusal changes nothing.
+//! The built command as a user runs it: its output, its exit codes, and that a refusal changes nothing.
 
 mod bad_input;
 mod cell;
@@ -6,6 +6,7 @@ mod check;
 mod dump;
 mod raid_reliability;
 mod runs;
+mod self_description;
 mod sizing;
 mod stored_runs;
 mod watching;

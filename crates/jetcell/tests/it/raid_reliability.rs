@@ -127,7 +127,7 @@ fn an_explanation_has_every_number() {
 }
 
 #[test]
-fn nonsense_is_refused_in_one_line() {
+fn invalid_values_are_refused_with_one_line() {
     for (arguments, part) in [
         (vec!["--afr", "-1%"], "negative"),
         (vec!["--latent-rate", "-1e-4/h"], "negative"),
@@ -152,7 +152,11 @@ fn nonsense_is_refused_in_one_line() {
 /// The example of `docs/models.md` is what the command prints.
 #[test]
 fn the_worked_example_of_the_documentation() {
-    let page = include_str!("../../../../docs/models.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
+    let Ok(page) = std::fs::read_to_string(path) else {
+        println!("skipped: docs/models.md is in the repository, not in the package");
+        return;
+    };
     let prompt = "$ jetcell raid reliability ";
     let (arguments, rest) = page.split_once(prompt).unwrap().1.split_once('\n').unwrap();
     let (printed, _) = rest.split_once("```").unwrap();
@@ -189,7 +193,7 @@ fn the_published_laws_are_the_default_of_a_simulation() {
 }
 
 #[test]
-fn the_lever_that_matters_is_named() {
+fn the_governing_parameter_is_named() {
     assert!(text(&["--type", "raid5"]).contains("The scrub interval governs the loss"));
     assert!(text(&["--type", "raid6"]).contains("Scrub interval and restore time both govern the loss"));
 }
@@ -206,7 +210,7 @@ fn types_are_compared_and_a_layout_is_found() {
 }
 
 #[test]
-fn a_chart_is_drawn_whole() {
+fn a_chart_is_complete() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for (name, arguments) in
         [("types.svg", vec!["--compare"]), ("scrub.svg", vec!["--type", "raid5", "--curve", "scrub"])]

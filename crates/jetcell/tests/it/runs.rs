@@ -1,5 +1,5 @@
-//! Whole runs with the real engine: verdicts, files, interruption, recovery. Limits are wide, because the machine that
-//! runs the tests is not what is judged.
+//! Complete runs with the real engine: verdicts, files, interruption, recovery. Limits are wide, because these tests do
+//! not judge the storage of the test machine.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -78,7 +78,7 @@ fn has_samples(path: &Path) -> bool {
 }
 
 #[test]
-fn a_short_run_passes_and_leaves_what_it_promises() {
+fn a_short_run_passes_and_leaves_all_files() {
     let cell = Cell::with_limits();
     let result = cell.run("out", 0, &["--dir", "d"]);
     assert_eq!(result["verdict"], "pass");
@@ -166,7 +166,7 @@ fn ctrl_c_stops_cleanly_and_still_reports() {
 
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = "jetcell: stopping cleanly; press Ctrl-C again to leave at once\n";
+    let said = "jetcell: stopping cleanly; press Ctrl-C again to end at once\n";
     assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(1), said));
     let result = cell.result("out");
     assert_eq!(result["verdict"], "incomplete");
@@ -181,7 +181,7 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
     let mut child =
         cell.start(&["--dir", "d", "--output", "out", "--duration", "1h", "--sample-interval", "1s"]);
     wait_until("a result of the measured time", || {
-        // A file of its own each time, so it is never seen half.
+        // The file is replaced atomically, so it is always complete.
         let stored = fs::read(cell.path("out/result.json")).ok();
         let stored = stored.map(|text| serde_json::from_slice::<Value>(&text).unwrap());
         stored.is_some_and(|stored| stored["measured_seconds"].as_f64().unwrap() > 0.0)
@@ -221,12 +221,12 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
 }
 
 #[test]
-fn the_scan_finds_what_the_load_does_not_see_and_is_no_part_of_it() {
+fn the_scan_finds_damage_and_its_reads_are_not_part_of_the_load() {
     let cell = Cell::with_limits();
     let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "5s", "--scan-pause", "0ms"]);
     wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
-    // One bit in each of many pages: those that the load does not write again stay wrong. It reads around them.
-    // Meanwhile the load stands still: where its direct writes meet dirty pages of the kernel's cache, its syncs fail.
+    // Flips one bit in each of many pages; pages that the load does not write again stay damaged. The process is stopped
+    // meanwhile, because direct writes that meet dirty pages of the kernel's cache would make syncs fail.
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let file =
@@ -252,7 +252,7 @@ fn the_scan_finds_what_the_load_does_not_see_and_is_no_part_of_it() {
     let rate = row["Database Maintenance IO Reads/sec"].as_f64().unwrap();
     let bytes = row["Database Maintenance IO Reads Average Bytes"].as_f64().unwrap();
     assert!(rate > 10.0 && bytes > 200_000.0 && bytes <= 262_144.0, "{rate} {bytes}");
-    // Pages that sessions read are 32 KiB, or as many as are read ahead; with the scan among them it would be more.
+    // Sessions read single pages of 32 KiB or prereads. With the reads of the scan the average would be higher.
     assert!(row["I/O Database Reads Average Bytes"].as_f64().unwrap() < 100_000.0);
 
     let off = cell.run("off", 0, &["--dir", "d", "--force", "--duration", "1s", "--scan=false"]);
@@ -261,7 +261,7 @@ fn the_scan_finds_what_the_load_does_not_see_and_is_no_part_of_it() {
 }
 
 #[test]
-fn a_damaged_page_is_named_and_the_database_left_alone() {
+fn a_damaged_page_is_named_and_the_database_is_not_changed() {
     let cell = Cell::with_limits();
     cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
     let path = cell.path("d/Jetstress001001.edb");
@@ -277,7 +277,7 @@ fn a_damaged_page_is_named_and_the_database_left_alone() {
     assert!(fs::read(&path).unwrap() == bytes && !cell.path("after").exists());
 }
 
-/// Rows of a table of the load as they are exported, in key order.
+/// Exported rows of a table of the load, in key order.
 fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
     command.current_dir(cell.path("")).args(["export", database, "--format", "jsonl", "--output", "-"]);
@@ -287,14 +287,14 @@ fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_killed_creation_is_resumed_with_the_records_it_would_have_had() {
+fn a_killed_creation_is_resumed_with_the_same_records() {
     let cell = Cell::with_limits();
-    // Reads only, so that what was created is what is found.
+    // The load only reads, so that it does not change the created records.
     let text = format!("mix = {{ insert = 0, delete = 0, replace = 0, read = 100 }}\n{WIDE_LIMITS}");
     cell.write("wide.toml", text.replace("64MiB", "96MiB"));
     let arguments = ["--dir", "d", "--databases", "2", "--seed", "7", "--duration", "1s"];
     for minimum in [1, 40 << 20] {
-        // The first kill comes early, the second one into the continued creation.
+        // The first kill is early; the second one hits the continued creation.
         let again: &[&str] = if minimum == 1 { &[] } else { &["--resume"] };
         let mut child = cell.start(&[&arguments[..], &["--output", "out"], again].concat());
         let length = |name: &str| fs::metadata(cell.path(name)).map_or(0, |file| file.len());
@@ -311,7 +311,7 @@ fn a_killed_creation_is_resumed_with_the_records_it_would_have_had() {
         [("--seed", "8"), ("--size", "1GiB"), ("--page-size", "4KiB"), ("--databases", "3")]
     {
         let text = cell.refused(&["--dir", "d", "--resume", option, value]);
-        assert!(text.starts_with(&format!("{option} is not that of the interrupted")), "{text}");
+        assert!(text.starts_with(&format!("{option} differs from the interrupted creation")), "{text}");
     }
     let resumed = cell.run("out", 0, &[&arguments[..], &["--resume"]].concat());
     assert_eq!((&resumed["phases"][0]["phase"], &resumed["verdict"]), (&"create".into(), &"pass".into()));

@@ -1,4 +1,4 @@
-//! `jetcell size`: as a person would use it.
+//! `jetcell size` as a user calls it.
 
 use std::process::{Command, Output};
 
@@ -25,7 +25,7 @@ fn refused(cell: &Cell, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_printed_example_is_sized_and_its_test_is_one_that_runs() {
+fn the_example_is_sized_and_its_test_configuration_is_valid() {
     let cell = Cell::new();
     cell.write("site.toml", printed(&size(&cell, &["--example"])));
     let text = printed(&size(&cell, &["--config", "site.toml"]));

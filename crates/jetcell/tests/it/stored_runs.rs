@@ -1,4 +1,4 @@
-//! `jetcell report` and `jetcell compare` on stored runs: what they say of good ones, and how they refuse bad ones.
+//! `jetcell report` and `jetcell compare`: output for valid runs, and refusals of unreadable ones.
 
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ impl Cell {
     }
 }
 
-/// Each kind of directory that is no readable run, with the beginning and a part of the line that says so.
+/// All kinds of unreadable runs, with the beginning and a part of the error.
 fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
     let whole = format!("{:#}", RUN.0);
     let stored = |name: &str, text: &[u8]| {
@@ -61,7 +61,7 @@ fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
 }
 
 #[test]
-fn what_is_no_run_is_refused_by_report_and_compare() {
+fn report_and_compare_refuse_unreadable_runs() {
     let cell = Cell::new();
     cell.store("good", &RUN.0);
     cell.write("comparison.html", "an older one");
@@ -83,21 +83,18 @@ fn what_is_no_run_is_refused_by_report_and_compare() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn invalid_comparisons_are_refused() {
     let cell = Cell::new();
     cell.store("a", &RUN.0);
     cell.store("b", &RUN.0);
     let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
-    assert_eq!(
-        refused(&["a"]),
-        "one run alone cannot be compared: name two or more, or show it with `jetcell report`"
-    );
-    assert_eq!(refused(&["a", "b", "./a"]), "./a: named twice, also as run 1: name each run once");
+    assert_eq!(refused(&["a"]), "a comparison needs two or more runs; `jetcell report` shows one");
+    assert_eq!(refused(&["a", "b", "./a"]), "./a: given twice, also as run 1: give each run once");
     assert_eq!(
         refused(&["a", "b/samples.csv"]),
-        "b/samples.csv: not a run: name its directory or its result.json"
+        "b/samples.csv: not a run: name the directory or the result.json of a run"
     );
-    assert!(refused(&["a", "b", "--base", "3"]).starts_with("--base 3: no run is called so"));
+    assert!(refused(&["a", "b", "--base", "3"]).starts_with("--base 3: no run has this name"));
     assert!(refused(&["a", "b", "--output", "nowhere/x"]).starts_with("nowhere/x: cannot be written: "));
     assert_eq!(
         cell.program_refused(&["report", "a", "b", "--format", "html"]),
@@ -113,7 +110,7 @@ fn row<'a>(text: &'a str, figure: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_comparison_has_the_differences_that_the_results_have() {
+fn a_comparison_shows_the_differences_of_the_results() {
     let cell = Cell::new();
     let before = RUN.0.clone();
     let mut after = before.clone();
@@ -132,7 +129,7 @@ fn a_comparison_has_the_differences_that_the_results_have() {
     let listing = cell.listing();
 
     let text = cell.printed(0, &["compare", "before", "after"]);
-    // What the two results themselves say, positive where better.
+    // The differences computed from the results; positive is better.
     let change = |get: &dyn Fn(&Value) -> f64| (get(&after) / get(&before) - 1.0) * 100.0;
     let expected = [
         ("Transactional I/O (1/s) ↑", change(&|run| run["achieved_transactional_iops"].as_f64().unwrap())),
@@ -162,7 +159,7 @@ fn a_comparison_has_the_differences_that_the_results_have() {
         let metric = metrics.iter().find(|metric| metric["name"] == name).unwrap();
         let exact = metric["values"][1]["difference_percent"].as_f64().unwrap();
         assert!((exact - percent).abs() < 1e-9, "{figure}: {exact} for {percent}");
-        // The other way round the base is the other run.
+        // The base has no difference to itself.
         assert_eq!(metric["values"][0]["difference_percent"], Value::Null);
     }
     assert_eq!(row(&text, "Transactional I/O (1/s) ↑")[2], "+25.0");
@@ -174,7 +171,7 @@ fn a_comparison_has_the_differences_that_the_results_have() {
     );
     assert_eq!(cell.listing(), listing, "reading changed something");
 
-    // To a file, whole, and nothing beside it.
+    // The output file is complete, and no other file is left.
     assert_eq!(cell.printed(0, &["compare", "before", "after", "--output", "c.txt"]), "");
     assert_eq!(std::fs::read_to_string(cell.path("c.txt")).unwrap(), text);
     assert_eq!(cell.listing().len(), listing.len() + 1);
@@ -186,7 +183,7 @@ fn a_comparison_has_the_differences_that_the_results_have() {
 }
 
 #[test]
-fn a_stored_run_is_shown_as_it_was() {
+fn a_stored_run_is_shown_unchanged() {
     let cell = Cell::new();
     cell.store("run", &RUN.0);
     let listing = cell.listing();

@@ -1,4 +1,4 @@
-//! A run is watched from outside while it goes on.
+//! The metrics of a running test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -44,7 +44,7 @@ fn check_open_metrics(text: &str) {
 }
 
 #[test]
-fn the_counters_are_served_while_the_run_goes_on() {
+fn the_counters_are_served_during_the_run() {
     let cell = Cell::new();
     cell.make_dir("d");
     let arguments =

@@ -1,4 +1,4 @@
-//! What a check writes: text for a person, JSON lines for a program.
+//! The output of a check: text for people, JSON lines for programs.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -11,20 +11,20 @@ use ese_check::{
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-/// Findings of a file that are written out as text; a wrecked file has as many as it has pages.
+/// Findings that are listed for each file; a badly damaged file may have one for each page.
 const LISTED: u64 = 100;
-/// Files that are no ESE files, by name.
+/// Files of other types that are named.
 const NAMED: usize = 3;
 
-/// Where everything goes, from several threads.
+/// Receives the results of a check from several threads.
 pub trait Output: Send + Sync {
-    /// A finding, as soon as it is known.
+    /// A finding, as soon as it is found.
     fn finding(&self, finding: &Finding);
-    /// A file is done.
+    /// The report of a file that is complete.
     fn file(&self, report: FileReport);
-    /// How far the current file is.
+    /// Progress of the current file.
     fn progress(&self, progress: Progress);
-    /// All files are done.
+    /// The end of the check.
     fn end(&self, sets: &[LogSet], skipped: &[String]);
 }
 
@@ -48,7 +48,7 @@ fn line<T: Serialize>(kind: &'static str, content: &T) {
     }
 }
 
-/// One line to stdout; when nobody reads any more there is nothing left to do.
+/// Prints one line to stdout. If the reader has closed the pipe, the process ends, because its results have no reader.
 fn write_out(text: &str) {
     if writeln!(std::io::stdout().lock(), "{text}").is_err() {
         std::process::exit(0);
@@ -72,11 +72,11 @@ impl Output for Json {
     fn end(&self, sets: &[LogSet], skipped: &[String]) {
         self.bar.clear();
         sets.iter().for_each(|set| line("log-set", set));
-        skipped.iter().for_each(crate::outcome::complain);
+        skipped.iter().for_each(crate::outcome::print_error);
     }
 }
 
-/// Text: findings as they come, then a table.
+/// Text: each finding at once, then a table.
 pub struct Text {
     bar: Bar,
     structure: bool,
@@ -86,12 +86,12 @@ pub struct Text {
 #[derive(Default)]
 struct State {
     reports: Vec<FileReport>,
-    /// Findings written about the current file.
+    /// Findings of the current file that were listed.
     listed: u64,
 }
 
 impl Text {
-    /// `structure` is whether trees are checked, too.
+    /// `structure` says whether the check includes trees.
     pub fn new(structure: bool) -> Text {
         Text { bar: Bar::default(), structure, state: Mutex::default() }
     }
@@ -100,7 +100,7 @@ impl Text {
 impl Output for Text {
     fn finding(&self, finding: &Finding) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // States are in the table.
+        // The table shows states.
         if finding.severity == Severity::Info {
             return;
         }
@@ -132,11 +132,11 @@ impl Output for Text {
             write_out("");
         }
         table(&state.reports, sets, self.structure).iter().for_each(|row| write_out(row));
-        skipped.iter().for_each(crate::outcome::complain);
+        skipped.iter().for_each(crate::outcome::print_error);
     }
 }
 
-/// The summary: a line for each database, log stream and for the rest; then what to do.
+/// The summary: a line for each database, for each log stream and for the other files, then advice.
 fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String> {
     let common = common_directory(reports);
     let name = |path: &Path| path.strip_prefix(&common).unwrap_or(path).display().to_string();
@@ -182,12 +182,10 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
         let (count, more) = (others.len(), if others.len() > NAMED { ", ..." } else { "" });
         let names = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let noun = if count == 1 { "file is" } else { "files are" };
-        lines.push(format!("{count} {noun} not ESE's and not checked: {names}{more}"));
+        lines.push(format!("{count} {noun} not of ESE and not checked: {names}{more}"));
     }
     if !structure && reports.iter().any(|report| report.format == Format::Database) {
-        lines.push(
-            "Pages were checked one by one; --structure also checks what they mean together.".to_owned(),
-        );
+        lines.push("Each page was checked by itself; --structure also checks the trees.".to_owned());
     }
     lines
 }
@@ -306,7 +304,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The directory that all files are in, so that the table need not repeat it.
+/// The directory that contains all files, so that the table need not repeat it.
 fn common_directory(reports: &[FileReport]) -> std::path::PathBuf {
     let mut parents = reports.iter().map(|report| report.path.parent().unwrap_or(Path::new("")));
     let Some(first) = parents.next() else { return std::path::PathBuf::new() };
@@ -365,7 +363,7 @@ impl Bar {
         }
     }
 
-    /// Writes something while the bar is away.
+    /// Writes while the progress bar is hidden.
     fn hidden(&self, write: impl FnOnce()) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match &shown.bar {

@@ -1,4 +1,4 @@
-//! Everything that was asked for.
+//! The answer to a question about an array: the results of the models.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use jetcell_raid_models::simulation::{AfterLoss, Effort, Estimate, Experiment, L
 use jetcell_raid_models::{Assessment, Case, Error, Fate};
 
 use super::options::Options;
+use crate::outcome::Failure;
 
-/// Results of the models, and of the simulation and comparisons when they were asked for.
+/// Results of the models, and of the simulation and the comparisons if requested.
 pub struct Answer {
     pub case: Case,
     pub assessment: Assessment,
@@ -23,12 +24,12 @@ pub struct Answer {
     pub curve: Option<(Axis, Vec<Point>)>,
 }
 
-/// What the simulation says.
+/// Result of the simulation.
 pub struct Simulation {
     pub shapes: Shapes,
     pub laws: Laws,
     pub seed: u64,
-    /// Of one set.
+    /// The estimate for one set.
     pub set: Estimate,
     pub group: Interval,
     pub array: Interval,
@@ -44,7 +45,7 @@ pub struct Interval {
 impl Interval {
     /// The interval of `count` sets from that of one.
     fn of_all(set: &Estimate, count: f64) -> Interval {
-        // Close to 1 the interval of the set may go beyond.
+        // Near 1 the upper end of the interval of the set may exceed 1.
         let all =
             |loss: f64| Fate { loss: loss.min(1.0), survival: (1.0 - loss).max(0.0) }.of_all(count).loss;
         Interval { mean: all(set.mean), low: all(set.low), high: all(set.high) }
@@ -52,8 +53,8 @@ impl Interval {
 }
 
 impl Answer {
-    pub fn new(options: &Options) -> Result<Answer, String> {
-        Answer::find(options).map_err(|error| error.to_string())
+    pub fn new(options: &Options) -> Result<Answer, Failure> {
+        Answer::find(options).map_err(|error| error.to_string().into())
     }
 
     fn find(options: &Options) -> Result<Answer, Error> {
@@ -67,7 +68,7 @@ impl Answer {
             ("--lives", options.lives.is_some()),
         ];
         if let Some((name, _)) = only_simulated.into_iter().find(|&(_, given)| given && !simulated) {
-            return Err(Error::Combination(format!("{name} says nothing without --monte-carlo")));
+            return Err(Error::Combination(format!("{name} has no effect without --monte-carlo")));
         }
         Ok(Answer {
             assessment: Assessment::new(&case)?,

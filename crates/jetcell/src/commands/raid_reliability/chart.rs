@@ -10,6 +10,7 @@ use plotters::prelude::*;
 
 use super::answer::Answer;
 use super::output::rough;
+use crate::outcome::Failure;
 use crate::whole_file;
 
 const SIZE: (u32, u32) = (900, 480);
@@ -18,8 +19,8 @@ const COLOR: RGBColor = RGBColor(31, 95, 153);
 
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// Draws what the answer has and puts it in place when it is complete.
-pub fn write(answer: &Answer, file: &Path) -> Result<(), String> {
+/// Draws the comparison or the curve of the answer, and writes the file atomically.
+pub fn write(answer: &Answer, file: &Path) -> Result<(), Failure> {
     let mut svg = String::new();
     let drawn = {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -30,10 +31,10 @@ pub fn write(answer: &Answer, file: &Path) -> Result<(), String> {
         }
     };
     drawn.map_err(|error| format!("cannot draw the chart: {error}"))?;
-    whole_file::write(file, &svg).map_err(|error| format!("cannot write {}: {error}", file.display()))
+    whole_file::write(file, &svg).map_err(|error| format!("cannot write {}: {error}", file.display()).into())
 }
 
-/// Powers of ten around all values; a probability of zero has no place on this scale.
+/// Powers of ten around all values. A probability of zero cannot be shown on this scale.
 fn decades(values: impl Iterator<Item = f64> + Clone) -> std::ops::Range<f64> {
     let positive = values.filter(|&value| value > 0.0);
     let least = positive.clone().fold(1.0, f64::min);
@@ -73,7 +74,7 @@ fn bars(area: &DrawingArea<SVGBackend<'_>, Shift>, rows: &[Row], years: f64) -> 
         area.draw(&Text::new(label, (12, y - 7), (FONT, 14)))?;
         let loss = percent(&row.probability_of_loss);
         let (x, _) = chart.backend_coord(&(end, bottom));
-        // Inside the bar when there is no room behind it.
+        // Inside the bar if there is no space behind it.
         let (x, color) = if x > SIZE.0 as i32 - 110 { (x - 90, WHITE) } else { (x + 6, BLACK) };
         area.draw(&Text::new(loss, (x, y - 7), (FONT, 13).into_font().color(&color)))?;
     }

@@ -1,4 +1,4 @@
-//! `jetcell raid reliability`: options to a case, the case to an answer, the answer to text, JSON or a chart.
+//! `jetcell raid reliability`: makes a case from the options, an answer from the case, and prints or draws the answer.
 
 mod answer;
 mod chart;
@@ -12,38 +12,38 @@ use clap::Args;
 
 use self::answer::Answer;
 use self::options::Options;
-use crate::outcome::{Outcome, complain};
+use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
   jetcell raid reliability
       RAID-DP with 7 data disks and the published parameters, over five years
   jetcell raid reliability --type raid5 --data-disks 7 --groups 6 --afr 1.9% --latent-rate 1.08e-4/h --restore 12h --scrub 168h
-      six groups of eight drives, every rate said
+      six groups of eight drives, with every rate given
   jetcell raid reliability --type raid6 --data-disks 10 --drives 48 --mtbf 1200000h --error-rate 1e-15/bit \\
       --capacity 16TB --bandwidth 200MB/s --load 40% --scrub-share 20% --spares 1 --spare-delivery 3d
-      rates from the data sheet of a drive, from its load and from the spares on the shelf
+      rates from the data sheet of a drive, from its load and from the number of spares
   jetcell raid reliability --type raid6 --monte-carlo --seed 7
-      drives that wear out, simulated one by one
+      a simulation of each drive, with wear
   jetcell raid reliability --data-disks 14 --groups 3 --compare --target 0.1% --chart types.svg
-      every RAID type with the same usable capacity, and the smallest layout that is safe enough
+      all RAID types with the same usable capacity, and the smallest layout that reaches the target
   jetcell raid reliability --type raid5 --curve scrub --chart scrub.svg
-      what more frequent scrubs buy
+      the effect of more frequent scrubs
   jetcell raid reliability --type raid6 --explain
-      each formula with its numbers, to check by hand
+      each formula with its numbers, to verify by hand
 
-Units are part of every value: 12h, 7d, 1.9%, 1.08e-4/h, 1e-14/bit or 8e-14/byte, 144GB or 3.6TiB, 27MB/s.
+Every value has a unit: 12h, 7d, 1.9%, 1.08e-4/h, 1e-14/bit or 8e-14/byte, 144GB or 3.6TiB, 27MB/s.
 A file for --config has the names of the options as keys: type = \"raid6\", data-disks = 7, afr = \"1.9%\".
 
 Exit code: 0 answered, 2 could not run.";
 
-/// Probability of data loss of an array from failure, defect, restore and scrub rates
+/// Calculates the probability of data loss of an array from failure, defect, restore and scrub rates
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RaidReliability {
     #[command(flatten)]
     options: Options,
-    /// Options from a TOML file; the command line wins
+    /// Read options from a TOML file; options of the command line win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Draw the comparison or the curve into an SVG file
@@ -58,22 +58,22 @@ pub struct RaidReliability {
 }
 
 impl RaidReliability {
-    /// Answers the question.
+    /// Runs the command.
     pub fn run(self) -> Outcome {
         match self.answer() {
             Ok(text) => {
-                // A reader that has seen enough, such as head, is no failure.
+                // A reader such as `head` may have closed the pipe, which is no failure.
                 let _ = writeln!(std::io::stdout(), "{text}");
                 Outcome::Good
             }
-            Err(complaint) => {
-                complain(complaint);
+            Err(failure) => {
+                print_error(failure);
                 Outcome::CouldNotRun
             }
         }
     }
 
-    fn answer(self) -> Result<String, String> {
+    fn answer(self) -> Result<String, Failure> {
         let options = match &self.config {
             Some(file) => self.options.over(Options::read(file)?),
             None => self.options,

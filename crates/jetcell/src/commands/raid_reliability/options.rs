@@ -12,6 +12,8 @@ use jetcell_raid_models::units::{
 use jetcell_raid_models::{AfrReading, Error, Model, Question, RaidType, Scrub};
 use serde::Deserialize;
 
+use crate::outcome::Failure;
+
 /// Largest configuration file that is read, in bytes.
 const MOST_CONFIG: u64 = 1 << 20;
 
@@ -39,7 +41,7 @@ macro_rules! options {
         case { $($(#[$case_about:meta])* $case:ident: $case_kind:ty,)* }
         run { $($(#[$run_about:meta])* $run:ident: $run_kind:ty,)* }
     ) => {
-        /// What can be said about a case and about the way to an answer.
+        /// The options of a case and of the calculation.
         #[derive(Args, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
         pub struct Options {
@@ -48,12 +50,12 @@ macro_rules! options {
         }
 
         impl Options {
-            /// These options, and those of `file` where nothing is said.
+            /// These options where given, those of `file` elsewhere.
             pub fn over(self, file: Options) -> Options {
                 Options { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
             }
 
-            /// As the models take it.
+            /// The question for the models.
             pub fn question(&self) -> Question {
                 Question { $($case: self.$case,)* }
             }
@@ -141,19 +143,19 @@ options! {
         /// Seed of the simulation: the same seed gives the same result [default: 1]
         #[arg(long, value_name = "N")]
         seed: u64,
-        /// Laws of the simulation: published (Weibull shapes) or exponential (as the models) [default: published]
+        /// Distributions of the simulation: published (Weibull) or exponential (as in the models) [default: published]
         #[arg(long, value_name = "LAWS", value_parser = shapes)]
         laws: Shapes,
         /// Simulate until the 95 % interval is this narrow to either side [default: 2%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         precision: Fraction,
-        /// Simulated lives of a group at the most [default: 20000000]
+        /// Highest number of simulated lives of a group [default: 20000000]
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         lives: u64,
         /// Show all RAID types with the same usable capacity
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
         compare: bool,
-        /// Show the loss along group-size, scrub, restore or disk-size
+        /// Show the loss over group-size, scrub, restore or disk-size
         #[arg(long, value_name = "AXIS")]
         curve: Axis,
         /// Find the layout with the fewest drives that loses data with at most this probability, such as 0.1%
@@ -164,19 +166,22 @@ options! {
 
 impl Options {
     /// Options from a file.
-    pub fn read(file: &Path) -> Result<Options, String> {
+    pub fn read(file: &Path) -> Result<Options, Failure> {
         let name = file.display();
         let about = |error: std::io::Error| format!("cannot read {name}: {error}");
         let size = fs::metadata(file).map_err(about)?.len();
         if size > MOST_CONFIG {
-            return Err(format!("{name} has {size} bytes; a configuration has less than a mebibyte"));
+            return Err(format!(
+                "{name} has {size} bytes, which is more than the 1 MiB that a configuration may have"
+            )
+            .into());
         }
         let text = fs::read_to_string(file).map_err(about)?;
         toml::from_str(&text).map_err(|error| {
             let line = error
                 .span()
                 .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|&b| b == b'\n').count());
-            format!("{name} line {line}: {}", error.message().replace('\n', " "))
+            Failure::from(format!("{name} line {line}: {}", error.message().replace('\n', " ")))
         })
     }
 }

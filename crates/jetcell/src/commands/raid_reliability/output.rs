@@ -12,12 +12,13 @@ use jetcell_raid_models::{Assessment, Case, Model};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Interval, Simulation};
+use crate::outcome::Failure;
 
 fn percent(value: f64) -> String {
     format!("{} %", show(value * 100.0))
 }
 
-/// Four digits are enough for a comparison.
+/// Four significant digits, which are enough for a comparison.
 pub fn rough(value: f64) -> String {
     show(format!("{value:.3e}").parse().unwrap_or(value))
 }
@@ -39,7 +40,7 @@ impl Lines {
     }
 }
 
-/// Lines for people.
+/// The answer as text.
 pub fn text(answer: &Answer, explain: bool) -> String {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let mut lines = Lines(head(case));
@@ -56,9 +57,9 @@ pub fn text(answer: &Answer, explain: bool) -> String {
         lines.title(&format!("Fewest drives with a probability of loss of at most {}:", percent(*target)));
         match row {
             Some(row) => table(&mut lines.0, std::slice::from_ref(row)),
-            None => lines
-                .0
-                .push_str("no layout is that safe; scrub more often, restore faster or take better drives\n"),
+            None => lines.0.push_str(
+                "no layout reaches this target; scrub more often, restore faster or use better drives\n",
+            ),
         }
     }
     if let Some((axis, points)) = &answer.curve {
@@ -148,7 +149,7 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
     let classical = answer.classical.group_probability_of_loss;
     let ratio = answer.group.loss / classical;
     let judged = match ratio.is_finite() {
-        true => format!(": {} times too low, it knows no defects", rough(ratio)),
+        true => format!(": {} times too low, because it ignores latent defects", rough(ratio)),
         false => String::new(),
     };
     lines.add("  of one group, classical formula", format!("{}{judged}", percent(classical)));
@@ -156,8 +157,8 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
 
 fn advice(governor: Governor) -> &'static str {
     match governor {
-        Governor::Scrub => "The scrub interval governs the loss; faster restores buy next to nothing.",
-        Governor::Restore => "The restore time governs the loss; more frequent scrubs buy next to nothing.",
+        Governor::Scrub => "The scrub interval governs the loss; faster restores have little effect.",
+        Governor::Restore => "The restore time governs the loss; more frequent scrubs have little effect.",
         Governor::Both => "Scrub interval and restore time both govern the loss.",
         Governor::Neither => "Neither scrubs nor restores govern the loss; the drives and the layout do.",
     }
@@ -167,7 +168,7 @@ fn levers(lines: &mut Lines, answer: &Answer) {
     if answer.effects.is_empty() {
         return;
     }
-    lines.title("What moves the result, for each 1 % of change, and when halved:");
+    lines.title("Effect of each parameter: for a change of 1 %, and when halved:");
     for effect in &answer.effects {
         let text = format!("{:+.2} %   x {}", effect.elasticity, rough(effect.halved));
         lines.add(&format!("  {}", effect.lever.name()), text);
@@ -220,8 +221,8 @@ fn explanation(lines: &mut Lines, steps: Vec<Step>) {
     }
 }
 
-/// The result for programs; keys are kept from version to version.
-pub fn json(answer: &Answer, explain: bool) -> Result<String, String> {
+/// The answer as JSON. Keys do not change from version to version.
+pub fn json(answer: &Answer, explain: bool) -> Result<String, Failure> {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let (array, rates) = (case.array, &case.rates);
     let mut value = json!({
@@ -294,5 +295,5 @@ pub fn json(answer: &Answer, explain: bool) -> Result<String, String> {
     if explain {
         put("steps", json!(assessment.steps(case)));
     }
-    serde_json::to_string_pretty(&value).map_err(|error| error.to_string())
+    serde_json::to_string_pretty(&value).map_err(|error| error.to_string().into())
 }

@@ -1,0 +1,45 @@
+//! `jetcell completions`: completion scripts for shells, made from the command line itself.
+
+use std::io::{self, Write};
+
+use clap::{Args, Command};
+use clap_complete::{Shell, generate};
+
+use crate::outcome::{Outcome, print_error};
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell completions bash > ~/.local/share/bash-completion/completions/jetcell
+      for bash
+  jetcell completions zsh > ~/.zfunc/_jetcell
+      for zsh, if ~/.zfunc is in fpath
+  jetcell completions fish > ~/.config/fish/completions/jetcell.fish
+      for fish
+
+Exit code: 0 printed, 2 could not run.";
+
+/// Prints a completion script for a shell
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    /// Prints the script for `command`.
+    pub fn run(self, mut command: Command) -> Outcome {
+        let mut script = Vec::new();
+        generate(self.shell, &mut command, "jetcell", &mut script);
+        match io::stdout().lock().write_all(&script) {
+            Ok(()) => Outcome::Good,
+            // The reader, such as `head`, has closed the pipe.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Outcome::Good,
+            Err(error) => {
+                print_error(format!("the script cannot be printed: {error}"));
+                Outcome::CouldNotRun
+            }
+        }
+    }
+}

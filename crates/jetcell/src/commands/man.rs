@@ -1,0 +1,104 @@
+//! `jetcell man`: manual pages, made from the command line itself.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command};
+use clap_mangen::Man;
+
+use crate::outcome::{Outcome, print_error};
+use crate::whole_file;
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell man | man -l -
+      shows the main page
+  jetcell man ~/.local/share/man/man1
+      installs a page for each command; then man jetcell-test-performance shows one
+
+Exit code: 0 written, 2 could not run.";
+
+/// Writes manual pages
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Manual {
+    /// Directory for the pages, one for each command; created if missing [default: the main page to standard output]
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+impl Manual {
+    /// Writes the pages of `command`.
+    pub fn run(self, command: Command) -> Outcome {
+        // The pages of the help commands would say nothing new.
+        let mut command = command.disable_help_subcommand(true);
+        command.build();
+        let written = match &self.directory {
+            Some(directory) => std::fs::create_dir_all(directory)
+                .and_then(|()| write_pages(&command, directory))
+                .map_err(|error| format!("{}: cannot be written: {error}", directory.display())),
+            None => match page(&command).and_then(|page| io::stdout().lock().write_all(page.as_bytes())) {
+                // The reader, such as `head`, has closed the pipe.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                printed => printed.map_err(|error| format!("the page cannot be printed: {error}")),
+            },
+        };
+        match written {
+            Ok(()) => Outcome::Good,
+            Err(what) => {
+                print_error(what);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+}
+
+/// Writes the page of a command and of all commands below it.
+fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
+    for inner in command.get_subcommands() {
+        write_pages(inner, directory)?;
+    }
+    let name = Man::new(command.clone()).get_filename();
+    whole_file::write(&directory.join(name), &page(command)?)
+}
+
+/// The page of one command. Examples keep their lines, which the usual rendering would join.
+fn page(command: &Command) -> io::Result<String> {
+    let man = Man::new(command.clone()).manual("Jetcell");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    if command.get_arguments().next().is_some() {
+        man.render_options_section(&mut page)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    if let Some(text) = command.get_after_help() {
+        page += ".SH NOTES\n.nf\n";
+        text.to_string().lines().for_each(|line| page += &(escaped(line) + "\n"));
+        page += ".fi\n";
+    }
+    page += &format!(".SH VERSION\njetcell {}\n", env!("CARGO_PKG_VERSION"));
+    Ok(page)
+}
+
+/// A line of text that roff does not take for a request.
+fn escaped(line: &str) -> String {
+    let line = line.replace('\\', "\\e").replace('-', "\\-");
+    if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_never_a_request() {
+        assert_eq!(escaped(".SH x"), "\\&.SH x");
+        assert_eq!(escaped("a \\ --b"), "a \\e \\-\\-b");
+    }
+}

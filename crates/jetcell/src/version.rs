@@ -1,0 +1,29 @@
+//! What `--version` prints: the program, the file formats that it reads and writes, and its build.
+
+use std::sync::LazyLock;
+
+use ese_format::header::{DATABASE_UPDATE, DATABASE_VERSION};
+use ese_format::log::header::LOG_VERSION;
+
+/// The text behind the name of the program, which clap wants for the whole life of the process.
+pub fn long() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(text);
+    &TEXT
+}
+
+fn text() -> String {
+    let (major, minor, update, _) = LOG_VERSION;
+    let commit = match env!("JETCELL_COMMIT") {
+        "" => "not from a checkout",
+        commit => commit,
+    };
+    format!(
+        "{}\n\
+         database format: {DATABASE_VERSION:#x},{DATABASE_UPDATE} (reads and writes)\n\
+         log format:      {major}.{minor}.{update} (reads and writes)\n\
+         build:           {commit}, {}, {}",
+        env!("CARGO_PKG_VERSION"),
+        env!("JETCELL_TARGET"),
+        env!("JETCELL_PROFILE"),
+    )
+}
