@@ -1,8 +1,7 @@
 //! A value per group of threads, so that threads do not write to the same cache line.
 
-use jetcell_sync::atomic::{AtomicU8, Ordering};
-
 use crossbeam_utils::CachePadded;
+use jetcell_sync::thread;
 
 /// Number of shards. Usually more than the threads that run at the same time.
 const SHARDS: usize = 16;
@@ -20,9 +19,7 @@ impl<T: Default> Default for Sharded<T> {
 impl<T> Sharded<T> {
     /// The shard of the calling thread.
     pub fn own_shard(&self) -> ShardIndex {
-        static THREADS: AtomicU8 = AtomicU8::new(0);
-        thread_local!(static OWN: u8 = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS as u8);
-        ShardIndex(OWN.with(|own| *own))
+        ShardIndex((thread::ordinal() % SHARDS) as u8)
     }
 
     /// The value of one shard.

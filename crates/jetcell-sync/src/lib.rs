@@ -1,18 +1,29 @@
-//! Locks, condition variables, atomics and threads of Jetcell: one place, so that tests can put a scheduler below them.
+//! Locks, condition variables, atomics, channels and threads of Jetcell, in one place.
+//!
+//! The virtual file system and the engine take every primitive from this crate and never from `std` or `parking_lot`.
+//! A test can therefore replace all of them at once:
+//!
+//! | built with | primitives | for |
+//! | --- | --- | --- |
+//! | nothing | `parking_lot` and `std` | everything that ships |
+//! | `--cfg shuttle` | the scheduler of the `shuttle` crate | tests of whole components (`scripts/concurrency.sh`) |
+//! | `--cfg loom` | atomics and threads of the `loom` crate, no locks | tests of single words of memory and their orderings |
+//!
+//! Shuttle treats every atomic operation as sequentially consistent and runs one thread at a time; loom explores the
+//! weaker orderings, but only small programs. See `docs/testing.md`.
 
-#![forbid(unsafe_code)]
+#![cfg_attr(not(shuttle), forbid(unsafe_code))]
 
-pub use parking_lot::{
-    ArcRwLockReadGuard, ArcRwLockWriteGuard, Condvar, Mutex, MutexGuard, RawRwLock, RwLock, WaitTimeoutResult,
-};
-pub use std::sync::{Arc, LazyLock, OnceLock, Weak, mpsc};
+#[cfg(loom)]
+mod loom;
+#[cfg(not(any(shuttle, loom)))]
+mod native;
+#[cfg(shuttle)]
+mod shuttle;
 
-/// Atomic integers, as in `std::sync::atomic`.
-pub mod atomic {
-    pub use std::sync::atomic::*;
-}
-
-/// Threads, as in `std::thread`.
-pub mod thread {
-    pub use std::thread::*;
-}
+#[cfg(loom)]
+pub use crate::loom::*;
+#[cfg(not(any(shuttle, loom)))]
+pub use crate::native::*;
+#[cfg(shuttle)]
+pub use crate::shuttle::*;

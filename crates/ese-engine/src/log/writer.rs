@@ -8,14 +8,14 @@
 //! before. A copy of the last segment goes with it: the shadow that ESE's readers expect. The next write
 //! overwrites it, when what it copies is long durable.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
 use ese_format::{Generation, LogPosition, LogTime};
 use jetcell_sync::atomic::{AtomicU8, Ordering};
 use jetcell_sync::thread::Thread;
-use jetcell_sync::{Arc, MutexGuard};
+use jetcell_sync::{Arc, Deadline, MutexGuard};
 use jetcell_vfs::{File, IoReason};
 
 use super::buffer::Run;
@@ -326,14 +326,14 @@ impl Waiter {
 
     /// `None`: the time is over. A wake-up that came late for an earlier wait does not end this one.
     fn wait(&self, max_wait: Option<Duration>) -> Option<WaitResult> {
-        let end = max_wait.map(|max_wait| Instant::now() + max_wait);
+        let end = max_wait.map(Deadline::after);
         loop {
             match self.verdict.load(Ordering::Acquire) {
                 1 => return Some(WaitResult::Durable),
                 2 => return Some(WaitResult::BecomeWriter),
                 _ => {}
             }
-            match end.map(|end| end.saturating_duration_since(Instant::now())) {
+            match end.as_ref().map(Deadline::remaining) {
                 None => jetcell_sync::thread::park(),
                 Some(Duration::ZERO) => return None,
                 Some(left) => jetcell_sync::thread::park_timeout(left),

@@ -1,0 +1,44 @@
+//! The primitives that ship.
+
+use std::time::{Duration, Instant};
+
+pub use parking_lot::{
+    ArcRwLockReadGuard, ArcRwLockWriteGuard, Condvar, Mutex, MutexGuard, RawRwLock, RwLock, WaitTimeoutResult,
+};
+pub use std::sync::{Arc, LazyLock, OnceLock, Weak, mpsc};
+pub use std::thread_local;
+
+/// Atomic integers, as in `std::sync::atomic`.
+pub mod atomic {
+    pub use std::sync::atomic::*;
+}
+
+/// Threads, as in `std::thread`.
+pub mod thread {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    pub use std::thread::*;
+
+    /// The place of the calling thread in the order in which threads first asked for theirs.
+    #[inline]
+    pub fn ordinal() -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+        OWN.with(|own| *own)
+    }
+}
+
+/// The moment at which a timed wait ends, for waits that may be interrupted and have to go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// The moment that is `timeout` from now.
+    pub fn after(timeout: Duration) -> Deadline {
+        Deadline(Instant::now() + timeout)
+    }
+
+    /// The time until then; zero once it has come.
+    pub fn remaining(&self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
