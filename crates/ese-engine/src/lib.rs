@@ -20,6 +20,8 @@ pub mod log;
 mod options;
 pub mod recovery;
 pub mod scan;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod session;
 mod sharded;
 mod space;

@@ -18,6 +18,8 @@ mod race_tests;
 mod room;
 #[cfg(test)]
 mod room_tests;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod share;
 #[cfg(test)]
 mod share_tests;

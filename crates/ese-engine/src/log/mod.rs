@@ -10,6 +10,8 @@ mod name;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod stream;
 #[cfg(test)]
 mod tests;

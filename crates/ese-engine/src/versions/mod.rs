@@ -5,6 +5,8 @@
 //! readers of other nodes never look here. ESE: RCE, version buckets.
 
 mod replaces;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod store;
 mod transaction;
 

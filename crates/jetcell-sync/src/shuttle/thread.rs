@@ -4,8 +4,8 @@ use std::num::NonZero;
 use std::time::Duration;
 
 pub use shuttle::thread::{
-    Builder, JoinHandle, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking, park, scope, sleep, spawn,
-    yield_now,
+    Builder, JoinHandle, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking, park, scope, sleep,
+    spawn, yield_now,
 };
 
 /// Returns at any time up to the end of `timeout`, as `std::thread::park_timeout` may. A token that becomes available

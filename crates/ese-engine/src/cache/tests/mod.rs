@@ -6,6 +6,8 @@ mod faults;
 mod kept;
 mod replacement;
 mod rules;
+#[cfg(shuttle)]
+mod schedules;
 mod threads;
 
 use disk::{Disk, Log, Undo, World};

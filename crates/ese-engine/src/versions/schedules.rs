@@ -1,0 +1,89 @@
+//! Snapshots and checkpoint pins under many thread schedules.
+
+use ese_format::LogPosition;
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use jetcell_sync::{Arc, thread};
+
+use super::{TransactionTable, View};
+use crate::schedules::explore;
+
+#[test]
+fn a_snapshot_has_all_of_a_commit_or_nothing() {
+    explore(|| {
+        let table = Arc::new(TransactionTable::default());
+        let writer = table.begin();
+        let reader = thread::spawn({
+            let (table, writer) = (table.clone(), writer.clone());
+            move || {
+                let transaction = table.begin();
+                let view = View { own: None, snapshot: transaction.snapshot };
+                let first = view.sees(&writer);
+                assert_eq!(view.sees(&writer), first, "a commit became visible to a snapshot taken before");
+                table.end(&transaction);
+            }
+        });
+        table.commit::<()>(&writer, |_| Ok(LogPosition::MIN)).unwrap();
+        table.end(&writer);
+        reader.join().unwrap();
+        assert!(!table.any_running());
+    });
+}
+
+#[test]
+fn history_that_a_snapshot_sees_is_not_reported_as_gone() {
+    explore(|| {
+        let table = Arc::new(TransactionTable::default());
+        let gone = Arc::new(AtomicU64::new(0));
+        let sessions = [0, 1].map(|_| {
+            let (table, gone) = (table.clone(), gone.clone());
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let below = gone.load(Ordering::SeqCst);
+                    let transaction = table.begin();
+                    assert!(transaction.snapshot >= below);
+                    assert!(table.oldest_snapshot() <= transaction.snapshot);
+                    assert!(
+                        gone.load(Ordering::SeqCst) <= transaction.snapshot,
+                        "history that it sees is gone"
+                    );
+                    table.commit::<()>(&transaction, |_| Ok(LogPosition::MIN)).unwrap();
+                    table.end(&transaction);
+                }
+            })
+        });
+        for _ in 0..3 {
+            gone.fetch_max(table.oldest_snapshot(), Ordering::SeqCst);
+        }
+        sessions.into_iter().for_each(|session| session.join().unwrap());
+    });
+}
+
+#[test]
+fn a_checkpoint_pin_that_is_taken_over_holds_all_the_time() {
+    explore(|| {
+        let table = Arc::new(TransactionTable::default());
+        let position = LogPosition::new(1, 2, 0);
+        let pin = table.hold_checkpoint(position);
+        let over = Arc::new(AtomicBool::new(false));
+        // Another thread takes the pin over, as cleanup does after a rollback.
+        let owner = thread::spawn({
+            let (table, over) = (table.clone(), over.clone());
+            move || {
+                let again = table.hold_again(pin);
+                table.release_checkpoint(pin);
+                let last = table.hold_again(again);
+                table.release_checkpoint(again);
+                over.store(true, Ordering::SeqCst);
+                table.release_checkpoint(last);
+            }
+        });
+        for _ in 0..3 {
+            let oldest = table.oldest_hold();
+            if !over.load(Ordering::SeqCst) {
+                assert_eq!(oldest, Some(position), "the checkpoint could have passed");
+            }
+        }
+        owner.join().unwrap();
+        assert_eq!(table.oldest_hold(), None);
+    });
+}
