@@ -64,7 +64,7 @@ fn nothing_is_written_after_a_stream_was_ended() {
                 }
             })
         });
-        log.end();
+        log.stop();
         let operations = disk.operations();
         committers.into_iter().for_each(|committer| committer.join().unwrap());
         assert_eq!(disk.operations(), operations);
@@ -81,11 +81,11 @@ fn records_that_fill_the_buffer_are_written_by_the_background_or_by_their_thread
             let (log, done) = (log.clone(), done.clone());
             move || {
                 while !done.load(Ordering::SeqCst) {
-                    if log.wait_for_work(Duration::from_millis(1)) {
+                    if log.wait_for_segments(Duration::from_millis(1)) {
                         log.write_full().unwrap();
                     }
-                    if log.wait_for_chores(Duration::from_millis(1)) {
-                        assert!(log.chores().unwrap());
+                    if log.wait_for_file_work(Duration::from_millis(1)) {
+                        assert!(log.prepare_files().unwrap());
                     }
                 }
             }
@@ -118,12 +118,12 @@ fn commits_stand_in_the_log_in_the_order_of_their_numbers() {
                 for _ in 0..2 {
                     let transaction = transactions.begin();
                     let len = batch(&[record(0, 8)]).len();
-                    let commit = |turn: super::stream::Turn<'_>| {
+                    let commit = |appender: super::stream::Appender<'_>| {
                         transactions.commit(&transaction, |number| {
-                            Ok::<_, Error>(turn.append(&batch(&[record(number, 8)])).end)
+                            Ok::<_, Error>(appender.append(&batch(&[record(number, 8)])).end)
                         })
                     };
-                    let (_, end) = log.append_in_turn(len, true, commit).unwrap().unwrap();
+                    let (_, end) = log.append_with(len, true, commit).unwrap().unwrap();
                     log.commit(end).unwrap();
                     transactions.end(&transaction);
                 }
@@ -162,7 +162,7 @@ fn whoever_ends_a_stream_sees_all_its_writes() {
             let log = log.clone();
             move || drop(log.append(&batch(&[record(2, 20)])).and_then(|appended| log.commit(appended.end)))
         });
-        log.end();
+        log.stop();
         let at_end = log.durable();
         steps.join().unwrap();
         commits.join().unwrap();
