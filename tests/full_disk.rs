@@ -34,7 +34,7 @@ fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
     options.checkpoint_depth = 256 << 10;
     options.seed = Some(1);
     let instance = Instance::open(options)?;
-    let db = match vfs.exists(Path::new(DB)) {
+    let db = match vfs.exists(Path::new(DB)).expect("the simulated disk tells") {
         true => instance.attach(Path::new(DB), 32)?,
         false => {
             let create = CreateOptions { initial_pages: 256, extension_pages: 32 };

@@ -36,7 +36,7 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     options.circular = true;
     let instance = Instance::open(options)?;
     let path = directory.join("killed.edb");
-    let db = if vfs.exists(&path) {
+    let db = if vfs.exists(&path).map_err(|e| Error::io(&path, &e))? {
         match instance.attach(&path, 64) {
             // A kill during its creation.
             Err(Error::Usage(_)) => {

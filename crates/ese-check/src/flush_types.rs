@@ -49,7 +49,7 @@ impl FlushTypes {
         findings: &mut Findings,
     ) -> Option<FlushTypes> {
         let path = database_path.with_extension("jfm");
-        if header.state != DatabaseState::CleanShutdown || path == database_path || !vfs.exists(&path) {
+        if header.state != DatabaseState::CleanShutdown || path == database_path || !vfs.exists(&path).ok()? {
             return None;
         }
         let file = vfs.open(&path, OpenMode::Read).ok()?;

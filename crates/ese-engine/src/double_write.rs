@@ -87,10 +87,10 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
 /// The side file, if it is there, and one that an earlier version left. A file of somebody else's with such a name is none.
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     let magic = |path: &Path| {
-        if !vfs.exists(path) {
+        let failed = |e: std::io::Error| Error::io(path, &e);
+        if !vfs.exists(path).map_err(failed)? {
             return Ok(None);
         }
-        let failed = |e: std::io::Error| Error::io(path, &e);
         let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
         let mut start = IoBuffer::zeroed(DESCRIPTOR);
         if file.len().map_err(failed)? >= DESCRIPTOR as u64 {

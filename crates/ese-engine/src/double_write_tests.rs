@@ -119,7 +119,7 @@ fn images_that_an_earlier_version_left_are_used_and_removed_and_no_other_file_of
         let expected = if found > 0 { &new } else { &old };
         assert_eq!(after(&vfs, path, signature(8), DURABLE), (found, expected.clone()));
         discard(&vfs, path).unwrap();
-        assert_eq!(vfs.exists(side), found == 0, "{magic:?}");
+        assert_eq!(vfs.exists(side).unwrap(), found == 0, "{magic:?}");
     }
 }
 

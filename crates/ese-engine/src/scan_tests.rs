@@ -153,7 +153,7 @@ impl Vfs for TornVfs {
         let inner = self.0.inner.open(path, mode)?;
         Ok(Arc::new(TornFile { inner, world: self.0.clone() }))
     }
-    fn exists(&self, path: &Path) -> bool {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
         self.0.inner.exists(path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -13,9 +13,9 @@ const CACHE_LINE: usize = 64;
 pub struct IoBuffer {
     start: NonNull<u8>,
     len: usize,
-    /// Bytes that there are; those behind `len` are not used at present.
+    /// Bytes of the allocation; those behind `len` are not in use.
     capacity: usize,
-    /// The allocation this is a part of, if it is not one itself.
+    /// The slab that this buffer is a part of, unless it has an allocation of its own.
     slab: Option<Arc<IoBuffer>>,
 }
 
@@ -28,13 +28,13 @@ unsafe impl Sync for IoBuffer {}
 impl IoBuffer {
     /// Alignment of every buffer.
     pub const ALIGNMENT: usize = 4096;
-    /// Multiples of this ask for huge pages. A device is told the physically contiguous pieces of a transfer, and how many
-    /// pieces it can be told at a time limits what is under way: 256 KiB may be 64 pieces, or one. Parts that are given to
-    /// the system come back to it only when it needs them.
+    /// Buffers of a multiple of this size use huge pages. A device receives a transfer as physically contiguous
+    /// segments, and the number of segments that it accepts limits the transfers in flight: 256 KiB may be 64 segments,
+    /// or one. The kernel takes discarded parts of a huge page back only when it needs memory.
     pub const HUGE: usize = 2 << 20;
 
-    /// A zeroed buffer. An allocator that knows fresh memory of the kernel leaves it untouched, so that it is used only when
-    /// written.
+    /// A zeroed buffer. Memory that the allocator has just obtained from the kernel is not touched, so it is taken only
+    /// when it is written.
     pub fn zeroed(len: usize) -> IoBuffer {
         if len == 0 {
             return IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None };
@@ -44,7 +44,7 @@ impl IoBuffer {
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         if layout.align() == Self::HUGE {
-            // A kernel that does not take it leaves things as they were.
+            // Advice only: an error changes nothing.
             // SAFETY: the range was just allocated with this alignment and length, and the advice changes no byte.
             let _ =
                 unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
@@ -65,33 +65,34 @@ impl IoBuffer {
         (0..count).map(part).collect()
     }
 
-    /// Bytes that the buffer was made with.
+    /// The length in bytes with which the buffer was created.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Uses only the first `len` bytes, at most all that the buffer was made with, until it is told otherwise.
+    /// Sets the length in bytes, up to the capacity. The bytes behind it stay allocated.
     pub fn resize(&mut self, len: usize) {
         assert!(len <= self.capacity, "a buffer does not grow");
         self.len = len;
     }
 
-    /// Gives the memory to the system until it is used again; then it is zeros. Does nothing to parts of pages.
+    /// Returns the memory to the kernel until its next use; then it reads as zeros. Only whole pages of memory are
+    /// returned.
     pub fn discard(&mut self) {
         let whole = self.capacity / Self::ALIGNMENT * Self::ALIGNMENT;
         if whole == 0 {
             return;
         }
-        // A kernel that does not take it leaves things as they were.
+        // Advice only: an error changes nothing.
         // SAFETY: the range is private anonymous memory of this buffer alone, aligned and `whole <= capacity` bytes long;
-        // `&mut self` means that nobody looks at it, and any bytes are valid afterwards.
+        // `&mut self` excludes other accesses, and any bytes are valid afterwards.
         let _ = unsafe {
             rustix::mm::madvise(self.start.as_ptr().cast(), whole, rustix::mm::Advice::LinuxDontNeed)
         };
     }
 
-    /// Has the processor fetch this range, as far as there is any, because it will be written soon: memory that another
-    /// processor used last comes slowly. Changes nothing.
+    /// Prefetches the part of this range that lies in the buffer for writing, because memory that another processor wrote
+    /// last is slow to reach. Changes nothing.
     pub fn about_to_write(&self, range: std::ops::Range<usize>) {
         #[cfg(target_arch = "x86_64")]
         {

@@ -1,4 +1,4 @@
-//! The machine's clock, and one that moves only when told to.
+//! The clock of the machine, and a simulated clock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -47,7 +47,7 @@ pub struct SimClock {
 }
 
 impl SimClock {
-    /// What `unix_ms` says when no time has passed: 2024-01-01 00:00 UTC.
+    /// The initial value of `unix_ms`: 2024-01-01 00:00 UTC.
     pub const EPOCH_MS: i64 = 1_704_067_200_000;
 
     /// A clock at `EPOCH_MS`.
@@ -60,7 +60,7 @@ impl SimClock {
         SimClock { nanoseconds: AtomicU64::new(elapsed.as_nanos() as u64) }
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, duration: Duration) {
         self.nanoseconds.fetch_add(duration.as_nanos() as u64, Ordering::SeqCst);
     }

@@ -1,7 +1,7 @@
 //! A decorator that counts what passes: operations, bytes, errors and latencies per reason.
 //!
-//! Latency is from issue to completion in microseconds of the decorated world's clock. Failed operations count
-//! as errors only. Left out: merging adjacent transfers, which is the caller's business and thus counted as done.
+//! Latency is the time from issue to completion, in microseconds of the clock of the decorated file system. Failed
+//! operations count as errors only. Transfers that the caller has merged count as one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKi
 pub enum IoOperation {
     /// Synchronous or asynchronous read.
     Read,
-    /// Synchronous or asynchronous write; a durable one lasts until it is durable.
+    /// Synchronous or asynchronous write. The latency of a durable write includes its sync.
     Write,
     /// Making a file durable; moves no bytes.
     Sync,
@@ -32,7 +32,7 @@ impl IoOperation {
         [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Grow];
 }
 
-/// What one kind of operation has amounted to.
+/// The sums of one kind of operation.
 #[derive(Clone, Debug)]
 pub struct IoCount {
     /// Completed without error.
@@ -50,7 +50,7 @@ pub struct IoCount {
 impl Default for IoCount {
     fn default() -> IoCount {
         let mut latencies = Histogram::new(3).expect("three digits are supported");
-        // It grows to the latencies that occur, so that many histograms stay small.
+        // The histogram grows to the latencies that occur, so that many of them stay small.
         latencies.auto(true);
         IoCount { operations: 0, bytes: 0, errors: 0, latency_us: 0, latencies }
     }
@@ -66,7 +66,7 @@ impl IoCount {
         self.operations += 1;
         self.bytes += bytes;
         self.latency_us += us;
-        // Not `saturating_record`, which keeps to the range it has instead of growing.
+        // `saturating_record` would not let the histogram grow.
         let _ = self.latencies.record(us.max(1));
     }
 
@@ -107,7 +107,7 @@ fn kind(reason: IoReason, operation: IoOperation) -> usize {
     reason as usize * IoOperation::ALL.len() + operation as usize
 }
 
-/// The counts of a [`CountedVfs`] at one moment, or between two.
+/// The counts of a [`CountedVfs`] at a point in time, or between two.
 #[derive(Clone, Debug)]
 pub struct IoSnapshot {
     counts: Vec<Option<IoCount>>,
@@ -150,7 +150,7 @@ impl IoSnapshot {
     }
 }
 
-/// Counters that threads share; kinds do not contend with each other.
+/// Counters that threads share. Each kind has its own lock.
 pub struct IoCounters {
     counts: Vec<Mutex<Option<IoCount>>>,
     in_flight: Vec<AtomicU64>,
@@ -219,7 +219,7 @@ impl Vfs for CountedVfs {
         let inner = self.inner.open(path, mode)?;
         Ok(Arc::new(CountedFile { inner, counters: self.counters.clone() }))
     }
-    fn exists(&self, path: &Path) -> bool {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {

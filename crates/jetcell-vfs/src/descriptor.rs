@@ -17,7 +17,7 @@ use crate::{IoBuffer, OpenMode};
 const ALIGNMENT: usize = IoBuffer::ALIGNMENT;
 /// Most memory a bounce buffer takes.
 const BOUNCE: usize = 1 << 20;
-/// Parts that one system call takes, at most. Linux: `IOV_MAX`.
+/// Most parts of one system call. Linux: `IOV_MAX`.
 const MOST_PARTS: usize = 1024;
 
 pub(crate) struct Descriptor {
@@ -56,7 +56,7 @@ impl Descriptor {
         self.direct
     }
 
-    /// As if unaligned ranges could not be served: the buffered descriptor cannot be opened.
+    /// Makes unaligned ranges fail: the buffered descriptor cannot be opened.
     #[cfg(test)]
     pub fn without_buffered(self) -> Descriptor {
         Descriptor { direct: true, access: self.access | OFlags::DIRECTORY, ..self }
@@ -76,7 +76,7 @@ impl Descriptor {
         if let Some(file) = self.buffered.get() {
             return Ok(file.as_fd());
         }
-        // Through /proc the file is found even when its name has changed.
+        // The path in /proc leads to the file even if it was renamed.
         let myself = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = rustix::fs::openat(CWD, myself, self.access | OFlags::CLOEXEC, Mode::empty())?;
         Ok(self.buffered.get_or_init(|| file).as_fd())
@@ -111,7 +111,7 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Writes parts one behind the other, in as few calls as possible if all of them are aligned.
+    /// Writes parts that follow each other in the file, in as few calls as possible if all of them are aligned.
     pub fn write_all_parts_at(&self, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         let aligned = |part: &&[u8]| part.len().is_multiple_of(ALIGNMENT) && !self.bounces(offset, part);
         if !offset.is_multiple_of(ALIGNMENT as u64) || !parts.iter().all(aligned) {
@@ -129,7 +129,7 @@ impl Descriptor {
                     result => break result?,
                 }
             };
-            // What was cut off goes part by part.
+            // After a short write the rest goes part by part.
             let mut done = written;
             for part in parts {
                 let skipped = done.min(part.len());
@@ -179,14 +179,15 @@ pub(crate) fn set_direct(file: &OwnedFd) -> bool {
     flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT)).is_ok()
 }
 
-/// Who only looks at a file should not change its times. Refused for files of others, where it does not matter as much.
+/// Reading a file for inspection should not change its access time. The kernel refuses the flag for files of other
+/// users; then the time changes.
 fn leave_access_time(file: &OwnedFd) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
         let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::NOATIME);
     }
 }
 
-/// Whether to simply try again.
+/// Whether the call is to be repeated.
 pub(crate) fn is_transient(error: Errno) -> bool {
     matches!(error, Errno::INTR | Errno::AGAIN)
 }

@@ -1,4 +1,4 @@
-//! A decorator that makes chosen operations fail, tear or lie.
+//! A decorator that makes chosen operations fail, tears writes, and falsifies reads.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub enum FaultTarget {
     Read,
     /// Writes.
     Write,
-    /// Writes, growth and, when no byte is left, creation: whatever needs space.
+    /// Operations that need space: writes, growth and, when no byte is left, creation.
     Space,
     /// Growth.
     Grow,
@@ -48,8 +48,7 @@ pub enum FaultEffect {
     FlipBit(usize),
 }
 
-/// A fault waiting for its moment. Matches every path and reason and fires once, at the first match, unless told
-/// otherwise.
+/// An armed fault. By default it matches every path and reason and fires once, at the first match.
 #[derive(Clone, Debug)]
 pub struct Fault {
     target: FaultTarget,
@@ -110,8 +109,8 @@ impl Fault {
         (self.target == target || space) && reason_fits && path.to_string_lossy().contains(&self.path)
     }
 
-    /// Counts a matching operation; whether it is hit.
-    fn hits(&mut self, bytes: u64) -> bool {
+    /// Counts a matching operation. Returns whether the fault fires.
+    fn fires(&mut self, bytes: u64) -> bool {
         if self.skip_operations > 0 {
             self.skip_operations -= 1;
             return false;
@@ -132,7 +131,7 @@ struct Faults {
 }
 
 impl Faults {
-    fn strike(
+    fn next_effect(
         &mut self,
         target: FaultTarget,
         path: &Path,
@@ -140,14 +139,14 @@ impl Faults {
         bytes: u64,
     ) -> Option<FaultEffect> {
         let mut matching = self.armed.iter_mut().filter(|fault| fault.matches(target, path, reason));
-        let effect = matching.find_map(|fault| fault.hits(bytes).then_some(fault.effect))?;
+        let effect = matching.find_map(|fault| fault.fires(bytes).then_some(fault.effect))?;
         self.armed.retain(|fault| fault.times > 0);
         self.fired += 1;
         Some(effect)
     }
 }
 
-/// Passes everything to `inner` except what an injected fault hits.
+/// Passes all operations to `inner`, except those at which an injected fault fires.
 pub struct FaultVfs {
     inner: Arc<dyn Vfs>,
     faults: Arc<Mutex<Faults>>,
@@ -159,7 +158,7 @@ impl FaultVfs {
         FaultVfs { inner, faults: Arc::default() }
     }
 
-    /// Arms a fault. When several match an operation, the one injected first that is due hits it.
+    /// Arms a fault. When several are due at an operation, the one injected first fires.
     pub fn inject(&self, fault: Fault) {
         self.faults.lock().armed.push(fault);
     }
@@ -175,7 +174,7 @@ impl FaultVfs {
     }
 
     fn check(&self, target: FaultTarget, path: &Path) -> io::Result<()> {
-        fail_if(self.faults.lock().strike(target, path, IoReason::Other, 0))
+        fail_if(self.faults.lock().next_effect(target, path, IoReason::Other, 0))
     }
 }
 
@@ -197,7 +196,7 @@ impl Vfs for FaultVfs {
         let inner = self.inner.open(path, mode)?;
         Ok(Arc::new(FaultFile { inner, faults: self.faults.clone() }))
     }
-    fn exists(&self, path: &Path) -> bool {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -238,8 +237,8 @@ struct FaultFile {
 }
 
 impl FaultFile {
-    fn strike(&self, target: FaultTarget, reason: IoReason, bytes: u64) -> Option<FaultEffect> {
-        self.faults.lock().strike(target, self.inner.path(), reason, bytes)
+    fn next_effect(&self, target: FaultTarget, reason: IoReason, bytes: u64) -> Option<FaultEffect> {
+        self.faults.lock().next_effect(target, self.inner.path(), reason, bytes)
     }
 
     fn read(&self, effect: FaultEffect, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
@@ -269,33 +268,33 @@ impl File for FaultFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
-        match self.strike(FaultTarget::Read, reason, buffer.len() as u64) {
+        match self.next_effect(FaultTarget::Read, reason, buffer.len() as u64) {
             Some(effect) => self.read(effect, offset, buffer, reason),
             None => self.inner.read_at(offset, buffer, reason),
         }
     }
 
     fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
-        match self.strike(FaultTarget::Write, reason, data.len() as u64) {
+        match self.next_effect(FaultTarget::Write, reason, data.len() as u64) {
             Some(effect) => self.write(effect, offset, data, reason),
             None => self.inner.write_at(offset, data, reason),
         }
     }
 
     fn submit(&self, batch: Vec<Transfer>) {
-        let mut spared = Vec::with_capacity(batch.len());
+        let mut passed = Vec::with_capacity(batch.len());
         let mut hit = Vec::new();
         for transfer in batch {
             let target = match transfer.kind {
                 TransferKind::Read => FaultTarget::Read,
                 TransferKind::Write => FaultTarget::Write,
             };
-            match self.strike(target, transfer.reason, transfer.buffer.len() as u64) {
+            match self.next_effect(target, transfer.reason, transfer.buffer.len() as u64) {
                 Some(effect) => hit.push((effect, transfer)),
-                None => spared.push(transfer),
+                None => passed.push(transfer),
             }
         }
-        self.inner.submit(spared);
+        self.inner.submit(passed);
         for (effect, Transfer { kind, offset, mut buffer, reason, done }) in hit {
             let result = match kind {
                 TransferKind::Read => self.read(effect, offset, &mut buffer, reason),
@@ -306,7 +305,7 @@ impl File for FaultFile {
     }
 
     fn sync(&self, reason: IoReason) -> io::Result<()> {
-        fail_if(self.strike(FaultTarget::Sync, reason, 0))?;
+        fail_if(self.next_effect(FaultTarget::Sync, reason, 0))?;
         self.inner.sync(reason)
     }
 
@@ -316,7 +315,7 @@ impl File for FaultFile {
 
     fn grow(&self, len: u64) -> io::Result<()> {
         let growth = len.saturating_sub(self.inner.len()?);
-        fail_if(self.strike(FaultTarget::Grow, IoReason::DatabaseExtend, growth))?;
+        fail_if(self.next_effect(FaultTarget::Grow, IoReason::DatabaseExtend, growth))?;
         self.inner.grow(len)
     }
 

@@ -1,4 +1,4 @@
-//! The seam: what a file, a directory tree and a clock must be able to do.
+//! The interface: what a file, a directory tree and a clock must be able to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use jetcell_sync::Arc;
 
 use crate::IoBuffer;
 
-/// Why a transfer happens; counters, throttles and fault injection go by it. ESE: `iorp`.
+/// Why a transfer happens. Counters, throttles and fault injection distinguish transfers by it. ESE: `iorp`.
 #[doc(alias = "iorp")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum IoReason {
@@ -79,7 +79,7 @@ pub enum TransferKind {
     Write,
 }
 
-/// One asynchronous transfer of a whole buffer; `done` gets the buffer back exactly once.
+/// One asynchronous transfer of a whole buffer. `done` is called exactly once and receives the buffer.
 pub struct Transfer {
     /// Direction.
     pub kind: TransferKind,
@@ -104,12 +104,12 @@ pub trait File: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()>;
     /// Writes all of `data`; durable only after [`File::sync`].
     fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()>;
-    /// Writes all of `data` and returns when it survives power loss, as one operation for whoever counts.
+    /// Writes all of `data` and returns when it survives power loss. Counters count one operation.
     fn write_durable(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
         self.write_at(offset, data, reason)?;
         self.sync(reason)
     }
-    /// The same with data that lie in several places, one part behind the other in the file.
+    /// The same for data in several parts, which follow each other in the file.
     fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
         let mut whole = IoBuffer::zeroed(parts.iter().map(|part| part.len()).sum());
         let mut rest = &mut whole[..];
@@ -140,8 +140,8 @@ pub trait DirectoryLock: Send + Sync {}
 pub trait Vfs: Send + Sync {
     /// Opens a file, with O_DIRECT where the file system can.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
-    /// Whether the path exists.
-    fn exists(&self, path: &Path) -> bool;
+    /// Whether the path exists. Fails when that cannot be found out, for example without access to a directory.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Removes a file; durable after `sync_directory`.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames atomically, replacing the target; durable after `sync_directory`.
@@ -161,7 +161,7 @@ pub trait Vfs: Send + Sync {
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         one == other
     }
-    /// The clock that belongs to this world.
+    /// The clock of this file system.
     fn clock(&self) -> Arc<dyn Clock>;
 }
 

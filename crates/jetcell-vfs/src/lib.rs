@@ -1,4 +1,4 @@
-//! Files, directories and clocks behind one seam, so that counters, fault injection and deterministic crash
+//! Files, directories and clocks behind one interface, so that counters, fault injection and deterministic crash
 //! simulation are decorators and not special cases.
 //!
 //! Invariants: every transfer carries its [`IoReason`]; nothing above this crate touches `std::fs` or the

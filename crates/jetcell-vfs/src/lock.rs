@@ -1,7 +1,7 @@
-//! Exclusive use of a file by one holder, of this or another process.
+//! Exclusive lock on a file, against this and other processes.
 //!
-//! The lock is flock, which dies with the process. Some network file systems turn it into a lock that a process
-//! cannot refuse itself, so holders of this process are also kept in a table.
+//! The lock is flock, which the kernel releases when the process ends. Some network file systems implement it with a
+//! lock that does not conflict within a process, so the locks of this process are also kept in a table.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -46,7 +46,7 @@ impl DirectoryLock for FileLock {}
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Under the table's lock, so that nobody finds the one released and the other not.
+        // Under the lock of the table, so that no thread finds only one of the two released.
         let mut held = HELD.lock();
         drop(self.file.take());
         held.remove(&self.identity);

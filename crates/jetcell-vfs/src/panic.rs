@@ -1,7 +1,7 @@
-//! Panics in places where unwinding is worse than an end.
+//! Panics in code whose unwinding would leave other threads waiting.
 
-/// Runs work that others wait for and nobody takes up again. Should it panic, the process ends, as it would in a crash,
-/// which recovery can deal with; what cannot be dealt with is a wait without end.
+/// Runs work that other threads wait for and that cannot be taken up again. If it panics, the process ends, as in a
+/// crash: recovery can deal with a crash, but not with threads that wait without end.
 pub fn abort_on_panic<T>(work: impl FnOnce() -> T) -> T {
     struct AbortOnUnwind;
     impl Drop for AbortOnUnwind {
@@ -28,15 +28,15 @@ mod tests {
 
     const CHILD: &str = "JETCELL_TEST_PANICS";
 
-    /// The test runs itself once more, in a process that may die.
+    /// The test starts itself again in a process that may abort.
     #[test]
-    fn a_panic_ends_the_process_though_its_thread_is_joined_and_says_why() {
+    fn a_panic_ends_the_process_with_its_message_even_if_its_thread_is_joined() {
         if std::env::var_os(CHILD).is_some() {
             let thread = jetcell_sync::thread::spawn(|| abort_on_panic(|| panic!("half done")));
             let _ = thread.join();
             std::process::exit(0);
         }
-        let name = "panic::tests::a_panic_ends_the_process_though_its_thread_is_joined_and_says_why";
+        let name = "panic::tests::a_panic_ends_the_process_with_its_message_even_if_its_thread_is_joined";
         let mut child = Command::new(std::env::current_exe().unwrap());
         let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
         assert_eq!(output.status.signal(), Some(6), "{output:?}");

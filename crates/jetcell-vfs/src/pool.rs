@@ -1,4 +1,4 @@
-//! Asynchronous transfers by threads that make blocking calls: works on every kernel.
+//! Asynchronous transfers by threads that make blocking calls, for every kernel.
 
 use std::collections::VecDeque;
 
@@ -95,9 +95,9 @@ impl Drop for Pool {
         self.shared.queue.lock().closed = true;
         self.shared.work.notify_all();
         let myself = jetcell_sync::thread::current().id();
-        // The last handle may go away inside a completion; its own thread ends by itself.
+        // The last handle may be dropped inside a completion; the thread that runs it is not joined.
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != myself) {
-            // A thread of the pool cannot panic: completions that do end the process.
+            // A thread of the pool cannot panic: a panic in a completion ends the process.
             let _ = thread.join();
         }
     }

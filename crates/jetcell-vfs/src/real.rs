@@ -77,15 +77,15 @@ impl RealVfs {
     }
 }
 
-/// Whether files in `directory` can bypass the kernel's cache. Leaves nothing behind.
+/// Whether files in `directory` can bypass the kernel's cache. Leaves no file behind.
 pub fn direct_io_available(directory: &Path) -> bool {
-    let nameless = rustix::fs::openat(
+    let unnamed = rustix::fs::openat(
         CWD,
         directory,
         OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
         Mode::RUSR | Mode::WUSR,
     );
-    let file = nameless.map_err(io::Error::from).or_else(|_| vanishing_file(directory));
+    let file = unnamed.map_err(io::Error::from).or_else(|_| unlinked_file(directory));
     file.is_ok_and(|file| {
         let mut buffer = IoBuffer::zeroed(IoBuffer::ALIGNMENT);
         set_direct(&file)
@@ -94,8 +94,8 @@ pub fn direct_io_available(directory: &Path) -> bool {
     })
 }
 
-/// For file systems without nameless files.
-fn vanishing_file(directory: &Path) -> io::Result<OwnedFd> {
+/// For file systems without unnamed files (`O_TMPFILE`).
+fn unlinked_file(directory: &Path) -> io::Result<OwnedFd> {
     let path = directory.join(format!(".direct-io-probe-{}", std::process::id()));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     let file = rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)?;
@@ -115,8 +115,12 @@ impl Vfs for RealVfs {
         Ok(Arc::new(RealFile { descriptor, engine: self.engine.clone() }))
     }
 
-    fn exists(&self, path: &Path) -> bool {
-        rustix::fs::stat(path).is_ok()
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        match rustix::fs::stat(path) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -132,8 +136,13 @@ impl Vfs for RealVfs {
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        let missing = |path: &&Path| !path.as_os_str().is_empty() && !self.exists(path);
-        let created: Vec<&Path> = directory.ancestors().take_while(missing).collect();
+        let mut created = Vec::new();
+        for path in directory.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+            if self.exists(path)? {
+                break;
+            }
+            created.push(path);
+        }
         std::fs::create_dir_all(directory)?;
         created.iter().rev().filter_map(|path| path.parent()).try_for_each(sync_directory)
     }
@@ -142,7 +151,7 @@ impl Vfs for RealVfs {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
-            // A file that cannot be looked at must not look as if it were not there.
+            // A file whose metadata cannot be read must not be taken for a missing one.
             match std::fs::metadata(&path) {
                 Ok(found) if found.is_file() => paths.push(path),
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -154,7 +163,13 @@ impl Vfs for RealVfs {
     }
 
     fn free_space(&self, path: &Path) -> io::Result<u64> {
-        let existing = path.ancestors().find(|path| self.exists(path)).unwrap_or(Path::new("."));
+        let mut existing = Path::new(".");
+        for path in path.ancestors() {
+            if self.exists(path)? {
+                existing = path;
+                break;
+            }
+        }
         let volume = rustix::fs::statvfs(existing)?;
         Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
     }
@@ -243,7 +258,7 @@ impl File for RealFile {
             return Ok(());
         }
         self.reserve(old, len).inspect_err(|_| {
-            // Best effort: the first error is the one to report.
+            // The first error is the one to report.
             let _ = rustix::fs::ftruncate(self.descriptor.control(), old);
         })
     }

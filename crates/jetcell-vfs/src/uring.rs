@@ -1,13 +1,13 @@
 //! Asynchronous transfers through io_uring.
 //!
 //! One thread owns the ring. Callers append to a queue and wake the thread, through an eventfd that the ring
-//! itself reads, only if it sleeps. The thread starts whatever has gathered and waits for completions in a single
-//! system call, so the busier it is the fewer calls each transfer costs. A request issued by a thread dies with
-//! that thread; that is why callers do not enter the ring themselves. Completions run on the ring's thread, and what
-//! they submit goes to the kernel at once: the device is busy again while they look at what has arrived.
+//! itself reads, only if it sleeps. The thread submits all queued transfers and waits for completions in a single
+//! system call, so each transfer costs fewer calls under load. The kernel cancels the requests of a thread that ends;
+//! therefore callers do not submit to the ring themselves. Completions run on the ring thread. A transfer that a
+//! completion submits goes to the kernel at once, so that the device is busy while the completion does its work.
 //!
-//! Invariants: a flight owns its buffer and its open file until the kernel has reported its completion; the thread
-//! ends only when no flight is left; completions run while nothing of the ring is borrowed.
+//! Invariants: an entry of the in-flight table owns its buffer and its open file until the kernel has reported its
+//! completion; the thread ends only when the table is empty; completions run while nothing of the ring is borrowed.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -29,11 +29,11 @@ use crate::{Transfer, TransferKind, abort_on_panic};
 
 /// Transfers in flight at a time.
 const DEPTH: usize = 128;
-/// Room for all flights and the wake-up request, so that pushing never fails.
+/// Room for all slots and the wake-up request, so that a push never fails.
 const ENTRIES: u32 = 256;
 /// Marks the completion of the wake-up request.
 const WAKE: u64 = u64::MAX;
-/// Longest request; the rest of a longer transfer follows when it is done.
+/// Longest request in bytes. A longer transfer takes several requests, one after the other.
 const REQUEST: usize = 1 << 30;
 
 pub(crate) struct Uring {
@@ -44,7 +44,7 @@ pub(crate) struct Uring {
 struct Shared {
     queue: Mutex<Queue>,
     room: Condvar,
-    /// The ring's thread waits, or is about to, for more than what is in flight.
+    /// The ring thread waits, or is about to wait, and a new job has to wake it.
     asleep: AtomicBool,
     wake: OwnedFd,
 }
@@ -65,14 +65,14 @@ impl Uring {
         let thread = jetcell_sync::thread::Builder::new().name("vfs-uring".into()).spawn({
             let shared = shared.clone();
             move || {
-                let pilot = Pilot::new(shared);
-                // The receiver waits for exactly this message.
-                let _ = created.send(pilot.as_ref().map(|_| ()).map_err(|error| error.raw_os_error()));
-                if let Ok(pilot) = pilot {
-                    let pilot = Rc::new(pilot);
-                    PILOT.set(Some(pilot.clone()));
+                let ring_thread = RingThread::new(shared);
+                // The receiver waits for this message, so it is there.
+                let _ = created.send(ring_thread.as_ref().map(|_| ()).map_err(|error| error.raw_os_error()));
+                if let Ok(ring_thread) = ring_thread {
+                    let ring_thread = Rc::new(ring_thread);
+                    RING_THREAD.set(Some(ring_thread.clone()));
                     // Unwinding would free memory that the kernel still transfers to and from.
-                    abort_on_panic(|| pilot.run());
+                    abort_on_panic(|| ring_thread.run());
                 }
             }
         })?;
@@ -89,11 +89,11 @@ impl Uring {
 impl Shared {
     fn wake_if_asleep(&self) {
         if self.asleep.swap(false, Ordering::SeqCst) {
-            self.ring_the_bell();
+            self.signal_wake_event();
         }
     }
 
-    fn ring_the_bell(&self) {
+    fn signal_wake_event(&self) {
         while rustix::io::write(&self.wake, &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
     }
 }
@@ -104,9 +104,11 @@ impl Engine for Uring {
     }
 
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
-        let pilot = PILOT.with_borrow(|pilot| pilot.clone());
-        if let Some(pilot) = pilot.filter(|pilot| Arc::ptr_eq(&pilot.shared, &self.shared)) {
-            return pilot.submit(file, batch);
+        let ring_thread = RING_THREAD.with_borrow(|ring_thread| ring_thread.clone());
+        if let Some(ring_thread) =
+            ring_thread.filter(|ring_thread| Arc::ptr_eq(&ring_thread.shared, &self.shared))
+        {
+            return ring_thread.submit(file, batch);
         }
         let mut queue = self.shared.queue.lock();
         while queue.jobs.len() >= BACKLOG && may_wait() {
@@ -122,40 +124,40 @@ impl Drop for Uring {
     fn drop(&mut self) {
         self.shared.queue.lock().closed = true;
         self.shared.wake_if_asleep();
-        // The last handle may go away inside a completion; then the thread ends by itself.
+        // The last handle may be dropped inside a completion, on the ring thread, which cannot join itself.
         let other =
             self.thread.take().filter(|thread| thread.thread().id() != jetcell_sync::thread::current().id());
         if let Some(thread) = other {
-            // The thread cannot panic: completions that do end the process.
+            // The thread cannot panic: a panic in a completion ends the process.
             let _ = thread.join();
         }
     }
 }
 
 /// A transfer that the kernel is working on.
-struct Flight {
+struct InFlight {
     job: Job,
     transferred: usize,
 }
 
 thread_local! {
-    /// Of a ring's own thread.
-    static PILOT: RefCell<Option<Rc<Pilot>>> = const { RefCell::new(None) };
+    /// Set on ring threads only.
+    static RING_THREAD: RefCell<Option<Rc<RingThread>>> = const { RefCell::new(None) };
 }
 
-/// The ring's thread.
-struct Pilot {
+/// State of the thread that owns the ring.
+struct RingThread {
     shared: Arc<Shared>,
-    deck: RefCell<Deck>,
+    table: RefCell<InFlightTable>,
 }
 
-impl Pilot {
-    fn new(shared: Arc<Shared>) -> io::Result<Pilot> {
-        let deck = RefCell::new(Deck::new(shared.wake.as_raw_fd())?);
-        Ok(Pilot { shared, deck })
+impl RingThread {
+    fn new(shared: Arc<Shared>) -> io::Result<RingThread> {
+        let table = RefCell::new(InFlightTable::new(shared.wake.as_raw_fd())?);
+        Ok(RingThread { shared, table })
     }
 
-    /// For completions: starts the transfers at once, unless others wait for their turn.
+    /// Submits transfers of a completion at once, unless jobs are queued: these go first.
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
         let mut jobs = batch.into_iter().map(|transfer| Job { file: file.clone(), transfer });
         let mut queue = self.shared.queue.lock();
@@ -163,15 +165,15 @@ impl Pilot {
             return queue.jobs.extend(jobs);
         }
         drop(queue);
-        let mut deck = self.deck.borrow_mut();
-        while !deck.free.is_empty()
+        let mut table = self.table.borrow_mut();
+        while !table.free.is_empty()
             && let Some(job) = jobs.next()
         {
-            deck.start(Flight { job, transferred: 0 });
+            table.push_transfer(InFlight { job, transferred: 0 });
         }
-        deck.submit();
-        drop(deck);
-        // The loop looks into the queue before it waits.
+        table.submit();
+        drop(table);
+        // The loop reads the queue before it waits, so no wake-up is needed.
         if jobs.len() > 0 {
             self.shared.queue.lock().jobs.extend(jobs);
         }
@@ -181,65 +183,65 @@ impl Pilot {
         this_thread_completes();
         let mut finished = Vec::with_capacity(ENTRIES as usize);
         loop {
-            let closed = self.board();
+            let closed = self.submit_queued();
             let idle = {
-                let deck = self.deck.borrow();
-                if closed && deck.free.len() == DEPTH && deck.failed.is_empty() {
+                let table = self.table.borrow();
+                if closed && table.free.len() == DEPTH && table.failed.is_empty() {
                     break;
                 }
-                // With no free flight only a completion helps, and no bell. Jobs that could not start left room after
-                // all, and whoever queues more does not know that it takes a bell.
+                // Without a free slot the thread waits for a completion, and a new job need not wake it. A job that
+                // failed to start left its slot free: then the thread must not wait, because nothing would wake it.
                 let asleep = self.shared.asleep.load(Ordering::SeqCst);
-                deck.failed.is_empty() && (closed || deck.free.is_empty() || asleep)
+                table.failed.is_empty() && (closed || table.free.is_empty() || asleep)
             };
             if idle {
-                let mut deck = self.deck.borrow_mut();
-                deck.listen();
-                deck.wait();
+                let mut table = self.table.borrow_mut();
+                table.read_wake_event();
+                table.wait();
             }
             self.shared.asleep.store(false, Ordering::SeqCst);
-            self.land(&mut finished);
+            self.reap(&mut finished);
         }
-        // The kernel must not write to the bell once it is freed.
-        if self.deck.borrow().listening {
-            self.shared.ring_the_bell();
-            while self.deck.borrow().listening {
-                self.deck.borrow_mut().wait();
-                self.land(&mut finished);
+        // The kernel must not write to the wake count after it is freed.
+        if self.table.borrow().wake_read_pending {
+            self.shared.signal_wake_event();
+            while self.table.borrow().wake_read_pending {
+                self.table.borrow_mut().wait();
+                self.reap(&mut finished);
             }
         }
-        PILOT.set(None);
+        RING_THREAD.set(None);
     }
 
-    /// Starts queued jobs while there is room; true when no more will come.
-    fn board(&self) -> bool {
-        let mut deck = self.deck.borrow_mut();
+    /// Submits queued jobs while there are free slots. Returns whether the queue is closed and empty.
+    fn submit_queued(&self) -> bool {
+        let mut table = self.table.borrow_mut();
         let mut queue = self.shared.queue.lock();
-        let count = queue.jobs.len().min(deck.free.len());
+        let count = queue.jobs.len().min(table.free.len());
         let crowded = queue.jobs.len() >= BACKLOG;
         let jobs: Vec<Job> = queue.jobs.drain(..count).collect();
         if crowded && queue.jobs.len() < BACKLOG {
             self.shared.room.notify_all();
         }
         let closed = queue.closed && queue.jobs.is_empty();
-        // Under the lock: whoever appends from now on sees it.
-        self.shared.asleep.store(deck.free.len() > count && !closed, Ordering::SeqCst);
+        // Under the lock, so that every later append sees it.
+        self.shared.asleep.store(table.free.len() > count && !closed, Ordering::SeqCst);
         drop(queue);
         for job in jobs {
-            deck.start(Flight { job, transferred: 0 });
+            table.push_transfer(InFlight { job, transferred: 0 });
         }
         closed
     }
 
-    /// Runs the completions of what has ended.
-    fn land(&self, finished: &mut Vec<(u64, i32)>) {
+    /// Takes completed requests from the ring and runs their completions.
+    fn reap(&self, finished: &mut Vec<(u64, i32)>) {
         let failed = {
-            let mut deck = self.deck.borrow_mut();
-            finished.extend(deck.ring.completion().map(|entry| (entry.user_data(), entry.result())));
-            std::mem::take(&mut deck.failed)
+            let mut table = self.table.borrow_mut();
+            finished.extend(table.ring.completion().map(|entry| (entry.user_data(), entry.result())));
+            std::mem::take(&mut table.failed)
         };
         for (slot, result) in finished.drain(..) {
-            let ended = self.deck.borrow_mut().ended(slot, result);
+            let ended = self.table.borrow_mut().complete(slot, result);
             if let Some((job, outcome)) = ended {
                 job.finish(outcome);
             }
@@ -250,57 +252,68 @@ impl Pilot {
     }
 }
 
-/// The ring and what is under way in it.
-struct Deck {
+/// The ring and the transfers that are in flight in it.
+struct InFlightTable {
     ring: IoUring,
-    flights: Vec<Option<Flight>>,
+    slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
-    /// Could not be started.
+    /// Jobs that could not be submitted.
     failed: Vec<(Job, io::Error)>,
-    /// What the wake-up request reads into; boxed, because the kernel keeps its address.
-    bell: Box<[u8; 8]>,
+    /// Target of the wake-up request. Boxed, because the kernel keeps its address.
+    wake_count: Box<[u8; 8]>,
     wake: RawFd,
-    listening: bool,
+    wake_read_pending: bool,
 }
 
-impl Deck {
-    fn new(wake: RawFd) -> io::Result<Deck> {
+impl InFlightTable {
+    fn new(wake: RawFd) -> io::Result<InFlightTable> {
         let tuned = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(ENTRIES);
         let ring = tuned.or_else(|_| IoUring::new(ENTRIES))?;
-        let flights = (0..DEPTH).map(|_| None).collect();
+        let slots = (0..DEPTH).map(|_| None).collect();
         let free = (0..DEPTH).collect();
-        Ok(Deck { ring, flights, free, failed: Vec::new(), bell: Box::default(), wake, listening: false })
+        Ok(InFlightTable {
+            ring,
+            slots,
+            free,
+            failed: Vec::new(),
+            wake_count: Box::default(),
+            wake,
+            wake_read_pending: false,
+        })
     }
 
-    /// Hands a transfer to the ring; there is a free place.
-    fn start(&mut self, mut flight: Flight) {
-        let transfer = &mut flight.job.transfer;
-        let offset = transfer.offset + flight.transferred as u64;
-        let rest = &mut transfer.buffer[flight.transferred..];
-        let file = match flight.job.file.for_range(offset, rest.len()) {
+    /// Adds a transfer to the table and to the ring. The caller has checked that a slot is free.
+    fn push_transfer(&mut self, mut in_flight: InFlight) {
+        let transfer = &mut in_flight.job.transfer;
+        let offset = transfer.offset + in_flight.transferred as u64;
+        let rest = &mut transfer.buffer[in_flight.transferred..];
+        let file = match in_flight.job.file.for_range(offset, rest.len()) {
             Ok(file) => types::Fd(file.as_raw_fd()),
-            Err(error) => return self.failed.push((flight.job, error)),
+            Err(error) => return self.failed.push((in_flight.job, error)),
         };
         let len = rest.len().min(REQUEST) as u32;
         let entry = match transfer.kind {
             TransferKind::Read => opcode::Read::new(file, rest.as_mut_ptr(), len).offset(offset).build(),
             TransferKind::Write => opcode::Write::new(file, rest.as_ptr(), len).offset(offset).build(),
         };
-        let slot = self.free.pop().expect("there is a free place");
-        self.flights[slot] = Some(flight);
-        // SAFETY: the flight owns the buffer and the open file, does not touch the buffer, and stays in its slot
-        // until the completion of this entry is reaped; `Pilot::run` does not return before.
+        let slot = self.free.pop().expect("the caller has checked that a slot is free");
+        self.slots[slot] = Some(in_flight);
+        // SAFETY: the slot owns the buffer and the open file. Nothing touches the buffer, and the slot stays occupied
+        // until the completion of this entry is reaped; `RingThread::run` does not return before.
         unsafe { self.push(entry.user_data(slot as u64)) }
     }
 
-    /// Has the ring read the eventfd, so that waiting for completions also waits for callers.
-    fn listen(&mut self) {
-        if !self.listening {
-            self.listening = true;
-            let entry =
-                opcode::Read::new(types::Fd(self.wake), self.bell.as_mut_ptr(), self.bell.len() as u32)
-                    .build();
-            // SAFETY: bell and eventfd live until `Pilot::run` has seen this request complete.
+    /// Makes the ring read the eventfd, so that a wait for completions also ends when a caller signals it.
+    fn read_wake_event(&mut self) {
+        if !self.wake_read_pending {
+            self.wake_read_pending = true;
+            let entry = opcode::Read::new(
+                types::Fd(self.wake),
+                self.wake_count.as_mut_ptr(),
+                self.wake_count.len() as u32,
+            )
+            .build();
+            // SAFETY: wake count and eventfd live until `RingThread::run` has reaped the completion of this request.
             unsafe { self.push(entry.user_data(WAKE)) }
         }
     }
@@ -308,13 +321,12 @@ impl Deck {
     /// # Safety
     /// Memory and file of the entry must stay valid until its completion is reaped.
     unsafe fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller guarantees it.
         let pushed = unsafe { self.ring.submission().push(&entry) };
-        pushed.expect("the ring has room for every flight");
+        pushed.expect("the ring has room for every slot");
     }
 
-    /// Has the kernel begin with what was started. Whatever it does not accept is still in the ring and goes with the
-    /// next call.
+    /// Passes pushed requests to the kernel. Requests that it does not accept stay in the ring for the next call.
     fn submit(&mut self) {
         let _ = self.ring.submit();
     }
@@ -322,42 +334,42 @@ impl Deck {
     fn wait(&mut self) {
         if let Err(error) = self.ring.submit_and_wait(1) {
             let code = error.raw_os_error().map(Errno::from_raw_os_error);
-            // Whatever the reason: buffers are with the kernel, so the only way is on. What was not accepted is
-            // still in the ring and goes with the next call.
+            // The kernel owns buffers, so the thread cannot stop whatever the error is. Requests that were not
+            // accepted stay in the ring for the next call.
             if code != Some(Errno::INTR) {
                 jetcell_sync::thread::sleep(Duration::from_millis(1));
             }
         }
     }
 
-    /// What became of a flight, unless there is more of it to transfer.
-    fn ended(&mut self, slot: u64, result: i32) -> Option<(Job, io::Result<()>)> {
+    /// Ends a request. Returns the job and its result, or `None` if the rest of the transfer was submitted.
+    fn complete(&mut self, slot: u64, result: i32) -> Option<(Job, io::Result<()>)> {
         if slot == WAKE {
-            self.listening = false;
+            self.wake_read_pending = false;
             return None;
         }
-        let mut flight = self.flights[slot as usize].take()?;
+        let mut in_flight = self.slots[slot as usize].take()?;
         self.free.push(slot as usize);
-        let buffer = &flight.job.transfer.buffer;
+        let buffer = &in_flight.job.transfer.buffer;
         let outcome = match usize::try_from(result) {
-            Ok(0) if !buffer.is_empty() => Err(match flight.job.transfer.kind {
+            Ok(0) if !buffer.is_empty() => Err(match in_flight.job.transfer.kind {
                 TransferKind::Read => io::ErrorKind::UnexpectedEof.into(),
                 TransferKind::Write => io::ErrorKind::WriteZero.into(),
             }),
             Ok(count) => {
-                flight.transferred += count;
-                if flight.transferred < buffer.len() {
-                    self.start(flight);
+                in_flight.transferred += count;
+                if in_flight.transferred < buffer.len() {
+                    self.push_transfer(in_flight);
                     return None;
                 }
                 Ok(())
             }
             Err(_) if is_transient(Errno::from_raw_os_error(-result)) => {
-                self.start(flight);
+                self.push_transfer(in_flight);
                 return None;
             }
             Err(_) => Err(io::Error::from_raw_os_error(-result)),
         };
-        Some((flight.job, outcome))
+        Some((in_flight.job, outcome))
     }
 }

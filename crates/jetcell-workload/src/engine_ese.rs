@@ -56,7 +56,7 @@ impl EseEngine {
     fn is_locked(&self, path: &Path) -> bool {
         // Locking would create a missing file.
         let busy = || self.files.lock(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        self.files.exists(path) && busy()
+        self.files.exists(path).unwrap_or(true) && busy()
     }
 }
 
@@ -121,7 +121,8 @@ impl Unit {
             ..InstanceOptions::new(counted.clone(), place.log_dir.clone(), cache.clone())
         })?;
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;
-        let attach = opening == Opening::Attach || files.exists(&place.database);
+        let attach = opening == Opening::Attach
+            || files.exists(&place.database).map_err(|e| ese_engine::Error::io(&place.database, &e))?;
         let database = match attach {
             true => instance.attach(&place.database, extension_pages)?,
             false => {

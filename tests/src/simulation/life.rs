@@ -116,7 +116,7 @@ impl World {
     fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
         // Recovery may have completed a creation that was interrupted; what it left otherwise is worth nothing.
         let path = db_path(number);
-        if jetcell_vfs::Vfs::exists(&self.disk, &path) {
+        if jetcell_vfs::Vfs::exists(&self.disk, &path).map_err(|e| Error::io(&path, &e))? {
             match instance.attach(&path, 32) {
                 Ok(db) => {
                     self.created[number] = true;

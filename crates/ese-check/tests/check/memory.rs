@@ -85,8 +85,8 @@ impl Vfs for Memory {
             other.map_or_else(|| Arc::clone(&self.bytes), |(_, bytes)| Arc::new(Mutex::new(bytes.clone())));
         Ok(Arc::new(Memory { path: path.to_owned(), bytes, zeros: self.zeros, others: Vec::new() }))
     }
-    fn exists(&self, path: &Path) -> bool {
-        path == self.path || self.others.iter().any(|(name, _)| name == path)
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(path == self.path || self.others.iter().any(|(name, _)| name == path))
     }
     fn remove(&self, _: &Path) -> io::Result<()> {
         unsupported()

@@ -25,10 +25,10 @@ impl Instance {
         let path = &path_for_log(path)?;
         let vfs = &*self.options.vfs;
         let size = self.options.page_size;
-        if vfs.exists(path) {
+        let failed = |e: std::io::Error| Error::io(path, &e);
+        if vfs.exists(path).map_err(failed)? {
             return Err(Error::Usage(format!("{}: file exists; it is not overwritten", path.display())));
         }
-        let failed = |e: std::io::Error| Error::io(path, &e);
         let pages = create.initial_pages.max(256);
         let file = vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
         let mut logged = false;
@@ -105,7 +105,7 @@ impl Instance {
                     path.display()
                 )));
             }
-            _ if self.has_logs_of(&header) => {
+            _ if self.has_logs_of(&header)? => {
                 return Err(Error::Usage(format!(
                     "{}: the database is dirty, and the logs that it needs are here but know it under another path: put \
                      it back where it was attached, and open the instance again",
@@ -125,12 +125,17 @@ impl Instance {
     }
 
     /// Whether recovery could bring a dirty database with this header forward, if the logs knew where it is.
-    fn has_logs_of(&self, header: &DatabaseHeader) -> bool {
+    fn has_logs_of(&self, header: &DatabaseHeader) -> Result<bool> {
         let oldest = header.gen_min_required;
         let names = LogNames::new(&self.options.log_directory, &self.options.base_name);
-        header.log_signature == self.signature
-            && (oldest >= self.core.log().named_generation().0
-                || self.options.vfs.exists(&names.archived(oldest)))
+        if header.log_signature != self.signature {
+            return Ok(false);
+        }
+        if oldest >= self.core.log().named_generation().0 {
+            return Ok(true);
+        }
+        let archived = names.archived(oldest);
+        self.options.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))
     }
 
     /// The caller holds `attaching` since it chose the id.

@@ -23,10 +23,10 @@ impl CheckpointFile {
 
     /// The checkpoint, if there is a readable one. Without it recovery starts at the oldest log.
     pub fn read(&self) -> Result<Option<Checkpoint>> {
-        if !self.vfs.exists(&self.path) {
+        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        if !self.vfs.exists(&self.path).map_err(failed)? {
             return Ok(None);
         }
-        let failed = |e: std::io::Error| Error::io(&self.path, &e);
         let file = self.vfs.open(&self.path, OpenMode::Write).map_err(failed)?;
         // A killed process may have left it to the kernel, and logs below it may be gone already.
         file.sync(IoReason::CheckpointFile).map_err(failed)?;
@@ -47,7 +47,8 @@ impl CheckpointFile {
         let failed = |e: std::io::Error| Error::io(&self.path, &e);
         let mut open = self.file.lock();
         if open.is_none() {
-            let mode = if self.vfs.exists(&self.path) { OpenMode::Write } else { OpenMode::CreateNew };
+            let there = self.vfs.exists(&self.path).map_err(failed)?;
+            let mode = if there { OpenMode::Write } else { OpenMode::CreateNew };
             let file = self.vfs.open(&self.path, mode).map_err(failed)?;
             // Also if it is there: a process killed right after creating it may have left the name to the kernel.
             let directory = self.path.parent().unwrap_or(Path::new("."));

@@ -88,7 +88,7 @@ const FORMAT_PIECE: u64 = 1 << 20;
 fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let made = (|| {
-        if options.vfs.exists(path) {
+        if options.vfs.exists(path).map_err(failed)? {
             options.vfs.remove(path).map_err(failed)?;
         }
         let file = options.vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
@@ -198,7 +198,7 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
     let next = names.next();
     if tail.path == next {
         rename_file(options, tail.header.generation).map_err(failed)?;
-    } else if vfs.exists(&next) {
+    } else if vfs.exists(&next).map_err(failed)? {
         // PreparedFile by an earlier run; whether it is complete cannot be told.
         vfs.remove(&next).map_err(failed)?;
     }

@@ -317,7 +317,7 @@ impl LogReader {
             return Ok(found.clone());
         }
         let archived = self.names.archived(generation);
-        if self.vfs.exists(&archived) {
+        if self.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))? {
             return Ok(archived);
         }
         let current = self.names.current();

@@ -194,10 +194,14 @@ fn a_generation_may_be_entered_with_any_names_and_cut_off_anywhere() {
                 );
                 assert!(end >= durable, "{context}: {end} of {durable}");
                 begun += u32::from(tail.path == names().next());
-                half_named += u32::from(tail.path == names().next() && !disk.exists(&names().current()));
+                half_named +=
+                    u32::from(tail.path == names().next() && !disk.exists(&names().current()).unwrap());
                 let log = LogStream::resume(options(disk.clone()), tail).unwrap();
                 let kept = disk.crash(seed, CrashOptions { lose_name: 1.0, ..CrashOptions::default() });
-                assert!(kept.exists(&names().current()) || log.tail().generation.0 == 1, "{context}");
+                assert!(
+                    kept.exists(&names().current()).unwrap() || log.tail().generation.0 == 1,
+                    "{context}"
+                );
                 let end = log.append(&batch(&[record(1000, 3000)])).unwrap().end;
                 log.flush(end).unwrap();
                 let after = contents(&read(&disk.crash(seed, CrashOptions::default())).unwrap().0);
@@ -289,7 +293,7 @@ fn a_full_disk_refuses_appends_but_lets_transactions_end() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     log.step().unwrap();
-    let reserves = || (1..=16).filter(|&number| disk.exists(&names().reserve(number))).count();
+    let reserves = || (1..=16).filter(|&number| disk.exists(&names().reserve(number)).unwrap()).count();
     let all = reserves();
     assert!(all >= 2);
     disk.set_capacity(disk.used());
@@ -502,7 +506,9 @@ fn a_roll_ends_the_generation_and_an_empty_one_stays() {
     log.roll().unwrap();
     log.roll().unwrap();
     assert_eq!(log.tail(), LogPosition::new(2, 1, 40));
-    assert!(disk.exists(&names().archived(Generation(1))) && disk.exists(&names().current()));
+    assert!(
+        disk.exists(&names().archived(Generation(1))).unwrap() && disk.exists(&names().current()).unwrap()
+    );
     log.append(&batch(&[record(2, 10)])).unwrap();
     log.close().unwrap();
     assert_eq!(contents(&read(&disk).unwrap().0), [record(1, 10), record(2, 10)]);

@@ -204,7 +204,7 @@ impl<'a> Attacher<'a> {
         signature: Signature,
     ) -> Result<(Arc<dyn File>, DatabaseHeader, HeaderCopies)> {
         let vfs = &*self.options.vfs;
-        if !vfs.exists(path) {
+        if !vfs.exists(path).map_err(|e| Error::io(path, &e))? {
             return Err(Error::Usage(format!(
                 "{}: the log needs this database to recover, and it is not there; put it back, or move the logs away \
                  to start without it",
@@ -240,10 +240,11 @@ impl<'a> Attacher<'a> {
         let vfs = &*self.options.vfs;
         let Some(name) = path.file_name() else { return Ok(None) };
         let beside = self.options.log_directory.join(name);
-        if !vfs.exists(&beside) || vfs.same_file(&beside, path) {
+        let failed = |e: std::io::Error| Error::io(&beside, &e);
+        if !vfs.exists(&beside).map_err(failed)? || vfs.same_file(&beside, path) {
             return Ok(None);
         }
-        let file = vfs.open(&beside, OpenMode::Read).map_err(|e| Error::io(&beside, &e))?;
+        let file = vfs.open(&beside, OpenMode::Read).map_err(failed)?;
         match read_header(&*file) {
             Ok((header, _)) => Ok((header.signature == signature).then_some(beside)),
             Err(Error::Usage(_) | Error::Corrupt { .. }) => Ok(None),

@@ -523,7 +523,7 @@ fn recovery_without_protection_leaves_no_images() {
         let instance = open_with(&disk, size, 64, false).unwrap();
         let side = double_write::path_of(Path::new(DATABASES[0]));
         let lost = CrashOptions { lose_name: 1.0, ..CrashOptions::default() };
-        assert!(!disk.crash(1, lost).exists(&side), "cut {cut}");
+        assert!(!disk.crash(1, lost).exists(&side).unwrap(), "cut {cut}");
         let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         assert_eq!(contents(&tree, &view), [(b"key".to_vec(), b"data".to_vec())].into(), "cut {cut}");

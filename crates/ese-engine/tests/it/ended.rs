@@ -142,7 +142,7 @@ impl Vfs for Gated {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(GatedFile { file: self.disk.open(path, mode)?, gate: self.gate.clone() }))
     }
-    fn exists(&self, path: &Path) -> bool {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
         self.disk.exists(path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {

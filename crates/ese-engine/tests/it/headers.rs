@@ -103,7 +103,10 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
         let named = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0.gen_max_required;
         let names = LogNames::new(Path::new("/log"), "E00");
         let current = LogHeader::decode(&durable.contents(&names.current()).unwrap()).unwrap().generation;
-        assert!(named == current || durable.exists(&names.archived(named)), "{named:?}, current {current:?}");
+        assert!(
+            named == current || durable.exists(&names.archived(named)).unwrap(),
+            "{named:?}, current {current:?}"
+        );
         let reader = LogReader::open(Arc::new(durable), names).unwrap().unwrap();
         let newest = reader.range().1;
         assert!(named <= newest && newest.0 <= named.0 + 40);

@@ -105,7 +105,7 @@ fn random_transfers_do_what_a_vector_of_bytes_does() {
 }
 
 #[test]
-fn a_flood_from_several_threads_completes_and_dropping_the_vfs_waits_for_it() {
+fn many_transfers_of_several_threads_complete_and_the_drop_of_the_vfs_waits_for_them() {
     for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, true)) {
         let directory = on_disk();
         let file = vfs.open(&directory.path().join("a"), OpenMode::CreateNew).unwrap();
@@ -277,7 +277,7 @@ fn unaligned_memory_and_unaligned_ranges_work_and_agree_with_direct_transfers() 
 }
 
 #[test]
-fn parts_are_written_one_behind_the_other_however_they_lie_in_memory() {
+fn parts_follow_each_other_in_the_file_wherever_they_are_in_memory() {
     every_kind(|vfs, directory| {
         let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
         let mut memory = IoBuffer::zeroed(8 * 4096);
@@ -330,7 +330,7 @@ fn zeros_are_written_where_space_cannot_be_reserved() {
 }
 
 #[test]
-fn names() {
+fn names_can_be_created_renamed_removed_and_listed() {
     let vfs = vfs(Backend::Threads, true).unwrap();
     let directory = on_disk();
     let deep = directory.path().join("x/y/z");
@@ -344,7 +344,11 @@ fn names() {
     vfs.sync_directory(&deep).unwrap();
     assert_eq!(vfs.list(&deep).unwrap(), [deep.join("a"), deep.join("b")]);
     vfs.remove(&deep.join("a")).unwrap();
-    assert!(!vfs.exists(&deep.join("a")) && vfs.exists(&deep.join("b")) && vfs.exists(&deep));
+    assert!(
+        !vfs.exists(&deep.join("a")).unwrap()
+            && vfs.exists(&deep.join("b")).unwrap()
+            && vfs.exists(&deep).unwrap()
+    );
     let open = |path: &Path, mode| vfs.open(path, mode).err().map(|error| error.kind());
     assert_eq!(open(&deep.join("a"), OpenMode::Write), Some(ErrorKind::NotFound));
     assert_eq!(open(&deep.join("b"), OpenMode::CreateNew), Some(ErrorKind::AlreadyExists));
@@ -354,7 +358,7 @@ fn names() {
 }
 
 #[test]
-fn a_file_that_cannot_be_looked_at_is_not_left_out_of_a_list() {
+fn a_file_without_readable_metadata_is_not_left_out_of_a_list() {
     let vfs = vfs(Backend::Threads, true).unwrap();
     let directory = on_disk();
     let [file, link, gone] = ["file", "link", "gone"].map(|name| directory.path().join(name));

@@ -1,4 +1,4 @@
-//! What a power cut leaves behind.
+//! The state of a disk after a power cut.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::content::Content;
-use super::world::{Change, Interrupted, Node, World};
+use super::state::{Change, DiskState, Interrupted, Node};
 
-/// The unit in which a disk writes: it is old or new, never a mixture.
+/// The unit in which a disk writes, in bytes: after a power cut its content is old or new, never a mixture.
 pub(super) const SECTOR: u64 = 512;
 
-/// How unkind a power cut is. Probabilities between 0 and 1.
+/// How much a power cut destroys. Probabilities between 0 and 1.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashOptions {
-    /// That an unsynced write vanishes.
+    /// An unsynced write is lost.
     pub lose_write: f64,
-    /// That an unsynced write leaves a random subset of its sectors.
+    /// An unsynced write leaves a random subset of its sectors.
     pub tear_write: f64,
-    /// That a file keeps, or loses, all its unsynced writes together; orderly outcomes are common in practice and
-    /// almost impossible when each write is decided alone.
+    /// A file keeps, or loses, all its unsynced writes together. Such outcomes are common in practice, and almost
+    /// impossible when each write is decided separately.
     pub all_or_nothing: f64,
-    /// That an unsynced length change, and all later ones of the file, vanishes.
+    /// An unsynced length change of a file is lost, and all later ones with it.
     pub lose_length: f64,
-    /// That an unsynced creation, removal or rename, and all later ones of its directory, vanishes.
+    /// An unsynced creation, removal or rename is lost, and all later ones of its directory with it.
     pub lose_name: f64,
 }
 
@@ -40,9 +40,9 @@ impl Default for CrashOptions {
     }
 }
 
-pub(super) fn crash(world: &World, seed: u64, options: CrashOptions) -> World {
+pub(super) fn crash(state: &DiskState, seed: u64, options: CrashOptions) -> DiskState {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut after = World::clone(world);
+    let mut after = DiskState::clone(state);
     for interrupted in std::mem::take(&mut after.interrupted) {
         match interrupted {
             Interrupted::Name(change) => after.unsynced_names.push(change),
@@ -74,7 +74,7 @@ pub(super) fn crash(world: &World, seed: u64, options: CrashOptions) -> World {
         let content = surviving(node, &mut rng, options);
         *node = Node { current: content.clone(), durable: content, ..Node::default() };
     }
-    after.reborn()
+    after.restarted()
 }
 
 fn surviving(node: &Node, rng: &mut ChaCha8Rng, options: CrashOptions) -> Content {
@@ -113,7 +113,7 @@ fn surviving(node: &Node, rng: &mut ChaCha8Rng, options: CrashOptions) -> Conten
     content
 }
 
-/// Space past the end belongs to no file, so data there is lost.
+/// Data past the end of the file is lost.
 fn write_within(content: &mut Content, offset: u64, data: &[u8]) {
     let room = content.len().saturating_sub(offset).min(data.len() as u64) as usize;
     if room > 0 {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use jetcell_sync::{Arc, Mutex};
 
-use super::world::{NodeId, World};
+use super::state::{DiskState, NodeId};
 use crate::{File, IoReason, OpenMode, Transfer, TransferKind};
 
 pub(super) struct SimFile {
-    pub world: Arc<Mutex<World>>,
+    pub state: Arc<Mutex<DiskState>>,
     pub node: NodeId,
     pub path: PathBuf,
     pub mode: OpenMode,
@@ -17,9 +17,9 @@ pub(super) struct SimFile {
 
 impl SimFile {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let world = self.world.lock();
-        world.check_power()?;
-        let content = &world.node(self.node).current;
+        let state = self.state.lock();
+        state.check_power()?;
+        let content = &state.node(self.node).current;
         if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > content.len()) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -29,7 +29,7 @@ impl SimFile {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.require_writable()?;
-        self.world.lock().write(self.node, &self.path, offset, data)
+        self.state.lock().write(self.node, &self.path, offset, data)
     }
 
     fn require_writable(&self) -> io::Result<()> {
@@ -38,12 +38,12 @@ impl SimFile {
 
     fn set_len(&self, len: u64, allowed: impl FnOnce(u64) -> bool) -> io::Result<()> {
         self.require_writable()?;
-        let mut world = self.world.lock();
-        if !allowed(world.node(self.node).current.len()) {
+        let mut state = self.state.lock();
+        if !allowed(state.node(self.node).current.len()) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let result = world.set_len(self.node, len);
-        world.call_ended();
+        let result = state.set_len(self.node, len);
+        state.call_ended();
         result
     }
 }
@@ -59,7 +59,7 @@ impl File for SimFile {
 
     fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
         let result = self.write(offset, data);
-        self.world.lock().call_ended();
+        self.state.lock().call_ended();
         result
     }
 
@@ -69,20 +69,20 @@ impl File for SimFile {
             TransferKind::Write => self.write(transfer.offset, &transfer.buffer),
         };
         let results: Vec<_> = batch.iter_mut().map(transfer).collect();
-        self.world.lock().call_ended();
+        self.state.lock().call_ended();
         for (transfer, result) in batch.into_iter().zip(results) {
             (transfer.done)(result, transfer.buffer);
         }
     }
 
     fn sync(&self, _reason: IoReason) -> io::Result<()> {
-        self.world.lock().sync(self.node)
+        self.state.lock().sync(self.node)
     }
 
     fn len(&self) -> io::Result<u64> {
-        let world = self.world.lock();
-        world.check_power()?;
-        Ok(world.node(self.node).current.len())
+        let state = self.state.lock();
+        state.check_power()?;
+        Ok(state.node(self.node).current.len())
     }
 
     fn grow(&self, len: u64) -> io::Result<()> {
@@ -96,6 +96,6 @@ impl File for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        self.world.lock().close_node(self.node);
+        self.state.lock().close_node(self.node);
     }
 }

@@ -20,9 +20,9 @@
 mod content;
 mod crash;
 mod file;
+mod state;
 #[cfg(test)]
 mod tests;
-mod world;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::{Arc, Mutex};
 
 use self::file::SimFile;
-use self::world::World;
+use self::state::DiskState;
 use crate::{Clock, DirectoryLock, File, OpenMode, SimClock, Vfs};
 
 pub use self::crash::CrashOptions;
@@ -41,7 +41,7 @@ const PLENTY: u64 = 1 << 50;
 /// A simulated disk. Clones are handles to the same disk.
 #[derive(Clone, Default)]
 pub struct SimVfs {
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<DiskState>>,
     clock: Arc<SimClock>,
 }
 
@@ -51,52 +51,52 @@ impl SimVfs {
         SimVfs::default()
     }
 
-    fn with_world(&self, world: World) -> SimVfs {
+    fn with_state(&self, state: DiskState) -> SimVfs {
         let clock = SimClock::at(self.clock.monotonic());
-        SimVfs { world: Arc::new(Mutex::new(world)), clock: Arc::new(clock) }
+        SimVfs { state: Arc::new(Mutex::new(state)), clock: Arc::new(clock) }
     }
 
-    /// The disk as found after a power cut now: a new, independent world in which nothing is open. `self` goes on.
+    /// The disk after a power cut at this moment: a new, independent disk without open files. `self` stays as it is.
     pub fn crash(&self, seed: u64, options: CrashOptions) -> SimVfs {
-        self.with_world(crash::crash(&self.world.lock(), seed, options))
+        self.with_state(crash::crash(&self.state.lock(), seed, options))
     }
 
-    /// The disk as found after the process was killed now: every completed operation is there, though not more
-    /// durable than before. A new, independent world; `self` goes on.
+    /// The disk after the process was killed at this moment: it has every completed operation, but none has become
+    /// durable. A new, independent disk; `self` stays as it is.
     pub fn process_kill(&self) -> SimVfs {
         self.clone_disk()
     }
 
-    /// A copy of the disk without loss; nothing is open or locked in it and its power is on.
+    /// A complete copy of the disk without open files and locks, with its power on.
     pub fn clone_disk(&self) -> SimVfs {
-        let world = self.world.lock().clone();
-        self.with_world(world.reborn())
+        let state = self.state.lock().clone();
+        self.with_state(state.restarted())
     }
 
-    /// Cuts the power once [`SimVfs::operations`] gets to this number. From then on every operation fails with an
+    /// Cuts the power when [`SimVfs::operations`] reaches this number. From then on every operation fails with an
     /// error for which [`is_power_off`] holds.
     pub fn stop_after(&self, operations: u64) {
-        self.world.lock().stop_at = Some(operations);
+        self.state.lock().stop_at = Some(operations);
     }
 
     /// Makes the mutating operation with this number (counted from 1) fail without effect.
     pub fn fail_at(&self, operation: u64, kind: io::ErrorKind) {
-        self.world.lock().faults.insert(operation, kind);
+        self.state.lock().faults.insert(operation, kind);
     }
 
     /// Mutating operations so far: writes, syncs, length changes, creations, removals, renames.
     pub fn operations(&self) -> u64 {
-        self.world.lock().operations
+        self.state.lock().operations
     }
 
-    /// Limits the sum of all file lengths; growing past it is `StorageFull`.
+    /// Limits the sum of all file lengths. Growth past the limit fails with `StorageFull`.
     pub fn set_capacity(&self, bytes: u64) {
-        self.world.lock().capacity = Some(bytes);
+        self.state.lock().capacity = Some(bytes);
     }
 
     /// Sum of the lengths of all files.
     pub fn used(&self) -> u64 {
-        self.world.lock().used()
+        self.state.lock().used()
     }
 
     /// Flips one bit of a file, durably: bit `bit % 8` of byte `bit / 8`.
@@ -104,18 +104,18 @@ impl SimVfs {
         self.tamper(path, bit / 8, 1, |bytes| bytes[0] ^= 1 << (bit % 8))
     }
 
-    /// Overwrites bytes of a file, durably and behind the back of whoever has it open.
+    /// Overwrites bytes of a file durably, without its open handles.
     pub fn corrupt(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.tamper(path, offset, bytes.len(), |target| target.copy_from_slice(bytes))
     }
 
     fn tamper(&self, path: &Path, offset: u64, len: usize, change: impl Fn(&mut [u8])) -> io::Result<()> {
-        let mut world = self.world.lock();
-        let end = world.node(world.lookup(path)?).current.len();
+        let mut state = self.state.lock();
+        let end = state.node(state.lookup(path)?).current.len();
         if offset.checked_add(len as u64).is_none_or(|reach| reach > end) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        world.tamper(path, |content| {
+        state.tamper(path, |content| {
             let mut bytes = vec![0; len];
             content.read(offset, &mut bytes);
             change(&mut bytes);
@@ -125,96 +125,96 @@ impl SimVfs {
 
     /// The next `count` writes to files whose path contains `part` are acknowledged but never stored.
     pub fn lose_writes(&self, part: &str, count: u64) {
-        self.world.lock().lost_writes.push((part.to_owned(), count));
+        self.state.lock().lost_writes.push((part.to_owned(), count));
     }
 
-    /// Everything a file holds, for comparisons.
+    /// The contents of a file, for comparisons. `None` if it does not exist.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
-        let world = self.world.lock();
-        let content = &world.node(world.lookup(path).ok()?).current;
+        let state = self.state.lock();
+        let content = &state.node(state.lookup(path).ok()?).current;
         let mut bytes = vec![0; content.len() as usize];
         content.read(0, &mut bytes);
         Some(bytes)
     }
 
-    /// Puts a file there, durably, in place of one that may be there; for tests that prepare files.
+    /// Creates or replaces a file durably, for tests that prepare files.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
-        self.world.lock().put(path, bytes);
+        self.state.lock().put(path, bytes);
     }
 
-    /// The clock of this world, to let time pass.
+    /// The clock of this disk, to advance it.
     pub fn sim_clock(&self) -> Arc<SimClock> {
         self.clock.clone()
     }
 
-    fn call<T>(&self, call: impl FnOnce(&mut World) -> io::Result<T>) -> io::Result<T> {
-        let mut world = self.world.lock();
-        let result = call(&mut world);
-        world.call_ended();
+    fn call<T>(&self, call: impl FnOnce(&mut DiskState) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.state.lock();
+        let result = call(&mut state);
+        state.call_ended();
         result
     }
 }
 
 impl Vfs for SimVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        self.call(|world| {
+        self.call(|state| {
             let node = match mode {
                 OpenMode::Read | OpenMode::Write => {
-                    world.check_power()?;
-                    world.lookup(path)?
+                    state.check_power()?;
+                    state.lookup(path)?
                 }
-                OpenMode::CreateNew => world.create(path)?,
+                OpenMode::CreateNew => state.create(path)?,
             };
-            world.open_node(node);
-            let file = SimFile { world: self.world.clone(), node, path: path.to_owned(), mode };
+            state.open_node(node);
+            let file = SimFile { state: self.state.clone(), node, path: path.to_owned(), mode };
             Ok(Arc::new(file) as Arc<dyn File>)
         })
     }
 
-    fn exists(&self, path: &Path) -> bool {
-        let world = self.world.lock();
-        world.names.contains_key(path) || world.is_directory(path)
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let state = self.state.lock();
+        Ok(state.names.contains_key(path) || state.is_directory(path))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call(|world| world.remove(path))
+        self.call(|state| state.remove(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call(|world| world.rename(from, to))
+        self.call(|state| state.rename(from, to))
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.call(|world| world.sync_directory(directory))
+        self.call(|state| state.sync_directory(directory))
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.call(|world| world.create_directory(directory))
+        self.call(|state| state.create_directory(directory))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        let world = self.world.lock();
-        world.check_power()?;
-        Ok(world.names.keys().filter(|path| world::parent(path) == directory).cloned().collect())
+        let state = self.state.lock();
+        state.check_power()?;
+        Ok(state.names.keys().filter(|path| state::parent(path) == directory).cloned().collect())
     }
 
     fn free_space(&self, _path: &Path) -> io::Result<u64> {
-        let world = self.world.lock();
-        world.check_power()?;
-        Ok(world.capacity.unwrap_or(PLENTY).saturating_sub(world.used()))
+        let state = self.state.lock();
+        state.check_power()?;
+        Ok(state.capacity.unwrap_or(PLENTY).saturating_sub(state.used()))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.call(|world| {
-            world.check_power()?;
-            if world.locks.contains(path) {
+        self.call(|state| {
+            state.check_power()?;
+            if state.locks.contains(path) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            if !world.names.contains_key(path) {
-                world.create(path)?;
+            if !state.names.contains_key(path) {
+                state.create(path)?;
             }
-            world.locks.insert(path.to_owned());
-            let lock = SimLock { world: self.world.clone(), path: path.to_owned() };
+            state.locks.insert(path.to_owned());
+            let lock = SimLock { state: self.state.clone(), path: path.to_owned() };
             Ok(Box::new(lock) as Box<dyn DirectoryLock>)
         })
     }
@@ -225,7 +225,7 @@ impl Vfs for SimVfs {
 }
 
 struct SimLock {
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<DiskState>>,
     path: PathBuf,
 }
 
@@ -233,7 +233,7 @@ impl DirectoryLock for SimLock {}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        self.world.lock().locks.remove(&self.path);
+        self.state.lock().locks.remove(&self.path);
     }
 }
 

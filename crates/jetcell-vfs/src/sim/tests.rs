@@ -56,7 +56,7 @@ fn what_was_synced_survives_and_the_rest_is_kept_lost_or_torn() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_world_and_worlds_are_independent() {
+fn the_same_seed_gives_the_same_disk_and_copies_are_independent() {
     let (disk, file) = disk_with_file();
     (0..4).for_each(|page| file.write_at(page * 4096, &[9; 4096], WHY).unwrap());
     for seed in 0..20 {
@@ -69,7 +69,7 @@ fn the_same_seed_gives_the_same_world_and_worlds_are_independent() {
 }
 
 #[test]
-fn unsynced_lengths_may_be_lost_together_with_what_was_written_there() {
+fn an_unsynced_length_may_be_lost_together_with_the_writes_behind_it() {
     let (disk, file) = disk_with_file();
     file.grow(32768).unwrap();
     file.write_at(28672, &[7; 4096], WHY).unwrap();
@@ -93,8 +93,8 @@ fn names_survive_in_order_until_their_directory_is_synced() {
     disk.open(path("/d/b"), OpenMode::CreateNew).unwrap();
     disk.rename(path("/d/a"), path("/d/c")).unwrap();
     disk.remove(path("/d/b")).unwrap();
-    let names = |world: &SimVfs| {
-        let listed = world.list(path("/d")).unwrap();
+    let names = |disk: &SimVfs| {
+        let listed = disk.list(path("/d")).unwrap();
         listed.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect::<String>()
     };
     let seen: BTreeSet<String> = (0..200).map(|seed| names(&after(&disk, seed))).collect();
@@ -109,7 +109,7 @@ fn a_rename_between_directories_is_in_both_or_in_neither() {
     let (disk, _file) = disk_with_file();
     disk.rename(path("/d/a"), path("/e/a")).unwrap();
     disk.open(path("/e/b"), OpenMode::CreateNew).unwrap();
-    let state = |world: &SimVfs| ["/d/a", "/e/a", "/e/b"].map(|name| world.exists(path(name)));
+    let state = |disk: &SimVfs| ["/d/a", "/e/a", "/e/b"].map(|name| disk.exists(path(name)).unwrap());
     let seen: BTreeSet<[bool; 3]> = (0..200).map(|seed| state(&after(&disk, seed))).collect();
     let expected = [[true, false, false], [false, true, false], [false, true, true]];
     assert_eq!(seen, BTreeSet::from(expected));
@@ -133,7 +133,7 @@ fn power_can_be_cut_at_any_operation_and_the_one_in_flight_may_be_torn() {
         let most = (0..300).map(|seed| written(after(&disk, seed).contents(path("/d/a")).unwrap())).max();
         assert_eq!(most, Some(limit as usize + 1), "done, and the one in flight, but none after it");
         assert!(
-            (0..100).all(|seed| after(&disk, seed).exists(path("/d/a"))),
+            (0..100).all(|seed| after(&disk, seed).exists(path("/d/a")).unwrap()),
             "the rename came after the cut"
         );
         let killed = disk.process_kill();

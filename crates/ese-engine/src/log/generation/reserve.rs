@@ -40,12 +40,19 @@ impl LogStream {
         let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
         if !std::mem::replace(&mut files.reserves_examined, true) {
             // Of a stream with files of another size, or made when its process was killed.
-            for odd in reserves().filter(|path| vfs.exists(path) && !self.has_log_size(path)) {
+            for odd in reserves().filter(|path| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path))
+            {
                 let _ = vfs.remove(&odd);
             }
         }
         for reserve in reserves() {
-            if !vfs.exists(&reserve) && create_zeroed(&self.options, &reserve).is_err() {
+            let there = vfs.exists(&reserve).map_err(|e| Error::io(&reserve, &e));
+            if there
+                .and_then(
+                    |there| if there { Ok(()) } else { create_zeroed(&self.options, &reserve).map(drop) },
+                )
+                .is_err()
+            {
                 return;
             }
         }

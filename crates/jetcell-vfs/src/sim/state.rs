@@ -1,4 +1,4 @@
-//! State of a simulated disk: what programs see, what is durable, and what lies between.
+//! State of a simulated disk: what programs see, what is durable, and the changes in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -50,7 +50,7 @@ impl NameChange {
         }
     }
 
-    /// The directories whose order it is part of.
+    /// The directories whose sequence of changes it belongs to.
     pub fn directories(&self) -> Vec<&Path> {
         match self {
             NameChange::Create { path, .. } | NameChange::Remove { path } => vec![parent(path)],
@@ -70,7 +70,7 @@ pub(super) struct Node {
     pub current: Content,
     pub durable: Content,
     pub unsynced: Vec<Change>,
-    /// Open handles; a node without names lives as long as one exists.
+    /// Open handles. A node without names exists as long as it has one.
     pub handles: usize,
 }
 
@@ -94,7 +94,7 @@ fn apply(content: &mut Content, change: &Change) {
     }
 }
 
-/// What the operation that met the power cut may still have left on the disk.
+/// A change by the operation during which the power was cut. It may have reached the disk.
 #[derive(Clone)]
 pub(super) enum Interrupted {
     File(NodeId, Change),
@@ -103,7 +103,7 @@ pub(super) enum Interrupted {
 
 /// One simulated disk. Invariant: `names` is `durable_names` with all of `unsynced_names` applied.
 #[derive(Clone, Default)]
-pub(super) struct World {
+pub(super) struct DiskState {
     pub nodes: BTreeMap<NodeId, Node>,
     next_node: NodeId,
     pub names: BTreeMap<PathBuf, NodeId>,
@@ -114,23 +114,23 @@ pub(super) struct World {
     pub capacity: Option<u64>,
     /// Mutating operations done so far.
     pub operations: u64,
-    /// The power goes off when `operations` gets here.
+    /// The power is cut when `operations` reaches this number.
     pub stop_at: Option<u64>,
     /// Operations that fail, by number.
     pub faults: BTreeMap<u64, io::ErrorKind>,
     pub interrupted: Vec<Interrupted>,
-    /// Only the first call that meets the power cut can have reached the disk.
+    /// Only the first call after the power cut can have reached the disk.
     pub interruption_over: bool,
-    /// (part of the path, writes still to swallow)
+    /// Part of a path, and how many writes to such files are still to be lost.
     pub lost_writes: Vec<(String, u64)>,
 }
 
-impl World {
+impl DiskState {
     pub fn check_power(&self) -> io::Result<()> {
         if self.stop_at.is_some_and(|limit| self.operations >= limit) { Err(power_off()) } else { Ok(()) }
     }
 
-    /// Counts a mutating operation; when the power is off, remembers what it may have done regardless.
+    /// Counts a mutating operation. When the power is off, records what it may have changed all the same.
     fn begin(&mut self, what: impl FnOnce() -> Option<Interrupted>) -> io::Result<()> {
         if let Err(error) = self.check_power() {
             if !self.interruption_over {
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// A call ended: if it met the power cut, no later call reaches the disk.
+    /// A call ended. If the power was cut during it, no later call reaches the disk.
     pub fn call_ended(&mut self) {
         self.interruption_over |= self.check_power().is_err() && !self.interrupted.is_empty();
     }
@@ -224,20 +224,20 @@ impl World {
         Ok(())
     }
 
-    /// Makes the changes of `directory` durable, and of another directory as far as a rename between them needs it.
+    /// Makes the changes of `directory` durable, and those of other directories as far as renames between them need it.
     pub fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.begin(|| None)?;
         let mut reached = BTreeSet::from([directory.to_owned()]);
-        let mut settled = vec![false; self.unsynced_names.len()];
-        for (settled, change) in settled.iter_mut().zip(&self.unsynced_names).rev() {
+        let mut is_durable = vec![false; self.unsynced_names.len()];
+        for (is_durable, change) in is_durable.iter_mut().zip(&self.unsynced_names).rev() {
             let directories = change.directories();
             if directories.iter().any(|directory| reached.contains(*directory)) {
-                *settled = true;
+                *is_durable = true;
                 reached.extend(directories.into_iter().map(Path::to_owned));
             }
         }
-        for (settled, change) in settled.into_iter().zip(std::mem::take(&mut self.unsynced_names)) {
-            if settled {
+        for (is_durable, change) in is_durable.into_iter().zip(std::mem::take(&mut self.unsynced_names)) {
+            if is_durable {
                 change.apply(&mut self.durable_names);
             } else {
                 self.unsynced_names.push(change);
@@ -268,13 +268,13 @@ impl World {
             self.require_space(end - len)?;
             self.node_mut(id).change(Change::Length(end));
         }
-        if !self.swallow(path) {
+        if !self.loses_write(path) {
             self.node_mut(id).change(change);
         }
         Ok(())
     }
 
-    fn swallow(&mut self, path: &Path) -> bool {
+    fn loses_write(&mut self, path: &Path) -> bool {
         let path = path.to_string_lossy();
         let lost = self.lost_writes.iter_mut().find(|(part, left)| *left > 0 && path.contains(&**part));
         if let Some((_, left)) = lost {
@@ -297,7 +297,7 @@ impl World {
         Ok(())
     }
 
-    /// Changes bytes of a file behind everyone's back, durably.
+    /// Changes bytes of a file durably, without a handle.
     pub fn tamper(&mut self, path: &Path, tamper: impl Fn(&mut Content)) -> io::Result<()> {
         let id = self.lookup(path)?;
         let node = self.node_mut(id);
@@ -333,8 +333,8 @@ impl World {
         self.nodes.retain(|id, node| node.handles > 0 || reachable.contains(id));
     }
 
-    /// The same disk under a new kernel or process: nothing open, nothing locked, power on, counting from zero.
-    pub fn reborn(mut self) -> World {
+    /// The disk after a restart of kernel or process: no open files, no locks, power on, operations counted from zero.
+    pub fn restarted(mut self) -> DiskState {
         for node in self.nodes.values_mut() {
             node.handles = 0;
         }
