@@ -9,3 +9,4 @@ cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
 # The tests that compare with independent readers must not be skipped in silence.
 JETCELL_REQUIRE_READERS=1 cargo test --workspace
+scripts/concurrency.sh

@@ -18,8 +18,11 @@
 mod loom;
 #[cfg(not(any(shuttle, loom)))]
 mod native;
+mod pin_count;
 #[cfg(shuttle)]
 mod shuttle;
+
+pub use pin_count::PinCount;
 
 #[cfg(loom)]
 pub use crate::loom::*;

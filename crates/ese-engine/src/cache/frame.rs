@@ -12,8 +12,8 @@
 
 use std::collections::VecDeque;
 
-use jetcell_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use jetcell_sync::{Arc, Condvar, Mutex, RwLock};
+use jetcell_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use jetcell_sync::{Arc, Condvar, Mutex, PinCount, RwLock};
 use jetcell_vfs::IoBuffer;
 
 use super::change::{Change, HEAVY};
@@ -50,9 +50,6 @@ impl State {
     }
 }
 
-/// Mark in the count of pins.
-const RETIRED: u32 = 1 << 31;
-
 /// Memory for one page. ESE: `BF`.
 #[doc(alias = "BF")]
 pub(super) struct Frame {
@@ -69,7 +66,7 @@ pub(super) struct Frame {
     /// Flush type on disk, 0 = as the bytes say.
     pub flush_type: AtomicU8,
     key: AtomicU64,
-    pins: AtomicU32,
+    pins: PinCount,
     state: AtomicU8,
     pub(super) dirty: AtomicBool,
     /// Bytes of edits with which the page could go without being written; [`HEAVY`] if it could not.
@@ -98,7 +95,7 @@ impl Frame {
             owed_undo: Mutex::default(),
             flush_type: AtomicU8::new(0),
             key: AtomicU64::new(0),
-            pins: AtomicU32::new(0),
+            pins: PinCount::new(),
             state: AtomicU8::new(State::Free as u8),
             dirty: AtomicBool::new(false),
             weight: AtomicUsize::new(HEAVY),
@@ -116,7 +113,7 @@ impl Frame {
         self.has_undo.store(false, Ordering::Relaxed);
         self.forget_undo();
         self.begin_unchanged();
-        self.pins.store(1, Ordering::Relaxed);
+        self.pins.start();
         self.set_state(state);
     }
 
@@ -126,13 +123,13 @@ impl Frame {
 
     /// Only with a pin already held, or the lock of the key's table shard.
     pub fn pin(&self) {
-        self.pins.fetch_add(1, Ordering::Relaxed);
+        self.pins.pin();
     }
 
     pub fn unpin(&self) {
         // The mark is part of the count: an unpinned frame may at once be evicted and serve another page, so
         // nothing else about it may be looked at any more.
-        if self.pins.fetch_sub(1, Ordering::AcqRel) == RETIRED | 1 {
+        if self.pins.unpin() {
             self.set_state(State::Free);
             self.books.put_free(self.index);
         }
@@ -141,11 +138,11 @@ impl Frame {
     /// The frame is not in the table (any more); its last pin frees it. The caller holds a pin.
     pub fn retire(&self) {
         self.set_state(State::Retired);
-        self.pins.fetch_or(RETIRED, Ordering::AcqRel);
+        self.pins.retire();
     }
 
     pub fn pins(&self) -> u32 {
-        self.pins.load(Ordering::Acquire) & !RETIRED
+        self.pins.get()
     }
 
     pub fn state(&self) -> State {

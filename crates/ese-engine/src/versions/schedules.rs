@@ -16,9 +16,16 @@ fn a_snapshot_has_all_of_a_commit_or_nothing() {
             let (table, writer) = (table.clone(), writer.clone());
             move || {
                 let transaction = table.begin();
-                let view = View { own: None, snapshot: transaction.snapshot };
-                let first = view.sees(&writer);
-                assert_eq!(view.sees(&writer), first, "a commit became visible to a snapshot taken before");
+                // A reader with a transaction, and one without.
+                for snapshot in [transaction.snapshot, table.now()] {
+                    let view = View { own: None, snapshot };
+                    let first = view.sees(&writer);
+                    assert_eq!(
+                        view.sees(&writer),
+                        first,
+                        "a commit became visible to a snapshot taken before"
+                    );
+                }
                 table.end(&transaction);
             }
         });
@@ -63,27 +70,31 @@ fn a_checkpoint_pin_that_is_taken_over_holds_all_the_time() {
     explore(|| {
         let table = Arc::new(TransactionTable::default());
         let position = LogPosition::new(1, 2, 0);
-        let pin = table.hold_checkpoint(position);
+        let pin = thread::spawn({
+            let table = table.clone();
+            move || table.hold_checkpoint(position)
+        });
+        let pin = pin.join().unwrap();
         let over = Arc::new(AtomicBool::new(false));
-        // Another thread takes the pin over, as cleanup does after a rollback.
-        let owner = thread::spawn({
+        let checkpoint = thread::spawn({
             let (table, over) = (table.clone(), over.clone());
             move || {
-                let again = table.hold_again(pin);
-                table.release_checkpoint(pin);
-                let last = table.hold_again(again);
-                table.release_checkpoint(again);
-                over.store(true, Ordering::SeqCst);
-                table.release_checkpoint(last);
+                for _ in 0..3 {
+                    let oldest = table.oldest_hold();
+                    if !over.load(Ordering::SeqCst) {
+                        assert_eq!(oldest, Some(position), "the checkpoint could have passed");
+                    }
+                }
             }
         });
-        for _ in 0..3 {
-            let oldest = table.oldest_hold();
-            if !over.load(Ordering::SeqCst) {
-                assert_eq!(oldest, Some(position), "the checkpoint could have passed");
-            }
-        }
-        owner.join().unwrap();
+        // Another thread than the owner takes the pin over, as cleanup does after a rollback.
+        let again = table.hold_again(pin);
+        table.release_checkpoint(pin);
+        let last = table.hold_again(again);
+        table.release_checkpoint(again);
+        over.store(true, Ordering::SeqCst);
+        table.release_checkpoint(last);
+        checkpoint.join().unwrap();
         assert_eq!(table.oldest_hold(), None);
     });
 }

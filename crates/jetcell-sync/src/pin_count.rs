@@ -1,0 +1,117 @@
+//! How many threads use an object, and whether its last user frees it, in one word.
+
+use crate::atomic::{AtomicU32, Ordering};
+
+/// Mark of a retired object.
+const RETIRED: u32 = 1 << 31;
+
+/// Counts the pins of an object. What a thread did with the object before it unpinned it is visible to the thread that
+/// frees it, and to a thread that finds no pin left.
+#[derive(Debug)]
+pub struct PinCount(AtomicU32);
+
+impl PinCount {
+    /// Without pins.
+    pub fn new() -> PinCount {
+        PinCount(AtomicU32::new(0))
+    }
+
+    /// Starts again with one pin. No other thread knows the object.
+    pub fn start(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+
+    /// Adds a pin. The caller has one, or holds a lock without which no first pin is added.
+    pub fn pin(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends a pin. Returns whether it was the last one of a retired object: then the object belongs to the caller.
+    /// Otherwise another thread may have the object at once.
+    #[must_use]
+    pub fn unpin(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::AcqRel) == RETIRED | 1
+    }
+
+    /// The last pin, which may be the caller's, frees the object.
+    pub fn retire(&self) {
+        self.0.fetch_or(RETIRED, Ordering::AcqRel);
+    }
+
+    /// Pins at this moment.
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::Acquire) & !RETIRED
+    }
+}
+
+impl Default for PinCount {
+    fn default() -> PinCount {
+        PinCount::new()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod tests {
+    use ::loom::cell::UnsafeCell;
+    use ::loom::model;
+    use ::loom::sync::Arc;
+    use ::loom::thread;
+
+    use super::*;
+
+    /// Loom reports accesses to the content that no ordering keeps apart.
+    struct Object {
+        pins: PinCount,
+        content: UnsafeCell<u32>,
+    }
+
+    fn object(pins: u32) -> Arc<Object> {
+        let object = Object { pins: PinCount::new(), content: UnsafeCell::new(0) };
+        object.pins.start();
+        (1..pins).for_each(|_| object.pins.pin());
+        Arc::new(object)
+    }
+
+    #[test]
+    fn one_thread_frees_a_retired_object_after_all_others_have_used_it() {
+        model(|| {
+            let object = object(3);
+            let users = [0, 1].map(|_| {
+                let object = object.clone();
+                thread::spawn(move || {
+                    object.content.with(|_| ());
+                    let frees = object.pins.unpin();
+                    if frees {
+                        object.content.with_mut(|_| ());
+                    }
+                    frees
+                })
+            });
+            object.pins.retire();
+            let frees = object.pins.unpin();
+            if frees {
+                object.content.with_mut(|_| ());
+            }
+            let freed = users.into_iter().map(|user| user.join().unwrap()).filter(|frees| *frees).count();
+            assert_eq!(freed + usize::from(frees), 1);
+        });
+    }
+
+    #[test]
+    fn a_thread_that_finds_no_pin_may_change_the_object() {
+        model(|| {
+            let object = object(1);
+            let user = thread::spawn({
+                let object = object.clone();
+                move || {
+                    object.content.with(|_| ());
+                    assert!(!object.pins.unpin(), "it is not retired");
+                }
+            });
+            if object.pins.get() == 0 {
+                object.content.with_mut(|_| ());
+            }
+            user.join().unwrap();
+        });
+    }
+}
