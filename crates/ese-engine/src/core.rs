@@ -1,86 +1,50 @@
-//! What all databases and sessions of an instance share: cache, log, versions, transactions.
+//! The databases attached to an instance, and the services that they share.
 
+use jetcell_sync::Arc;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
-use ese_format::log::record::LogRecord;
-use ese_format::{Generation, LogPosition, LogTime};
-use jetcell_sync::{Arc, Mutex, OnceLock, RwLock};
+use ese_format::attachment::Attachment;
+use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path};
+use ese_format::{LogPosition, LogTime};
+use jetcell_sync::{Mutex, RwLock};
 use jetcell_vfs::Vfs;
 
 use crate::cache::{Cache, FileId};
 use crate::database::Database;
-use crate::log::{LogStream, RecordBatch};
-use crate::versions::{TransactionTable, VersionStore};
+use crate::storage::{DatabaseFile, OpenedFile};
+use crate::transaction::Services;
 use crate::{Error, Result};
 
-use crate::cleanup::CleanupQueue;
-
-/// Shared state of one instance. ESE: `INST`.
+/// State of one instance: its [`Services`], to which it dereferences, and its databases. ESE: `INST`.
 #[doc(alias = "INST")]
-#[repr(align(128))]
 pub struct Core {
-    /// The world of files.
-    pub vfs: Arc<dyn Vfs>,
-    /// Page cache; may be shared with other instances.
-    pub cache: Arc<Cache>,
-    /// Versions of changed nodes.
-    pub versions: VersionStore,
-    /// Running transactions.
-    pub transactions: TransactionTable,
-    /// Committed work whose history is to be removed.
-    pub cleanup: CleanupQueue,
-    log: OnceLock<Arc<LogStream>>,
+    services: Arc<Services>,
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
-    /// Serialises checkpoints.
+    /// Where the last checkpoint stands. Held while a checkpoint is made.
     pub(crate) checkpoint: Mutex<LogPosition>,
-    /// Why nothing may be changed any more.
-    failed: OnceLock<String>,
+}
+
+impl Deref for Core {
+    type Target = Services;
+
+    fn deref(&self) -> &Services {
+        &self.services
+    }
 }
 
 impl Core {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, cache: Arc<Cache>, version_store_bytes: usize) -> Arc<Core> {
         Arc::new(Core {
-            vfs,
-            cache,
-            versions: VersionStore::new(version_store_bytes),
-            transactions: TransactionTable::default(),
-            cleanup: CleanupQueue::default(),
-            log: OnceLock::new(),
+            services: Arc::new(Services::new(vfs, cache, version_store_bytes)),
             databases: RwLock::default(),
             checkpoint: Mutex::new(LogPosition::MIN),
-            failed: OnceLock::new(),
         })
     }
 
-    /// The log. Only redo runs before it is opened, and redo writes no records.
-    pub fn log(&self) -> &Arc<LogStream> {
-        self.log.get().expect("the log is open before any session exists")
-    }
-
-    /// Appends records of the engine itself, by the reserve logs of a full disk if need be; where they start and end.
-    pub(crate) fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
-        let mut batch = RecordBatch::new();
-        records.iter().for_each(|record| batch.push(record));
-        let appended = self.log().append_privileged(&batch)?;
-        Ok((appended.start, appended.end))
-    }
-
-    /// [`Error::ReadOnly`] once a transaction could not be rolled back, or the cache failed. Callers ask before changes.
-    pub fn check_writable(&self) -> Result<()> {
-        match self.failed.get() {
-            Some(what) => Err(Error::ReadOnly(what.clone())),
-            None => self.cache.check_writable(),
-        }
-    }
-
-    /// Refuses further changes: something is left that only recovery can take back. Other instances with the same cache
-    /// have nothing to do with it. The first reason stays.
-    pub(crate) fn fail(&self, what: String) {
-        let _ = self.failed.set(what);
-    }
-
-    pub(crate) fn open_log(&self, log: Arc<LogStream>) {
-        assert!(self.log.set(log).is_ok(), "the log is opened once");
+    /// What the databases and sessions of the instance share.
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.services
     }
 
     /// Attached databases, by file id.
@@ -93,55 +57,71 @@ impl Core {
         self.databases.read().get(&file).cloned()
     }
 
+    /// The file of one attached database.
+    pub(crate) fn file(&self, file: FileId) -> Option<Arc<DatabaseFile>> {
+        self.databases.read().get(&file).map(|database| database.file.clone())
+    }
+
     /// The database that log records call `id`.
     pub(crate) fn database_in_log(&self, id: u8) -> Option<Arc<Database>> {
-        self.databases.read().values().find(|database| database.log_id == id).cloned()
+        self.databases.read().values().find(|database| database.file.log_id == id).cloned()
     }
 
-    pub(crate) fn add_database(&self, database: Arc<Database>) {
-        self.databases.write().insert(database.file_id, database);
+    /// The file of the database that log records call `id`.
+    pub(crate) fn file_in_log(&self, id: u8) -> Option<Arc<DatabaseFile>> {
+        self.database_in_log(id).map(|database| database.file.clone())
     }
 
-    pub(crate) fn remove_database(&self, file: FileId) {
-        self.databases.write().remove(&file);
-    }
-}
-
-impl Core {
-    /// Everything before this position survives a crash.
-    pub fn durable(&self) -> LogPosition {
-        // Redo applies only what was read from the log, so everything it does is durable there already.
-        self.log.get().map_or(LogPosition::MAX, |log| log.durable())
+    /// The attached databases as log headers and checkpoints list them.
+    pub(crate) fn attachments(&self) -> Vec<Attachment> {
+        self.databases().iter().map(|database| database.file.attachment()).collect()
     }
 
-    /// Returns once the commit that ends at `upto` is durable.
-    pub(crate) fn commit(&self, upto: LogPosition) -> Result<()> {
-        self.log.get().map_or(Ok(()), |log| log.commit(upto))
+    /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
+    pub(crate) fn attach(&self, opened: OpenedFile, log_id: u8) -> Arc<Database> {
+        let file = DatabaseFile::open(self.services.for_files(), opened, log_id);
+        let database = Arc::new(Database::new(file, self.versions.clone()));
+        self.databases.write().insert(database.file.file_id, database.clone());
+        database
     }
 
-    pub(crate) fn flush(&self, upto: LogPosition) -> Result<()> {
-        self.log.get().map_or(Ok(()), |log| log.flush(upto))
-    }
-
-    /// The newest generation that database headers may name, and when it was created.
-    pub(crate) fn log_named(&self) -> Option<(Generation, LogTime)> {
-        self.log.get().map(|log| log.named_generation())
-    }
-
-    /// Makes database headers name what the log durably holds.
-    pub(crate) fn name_generation(&self) -> Result<()> {
-        self.log.get().map_or(Ok(()), |log| log.name_generation())
-    }
-
-    pub(crate) fn request_name_generation(&self) {
-        if let Some(log) = self.log.get() {
-            log.request_name_generation();
+    /// Flushes a database and leaves it clean. ESE: detach.
+    pub(crate) fn detach(&self, database: &Database, now: LogTime) -> Result<()> {
+        let file = &database.file;
+        // Another database may have its file id, and its id in the log, by now.
+        if self.database(file.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, database)) {
+            return Err(Error::Usage(format!("{} is not attached", file.path.display())));
         }
+        database.scan.stop();
+        let _steady = self.checkpoint.lock();
+        self.log().flush(self.log().tail())?;
+        self.cache.flush_file(file.file_id)?;
+        let record = LogRecord::DetachDb(DetachDb {
+            procid: 0,
+            database: DatabaseIdInLog(file.log_id),
+            flags: DetachDb::UNICODE,
+            path: encode_path(&file.path.to_string_lossy()),
+        });
+        let (start, end) = self.append(&[record])?;
+        self.log().flush(end)?;
+        self.close_clean(file, start, now)
     }
 
-    pub(crate) fn request(&self, upto: LogPosition) {
-        if let Some(log) = self.log.get() {
-            log.request_flush(upto);
+    /// Ends the use of a file; all pages are on disk and the detach record at `position` is durable.
+    pub(crate) fn close_clean(&self, file: &DatabaseFile, position: LogPosition, now: LogTime) -> Result<()> {
+        file.set_clean(position, now)?;
+        self.cache.detach(file.file_id)?;
+        self.databases.write().remove(&file.file_id);
+        file.remove_side_file();
+        Ok(())
+    }
+
+    /// Ends the use of all databases and leaves them as they are, dirty.
+    pub(crate) fn abandon(&self) {
+        self.ended.clear();
+        for database in self.databases() {
+            let _ = self.cache.discard(database.file.file_id);
+            self.databases.write().remove(&database.file.file_id);
         }
     }
 }

@@ -5,23 +5,28 @@
 //! same code on one thread.
 
 mod attaching;
+mod background;
+mod listener;
 
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ese_format::log::record::{LogRecord, Termination};
 use ese_format::{LogPosition, LogTime, Signature};
-use jetcell_sync::atomic::{AtomicBool, Ordering};
-use jetcell_sync::{Arc, Mutex};
+use jetcell_sync::Mutex;
 use jetcell_vfs::DirectoryLock;
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use crate::background::Background;
-use crate::checkpoint::Checkpointer;
+use self::background::Background;
+pub(crate) use self::listener::InstanceListener;
 use crate::core::Core;
 use crate::database::Database;
+use crate::maintenance::checkpoint::{self, Checkpointer};
+use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
 use crate::recovery::{self, RecoverySummary};
 use crate::session::{Session, SessionNumbers};
@@ -72,8 +77,9 @@ impl Instance {
         let clock = options.vfs.clock();
         let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));
-        let opened = recovery::open_log(&core, &options, fresh).inspect_err(|_| abandon(&core))?;
-        opened.checkpoint_file.reserve().inspect_err(|_| abandon(&core))?;
+        let opened = recovery::open_log(&core, &options, fresh, Arc::new(InstanceListener::new(&core)))
+            .inspect_err(|_| core.abandon())?;
+        opened.checkpoint_file.reserve().inspect_err(|_| core.abandon())?;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
             file: opened.checkpoint_file,
@@ -82,7 +88,7 @@ impl Instance {
         };
         *core.checkpoint.lock() = opened.checkpoint;
         if options.circular {
-            crate::checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| abandon(&core))?;
+            checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| core.abandon())?;
         }
         let instance = Arc::new(Instance {
             core,
@@ -135,31 +141,31 @@ impl Instance {
     /// One round of all background work; a simulation calls this instead of threads.
     pub fn step(&self) -> Result<()> {
         self.core.log().step()?;
-        self.core.cleanup.step(&self.core, 256)?;
+        cleanup::step(&self.core, 256)?;
         self.core.cache.clean_step()?;
         self.checkpointer.step(&self.core, 256)?;
-        self.core.databases().iter().try_for_each(|database| database.scan_step().map(|_| ()))
+        self.core.databases().iter().try_for_each(|database| database.scan.step().map(|_| ()))
     }
 
     /// Starts a checksum scan of a database that goes on, pass after pass, with `pause` after each read, until it is
     /// stopped or the database detached; see [`crate::scan`]. Does nothing while one goes on.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
-        if !database.begin_scan(pause) || !self.options.threads {
+        if !database.scan.begin(pause) || !self.options.threads {
             return;
         }
         let database = Arc::downgrade(database);
         let step = move || {
             let database = database.upgrade()?;
             // What a failed step means for the database, its sessions learn from their own reads and writes.
-            database.scan_step().unwrap_or(Some(pause.max(SCAN_RETRY)))
+            database.scan.step().unwrap_or(Some(pause.max(SCAN_RETRY)))
         };
         self.background.repeat_after("scan", step);
     }
 
     /// Ends the scan of a database; within milliseconds, unless the device is slow to answer the last read.
     pub fn stop_scan(&self, database: &Database) {
-        database.stop_scan();
+        database.scan.stop();
         self.background.wake();
     }
 
@@ -177,18 +183,18 @@ impl Instance {
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Who is refused goes on with all threads.
+        // A refused shutdown leaves all threads running.
         self.clean_up_all()?;
         self.background.stop();
         self.clean_up_all()?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         for database in self.core.databases() {
-            database.detach(now)?;
+            self.core.detach(&database, now)?;
         }
-        let tail = self.core.log().tail();
+        let tip = self.core.log().tail();
         let redo_from = *self.core.checkpoint.lock();
         let end = self.core.append(&[LogRecord::Term2(Termination {
-            last: tail,
+            last: tip,
             redo_from,
             hard: 0,
             time: now,
@@ -206,8 +212,8 @@ impl Instance {
     fn clean_up_all(&self) -> Result<()> {
         loop {
             self.core.log().flush(self.core.log().tail())?;
-            let cleaned = self.core.cleanup.clean_all(&self.core)?;
-            if self.core.cleanup.is_empty() && self.core.transactions.oldest_hold().is_none() {
+            let cleaned = cleanup::clean_all(&self.core)?;
+            if self.core.ended.is_empty() && self.core.pins.oldest().is_none() {
                 return Ok(());
             }
             if cleaned == 0 && self.core.transactions.any_running() {
@@ -215,7 +221,7 @@ impl Instance {
                     "a transaction is still open; commit or roll it back first".to_string(),
                 ));
             }
-            // The hold of a transaction that could not be rolled back stays until recovery.
+            // The pin of a transaction that could not be rolled back stays until recovery.
             self.core.check_writable()?;
             self.options.vfs.clock().sleep(Duration::from_millis(1));
         }
@@ -238,7 +244,7 @@ impl Instance {
         });
         let core = self.core.clone();
         self.background.repeat("cleanup", Duration::from_millis(10), move || {
-            core.cleanup.step(&core, 512).map(|cleaned| cleaned >= 512)
+            cleanup::step(&core, 512).map(|cleaned| cleaned >= 512)
         });
         // None of them holds the instance: it must have ended when its owner has dropped it.
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
@@ -253,21 +259,11 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.background.stop();
         self.core.fail("the instance has ended".to_string());
-        // Who writes pages of the databases may need the log until then.
-        abandon(&self.core);
+        // Writers of pages of the databases may need the log until then.
+        self.core.abandon();
         self.core.log().stop();
         // A session may have committed meanwhile.
-        self.core.cleanup.clear();
-    }
-}
-
-/// Lets go of all databases as they are, locks included.
-fn abandon(core: &Core) {
-    core.cleanup.clear();
-    for database in core.databases() {
-        database.forget_trees();
-        let _ = core.cache.discard(database.file_id);
-        core.remove_database(database.file_id);
+        self.core.ended.clear();
     }
 }
 

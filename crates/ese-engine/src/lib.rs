@@ -5,19 +5,18 @@
 //! versions and space, cache, log. Only `instance` starts threads; each of them repeats a bounded step that also
 //! runs without threads, so a simulation exercises the same code.
 
-mod background;
 pub mod btree;
 pub mod cache;
-pub mod catalog;
-mod checkpoint;
-pub mod cleanup;
+mod catalog;
 pub mod core;
 pub mod database;
 mod double_write;
 pub mod error;
 mod instance;
 pub mod log;
+mod maintenance;
 mod options;
+mod pages;
 pub mod recovery;
 pub mod scan;
 #[cfg(all(test, shuttle))]
@@ -26,11 +25,12 @@ pub mod session;
 mod sharded;
 mod space;
 mod splitmix;
+mod storage;
 pub mod table;
-pub mod versions;
+pub mod transaction;
 
 pub use error::{Error, Result};
 pub use instance::Instance;
 pub use options::{CreateOptions, InstanceOptions};
-pub use session::{CommitId, CommitMode, Session};
-pub use table::{ColumnDefinition, IndexDefinition, Table, TableDefinition};
+pub use session::{CommitId, CommitMode, Session, Table};
+pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};

@@ -11,6 +11,8 @@
 //!
 //! Left out: which tree a page belongs to, the structure of pages, progress that survives a restart.
 
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -18,12 +20,11 @@ use std::time::Duration;
 use ese_format::PageNumber;
 use ese_format::checksum::{PageIntegrity, verify_page};
 use jetcell_sync::Mutex;
-use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use crate::Result;
 use crate::cache::OnDiskPage;
-use crate::database::Database;
+use crate::storage::DatabaseFile;
 
 /// Bytes of one read.
 pub const EXTENT_BYTES: usize = 256 << 10;
@@ -92,8 +93,8 @@ pub struct ScanProgress {
 }
 
 /// The scan of one database.
-#[derive(Default)]
 pub(crate) struct DatabaseScan {
+    file: Arc<DatabaseFile>,
     /// Held by a step.
     work: Mutex<Option<Work>>,
     /// Asks the step to end early.
@@ -111,39 +112,43 @@ struct Work {
 
 const FIRST: PageNumber = PageNumber::fixed(1);
 
-impl Database {
-    /// What the scan has done since the database was attached.
-    pub fn scan_progress(&self) -> ScanProgress {
-        self.scan.progress.lock().clone()
+impl DatabaseScan {
+    pub fn new(file: Arc<DatabaseFile>) -> DatabaseScan {
+        DatabaseScan { file, work: Mutex::default(), stop: AtomicBool::default(), progress: Mutex::default() }
     }
 
-    /// `false`: a scan goes on already.
-    pub(crate) fn begin_scan(&self, pause: Duration) -> bool {
-        let mut work = self.scan.work.lock();
+    /// What the scan has done since the database was attached.
+    pub fn progress(&self) -> ScanProgress {
+        self.progress.lock().clone()
+    }
+
+    /// Starts a scan. `false`: one goes on already.
+    pub fn begin(&self, pause: Duration) -> bool {
+        let mut work = self.work.lock();
         if work.is_some() {
             return false;
         }
-        let due = self.core.vfs.clock().monotonic();
+        let due = self.file.vfs.clock().monotonic();
         *work = Some(Work { buffer: IoBuffer::zeroed(EXTENT_BYTES), pause, next: FIRST, due });
-        self.scan.stop.store(false, Ordering::Release);
-        let mut progress = self.scan.progress.lock();
+        self.stop.store(false, Ordering::Release);
+        let mut progress = self.progress.lock();
         progress.running = true;
         progress.position = None;
         true
     }
 
     /// Ends the scan and waits for the step that is under way.
-    pub(crate) fn stop_scan(&self) {
-        self.scan.stop.store(true, Ordering::Release);
-        *self.scan.work.lock() = None;
-        self.scan.progress.lock().running = false;
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        *self.work.lock() = None;
+        self.progress.lock().running = false;
     }
 
     /// One read of the scan, if it is due; returns how long it is until the next, `None` when no scan goes on.
-    pub(crate) fn scan_step(&self) -> Result<Option<Duration>> {
-        let mut work = self.scan.work.lock();
+    pub fn step(&self) -> Result<Option<Duration>> {
+        let mut work = self.work.lock();
         let Some(work) = work.as_mut() else { return Ok(None) };
-        let clock = self.core.vfs.clock();
+        let clock = self.file.vfs.clock();
         let early = work.due.saturating_sub(clock.monotonic());
         if !early.is_zero() {
             return Ok(Some(early));
@@ -154,28 +159,28 @@ impl Database {
     }
 
     fn scan_extent(&self, work: &mut Work) -> Result<()> {
-        let now = || self.core.vfs.clock().unix_ms();
-        let page_bytes = self.page_size.bytes();
-        let last = self.file_pages()?;
+        let now = || self.file.vfs.clock().unix_ms();
+        let page_bytes = self.file.page_size.bytes();
+        let last = self.file.file_pages()?;
         if work.next == FIRST {
-            self.scan.progress.lock().pass_began = Some(now());
+            self.progress.lock().pass_began = Some(now());
         }
         let left = last.saturating_add(1).saturating_sub(work.next.get()) as usize;
         let count = left.min(EXTENT_BYTES / page_bytes);
         let bytes = &mut work.buffer[..count * page_bytes];
         if !bytes.is_empty() {
             // An extent that cannot be read has at least one page that cannot: each is asked for by itself.
-            let offset = self.page_size.offset_of(work.next);
-            let whole = self.file.read_at(offset, bytes, IoReason::Scan).is_ok();
+            let offset = self.file.page_size.offset_of(work.next);
+            let whole = self.file.file.read_at(offset, bytes, IoReason::Scan).is_ok();
             for (index, page) in bytes.chunks_exact_mut(page_bytes).enumerate() {
-                if self.scan.stop.load(Ordering::Acquire) {
+                if self.stop.load(Ordering::Acquire) {
                     return Ok(());
                 }
                 self.judge(work.next.plus(index as u32), page, whole)?;
             }
         }
         let end = work.next.plus(count as u32);
-        let mut progress = self.scan.progress.lock();
+        let mut progress = self.progress.lock();
         progress.reads += u64::from(count > 0);
         progress.bytes += (count * page_bytes) as u64;
         progress.position = PageNumber::new(end.get() - 1);
@@ -189,13 +194,14 @@ impl Database {
     }
 
     fn judge(&self, number: PageNumber, page: &mut [u8], was_read: bool) -> Result<()> {
-        let first = if was_read { verify_page(page, self.page_size, number) } else { PageIntegrity::Bad };
+        let first =
+            if was_read { verify_page(page, self.file.page_size, number) } else { PageIntegrity::Bad };
         let in_doubt = !matches!(first, PageIntegrity::Good | PageIntegrity::Zero);
         let (zero, flaw) = match first {
             _ if in_doubt => self.judge_again(number, page)?,
             first => (first == PageIntegrity::Zero, None),
         };
-        let mut progress = self.scan.progress.lock();
+        let mut progress = self.progress.lock();
         progress.pages += 1;
         progress.uninitialized += u64::from(zero);
         progress.examined_again += u64::from(in_doubt);
@@ -211,27 +217,28 @@ impl Database {
     /// Whether the page is zero, and what is wrong with it, without a write in between.
     fn judge_again(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
         for _ in 0..ATTEMPTS {
-            if self.scan.stop.load(Ordering::Acquire) {
+            if self.stop.load(Ordering::Acquire) {
                 break;
             }
-            let flaw = match self.core.cache.verify_on_disk(self.page_key(number), page, IoReason::Scan)? {
-                OnDiskPage::Busy => {
-                    self.core.vfs.clock().sleep(RETRY_AFTER);
-                    continue;
-                }
-                OnDiskPage::Superseded => return Ok((false, None)),
-                OnDiskPage::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
-                OnDiskPage::Verified(verdict) => match verdict {
-                    PageIntegrity::Good => return Ok((false, None)),
-                    PageIntegrity::Zero => return Ok((true, None)),
-                    PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
-                    // A small page tells its number only by its checksum: any damage names some number.
-                    PageIntegrity::WrongPage { stored } if stored <= self.file_pages()? => {
-                        PageFlaw::WrongPage(stored)
+            let flaw =
+                match self.file.cache.verify_on_disk(self.file.page_key(number), page, IoReason::Scan)? {
+                    OnDiskPage::Busy => {
+                        self.file.vfs.clock().sleep(RETRY_AFTER);
+                        continue;
                     }
-                    PageIntegrity::WrongPage { .. } | PageIntegrity::Bad => PageFlaw::Checksum,
-                },
-            };
+                    OnDiskPage::Superseded => return Ok((false, None)),
+                    OnDiskPage::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
+                    OnDiskPage::Verified(verdict) => match verdict {
+                        PageIntegrity::Good => return Ok((false, None)),
+                        PageIntegrity::Zero => return Ok((true, None)),
+                        PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
+                        // A small page tells its number only by its checksum: any damage names some number.
+                        PageIntegrity::WrongPage { stored } if stored <= self.file.file_pages()? => {
+                            PageFlaw::WrongPage(stored)
+                        }
+                        PageIntegrity::WrongPage { .. } | PageIntegrity::Bad => PageFlaw::Checksum,
+                    },
+                };
             return Ok((false, Some(flaw)));
         }
         // A page that is written all the time is seen by the next pass.

@@ -1,11 +1,11 @@
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Arc, OnceLock, Weak};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
-use jetcell_sync::atomic::{AtomicU64, Ordering};
-use jetcell_sync::{Arc, OnceLock, Weak};
 use jetcell_vfs::{
     Clock, CountedVfs, DirectoryLock, File, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs,
 };
@@ -14,7 +14,7 @@ use super::{EXTENT_BYTES, PageFlaw};
 use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
-use crate::session::ActiveTransaction;
+use crate::transaction::ActiveTransaction;
 use crate::{CreateOptions, Instance, InstanceOptions};
 
 const DB: &str = "/db/test.edb";
@@ -39,7 +39,10 @@ fn open(disk: Arc<dyn Vfs>, frames: usize, threads: bool) -> (Arc<Instance>, Arc
 fn tree(instance: &Instance, db: &Arc<Database>) -> Arc<Tree> {
     let mut session = ActiveTransaction::new(instance.core().clone(), 900);
     session.begin().unwrap();
-    let tree = session.create_tree(db, PageNumber::fixed(1), PageFlags::empty(), 3).unwrap();
+    let tree = db
+        .trees
+        .create_tree(session.changes().unwrap(), PageNumber::fixed(1), PageFlags::empty(), 3)
+        .unwrap();
     session.commit().unwrap();
     tree
 }
@@ -48,20 +51,20 @@ fn fill(instance: &Instance, tree: &Arc<Tree>, rows: std::ops::Range<u32>) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     for row in rows {
         session.begin().unwrap();
-        tree.insert(&mut session, &row.to_be_bytes(), &[7; 500]).unwrap();
+        tree.insert(session.changes().unwrap(), &row.to_be_bytes(), &[7; 500]).unwrap();
         session.commit().unwrap();
         if row % 50 == 0 {
             instance.step().unwrap();
         }
     }
-    instance.core().cache.flush_file(tree.db.file_id).unwrap();
+    instance.core().cache.flush_file(tree.file.file_id).unwrap();
 }
 
 /// A whole pass.
 fn pass(db: &Database) {
     let before = db.scan_progress().passes;
     while db.scan_progress().passes == before {
-        db.scan_step().unwrap().expect("the scan goes on");
+        db.scan.step().unwrap().expect("the scan goes on");
     }
 }
 
@@ -75,7 +78,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     instance.start_scan(&db, Duration::ZERO);
     pass(&db);
     let clean = db.scan_progress();
-    let pages = u64::from(db.file_pages().unwrap());
+    let pages = u64::from(db.file.file_pages().unwrap());
     assert_eq!((clean.pages, clean.bad, clean.passes), (pages, 0, 1), "{clean:?}");
     assert!(clean.uninitialized > 0 && clean.uninitialized < pages, "{clean:?}");
     let reads = pages.div_ceil((EXTENT_BYTES / SIZE.bytes()) as u64);
@@ -85,7 +88,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     let content = disk.contents(Path::new(DB)).unwrap();
     let at = |page: PageNumber| SIZE.offset_of(page) as usize;
     let used = |page: &PageNumber| content[at(*page)..at(*page) + SIZE.bytes()].iter().any(|byte| *byte != 0);
-    let away = |page: &PageNumber| db.core.cache.resident(db.page_key(*page)).is_none();
+    let away = |page: &PageNumber| db.file.cache.resident(db.file.page_key(*page)).is_none();
     let mut cold = (40..).map(PageNumber::fixed).filter(used).filter(away);
     let mut next = || cold.next().unwrap();
     let (flipped, broken, moved) = (next(), next(), next());
@@ -96,9 +99,9 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     disk.corrupt(Path::new(DB), at(moved) as u64, &other).unwrap();
     // In memory: one that equals the disk, one that is newer.
     let (warm, newer) = (tree.root, PageNumber::fixed(1));
-    drop(db.pin(warm).unwrap());
+    drop(db.file.pin(warm).unwrap());
     disk.corrupt(Path::new(DB), at(warm) as u64 + 600, &[0x5a; 300]).unwrap();
-    let mut latch = db.pin(newer).unwrap().write();
+    let mut latch = db.file.pin(newer).unwrap().write();
     latch.mark_dirty(instance.core().log().tail());
     drop(latch);
     disk.corrupt(Path::new(DB), at(newer) as u64 + 600, &[0x5a; 300]).unwrap();
@@ -129,7 +132,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     assert_eq!(db.scan_progress().bad, 8);
     drop(tree);
     instance.detach(&db).unwrap();
-    assert!(!db.scan_progress().running && db.scan_step().unwrap().is_none());
+    assert!(!db.scan_progress().running && db.scan.step().unwrap().is_none());
     drop(db);
     instance.shutdown().unwrap();
 }
@@ -257,7 +260,7 @@ fn the_pause_after_each_read_is_kept() {
     let began = clock.monotonic();
     while clock.monotonic() - began < Duration::from_secs(60) {
         // Other work asks far more often than a read is due.
-        let wait = db.scan_step().unwrap().unwrap();
+        let wait = db.scan.step().unwrap().unwrap();
         assert!(wait <= pause);
         instance.step().unwrap();
         clock.advance(wait.min(Duration::from_millis(7)));
@@ -267,7 +270,7 @@ fn the_pause_after_each_read_is_kept() {
     assert!((598..=602).contains(&reads), "{reads} reads in 60 s");
     instance.stop_scan(&db);
     clock.advance(pause * 2);
-    assert_eq!((db.scan_step().unwrap(), db.scan_progress().reads), (None, reads));
+    assert_eq!((db.scan.step().unwrap(), db.scan_progress().reads), (None, reads));
     drop(db);
     instance.shutdown().unwrap();
 }

@@ -213,13 +213,13 @@ impl Store for EseStore {
         scanned
             .map(|unit| {
                 unit.instance.stop_scan(&unit.database);
-                ScanSummary::new(unit.database.path.clone(), &unit.database.scan_progress())
+                ScanSummary::new(unit.database.path().to_path_buf(), &unit.database.scan_progress())
             })
             .collect()
     }
 
     fn database_bytes(&self, database: usize) -> u64 {
-        fs::metadata(&self.units[database].database.path).map_or(0, |metadata| metadata.len())
+        fs::metadata(self.units[database].database.path()).map_or(0, |metadata| metadata.len())
     }
 
     fn shutdown(self: Box<Self>) -> Result<()> {

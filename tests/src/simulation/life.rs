@@ -142,7 +142,7 @@ impl World {
                 scan.bad == 0,
                 "{}: {}: false findings of the scan: {scan:?}",
                 self.context,
-                db.path.display()
+                db.path().display()
             );
         }
     }

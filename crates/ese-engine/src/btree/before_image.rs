@@ -7,18 +7,18 @@ use ese_format::log::record::{
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::{Arc, Weak};
 
-use super::group::Shape;
 use crate::Result;
 use crate::cache::DeferredUndo;
-use crate::database::Database;
 use crate::log::RecordBatch;
-use crate::versions::{Change, Version};
+use crate::pages::Shape;
+use crate::storage::DatabaseFile;
+use crate::transaction::{Change, Version};
 
 /// Hangs on a dirty frame until the page is written or the change is settled.
 #[doc(alias = "LRUNDOINFO")]
 pub(crate) struct DeferredBeforeImage {
     /// Not kept alive: frames that nobody uses any more may still hold this.
-    db: Weak<Database>,
+    file: Weak<DatabaseFile>,
     shape: Shape,
     version: Arc<Version>,
     page: PageNumber,
@@ -26,12 +26,12 @@ pub(crate) struct DeferredBeforeImage {
 
 impl DeferredBeforeImage {
     pub fn new(
-        db: &Arc<Database>,
+        file: &Arc<DatabaseFile>,
         shape: Shape,
         version: Arc<Version>,
         page: PageNumber,
     ) -> DeferredBeforeImage {
-        DeferredBeforeImage { db: Arc::downgrade(db), shape, version, page }
+        DeferredBeforeImage { file: Arc::downgrade(file), shape, version, page }
     }
 }
 
@@ -45,7 +45,7 @@ impl DeferredUndo for DeferredBeforeImage {
         if let Some(end) = self.resolved_at() {
             return Ok(Some(end));
         }
-        let Some(db) = self.db.upgrade() else { return Ok(None) };
+        let Some(file) = self.file.upgrade() else { return Ok(None) };
         let (operation, before) = match &self.version.change {
             Change::Replace { before } => (operation::REPLACE, &before[..]),
             Change::FlagDelete => (operation::FLAG_DELETE, &[][..]),
@@ -55,7 +55,7 @@ impl DeferredUndo for DeferredBeforeImage {
             node: NodeChange {
                 page: PageChange {
                     procid: 0,
-                    database: DatabaseIdInLog(db.log_id),
+                    database: DatabaseIdInLog(file.log_id),
                     page: self.page,
                     after: DbTime(0),
                     before: DbTime(0),
@@ -77,7 +77,7 @@ impl DeferredUndo for DeferredBeforeImage {
         });
         let mut batch = RecordBatch::new();
         batch.push(&record);
-        let end = db.core.log().append_privileged(&batch)?.end;
+        let end = file.log.append_privileged(&batch)?.end;
         *logged = Some(end);
         Ok(*logged)
     }

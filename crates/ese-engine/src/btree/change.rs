@@ -3,23 +3,24 @@
 //! Order inside one change: everything that can fail is checked, the record goes to the log, then the page and
 //! the version store change, all under the leaf's write latch. So a failed call changed nothing.
 
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+
 use ese_format::log::record::{
     DatabaseIdInLog, FlagDelete, FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChange,
     PageChangeFlags, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, node_space, shared_prefix_len};
 use ese_format::{DbTime, PageNumber};
-use jetcell_sync::atomic::{AtomicBool, Ordering};
-use jetcell_sync::{Arc, Mutex};
+use jetcell_sync::Mutex;
 
 use super::before_image::DeferredBeforeImage;
 use super::descend::Target;
-use super::group::cut_key;
 use super::{Bookmark, Tree};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
-use crate::session::{ActiveTransaction, Done};
-use crate::versions::{Change, Transaction, Version, View};
+use crate::pages::cut_key;
+use crate::transaction::{Change, ChangeContext, Transaction, UndoEntry, Undoing, Version, View};
 use crate::{Error, Result};
 
 impl Tree {
@@ -33,13 +34,12 @@ impl Tree {
         if !node.flags.contains(NodeFlags::VERSIONED) {
             return Ok((!deleted).then(|| read(node.data)));
         }
-        let state = self.db.core.versions.resolve(self.key(), bookmark, deleted, view);
+        let state = self.versions.resolve(self.key(), bookmark, deleted, view);
         Ok(state.exists.then(|| read(state.data(node.data))))
     }
 
     /// Inserts a record. Errors: duplicate key, write conflict, version store full, disk full; nothing changed.
-    pub fn insert(self: &Arc<Self>, session: &mut ActiveTransaction, key: &[u8], data: &[u8]) -> Result<()> {
-        session.check_change()?;
+    pub fn insert(&self, context: &mut ChangeContext, key: &[u8], data: &[u8]) -> Result<()> {
         let bytes = self.bookmark_bytes(key, data);
         loop {
             let (leaf, behind) = match self.leaf_to_append(&bytes) {
@@ -50,23 +50,23 @@ impl Tree {
             let (line, exact) = if behind { (page.node_count(), false) } else { self.find(&page, &bytes) };
             if exact {
                 let node = page.node(line).ok_or_else(|| self.damaged(leaf.key().page, "unreadable node"))?;
-                self.check_conflict(&bytes, session)?;
+                self.check_conflict(&bytes, context)?;
                 if !node.flags.contains(NodeFlags::DELETED) {
                     return Err(Error::KeyDuplicate);
                 }
                 let growth = data.len().saturating_sub(node.data.len());
                 if self.may_grow(&page, &bytes, growth) {
-                    return self.revive(session, leaf, line, key, &bytes, data);
+                    return self.revive(context, leaf, line, key, &bytes, data);
                 }
                 drop(leaf);
                 self.make_room(&bytes, growth)?;
                 continue;
             }
             if self.fits(&page, line, insert_size(&page, key, data)) {
-                let (prologue, writer, level) = session.prologue()?;
+                let (prologue, writer, level) = context.prologue()?;
                 let version = self.version(&bytes, key.len(), &writer, level, Change::Insert);
-                let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
-                let records = session.records(prologue);
+                let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
+                let records = context.records(prologue);
                 records.push_insert(&node, cut_key(&page, key), data);
                 if !behind && line == page.node_count() && page.next().is_none() {
                     self.append_leaf.store(leaf.key().page.get(), Ordering::Relaxed);
@@ -79,12 +79,12 @@ impl Tree {
                     &PageDelta::Insert { line, flags: NodeFlags::VERSIONED, key, data },
                     &[&version],
                 )?;
-                session.did(Done::Node(self.clone(), version));
+                context.changed(UndoEntry::Node(self.id, version));
                 return Ok(());
             }
             let next = page.next();
             drop(leaf);
-            if self.split_and_insert(session, key, data, &bytes, next)? {
+            if self.split_and_insert(context, key, data, &bytes, next)? {
                 return Ok(());
             }
         }
@@ -101,7 +101,7 @@ impl Tree {
                 && page.next().is_none()
                 && last.is_some_and(|last| self.order(&last, bytes).is_lt())
         };
-        let leaf = self.db.resident(last).map(PinnedPage::into_write).filter(appends);
+        let leaf = self.file.resident(last).map(PinnedPage::into_write).filter(appends);
         if leaf.is_none() {
             self.append_leaf.store(0, Ordering::Relaxed);
         }
@@ -109,15 +109,14 @@ impl Tree {
     }
 
     /// Flags a record deleted.
-    pub fn flag_delete(self: &Arc<Self>, session: &mut ActiveTransaction, bookmark: &Bookmark) -> Result<()> {
-        session.check_change()?;
+    pub fn flag_delete(&self, context: &mut ChangeContext, bookmark: &Bookmark) -> Result<()> {
         let bytes = bookmark.bytes();
-        let (leaf, line) = self.node_to_change(session, bookmark)?;
+        let (leaf, line) = self.node_to_change(context, bookmark)?;
         let page = self.view(&leaf);
-        let (prologue, writer, level) = session.prologue()?;
+        let (prologue, writer, level) = context.prologue()?;
         let version = self.version(bytes, bookmark.key_len(), &writer, level, Change::FlagDelete);
-        let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
-        let records = session.records(prologue);
+        let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
+        let records = context.records(prologue);
         records.push(&LogRecord::FlagDelete(FlagDelete { node }));
         self.perform(
             leaf,
@@ -127,22 +126,16 @@ impl Tree {
             &PageDelta::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED },
             &[&version],
         )?;
-        session.did(Done::Node(self.clone(), version));
+        context.changed(UndoEntry::Node(self.id, version));
         Ok(())
     }
 
     /// Replaces the data of a record (unique trees only: elsewhere the data is part of the order).
-    pub fn replace(
-        self: &Arc<Self>,
-        session: &mut ActiveTransaction,
-        bookmark: &Bookmark,
-        data: &[u8],
-    ) -> Result<()> {
+    pub fn replace(&self, context: &mut ChangeContext, bookmark: &Bookmark, data: &[u8]) -> Result<()> {
         debug_assert!(self.is_unique());
-        session.check_change()?;
         let bytes = bookmark.bytes();
         loop {
-            let (leaf, line) = self.node_to_change(session, bookmark)?;
+            let (leaf, line) = self.node_to_change(context, bookmark)?;
             let page = self.view(&leaf);
             let old = page.node(line).map_or(&[][..], |node| node.data);
             let growth = data.len().saturating_sub(old.len());
@@ -151,7 +144,7 @@ impl Tree {
                 self.make_room(bytes, growth)?;
                 continue;
             }
-            let (prologue, writer, level) = session.prologue()?;
+            let (prologue, writer, level) = context.prologue()?;
             let old_len = old.len() as u16;
             let version = self.version(
                 bytes,
@@ -160,8 +153,8 @@ impl Tree {
                 level,
                 Change::Replace { before: old.into() },
             );
-            let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
-            let records = session.records(prologue);
+            let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
+            let records = context.records(prologue);
             records.push_replace(&node, old_len, data);
             self.perform(
                 leaf,
@@ -171,15 +164,15 @@ impl Tree {
                 &PageDelta::Replace { line, flags: NodeFlags::VERSIONED, data },
                 &[&version],
             )?;
-            session.did(Done::Node(self.clone(), version));
+            context.changed(UndoEntry::Node(self.id, version));
             return Ok(());
         }
     }
 
     /// A node flagged deleted comes back with new data.
     fn revive(
-        self: &Arc<Self>,
-        session: &mut ActiveTransaction,
+        &self,
+        context: &mut ChangeContext,
         leaf: WriteLatch,
         line: usize,
         key: &[u8],
@@ -188,14 +181,14 @@ impl Tree {
     ) -> Result<()> {
         let page = self.view(&leaf);
         let old: Vec<u8> = page.node(line).map_or(Vec::new(), |node| node.data.to_vec());
-        let (prologue, writer, level) = session.prologue()?;
+        let (prologue, writer, level) = context.prologue()?;
         let replaced = (old != data).then(|| {
             self.version(bytes, key.len(), &writer, level, Change::Replace { before: old.into_boxed_slice() })
         });
         let version = self.version(bytes, key.len(), &writer, level, Change::Insert);
-        let node = self.node_change(session.procid(), &page, leaf.key().page, line, &version);
+        let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
         let (key, data) = (key.to_vec(), data.to_vec());
-        let records = session.records(prologue);
+        let records = context.records(prologue);
         records.push(&match &replaced {
             Some(replaced) => LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData {
                 node,
@@ -215,19 +208,13 @@ impl Tree {
             &versions,
         )?;
         for version in replaced.into_iter().chain([version]) {
-            session.did(Done::Node(self.clone(), version));
+            context.changed(UndoEntry::Node(self.id, version));
         }
         Ok(())
     }
 
     /// Takes one change back, for rollback. Works on a full disk as long as there are reserve logs.
-    pub(crate) fn undo(
-        self: &Arc<Self>,
-        version: &Arc<Version>,
-        procid: u16,
-        writer: &Arc<Transaction>,
-        level: u8,
-    ) -> Result<()> {
+    pub(crate) fn undo(&self, version: &Arc<Version>, by: &Undoing) -> Result<()> {
         let bytes = &version.bookmark;
         loop {
             let leaf = self.leaf_for_write(Target::Key(bytes))?;
@@ -253,9 +240,9 @@ impl Tree {
             };
             let edit =
                 undo_edit(line, kept, &version.change).map_err(|what| self.damaged(leaf.key().page, what))?;
-            let mut node = self.node_change(procid, &page, leaf.key().page, line, version);
-            node.page.begin0 = writer.snapshot as u32;
-            node.page.level = level;
+            let mut node = self.node_change(by.procid, &page, leaf.key().page, line, version);
+            node.page.begin0 = by.transaction.snapshot as u32;
+            node.page.level = by.level;
             // An Undo record has no data. The old data go before it as a plain replace: redo of the Undo alone would
             // need a before-image from a part of the log that the checkpoint may have left behind.
             let mut records = RecordBatch::new();
@@ -265,29 +252,25 @@ impl Tree {
                 restored.rceid = 0;
                 records.push_replace(&restored, stored.data.len() as u16, before);
                 node.page.before = restored.page.after;
-                node.page.after = self.db.next_time();
+                node.page.after = self.file.next_time();
             }
             let record = Undo {
                 node,
                 key: version.bookmark[..version.key_len].to_vec(),
                 bookmark_data: version.bookmark[version.key_len..].to_vec(),
                 operation: number,
-                level,
+                level: by.level,
             };
             records.push(&LogRecord::Undo(record));
             let leaf = self.perform(leaf, &records, node.page.after, true, &edit, &[])?;
-            self.db.core.versions.remove(version);
+            self.versions.remove(version);
             drop(leaf);
             return Ok(());
         }
     }
 
-    /// The leaf and line of a record this session may change.
-    fn node_to_change(
-        &self,
-        session: &ActiveTransaction,
-        bookmark: &Bookmark,
-    ) -> Result<(WriteLatch, usize)> {
+    /// The leaf and line of a record that the transaction may change.
+    fn node_to_change(&self, context: &ChangeContext, bookmark: &Bookmark) -> Result<(WriteLatch, usize)> {
         let bytes = bookmark.bytes();
         let leaf = match bookmark.leaf().and_then(|leaf| self.leaf_again(leaf, bytes)) {
             Some(leaf) => leaf,
@@ -297,7 +280,7 @@ impl Tree {
         let (line, exact) = self.find(&page, bytes);
         let Some(node) = page.node(line).filter(|_| exact) else { return Err(Error::RecordNotFound) };
         if node.flags.contains(NodeFlags::VERSIONED) {
-            self.check_conflict(bytes, session)?;
+            self.check_conflict(bytes, context)?;
         }
         if node.flags.contains(NodeFlags::DELETED) {
             return Err(Error::RecordNotFound);
@@ -308,13 +291,13 @@ impl Tree {
     /// The leaf in which the node was seen before, if it is still there: a node is in one leaf only, so nothing else has
     /// to be known about the way to it.
     fn leaf_again(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
-        let leaf = self.db.resident(leaf)?.into_write();
+        let leaf = self.file.resident(leaf)?.into_write();
         let page = self.view(&leaf);
         (self.is_live_leaf(&page) && self.find(&page, bytes).1).then_some(leaf)
     }
 
-    fn check_conflict(&self, bytes: &[u8], session: &ActiveTransaction) -> Result<()> {
-        match self.db.core.versions.conflicts(self.key(), bytes, &session.view()) {
+    fn check_conflict(&self, bytes: &[u8], context: &ChangeContext) -> Result<()> {
+        match self.versions.conflicts(self.key(), bytes, &context.view()) {
             true => Err(Error::WriteConflict),
             false => Ok(()),
         }
@@ -333,7 +316,7 @@ impl Tree {
             bookmark: bytes.into(),
             key_len,
             transaction: writer.clone(),
-            id: self.db.core.versions.next_id(),
+            id: self.versions.next_id(),
             level,
             change,
             settled: AtomicBool::new(false),
@@ -353,9 +336,9 @@ impl Tree {
         NodeChange {
             page: PageChange {
                 procid,
-                database: DatabaseIdInLog(self.db.log_id),
+                database: DatabaseIdInLog(self.file.log_id),
                 page: number,
-                after: self.db.next_time(),
+                after: self.file.next_time(),
                 before: page.db_time(),
                 begin0: version.transaction.snapshot as u32,
                 level: version.level,
@@ -370,7 +353,7 @@ impl Tree {
 
     /// Logs a change of one leaf and makes it; returns the leaf, still latched.
     fn perform(
-        self: &Arc<Self>,
+        &self,
         mut leaf: WriteLatch,
         records: &RecordBatch,
         after: DbTime,
@@ -378,17 +361,16 @@ impl Tree {
         edit: &PageDelta<'_>,
         versions: &[&Arc<Version>],
     ) -> Result<WriteLatch> {
-        let core = &self.db.core;
-        let log = core.log();
+        let log = &self.file.log;
         leaf.mark_dirty_by_delta(log.tail());
         let appended = if privileged { log.append_privileged(records)? } else { log.append(records)? };
         leaf.apply_delta(edit, after).expect("a logged change must fit the page it was checked against");
         leaf.set_last(appended.end);
         for version in versions {
-            core.versions.add((*version).clone());
+            self.versions.add((*version).clone());
             if matches!(version.change, Change::Replace { .. } | Change::FlagDelete) {
                 let page = leaf.key().page;
-                let undo = DeferredBeforeImage::new(&self.db, self.shape(), (*version).clone(), page);
+                let undo = DeferredBeforeImage::new(&self.file, self.shape(), (*version).clone(), page);
                 leaf.defer_undo(Arc::new(undo));
             }
         }

@@ -11,7 +11,7 @@ use super::descend::Target;
 use super::{Bookmark, Tree};
 use crate::Result;
 use crate::cache::{PinnedPage, ReadLatch};
-use crate::versions::View;
+use crate::transaction::View;
 
 /// Where a seek may end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -262,7 +262,7 @@ impl TreeCursor {
         if neighbour == current {
             return Err(self.tree.damaged(current, "leaf is its own neighbour"));
         }
-        let resident = self.tree.db.resident(neighbour);
+        let resident = self.tree.file.resident(neighbour);
         // Left to right is the latch order, so going right the first leaf can stay latched.
         if way == Way::Forward
             && let Some(pinned) = &resident
@@ -280,7 +280,7 @@ impl TreeCursor {
         };
         if way == Way::Backward
             && let Some(edge) = edge
-            && let Some(here) = self.tree.db.resident(current)
+            && let Some(here) = self.tree.file.resident(current)
         {
             let previous = pinned.read();
             // Anything else must not stay latched while the leaf is waited for: it may come behind it by now.
@@ -308,8 +308,8 @@ impl TreeCursor {
     fn read_ahead(&self, edge: Option<&[u8]>, way: Way) -> Result<()> {
         let Some(edge) = edge else { return Ok(()) };
         let leaves = self.tree.leaves_beside(edge, way == Way::Forward, READ_AHEAD)?;
-        let db = &self.tree.db;
-        db.core.cache.preread(&leaves.into_iter().map(|page| db.page_key(page)).collect::<Vec<_>>());
+        let file = &self.tree.file;
+        file.cache.preread(&leaves.into_iter().map(|page| file.page_key(page)).collect::<Vec<_>>());
         Ok(())
     }
 
@@ -331,7 +331,7 @@ impl TreeCursor {
             return true;
         }
         let bookmark = self.tree.bookmark_of(&node);
-        let versions = &self.tree.db.core.versions;
+        let versions = &self.tree.versions;
         let state = versions.resolve(self.tree.key(), bookmark.bytes(), deleted, view);
         if !state.exists {
             return false;

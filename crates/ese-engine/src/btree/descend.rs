@@ -28,7 +28,7 @@ pub enum Target<'a> {
 impl Tree {
     /// A view of a latched page of this tree.
     pub fn view<'a>(&self, bytes: &'a [u8]) -> Page<'a> {
-        Page::new(bytes, self.db.page_size)
+        Page::new(bytes, self.file.page_size)
     }
 
     /// The leaf for `target`, latched for reading.
@@ -42,7 +42,7 @@ impl Tree {
                     return Ok(latch);
                 }
                 let child = self.child(&page, target, latch.key().page)?;
-                match self.db.resident(child) {
+                match self.file.resident(child) {
                     Some(pinned) => latch = pinned.into_read(),
                     None => {
                         drop(latch);
@@ -74,7 +74,7 @@ impl Tree {
                 let page = self.view(&latch);
                 let above_leaves = page.flags().contains(PageFlags::PARENT_OF_LEAF);
                 let child = self.child(&page, target, latch.key().page)?;
-                let Some(pinned) = self.db.resident(child) else {
+                let Some(pinned) = self.file.resident(child) else {
                     drop(latch);
                     kept.push(self.pin(child)?);
                     continue 'restart;
@@ -155,7 +155,7 @@ impl Tree {
 
     /// Pins a page of this tree, reading it if necessary. No latch may be held.
     pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
-        self.db.pin(page)
+        self.file.pin(page)
     }
 
     fn child(&self, page: &Page<'_>, target: Target<'_>, at: PageNumber) -> Result<PageNumber> {
@@ -170,6 +170,10 @@ impl Tree {
     }
 
     pub(crate) fn damaged(&self, page: PageNumber, what: &str) -> Error {
-        Error::Corrupt { path: self.db.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
+        Error::Corrupt {
+            path: self.file.path.clone(),
+            page: Some(page),
+            what: format!("page {page}: {what}"),
+        }
     }
 }

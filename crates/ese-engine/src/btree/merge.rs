@@ -1,5 +1,7 @@
 //! Physical removal of deleted nodes, and giving pages back when they become empty or nearly so.
 
+use jetcell_sync::Arc;
+
 use ese_format::log::record::{
     BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags,
     NodeChange, PageChange,
@@ -7,28 +9,27 @@ use ese_format::log::record::{
 use ese_format::page::{NodeFlags, Page, node_space};
 use ese_format::space::Extent;
 use ese_format::{DbTime, PageNumber};
-use jetcell_sync::Arc;
 
 use super::Tree;
-use super::apply::{self, merge_type};
 use super::descend::Target;
-use super::group::{self, AtomicGroup, Attempt, Stop};
-use super::split::capacity;
 use crate::Result;
 use crate::cache::PageDelta;
 use crate::log::RecordBatch;
+use crate::pages::apply::{self, merge_type};
+use crate::pages::split::capacity;
+use crate::pages::{AtomicGroup, Attempt, Stop, group};
 use crate::space::SpaceLock;
-use crate::versions::{CommitNumber, Version};
+use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
 impl Tree {
     /// Removes a node flagged deleted that no snapshot below `oldest` can see, and the version that says so.
     pub(crate) fn remove_deleted(
-        self: &Arc<Self>,
+        &self,
         bytes: &[u8],
         version: Option<&Arc<Version>>,
         oldest: CommitNumber,
     ) -> Result<()> {
-        let versions = &self.db.core.versions;
+        let versions = &self.versions;
         let mut leaf = self.leaf_for_write(Target::Key(bytes))?;
         let page = self.view(&leaf);
         let (line, exact) = self.find(&page, bytes);
@@ -54,10 +55,10 @@ impl Tree {
             }
             return Ok(());
         }
-        let after = self.db.next_time();
+        let after = self.file.next_time();
         let change = PageChange {
-            procid: group::SYSTEM_PROCID,
-            database: DatabaseIdInLog(self.db.log_id),
+            procid: SYSTEM_PROCID,
+            database: DatabaseIdInLog(self.file.log_id),
             page: leaf.key().page,
             after,
             before: page.db_time(),
@@ -69,7 +70,7 @@ impl Tree {
         let node = NodeChange { page: change, rceid: 0, root: Some(self.root), tree: self.id };
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::Delete(Delete { node }));
-        let log = self.db.core.log();
+        let log = &self.file.log;
         leaf.mark_dirty_by_delta(log.tail());
         let appended = log.append_privileged(&batch)?;
         leaf.apply_delta(&PageDelta::Delete { line, end: line + 1 }, after)
@@ -79,7 +80,7 @@ impl Tree {
             versions.remove(version);
         }
         let page = self.view(&leaf);
-        let sparse = !page.is_root() && page.free_bytes() > capacity(self.db.page_size) / 4 * 3;
+        let sparse = !page.is_root() && page.free_bytes() > capacity(self.file.page_size) / 4 * 3;
         drop(leaf);
         if sparse {
             self.merge_sparse(bytes)?;
@@ -88,9 +89,9 @@ impl Tree {
     }
 
     /// Takes the leaf of `bytes`, whose only node is a dead one, out of the tree. False: it is not like that any more.
-    fn remove_leaf(self: &Arc<Self>, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
+    fn remove_leaf(&self, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
         let _structure = self.structure.lock();
-        let space = SpaceLock::new(&self.db);
+        let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
         let path = self.path(Target::Key(bytes))?;
         let Some((&leaf, parents)) = path.split_last() else { return Ok(false) };
@@ -116,7 +117,7 @@ impl Tree {
             _ => Vec::new(),
         };
         let mut narrow = None;
-        let removed = group::run(&self.db, true, |group| {
+        let removed = group::run(&self.file, true, |group| {
             for &page in parents[keeper..].iter().chain(&heirs) {
                 group.page(page)?;
             }
@@ -220,7 +221,7 @@ impl Tree {
 
     fn is_dead(&self, page: &Page<'_>, bytes: &[u8], oldest: CommitNumber) -> bool {
         let (line, exact) = self.find(page, bytes);
-        let newest = self.db.core.versions.newest(self.key(), bytes);
+        let newest = self.versions.newest(self.key(), bytes);
         exact
             && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED))
             && newest
@@ -248,7 +249,7 @@ impl Tree {
 
     /// Everything below the root goes; the root becomes an empty leaf.
     fn empty_tree(&self, group: &mut AtomicGroup, parents: &[PageNumber], leaf: PageNumber) -> Attempt<()> {
-        let time = self.db.next_time();
+        let time = self.file.next_time();
         let change = group.change(self.root, time, 0, self.shape().record_flags())?;
         let mut entries = Vec::new();
         for &page in parents[1..].iter().chain([&leaf]) {
@@ -274,9 +275,9 @@ impl Tree {
 
     /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it, if they fit
     /// together with room to spare.
-    fn merge_sparse(self: &Arc<Self>, bytes: &[u8]) -> Result<()> {
+    fn merge_sparse(&self, bytes: &[u8]) -> Result<()> {
         let _structure = self.structure.lock();
-        let space = SpaceLock::new(&self.db);
+        let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
         let path = self.path(Target::Key(bytes))?;
         let [.., parent, leaf] = path[..] else { return Ok(()) };
@@ -294,14 +295,14 @@ impl Tree {
                 let latch = self.pin(source)?.into_read();
                 self.view(&latch).prev()
             };
-            let merged = group::run(&self.db, true, |group| {
+            let merged = group::run(&self.file, true, |group| {
                 group.page(parent)?;
                 for page in [left, Some(source), Some(target)].into_iter().flatten() {
                     group.page(page)?;
                 }
                 let (from, to) = (group.copy_of(source)?, group.copy_of(target)?);
                 let (from, to) = (self.view(&from), self.view(&to));
-                let room = capacity(self.db.page_size);
+                let room = capacity(self.file.page_size);
                 let used = |page: &Page<'_>| room - page.free_bytes().min(room);
                 // Recompressed nodes may grow; a quarter of the page is left as slack for that and for inserts.
                 let uncompressed: usize = from.nodes().map(|node| node.prefix.len()).sum();
@@ -328,7 +329,7 @@ impl Tree {
         parent: Option<PageNumber>,
         kind: u8,
     ) -> Attempt<()> {
-        let time = self.db.next_time();
+        let time = self.file.next_time();
         let before = group.copy_of(source)?;
         let page = self.view(&before);
         let time_of = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<DbTime> {
@@ -372,11 +373,11 @@ impl Tree {
         };
         if moves {
             group.log_deferred_undo(source)?;
-            record.set_before_page(&before, self.db.page_size);
+            record.set_before_page(&before, self.file.page_size);
         }
         let failed = |what| Stop::Failed(self.damaged(source, what));
         if let Some(right) = right {
-            let size = self.db.page_size;
+            let size = self.file.page_size;
             apply::merge_right(group.bytes_mut(right)?, size, &page, &record).map_err(failed)?;
         }
         if let Some(left) = left {

@@ -3,16 +3,14 @@
 //! Latch order: a page before its children, a leaf before its right sibling, tree pages before space-tree pages.
 //! A descent holds the latch of a page until it has that of the child, and nodes move between leaves only while their
 //! parent and both are latched for writing: so it arrives where its key is, whichever way nodes move.
-//! Lock order: `Tree::structure`, then `Database::space`, then latches; no latch is held across I/O.
+//! Lock order: `Tree::structure`, then `DatabaseFile::space`, then latches; no latch is held across I/O.
 
-pub(crate) mod apply;
 pub(crate) mod before_image;
 pub(crate) mod change;
 mod cursor;
 mod descend;
-pub(crate) mod group;
-mod latched;
 mod merge;
+mod open_trees;
 #[cfg(test)]
 mod race_tests;
 mod room;
@@ -23,12 +21,12 @@ mod schedules;
 mod share;
 #[cfg(test)]
 mod share_tests;
-pub(crate) mod split;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tree;
 
 pub use cursor::{Seek, TreeCursor};
 pub use descend::Target;
+pub use open_trees::OpenTrees;
 pub(crate) use tree::DENSITIES;
 pub use tree::{Bookmark, Tree};

@@ -1,13 +1,14 @@
 //! Interleavings of two threads, held open by latches that the test takes. Where a thread waits cannot be seen from
 //! outside, so the test gives it time to come there: too little of it hides a fault, and never makes one up.
 
+use jetcell_sync::Arc;
+use jetcell_sync::thread;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ese_format::log::record::LogRecord;
 use ese_format::page::{PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
-use jetcell_sync::{Arc, thread};
 use jetcell_vfs::SimVfs;
 
 use super::descend::Target;
@@ -17,9 +18,9 @@ use super::{Seek, Tree, TreeCursor};
 use crate::cache::WriteLatch;
 use crate::catalog::OBJIDS_ROOT;
 use crate::database::Database;
-use crate::session::ActiveTransaction;
 use crate::space::SpaceLock;
-use crate::versions::View;
+use crate::transaction::ActiveTransaction;
+use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -50,12 +51,12 @@ impl Bench {
     fn insert(&self, number: u16, keys: impl IntoIterator<Item = Vec<u8>>, data: &[u8]) {
         let mut session = self.session(number);
         session.begin().unwrap();
-        keys.into_iter().for_each(|key| self.tree.insert(&mut session, &key, data).unwrap());
+        keys.into_iter().for_each(|key| self.tree.insert(session.changes().unwrap(), &key, data).unwrap());
         session.commit().unwrap();
     }
 
     fn latch(&self, page: PageNumber) -> WriteLatch {
-        self.db.pin(page).unwrap().write()
+        self.db.file.pin(page).unwrap().write()
     }
 
     fn leaf(&self, target: Target<'_>) -> PageNumber {
@@ -65,7 +66,7 @@ impl Bench {
 
 /// Whether the page can be latched for writing, before long.
 fn comes_free(bench: &Bench, page: PageNumber) -> bool {
-    let pinned = bench.db.pin(page).unwrap();
+    let pinned = bench.db.file.pin(page).unwrap();
     let end = Instant::now() + TOO_LONG;
     while Instant::now() < end {
         if pinned.try_write().is_some() {
@@ -120,12 +121,12 @@ fn going_back_nobody_waits_for_a_leaf_with_a_page_latched_that_is_not_left_of_it
 #[test]
 fn a_tree_that_gets_space_trees_takes_its_time_when_nobody_else_changes_it() {
     let mut bench = Bench::new();
-    let parent = SpaceLock::new(&bench.db).trees(PageNumber::fixed(1)).unwrap();
+    let parent = SpaceLock::new(&bench.db.file).trees(PageNumber::fixed(1)).unwrap();
     // A tree of one page.
-    bench.tree = bench.db.tree_at(OBJIDS_ROOT).unwrap();
+    bench.tree = bench.db.trees.tree_at(OBJIDS_ROOT).unwrap();
     let bench = &bench;
     thread::scope(|scope| {
-        let space = bench.db.pin(parent.available.root).unwrap().read();
+        let space = bench.db.file.pin(parent.available.root).unwrap().read();
         let keys = (0_u32..60).map(|key| key.to_be_bytes().to_vec());
         let writer = scope.spawn(|| bench.insert(1, keys, &[7; 300]));
         thread::sleep(A_MOMENT);
@@ -133,7 +134,7 @@ fn a_tree_that_gets_space_trees_takes_its_time_when_nobody_else_changes_it() {
         drop(space);
         thread::sleep(A_MOMENT);
         root.mark_dirty(bench.instance.core().log().tail());
-        PageMut::new(&mut root, SIZE).set_db_time(bench.db.next_time());
+        PageMut::new(&mut root, SIZE).set_db_time(bench.db.file.next_time());
         drop(root);
         writer.join().unwrap();
     });

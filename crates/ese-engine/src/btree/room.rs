@@ -1,20 +1,20 @@
-//! Whether a page has room for a change, and making room in this tree until a node fits: the loop around [`split`] and
+//! Whether a page has room for a change, and making room in this tree until a node fits: the loop around [`pages::split`](crate::pages::split) and
 //! [`share`](super::share), with space allocation and structure lock.
+
+use jetcell_sync::Arc;
 
 use ese_format::PageNumber;
 use ese_format::log::record::{Insert, LogRecord, PageChangeFlags};
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
-use jetcell_sync::Arc;
 
 use super::Tree;
 use super::change::insert_size;
 use super::descend::Target;
-use super::group::{self, AtomicGroup, Attempt, Stop, cut_key};
-use super::split::{self, Incoming};
 use crate::cache::{PageDelta, PinnedPage};
-use crate::session::{ActiveTransaction, Done};
+use crate::pages::split::{self, Incoming};
+use crate::pages::{AtomicGroup, Attempt, Stop, cut_key, group};
 use crate::space::{SpaceLock, SpaceTrees};
-use crate::versions::{Change, Version};
+use crate::transaction::{Change, ChangeContext, UndoEntry, Version};
 use crate::{Error, Result};
 
 enum Step {
@@ -44,21 +44,21 @@ impl Tree {
 
     fn leaves_reserve(&self, page: &Page<'_>, need: usize, grown: Option<(&[u8], usize)>) -> bool {
         let Some(left) = page.free_bytes().checked_sub(need) else { return false };
-        left > self.db.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
+        left > self.file.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
     }
 
     /// Bytes that undoing uncommitted changes of this page could need, once the node with the bookmark in `grown` is
     /// longer by the length there.
     pub(super) fn reserved_for_undo(&self, page: &Page<'_>, grown: Option<(&[u8], usize)>) -> usize {
         let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);
-        if !replaced || !self.db.core.versions.has_replaces() {
+        if !replaced || !self.versions.has_replaces() {
             return 0;
         }
         let (Some(first), Some(last)) = (page.node(0), page.node(page.node_count().saturating_sub(1))) else {
             return 0;
         };
         let (first, last) = (self.bookmark_of(&first), self.bookmark_of(&last));
-        let lengths = self.db.core.versions.undo_lengths(self.key(), first.bytes(), last.bytes());
+        let lengths = self.versions.undo_lengths(self.key(), first.bytes(), last.bytes());
         let growth = |(version, length): &(Arc<Version>, usize)| {
             let (line, exact) = self.find(page, &version.bookmark);
             let stored = page.node(line).filter(|_| exact).map_or(0, |node| node.data.len());
@@ -72,8 +72,8 @@ impl Tree {
     /// Gives nodes of the leaf of `bytes` to its neighbour, or splits it, and inserts the node in the same atomic group.
     /// `next` is the leaf behind it. False: try the plain insert again.
     pub(crate) fn split_and_insert(
-        self: &Arc<Self>,
-        session: &mut ActiveTransaction,
+        &self,
+        context: &mut ChangeContext,
         key: &[u8],
         data: &[u8],
         bytes: &[u8],
@@ -81,13 +81,13 @@ impl Tree {
     ) -> Result<bool> {
         let _neighbour = self.pin_ahead(next);
         let _structure = self.structure.lock();
-        let space = SpaceLock::new(&self.db);
+        let space = SpaceLock::new(&self.file);
         loop {
             let trees = space.prepare(self.root, 1)?;
             let path = self.path(Target::Key(bytes))?;
-            let (prologue, writer, level) = session.prologue()?;
+            let (prologue, writer, level) = context.prologue()?;
             let version = self.version(bytes, key.len(), &writer, level, Change::Insert);
-            let step = group::run_as(&self.db, session.procid(), false, |group| {
+            let step = group::run_as(&self.file, context.procid(), false, |group| {
                 let (parent, leaf) = match path[..] {
                     [_] => return self.split_root_leaf(group, &space, &trees, bytes, key, data),
                     [.., parent, leaf] => (parent, leaf),
@@ -109,7 +109,7 @@ impl Tree {
                 }
                 let page = group.page(leaf)?;
                 let shape = self.shape();
-                let with = split::choose_cut(&shape, &page, self.db.page_size, Some(incoming));
+                let with = split::choose_cut(&shape, &page, self.file.page_size, Some(incoming));
                 // A large node between others may fit on neither side: then the page is cut where the node belongs,
                 // and the next round gives it a page of its own.
                 let alone = with.is_none();
@@ -134,7 +134,7 @@ impl Tree {
             })?;
             match step {
                 Step::Inserted => {
-                    session.did(Done::Node(self.clone(), version));
+                    context.changed(UndoEntry::Node(self.id, version));
                     return Ok(true);
                 }
                 Step::Ready => return Ok(false),
@@ -158,14 +158,14 @@ impl Tree {
     }
 
     /// Splits until the node of `bytes` may grow by this much.
-    pub(crate) fn make_room(self: &Arc<Self>, bytes: &[u8], growth: usize) -> Result<()> {
+    pub(crate) fn make_room(&self, bytes: &[u8], growth: usize) -> Result<()> {
         let _neighbour = self.pin_right_neighbour(bytes)?;
         let _structure = self.structure.lock();
-        let space = SpaceLock::new(&self.db);
+        let space = SpaceLock::new(&self.file);
         loop {
             let trees = space.prepare(self.root, 1)?;
             let path = self.path(Target::Key(bytes))?;
-            let step = group::run(&self.db, true, |group| {
+            let step = group::run(&self.file, true, |group| {
                 let (parent, leaf) = match path[..] {
                     [root] => {
                         let page = group.page(root)?;
@@ -184,7 +184,7 @@ impl Tree {
                 if self.may_grow(&page, bytes, growth) {
                     return Ok(Step::Ready);
                 }
-                let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, None);
+                let cut = split::choose_cut(&self.shape(), &page, self.file.page_size, None);
                 // A page that cannot be cut holds one node. To call it ready would send the caller round for ever.
                 let cut = cut.ok_or_else(|| too_large(bytes))?;
                 let right = page.next();
@@ -230,13 +230,13 @@ impl Tree {
 
     /// Splits the internal page `path[level]`, or the ancestor that must be split before it.
     pub(super) fn split_internal(
-        self: &Arc<Self>,
+        &self,
         space: &SpaceLock<'_>,
         path: &[PageNumber],
         level: usize,
     ) -> Result<()> {
         let trees = space.prepare(self.root, 1)?;
-        let step = group::run(&self.db, true, |group| {
+        let step = group::run(&self.file, true, |group| {
             let Some(parent) = level.checked_sub(1).map(|above| path[above]) else {
                 let new = space.take_page(group, &trees)?;
                 split::split_root(group, &self.shape(), new)?;
@@ -244,7 +244,7 @@ impl Tree {
             };
             group.page(parent)?;
             let page = group.page(path[level])?;
-            let cut = split::choose_cut(&self.shape(), &page, self.db.page_size, None)
+            let cut = split::choose_cut(&self.shape(), &page, self.file.page_size, None)
                 .ok_or_else(|| too_large(&[]))?;
             if !self.parent_fits(group, parent, cut.separator.len())? {
                 return Ok(Step::Split(level - 1));
@@ -264,7 +264,7 @@ impl Tree {
     }
 
     fn insert_versioned(
-        self: &Arc<Self>,
+        &self,
         group: &mut AtomicGroup,
         page: PageNumber,
         line: usize,
@@ -282,8 +282,8 @@ impl Tree {
         let applied =
             group.edit(page, node.page.after, &PageDelta::Insert { line, flags, key: &key, data })?;
         group.done(page, applied, LogRecord::Insert(record))?;
-        let (core, version) = (self.db.core.clone(), version.clone());
-        group.on_commit(move || core.versions.add(version));
+        let (versions, version) = (self.versions.clone(), version.clone());
+        group.on_commit(move || versions.add(version));
         Ok(())
     }
 }

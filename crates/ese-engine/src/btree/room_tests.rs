@@ -13,8 +13,8 @@ use jetcell_vfs::SimVfs;
 use super::Tree;
 use super::share_tests::leaves;
 use super::tests::{DB, Model, check_structure, contents, create_tree, open};
-use crate::session::ActiveTransaction;
-use crate::versions::View;
+use crate::transaction::ActiveTransaction;
+use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 /// Number of the record that changes.
@@ -55,7 +55,7 @@ fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
     let mut model = Model::new();
     for &(number, length) in records {
         let (key, data) = (number.to_be_bytes(), vec![number as u8; length]);
-        tree.insert(&mut session, &key, &data).unwrap();
+        tree.insert(session.changes().unwrap(), &key, &data).unwrap();
         model.insert(key.to_vec(), data);
     }
     session.commit().unwrap();
@@ -68,9 +68,9 @@ fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step:
     // Of the record's length as well, so that no two states look the same.
     let data_of = |length: usize| vec![length as u8; length];
     match step {
-        Replace(length) => tree.replace(session, &bookmark, &data_of(length)).unwrap(),
-        Insert(length) => tree.insert(session, &key, &data_of(length)).unwrap(),
-        Delete => tree.flag_delete(session, &bookmark).unwrap(),
+        Replace(length) => tree.replace(session.changes().unwrap(), &bookmark, &data_of(length)).unwrap(),
+        Insert(length) => tree.insert(session.changes().unwrap(), &key, &data_of(length)).unwrap(),
+        Delete => tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap(),
     }
     match step {
         Replace(length) | Insert(length) => drop(model.insert(key.to_vec(), data_of(length))),

@@ -10,9 +10,9 @@ use jetcell_vfs::SimVfs;
 use super::tests::{DB, contents, create_tree, open_with};
 use super::{Seek, Tree, TreeCursor};
 use crate::database::Database;
+use crate::maintenance::cleanup;
 use crate::schedules::explore;
-use crate::session::ActiveTransaction;
-use crate::versions::View;
+use crate::transaction::{ActiveTransaction, View};
 use crate::{CreateOptions, Error, Instance, Result};
 
 struct Fixture {
@@ -44,20 +44,22 @@ impl Fixture {
 
     fn insert(&self, number: u16, keys: std::ops::Range<u32>, len: usize) {
         for key in keys {
-            self.change(number, |session| self.tree.insert(session, &key.to_be_bytes(), &vec![7; len]));
+            self.change(number, |session| {
+                self.tree.insert(session.changes()?, &key.to_be_bytes(), &vec![7; len])
+            });
         }
     }
 
     fn delete(&self, number: u16, keys: std::ops::Range<u32>) {
         for key in keys {
             let bookmark = self.tree.bookmark(&key.to_be_bytes(), &[]);
-            self.change(number, |session| self.tree.flag_delete(session, &bookmark));
+            self.change(number, |session| self.tree.flag_delete(session.changes()?, &bookmark));
         }
     }
 
     fn clean(&self) {
         let core = self.instance.core();
-        core.cleanup.step(core, usize::MAX).unwrap();
+        cleanup::step(core, usize::MAX).unwrap();
     }
 
     fn keys(&self) -> Vec<u32> {

@@ -15,10 +15,10 @@ use ese_format::page::{Page, node_space};
 use ese_format::{DbTime, PageNumber};
 
 use super::Tree;
-use super::apply::{self, merge_type};
-use super::group::{AtomicGroup, Attempt, Shape, Stop};
-use super::split::{self, Cut, Incoming, capacity, packed_size, prefix_line, prefix_of, separator_at};
 use crate::cache::PageDelta;
+use crate::pages::apply::{self, merge_type};
+use crate::pages::split::{self, Cut, Incoming, capacity, packed_size, prefix_line, prefix_of, separator_at};
+use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 use crate::space::{SpaceLock, SpaceTrees};
 
 /// Two leaves are worth balancing if together they keep a page divided by this free. Keeping less makes a smaller file
@@ -134,7 +134,7 @@ impl Tree {
             return Err(Stop::Failed(self.damaged(leaf, "its right link and its parent disagree")));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
-        let room = capacity(self.db.page_size);
+        let room = capacity(self.file.page_size);
         Ok(plan(&self.shape(), room, &page, &neighbour, incoming, reserved))
     }
 
@@ -178,7 +178,7 @@ impl Tree {
     /// Moves nodes between neighbours.
     fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
         let Move { source, target, parent, kind, nodes, separator } = what;
-        let (time, size) = (self.db.next_time(), self.db.page_size);
+        let (time, size) = (self.file.next_time(), self.file.page_size);
         let before = group.copy_of(source)?;
         let page = self.view(&before);
         let rightwards = kind == merge_type::PARTIAL_RIGHT;

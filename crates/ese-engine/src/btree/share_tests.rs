@@ -12,13 +12,13 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Tree;
-use super::apply::merge_type;
 use super::descend::Target;
 use super::tests::{DB, Model, check_structure, contents, create_tree, open, open_with};
 use crate::CreateOptions;
 use crate::log::{LogNames, LogReader};
-use crate::session::ActiveTransaction;
-use crate::versions::View;
+use crate::pages::apply::merge_type;
+use crate::transaction::ActiveTransaction;
+use crate::transaction::View;
 
 /// What the logs on a disk say, in order.
 pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
@@ -88,7 +88,7 @@ fn full_leaves_share_before_they_split() {
             let key = key(number);
             let data: Vec<u8> = (0..rng.random_range(1..largest)).map(|_| rng.random()).collect();
             let name = tree.bookmark(&key, &data);
-            if tree.insert(session, &key, &data).is_ok() {
+            if tree.insert(session.changes().unwrap(), &key, &data).is_ok() {
                 model.insert(name.into_bytes(), data);
             }
             if rng.random_bool(0.3) {
@@ -96,7 +96,7 @@ fn full_leaves_share_before_they_split() {
                 let name = name.clone();
                 let key_len = if tree.is_unique() { name.len() } else { 7 };
                 let bookmark = tree.bookmark(&name[..key_len], &name[key_len..]);
-                tree.flag_delete(session, &bookmark).unwrap();
+                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
                 model.remove(&name);
             }
             model.len()
@@ -149,7 +149,7 @@ fn written_pages(third: bool) {
     let mut model = Model::new();
     session.begin().unwrap();
     for number in 0..80 {
-        tree.insert(&mut session, &key(number * 100), &[7; 200]).unwrap();
+        tree.insert(session.changes().unwrap(), &key(number * 100), &[7; 200]).unwrap();
         model.insert(key(number * 100), vec![7; 200]);
     }
     session.commit().unwrap();
@@ -158,13 +158,13 @@ fn written_pages(third: bool) {
     if !third {
         session.begin().unwrap();
         for (key, ..) in &second[..second.len() / 2] {
-            tree.flag_delete(&mut session, &tree.bookmark(key, &[])).unwrap();
+            tree.flag_delete(session.changes().unwrap(), &tree.bookmark(key, &[])).unwrap();
             model.remove(key);
         }
         session.commit().unwrap();
     }
     (0..4).for_each(|_| instance.step().unwrap());
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     instance.checkpoint().unwrap();
     let older = disk.contents(Path::new(DB)).unwrap();
 
@@ -172,16 +172,16 @@ fn written_pages(third: bool) {
     let mut open_one = ActiveTransaction::new(instance.core().clone(), 2);
     open_one.begin().unwrap();
     let bookmark = |key: &[u8]| tree.bookmark(key, &[]);
-    tree.replace(&mut open_one, &bookmark(&first[first.len() - 1].0), &[1; 190]).unwrap();
-    tree.flag_delete(&mut open_one, &bookmark(&first[first.len() - 2].0)).unwrap();
+    tree.replace(open_one.changes().unwrap(), &bookmark(&first[first.len() - 1].0), &[1; 190]).unwrap();
+    tree.flag_delete(open_one.changes().unwrap(), &bookmark(&first[first.len() - 2].0)).unwrap();
     if third {
-        tree.replace(&mut open_one, &bookmark(&second[0].0), &[2; 150]).unwrap();
+        tree.replace(open_one.changes().unwrap(), &bookmark(&second[0].0), &[2; 150]).unwrap();
     }
     instance.flush().unwrap();
     let undo_before = records(&disk).iter().filter(|record| matches!(record, LogRecord::UndoInfo(_))).count();
     session.begin().unwrap();
     let between = [first[1].0.as_slice(), b"!"].concat();
-    tree.insert(&mut session, &between, &[9; 200]).unwrap();
+    tree.insert(session.changes().unwrap(), &between, &[9; 200]).unwrap();
     model.insert(between, vec![9; 200]);
     session.commit().unwrap();
     instance.flush().unwrap();
@@ -194,7 +194,7 @@ fn written_pages(third: bool) {
     let cut = disk.clone_disk();
     assert!(cut.contents(Path::new(DB)).unwrap()[2 * size.bytes()..] == older[2 * size.bytes()..]);
     let expected = leaves(&tree);
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     let newer = disk.contents(Path::new(DB)).unwrap();
     let page = |at: usize| at * size.bytes()..(at + 1) * size.bytes();
     let pages = newer.len() / size.bytes();
@@ -209,7 +209,7 @@ fn written_pages(third: bool) {
         }
         let instance = open_with(&disk, size, 64, false).unwrap_or_else(|e| panic!("{written:b}: {e}"));
         let db = instance.attach(Path::new(DB), 256).unwrap();
-        let tree = db.tree_at(root).unwrap();
+        let tree = db.trees.tree_at(root).unwrap();
         check_structure(&tree);
         assert_eq!(contents(&tree, &View::latest()), model, "{written:b}");
         let found = leaves(&tree);

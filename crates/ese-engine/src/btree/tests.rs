@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use super::{Seek, Tree, TreeCursor};
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
-use crate::session::ActiveTransaction;
-use crate::versions::View;
+use crate::transaction::ActiveTransaction;
+use crate::transaction::View;
 use crate::{CreateOptions, Error, Instance, InstanceOptions};
 
 pub(super) const DB: &str = "/db/test.edb";
@@ -50,7 +50,7 @@ pub(crate) fn open_as(vfs: &SimVfs, cache: CacheOptions, protect: bool) -> crate
 pub(crate) fn create_tree(instance: &Instance, db: &Arc<Database>, kind: PageFlags) -> Arc<Tree> {
     let mut session = ActiveTransaction::new(instance.core().clone(), 900);
     session.begin().unwrap();
-    let tree = session.create_tree(db, PageNumber::fixed(1), kind, 3).unwrap();
+    let tree = db.trees.create_tree(session.changes().unwrap(), PageNumber::fixed(1), kind, 3).unwrap();
     session.commit().unwrap();
     tree
 }
@@ -107,7 +107,7 @@ pub(crate) fn transaction(
         let key = random_key(rng, space);
         let data = random_data(rng, largest);
         match rng.random_range(0..100) {
-            0..45 => match tree.insert(session, &key, &data) {
+            0..45 => match session.changes().and_then(|context| tree.insert(context, &key, &data)) {
                 Ok(()) => assert!(model.insert(key, data).is_none()),
                 Err(Error::KeyDuplicate) => assert!(model.contains_key(&key)),
                 Err(error) => return Err(error),
@@ -121,10 +121,10 @@ pub(crate) fn transaction(
                     assert_eq!(cursor.data(), value);
                     let bookmark = cursor.bookmark().unwrap().clone();
                     if rng.random_bool(0.6) {
-                        tree.flag_delete(session, &bookmark)?;
+                        tree.flag_delete(session.changes()?, &bookmark)?;
                         model.remove(&key);
                     } else {
-                        tree.replace(session, &bookmark, &data)?;
+                        tree.replace(session.changes()?, &bookmark, &data)?;
                         model.insert(key, data);
                     }
                 }
@@ -162,7 +162,7 @@ pub(super) fn check_structure(tree: &Arc<Tree>) {
     fn walk(tree: &Tree, page: PageNumber, low: &[u8], high: Option<&[u8]>, leaves: &mut Vec<PageNumber>) {
         let latch = tree.pin(page).unwrap().read();
         let view: Page<'_> = tree.view(&latch);
-        assert_eq!(ese_format::page::validate(&latch, tree.db.page_size), Ok(()), "{page:?}");
+        assert_eq!(ese_format::page::validate(&latch, tree.file.page_size), Ok(()), "{page:?}");
         assert_eq!(view.tree(), tree.id);
         let mut from = low.to_vec();
         for (line, node) in view.nodes().enumerate() {
@@ -221,7 +221,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
         let mut cursor = TreeCursor::new(tree.clone());
         assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
         let bookmark = cursor.bookmark().unwrap().clone();
-        tree.flag_delete(&mut session, &bookmark).unwrap();
+        tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
     }
     session.commit().unwrap();
     for _ in 0..4 {
@@ -230,7 +230,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
     check_structure(&tree);
     let latch = tree.pin(tree.root).unwrap().read();
     let root = tree.view(&latch);
-    let waiting = instance.core().cleanup.len();
+    let waiting = instance.core().ended.len();
     assert!(root.is_leaf() && root.node_count() == 0, "{} nodes, {waiting} waiting", root.node_count());
     drop(latch);
     instance.shutdown().unwrap();
@@ -260,7 +260,7 @@ fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
         let between = last.saturating_sub(31);
         for number in (1..60).map(|step| last + 2 * step).chain([between]) {
             let (key, data) = (number.to_be_bytes().to_vec(), vec![round as u8; 200]);
-            match tree.insert(&mut session, &key, &data) {
+            match session.changes().and_then(|context| tree.insert(context, &key, &data)) {
                 Err(Error::KeyDuplicate) => assert!(model.contains_key(&key)),
                 inserted => assert!(inserted.is_ok() && model.insert(key, data).is_none()),
             }
@@ -270,7 +270,7 @@ fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
         assert_eq!(contents(tree, &session.view()), *model);
         session.begin().unwrap();
         for key in model.keys().rev().take(50).cloned().collect::<Vec<_>>() {
-            tree.flag_delete(&mut session, &tree.bookmark(&key, &[])).unwrap();
+            tree.flag_delete(session.changes().unwrap(), &tree.bookmark(&key, &[])).unwrap();
             model.remove(&key);
         }
         session.commit().unwrap();
@@ -318,7 +318,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
             Ok::<_, Error>((instance, db))
         })();
         let (instance, db) = opened.unwrap_or_else(|e| panic!("{context}: recovery failed: {e}"));
-        let tree = db.tree_at(root).unwrap();
+        let tree = db.trees.tree_at(root).unwrap();
         check_structure(&tree);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         assert_eq!(contents(&tree, &session.view()), durable, "{context}");
@@ -364,7 +364,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
         }
         let instance = open(&disk, size, 48).unwrap_or_else(|e| panic!("{context}: recovery failed: {e}"));
         let db = instance.attach(Path::new(DB), 256).unwrap_or_else(|e| panic!("{context}: {e}"));
-        let tree = db.tree_at(root).unwrap();
+        let tree = db.trees.tree_at(root).unwrap();
         let found = contents(&tree, &View::latest());
         let which = states.iter().rposition(|state| *state == found);
         let which = which.unwrap_or_else(|| panic!("{context}: no committed state looks like that"));
@@ -385,12 +385,14 @@ fn going_through_a_tree_reads_its_leaves_ahead_both_ways() {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     for chunk in 0..40u32 {
         session.begin().unwrap();
-        (0..50).for_each(|i| tree.insert(&mut session, &(chunk * 50 + i).to_be_bytes(), &[7; 500]).unwrap());
+        (0..50).for_each(|i| {
+            tree.insert(session.changes().unwrap(), &(chunk * 50 + i).to_be_bytes(), &[7; 500]).unwrap()
+        });
         session.commit().unwrap();
         instance.step().unwrap();
     }
     let cache = &instance.core().cache;
-    cache.flush_file(db.file_id).unwrap();
+    cache.flush_file(db.file_id()).unwrap();
     let before = cache.counters();
     assert_eq!(contents(&tree, &session.view()).len(), 2000);
     let after = cache.counters();
@@ -433,7 +435,7 @@ fn records_in_order_leave_the_share_of_a_page_that_density_asks_for() {
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         session.begin().unwrap();
         for number in 0..800_u32 {
-            tree.insert(&mut session, &(number * 2).to_be_bytes(), &[7; 100]).unwrap();
+            tree.insert(session.changes().unwrap(), &(number * 2).to_be_bytes(), &[7; 100]).unwrap();
         }
         let share = size.bytes() * (100 - density as usize) / 100;
         let free = free_bytes(&tree);
@@ -443,7 +445,7 @@ fn records_in_order_leave_the_share_of_a_page_that_density_asks_for() {
         assert!(all_right, "{density} %: {free:?}");
         // What was spared takes later records without a split.
         for number in 0..100_u32 {
-            tree.insert(&mut session, &(number * 16 + 1).to_be_bytes(), &[7; 10]).unwrap();
+            tree.insert(session.changes().unwrap(), &(number * 16 + 1).to_be_bytes(), &[7; 10]).unwrap();
         }
         let split = free_bytes(&tree).len() > free.len();
         assert_eq!(split, density == 100, "{density} %");

@@ -8,7 +8,9 @@ use jetcell_sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
 use crate::cache::FileId;
-use crate::database::Database;
+use crate::pages::Shape;
+use crate::storage::DatabaseFile;
+use crate::transaction::VersionStore;
 
 /// How full pages may be asked to be, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
 pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
@@ -21,8 +23,9 @@ pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 #[doc(alias = "pgnoFDP")]
 #[repr(align(128))]
 pub struct Tree {
-    /// Its database.
-    pub db: Arc<Database>,
+    /// The file that its pages are in.
+    pub file: Arc<DatabaseFile>,
+    pub(crate) versions: Arc<VersionStore>,
     /// Root page, which never moves.
     pub root: PageNumber,
     /// Object id on all its pages.
@@ -86,9 +89,16 @@ impl Bookmark {
 }
 
 impl Tree {
-    pub(crate) fn new(db: Arc<Database>, root: PageNumber, id: TreeId, kind: PageFlags) -> Tree {
+    pub(crate) fn new(
+        file: Arc<DatabaseFile>,
+        versions: Arc<VersionStore>,
+        root: PageNumber,
+        id: TreeId,
+        kind: PageFlags,
+    ) -> Tree {
         Tree {
-            db,
+            file,
+            versions,
             root,
             id,
             kind,
@@ -109,8 +119,13 @@ impl Tree {
     pub(crate) fn fits(&self, page: &Page<'_>, line: usize, need: usize) -> bool {
         let appends = line == page.node_count() && page.next().is_none();
         let spared = 100 - usize::from(self.density.load(Ordering::Relaxed));
-        let kept = if appends && line > 0 { self.db.page_size.bytes() * spared / 100 } else { 0 };
+        let kept = if appends && line > 0 { self.file.page_size.bytes() * spared / 100 } else { 0 };
         page.free_bytes() >= need + kept && self.has_room(page, need)
+    }
+
+    /// What names it in pages and records.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { root: self.root, id: self.id, kind: self.kind }
     }
 
     /// Keys occur once. Otherwise nodes are ordered and told apart by key and data.
@@ -120,7 +135,7 @@ impl Tree {
 
     /// How the version store names this tree.
     pub fn key(&self) -> (FileId, PageNumber) {
-        (self.db.file_id, self.root)
+        (self.file.file_id, self.root)
     }
 
     /// First node not smaller than `bytes` (a bookmark), and whether it is that very one.

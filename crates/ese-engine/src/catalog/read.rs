@@ -2,68 +2,69 @@
 
 use ese_format::catalog::{CatalogError, CatalogRow, RowKind, TableFlags, TableSchema, assemble};
 use ese_format::{PageNumber, TreeId};
-use jetcell_sync::Arc;
 
+use super::SystemTables;
 use super::initial::{CATALOG_ROOT, ROOT_OBJECTS_ROOT};
 use crate::Result;
 use crate::btree::{Seek, Tree, TreeCursor};
-use crate::database::Database;
-use crate::versions::View;
+use crate::transaction::View;
 
-/// The tree of the table with this name.
-pub(crate) fn find(db: &Arc<Database>, view: &View, name: &str) -> Result<Option<TreeId>> {
-    let wanted = CatalogRow::new(TreeId(0), RowKind::Table, 0, 0, name);
-    let Some(key) = wanted.root_objects_key() else { return Ok(None) };
-    let index = db.tree_at(ROOT_OBJECTS_ROOT)?;
-    let Some(bookmark) = index.get(view, &key, <[u8]>::to_vec)? else { return Ok(None) };
-    let id = bookmark.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
-    let id = id.ok_or_else(|| index.damaged(index.root, "entry does not name a catalog row"))?;
-    Ok(Some(TreeId(id ^ 0x8000_0000)))
-}
+impl SystemTables {
+    /// The tree of the table with this name.
+    pub fn find(&self, view: &View, name: &str) -> Result<Option<TreeId>> {
+        let wanted = CatalogRow::new(TreeId(0), RowKind::Table, 0, 0, name);
+        let Some(key) = wanted.root_objects_key() else { return Ok(None) };
+        let index = self.trees.tree_at(ROOT_OBJECTS_ROOT)?;
+        let Some(bookmark) = index.get(view, &key, <[u8]>::to_vec)? else { return Ok(None) };
+        let id = bookmark.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+        let id = id.ok_or_else(|| index.damaged(index.root, "entry does not name a catalog row"))?;
+        Ok(Some(TreeId(id ^ 0x8000_0000)))
+    }
 
-/// Names of all tables but the engine's own.
-pub(crate) fn names(db: &Arc<Database>, view: &View) -> Result<Vec<String>> {
-    let (catalog, mut names) = (db.tree_at(CATALOG_ROOT)?, Vec::new());
-    let mut tables = TreeCursor::new(db.tree_at(ROOT_OBJECTS_ROOT)?);
-    let mut found = tables.first(view)?;
-    while found {
-        if let Some(bytes) = catalog.get(view, tables.data(), <[u8]>::to_vec)?
-            && let Some(row) = decode(&catalog, &bytes)?
-            && !TableFlags::from_bits_retain(row.flags).contains(TableFlags::SYSTEM)
-        {
-            names.push(row.name);
+    /// Names of all tables but the engine's own.
+    pub fn names(&self, view: &View) -> Result<Vec<String>> {
+        let (catalog, mut names) = (self.trees.tree_at(CATALOG_ROOT)?, Vec::new());
+        let mut tables = TreeCursor::new(self.trees.tree_at(ROOT_OBJECTS_ROOT)?);
+        let mut found = tables.first(view)?;
+        while found {
+            if let Some(bytes) = catalog.get(view, tables.data(), <[u8]>::to_vec)?
+                && let Some(row) = decode(&catalog, &bytes)?
+                && !TableFlags::from_bits_retain(row.flags).contains(TableFlags::SYSTEM)
+            {
+                names.push(row.name);
+            }
+            found = tables.next(view)?;
         }
-        found = tables.next(view)?;
+        Ok(names)
     }
-    Ok(names)
-}
 
-/// What the catalog says about a table.
-pub(super) fn schema(db: &Arc<Database>, view: &View, table: TreeId) -> Result<Option<TableSchema>> {
-    Ok(assemble(rows(db, view, table)?).into_iter().next())
-}
-
-/// The long-value tree of a table.
-pub(super) fn long_values(db: &Arc<Database>, view: &View, table: TreeId) -> Result<Option<PageNumber>> {
-    let row = rows(db, view, table)?.into_iter().find(|row| row.kind == RowKind::LongValues);
-    Ok(row.and_then(|row| PageNumber::new(row.root_or_type)))
-}
-
-fn rows(db: &Arc<Database>, view: &View, table: TreeId) -> Result<Vec<CatalogRow>> {
-    let catalog = db.tree_at(CATALOG_ROOT)?;
-    let prefix = CatalogRow::table_prefix(table);
-    let (mut cursor, mut rows) = (TreeCursor::new(catalog.clone()), Vec::new());
-    let mut found = cursor.seek(view, &prefix, Seek::GreaterOrEqual)?;
-    while found && cursor.bookmark().is_some_and(|bookmark| bookmark.key().starts_with(&prefix)) {
-        rows.extend(decode(&catalog, cursor.data())?);
-        found = cursor.next(view)?;
+    /// What the catalog says about a table.
+    pub fn schema(&self, view: &View, table: TreeId) -> Result<Option<TableSchema>> {
+        Ok(assemble(self.rows(view, table)?).into_iter().next())
     }
-    Ok(rows)
+
+    /// The long-value tree of a table.
+    pub fn long_values(&self, view: &View, table: TreeId) -> Result<Option<PageNumber>> {
+        let row = self.rows(view, table)?.into_iter().find(|row| row.kind == RowKind::LongValues);
+        Ok(row.and_then(|row| PageNumber::new(row.root_or_type)))
+    }
+
+    fn rows(&self, view: &View, table: TreeId) -> Result<Vec<CatalogRow>> {
+        let catalog = self.trees.tree_at(CATALOG_ROOT)?;
+        let prefix = CatalogRow::table_prefix(table);
+        let (mut cursor, mut rows) = (TreeCursor::new(catalog.clone()), Vec::new());
+        let mut found = cursor.seek(view, &prefix, Seek::GreaterOrEqual)?;
+        while found && cursor.bookmark().is_some_and(|bookmark| bookmark.key().starts_with(&prefix)) {
+            rows.extend(decode(&catalog, cursor.data())?);
+            found = cursor.next(view)?;
+        }
+        Ok(rows)
+    }
 }
 
 /// Kinds of rows that only other versions know are passed over.
 fn decode(catalog: &Tree, bytes: &[u8]) -> Result<Option<CatalogRow>> {
-    match CatalogRow::decode(bytes, catalog.db.page_size) {
+    match CatalogRow::decode(bytes, catalog.file.page_size) {
         Ok(row) => Ok(Some(row)),
         Err(CatalogError::UnknownKind(_)) => Ok(None),
         Err(error) => Err(catalog.damaged(catalog.root, &error.to_string())),

@@ -1,22 +1,22 @@
 //! Databases that come and go: created, attached, detached.
 
+use jetcell_sync::Arc;
 use std::path::{Path, PathBuf};
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, encode_path};
 use ese_format::{DbTime, LogPosition, LogTime, PageNumber, Signature, TreeId};
-use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 use rand::RngCore;
 
 use super::Instance;
 use crate::catalog::initial_pages;
-use crate::checkpoint::attachments;
-use crate::database::{self, Database, OpenedFile};
+use crate::database::Database;
 use crate::log::LogNames;
 use crate::options::CreateOptions;
-use crate::{Error, Result, double_write, recovery};
+use crate::storage::{self, OpenedFile};
+use crate::{Error, Result, double_write};
 
 impl Instance {
     /// Creates a database and attaches it. The file must not exist.
@@ -48,7 +48,7 @@ impl Instance {
                 ese_format::checksum::seal_page(&mut buffer, size, page);
                 file.write_at(size.offset_of(page), &buffer, IoReason::DatabaseExtend).map_err(failed)?;
             }
-            database::write_header(&*file, &header)?;
+            storage::write_header(&*file, &header)?;
             vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
             let _one = self.attaching.lock();
             let log_id = self.free_log_id(path)?;
@@ -82,9 +82,9 @@ impl Instance {
         let vfs = &*self.options.vfs;
         let path = &path_for_log(path)?;
         let _one = self.attaching.lock();
-        let known = |database: &Arc<Database>| vfs.same_file(&database.path, path);
+        let known = |database: &Arc<Database>| vfs.same_file(database.path(), path);
         if let Some(known) = self.core.databases().into_iter().find(known) {
-            known.extend_by(extension_pages);
+            known.file.extend_by(extension_pages);
             return Ok(known);
         }
         self.core.check_writable()?;
@@ -93,8 +93,8 @@ impl Instance {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() },
             _ => Error::io(path, &e),
         })?;
-        let (header, copies) = recovery::read_header(&*file)?;
-        recovery::check_format(path, &header, self.options.page_size)?;
+        let (header, copies) = storage::read_header(&*file)?;
+        storage::check_format(path, &header, self.options.page_size)?;
         // A killed process may have left the file to the kernel; attaching trusts what is read.
         file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
         match header.state {
@@ -120,7 +120,7 @@ impl Instance {
             }
         }
         let log_id = self.free_log_id(path)?;
-        database::mend_shadow(&*file, &header, copies)?;
+        storage::mend_shadow(&*file, &header, copies)?;
         self.attach_file(path, file, lock, header, log_id, extension_pages)
     }
 
@@ -170,7 +170,7 @@ impl Instance {
         });
         // From the record on, recovery needs this log; a generation that begins in between must not slip by.
         let _steady = self.core.checkpoint.lock();
-        let hold = self.core.transactions.hold_checkpoint(self.core.log().tail());
+        let pin = self.core.pins.pin(self.core.log().tail());
         let mut logged = false;
         let attached = (|| {
             let position = self.core.append(&[record])?;
@@ -188,11 +188,11 @@ impl Instance {
             header.gen_max_committed = position.0.generation;
             let path = path.to_path_buf();
             let opened = OpenedFile { path, file, lock, header, extension_pages, side };
-            let database = Database::open(&self.core, opened, log_id);
-            database.update_header(|_| {})?;
+            let database = self.core.attach(opened, log_id);
+            database.file.update_header(|_| {})?;
             Ok(database)
         })();
-        self.core.transactions.release_checkpoint(hold);
+        self.core.pins.release(pin);
         // To recovery the id is taken by this database from its record on: nobody else may get it.
         attached.inspect_err(|error: &Error| {
             if logged {
@@ -205,17 +205,17 @@ impl Instance {
     /// attached to this instance, or not any more. [`Error::ReadOnly`], and the database stays attached and dirty, once
     /// the instance refuses changes: drop the instance, and open it again to recover.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
-        if !Arc::ptr_eq(&database.core, &self.core) {
-            return Err(Error::Usage(format!("{} belongs to another instance", database.path.display())));
+        if !Arc::ptr_eq(&database.trees.versions, &self.core.versions) {
+            return Err(Error::Usage(format!("{} belongs to another instance", database.path().display())));
         }
         let _one = self.attaching.lock();
         self.clean_up_all()?;
-        database.detach(LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
+        self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }
 
     /// An id for one more database at `path`. The caller holds `attaching` until the database has it.
     fn free_log_id(&self, path: &Path) -> Result<u8> {
-        let mut attached = attachments(&self.core);
+        let mut attached = self.core.attachments();
         let is_free = |id: &u8| attached.iter().all(|entry| entry.database.0 != *id);
         let id = (1..=6).find(is_free).ok_or_else(|| {
             Error::Usage("an instance holds at most 6 databases; use another instance".to_string())

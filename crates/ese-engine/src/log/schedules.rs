@@ -12,7 +12,7 @@ use super::tests::{batch, contents, create, read, record};
 use super::*;
 use crate::Error;
 use crate::schedules::explore;
-use crate::versions::TransactionTable;
+use crate::transaction::TransactionTable;
 
 fn append(log: &LogStream, number: u64, len: usize) -> LogPosition {
     log.append(&batch(&[record(number, len)])).unwrap().end

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::btree::tests::create_tree;
-use crate::session::ActiveTransaction;
+use crate::transaction::ActiveTransaction;
 use crate::{CreateOptions, Error, Result};
 
 const FILE_SIZE: u32 = 64 << 10;
@@ -560,7 +560,7 @@ fn sessions_begin_while_a_commit_waits_for_the_disk() {
             for number in 0..2000_u32 {
                 session.begin().unwrap();
                 // Far longer than the commit record, so that it is the commit that finds the buffer full.
-                tree.insert(&mut session, &number.to_be_bytes(), &[7; 300]).unwrap();
+                tree.insert(session.changes().unwrap(), &number.to_be_bytes(), &[7; 300]).unwrap();
                 session.commit().unwrap();
                 commits.fetch_add(1, Ordering::Relaxed);
             }

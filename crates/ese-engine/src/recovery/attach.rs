@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ese_format::attachment::Attachment;
-use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies, HeaderError};
+use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
 use ese_format::log::record::{AttachDb, decode_path};
-use ese_format::{Generation, LogPosition, LogTime, PageSize, Signature};
+use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
+use jetcell_vfs::{File, IoReason, OpenMode};
 
 use crate::core::Core;
-use crate::database::{Database, OpenedFile, mend_shadow, write_header};
 use crate::double_write::{self, DoubleWrite};
 use crate::options::InstanceOptions;
+use crate::storage::{OpenedFile, check_format, mend_shadow, read_header, write_header};
 use crate::{Error, Result};
 
 /// The log that is redone.
@@ -55,7 +55,7 @@ impl<'a> Attacher<'a> {
             // The list was made when the header named this log.
             self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position, |_| false)?;
             // The header may be older than the checkpoint, and what used up these numbers is not redone.
-            if let Some(database) = self.core.database_in_log(log_id) {
+            if let Some(database) = self.core.file_in_log(log_id) {
                 database.tree_id_used(entry.last_tree);
                 database.time_used(entry.db_time);
             }
@@ -76,13 +76,13 @@ impl<'a> Attacher<'a> {
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
         // All its pages were in the file by then, wherever that is now.
         self.missed.remove(&log_id);
-        let Some(database) = self.core.database_in_log(log_id) else {
+        let Some(database) = self.core.file_in_log(log_id) else {
             return Ok(());
         };
         self.core.cache.flush_file(database.file_id)?;
-        // It was clean then; what redo remembers of it would keep its lock when the log attaches it again.
-        self.core.cleanup.forget(&database);
-        database.close_clean(position, LogTime::NONE)
+        // It was clean then: nothing is left to be cleaned.
+        self.core.ended.forget(database.file_id);
+        self.core.close_clean(&database, position, LogTime::NONE)
     }
 
     /// The instance ended, or recovery did: nothing was attached any more.
@@ -107,7 +107,7 @@ impl<'a> Attacher<'a> {
         let path = PathBuf::from(path);
         // An id is taken until the log says that its database was detached, also by one that is missed: records under
         // this id may be for that one.
-        match self.core.database_in_log(log_id) {
+        match self.core.file_in_log(log_id) {
             Some(other) if other.attachment().signature != signature => {
                 let what = format!(
                     "the log attaches it as database {log_id}, which is {} at that point of the log, so whose changes \
@@ -178,8 +178,8 @@ impl<'a> Attacher<'a> {
             false => None,
         };
         let opened = OpenedFile { path, file, lock, header, extension_pages: 256, side };
-        let database = Database::open(self.core, opened, log_id);
-        database.update_header(|_| {})
+        let database = self.core.attach(opened, log_id);
+        database.file.update_header(|_| {})
     }
 
     /// Fails if the log lacks generations that the file needs. The names of logs are durable before a header names them,
@@ -253,40 +253,9 @@ impl<'a> Attacher<'a> {
     }
 }
 
-/// The header of a database file, from whichever copy is good, and which that was.
-pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopies)> {
-    let path = file.path().to_path_buf();
-    let len = file.len().map_err(|e| Error::io(&path, &e))?;
-    let mut start = IoBuffer::zeroed(len.min(64 << 10) as usize / 4096 * 4096);
-    file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(|e| Error::io(&path, &e))?;
-    DatabaseHeader::read_from_start(&start).map_err(|e| match e {
-        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
-            Error::Usage(format!("{}: not an ESE database", path.display()))
-        }
-        other => Error::Corrupt { path, page: None, what: other.to_string() },
-    })
-}
-
-/// Refuses formats the engine cannot write.
-pub(crate) fn check_format(path: &Path, header: &DatabaseHeader, page_size: PageSize) -> Result<()> {
-    let path = path.display();
-    if header.update != ese_format::header::DATABASE_UPDATE || header.update_minor != 0 {
-        return Err(Error::Usage(format!(
-            "{path}: database format update {:#x}.{:#x} cannot be written by this engine (it writes 0x14)",
-            header.update, header.update_minor
-        )));
-    }
-    if header.page_size != page_size {
-        return Err(Error::Usage(format!(
-            "{path}: database has pages of {:?}, the cache has {page_size:?}",
-            header.page_size
-        )));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use ese_format::PageSize;
     use ese_format::log::record::{DatabaseIdInLog, LogRecord, encode_path};
     use jetcell_vfs::{SimVfs, Vfs};
 
@@ -333,11 +302,11 @@ mod tests {
         let paths = PATHS.map(Path::new);
         let [db, other_db] =
             paths.map(|path| instance.create_database(path, &CreateOptions::default()).unwrap());
-        let attachment = other_db.attachment();
+        let attachment = other_db.file.attachment();
         instance.detach(&other_db).unwrap();
         let attach = AttachDb {
             procid: 0,
-            database: DatabaseIdInLog(db.log_id),
+            database: DatabaseIdInLog(db.file.log_id),
             max_pages: 0,
             consistent_position: attachment.consistent_position,
             signature: attachment.signature,

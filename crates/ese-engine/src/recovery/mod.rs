@@ -24,13 +24,13 @@ use ese_format::{LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 
 use self::attach::{Attacher, Stream};
-pub(crate) use self::attach::{check_format, read_header};
 use self::redo::{Redo, UndoInfos};
 use self::replay_window::{BufferedRecord, ReplayWindow};
 use crate::cache::MemoryGrant;
-use crate::checkpoint::generations_needed;
 use crate::core::Core;
 use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream};
+use crate::maintenance::checkpoint::generations_needed;
+use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
@@ -69,35 +69,16 @@ pub(crate) struct Opened {
     pub summary: RecoverySummary,
 }
 
-/// Tells attached databases about new generations.
-struct Listener(jetcell_sync::Weak<Core>);
-
-impl LogListener for Listener {
-    fn attachments(&self) -> Vec<u8> {
-        let attachments =
-            self.0.upgrade().map(|core| crate::checkpoint::attachments(&core)).unwrap_or_default();
-        ese_format::attachment::Attachment::encode_list(&attachments).unwrap_or_default()
-    }
-
-    fn entered(&self, generation: ese_format::Generation, created: LogTime) -> Result<()> {
-        let Some(core) = self.0.upgrade() else { return Ok(()) };
-        core.databases().iter().try_for_each(|database| database.enter_generation(generation, created))
-    }
-
-    fn checkpoint(&self) -> LogPosition {
-        // The lock is held while a checkpoint is written, which may itself need the log: never wait for it here.
-        self.0
-            .upgrade()
-            .and_then(|core| core.checkpoint.try_lock().map(|last| *last))
-            .unwrap_or(LogPosition::MIN)
-    }
-}
-
 /// Opens the log of an instance, recovering first if it did not end cleanly.
-pub(crate) fn open_log(core: &Arc<Core>, options: &InstanceOptions, fresh: Signature) -> Result<Opened> {
+pub(crate) fn open_log(
+    core: &Arc<Core>,
+    options: &InstanceOptions,
+    fresh: Signature,
+    listener: Arc<dyn LogListener>,
+) -> Result<Opened> {
     let grant = core.cache.grant_memory(core.cache.counters().max_bytes as usize / SHARE_OF_LOG);
     let memory = grant.bytes().max(LEAST_MEMORY);
-    open_log_with(core, options, fresh, grant, memory)
+    open_log_with(core, options, fresh, listener, grant, memory)
 }
 
 /// The same, with so many bytes of log in memory for redo. What the cache lent it gets back when redo is over.
@@ -105,6 +86,7 @@ fn open_log_with(
     core: &Arc<Core>,
     options: &InstanceOptions,
     fresh: Signature,
+    listener: Arc<dyn LogListener>,
     grant: MemoryGrant,
     memory: usize,
 ) -> Result<Opened> {
@@ -124,7 +106,7 @@ fn open_log_with(
     let Some(reader) = reader else {
         let log = Arc::new(LogStream::create(log_options, fresh)?);
         let checkpoint = log.tail();
-        start_log(core, log);
+        start_log(core, log, listener);
         return Ok(Opened { checkpoint_file, checkpoint, signature: fresh, summary });
     };
 
@@ -158,7 +140,7 @@ fn open_log_with(
     reader.pin_tail(&tail)?;
     let retained_files = generations_needed(options.checkpoint_depth, LogStream::file_size_behind(&tail));
     let log = Arc::new(LogStream::resume(LogOptions { retained_files, ..log_options }, tail)?);
-    start_log(core, log.clone());
+    start_log(core, log.clone(), listener);
     // Redo may log before-images behind it.
     let until = log.tail();
     let threads = match options.threads {
@@ -247,7 +229,7 @@ fn open_log_with(
         // What is logged from now on may come before the end of what the file says, or the file may be of another log.
         _ => {
             let redo_from = start.min(until);
-            write_checkpoint(&checkpoint_file, redo_from, signature, &crate::checkpoint::attachments(core))?;
+            write_checkpoint(&checkpoint_file, redo_from, signature, &core.attachments())?;
             redo_from
         }
     };
@@ -259,15 +241,13 @@ fn open_log_with(
             session.rollback()?;
         }
     }
-    core.cleanup.clean_in_order(core)?;
-    while !core.cleanup.is_empty() {
+    cleanup::clean_in_order(core)?;
+    while !core.ended.is_empty() {
         log.flush(log.tail())?;
-        core.cleanup.step(core, usize::MAX)?;
+        cleanup::step(core, usize::MAX)?;
     }
     let databases = core.databases();
     summary.left_attached = databases.len();
-    // What is known of trees was known before undo.
-    databases.iter().for_each(|database| database.forget_trees());
     let quit = Termination { last: undo_from, redo_from, hard: 0, time: now };
     let record = match databases.is_empty() {
         true => LogRecord::RecoveryQuit2(quit),
@@ -302,7 +282,7 @@ fn decode(log: &LogReader, kept: &BufferedRecord) -> Result<LogRecord> {
     })
 }
 
-fn start_log(core: &Arc<Core>, log: Arc<LogStream>) {
-    log.set_listener(Arc::new(Listener(Arc::downgrade(core))));
+fn start_log(core: &Core, log: Arc<LogStream>, listener: Arc<dyn LogListener>) {
+    log.set_listener(listener);
     core.open_log(log);
 }

@@ -28,9 +28,9 @@ use self::unfinished_transactions::{Act, OpenTransaction, bookmark_of};
 use super::replay_window::{BufferedRecord, Payloads};
 use crate::cache::{FileId, MemoryGrant};
 use crate::core::Core;
-use crate::database::Database;
 use crate::log::LogReader;
-use crate::versions::{Change, Transaction};
+use crate::storage::DatabaseFile;
+use crate::transaction::{Change, Transaction};
 use crate::{Error, Result};
 
 /// Redo in progress.
@@ -254,7 +254,7 @@ impl Redo {
     }
 
     /// Remembers what a record says that its transaction did.
-    fn did(&mut self, database: &Arc<Database>, record: &LogRecord, step: u32, start: LogPosition) {
+    fn did(&mut self, database: &Arc<DatabaseFile>, record: &LogRecord, step: u32, start: LogPosition) {
         if let Some(node) = record.node_change() {
             self.newest_id = self.newest_id.max(node.rceid);
         }
@@ -331,7 +331,7 @@ impl Redo {
     pub fn run(&mut self, payloads: &Payloads) -> Result<()> {
         let Window { steps, mut touches, last, ended } = std::mem::take(&mut self.window);
         for (file, page) in last {
-            if let Some(database) = self.core.database(file) {
+            if let Some(database) = self.core.file(file) {
                 database.grow_file(page)?;
             }
         }
@@ -355,11 +355,11 @@ impl Redo {
         Ok(())
     }
 
-    fn attached(&self, log_id: u8) -> Option<Arc<Database>> {
-        self.core.database_in_log(log_id)
+    fn attached(&self, log_id: u8) -> Option<Arc<DatabaseFile>> {
+        self.core.file_in_log(log_id)
     }
 
-    fn database(&self, log_id: u8) -> Result<Arc<Database>> {
+    fn database(&self, log_id: u8) -> Result<Arc<DatabaseFile>> {
         self.attached(log_id).ok_or_else(|| Error::Corrupt {
             path: "log".into(),
             page: None,
@@ -381,7 +381,7 @@ impl Window {
     }
 }
 
-fn corrupt_page(database: &Database, page: PageNumber, what: &str) -> Error {
+fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: &str) -> Error {
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 

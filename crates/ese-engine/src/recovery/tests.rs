@@ -19,8 +19,10 @@ use crate::cache::{Cache, CacheOptions, EvictionPolicy};
 use crate::core::Core;
 use crate::database::Database;
 use crate::double_write;
+use crate::instance::InstanceListener;
 use crate::log::{LogNames, LogReader};
-use crate::session::ActiveTransaction;
+use crate::maintenance::cleanup;
+use crate::transaction::ActiveTransaction;
 use crate::{CreateOptions, Error, Instance, InstanceOptions};
 
 const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
@@ -57,12 +59,12 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
         let session = &mut sessions[rng.random_range(0..2)];
         transaction(tree, session, model, &mut rng, space, size.bytes() / 3).unwrap();
         if round % 5 == 0 {
-            core.cleanup.step(&core, 3).unwrap();
+            cleanup::step(&core, 3).unwrap();
         }
         // Pages that recovery need not build are on the disk.
         if round == 60 {
             instance.step().unwrap();
-            core.databases().iter().for_each(|db| core.cache.flush_file(db.file_id).unwrap());
+            core.databases().iter().for_each(|db| core.cache.flush_file(db.file_id()).unwrap());
             instance.checkpoint().unwrap();
         }
     }
@@ -72,8 +74,8 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
         for (key, _) in model.iter().step_by(7) {
             let bookmark = at(tree, session, key);
             match rng.random_bool(0.5) {
-                true => tree.flag_delete(session, &bookmark).unwrap(),
-                false => tree.replace(session, &bookmark, b"uncommitted").unwrap(),
+                true => tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap(),
+                false => tree.replace(session.changes().unwrap(), &bookmark, b"uncommitted").unwrap(),
             }
         }
     }
@@ -94,9 +96,17 @@ fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, 
     options.threads = false;
     let core = Core::new(vfs, cache.clone(), options.version_store_bytes);
     let fresh = Signature::new(1, LogTime::NONE);
-    let opened = open_log_with(&core, &options, fresh, cache.grant_memory(0), memory).unwrap();
+    let opened = open_log_with(
+        &core,
+        &options,
+        fresh,
+        Arc::new(InstanceListener::new(&core)),
+        cache.grant_memory(0),
+        memory,
+    )
+    .unwrap();
     assert_eq!((opened.summary.left_attached, core.databases().len()), (2, 2));
-    core.databases().iter().for_each(|database| database.detach(LogTime::NONE).unwrap());
+    core.databases().iter().for_each(|database| core.detach(database, LogTime::NONE).unwrap());
     let pages = DATABASES.iter().flat_map(|path| {
         let mut bytes = disk.contents(Path::new(path)).unwrap();
         bytes.drain(..2 * size.bytes());
@@ -146,15 +156,15 @@ fn a_lost_write_is_found_by_who_reads_the_page_first() {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     let mut insert = |key: &[u8]| {
         session.begin().unwrap();
-        tree.insert(&mut session, key, b"data").unwrap();
+        tree.insert(session.changes().unwrap(), key, b"data").unwrap();
         session.commit().unwrap();
     };
     insert(b"one");
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     let old = disk.contents(Path::new(DATABASES[0])).unwrap();
     insert(b"two");
     instance.step().unwrap();
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     instance.checkpoint().unwrap();
     insert(b"three");
     instance.flush().unwrap();
@@ -164,7 +174,7 @@ fn a_lost_write_is_found_by_who_reads_the_page_first() {
         assert_eq!((instance.recovery().applied, instance.recovery().deferred), (0, 1));
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         let get = |key: &[u8]| {
-            instance.core().databases()[0].tree_at(tree.root)?.get(&view, key, |data| data.to_vec())
+            instance.core().databases()[0].trees.tree_at(tree.root)?.get(&view, key, |data| data.to_vec())
         };
         let found = [get(b"two"), get(b"three")];
         (instance, found)
@@ -194,7 +204,7 @@ fn a_lost_write_is_found_by_who_reads_the_page_first() {
             let error = found.unwrap_err().to_string();
             assert!(error.contains("a write was lost"), "{error}");
         }
-        assert!(instance.core().cache.flush_file(db.file_id).is_err());
+        assert!(instance.core().cache.flush_file(db.file_id()).is_err());
         instance.checkpoint().unwrap();
     }
 }
@@ -210,21 +220,30 @@ fn a_page_that_has_something_to_tell_is_read() {
     let cases: [(&str, Work, u64, Records); 5] = [
         (
             "replaced, not committed",
-            |tree, session, _| tree.replace(session, &at(tree, session, b"a"), b"new").unwrap(),
+            |tree, session, _| {
+                let bookmark = at(tree, session, b"a");
+                tree.replace(session.changes().unwrap(), &bookmark, b"new").unwrap()
+            },
             0,
             &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")],
         ),
         (
             "deleted, not committed",
-            |tree, session, _| tree.flag_delete(session, &at(tree, session, b"a")).unwrap(),
+            |tree, session, _| {
+                let bookmark = at(tree, session, b"a");
+                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap()
+            },
             0,
             &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")],
         ),
         (
             "deleted, not cleaned up",
             |tree, session, _| {
-                tree.flag_delete(session, &at(tree, session, b"b")).unwrap();
-                tree.insert(session, b"aa", b"4").unwrap();
+                {
+                    let bookmark = at(tree, session, b"b");
+                    tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap()
+                };
+                tree.insert(session.changes().unwrap(), b"aa", b"4").unwrap();
                 session.commit().unwrap();
             },
             0,
@@ -233,8 +252,11 @@ fn a_page_that_has_something_to_tell_is_read() {
         (
             "deleted and cleaned up behind an insert",
             |tree, session, instance| {
-                tree.flag_delete(session, &at(tree, session, b"b")).unwrap();
-                tree.insert(session, b"aa", b"4").unwrap();
+                {
+                    let bookmark = at(tree, session, b"b");
+                    tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap()
+                };
+                tree.insert(session.changes().unwrap(), b"aa", b"4").unwrap();
                 session.commit().unwrap();
                 instance.step().unwrap();
             },
@@ -244,7 +266,10 @@ fn a_page_that_has_something_to_tell_is_read() {
         (
             "replaced",
             |tree, session, _| {
-                tree.replace(session, &at(tree, session, b"c"), b"new").unwrap();
+                {
+                    let bookmark = at(tree, session, b"c");
+                    tree.replace(session.changes().unwrap(), &bookmark, b"new").unwrap()
+                };
                 session.commit().unwrap();
             },
             1,
@@ -258,11 +283,11 @@ fn a_page_that_has_something_to_tell_is_read() {
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         session.begin().unwrap();
         for (key, data) in [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")] {
-            tree.insert(&mut session, key, data).unwrap();
+            tree.insert(session.changes().unwrap(), key, data).unwrap();
         }
         session.commit().unwrap();
         instance.step().unwrap();
-        instance.core().cache.flush_file(db.file_id).unwrap();
+        instance.core().cache.flush_file(db.file_id()).unwrap();
         instance.checkpoint().unwrap();
         session.begin().unwrap();
         work(&tree, &mut session, &instance);
@@ -271,11 +296,11 @@ fn a_page_that_has_something_to_tell_is_read() {
         let instance = open(&disk.process_kill(), size, 64).unwrap();
         assert_eq!(instance.recovery().deferred, kept, "{what}");
         let db = &instance.core().databases()[0];
-        let tree = db.tree_at(tree.root).unwrap();
+        let tree = db.trees.tree_at(tree.root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         let expected: Model = expected.iter().map(|(key, data)| (key.to_vec(), data.to_vec())).collect();
         assert_eq!(contents(&tree, &view), expected, "{what}");
-        let nodes = Page::new(&db.pin(tree.root).unwrap().read(), size).node_count();
+        let nodes = Page::new(&db.file.pin(tree.root).unwrap().read(), size).node_count();
         assert_eq!(nodes, expected.len(), "{what}");
     }
 }
@@ -290,15 +315,15 @@ fn a_page_that_has_half_an_undo_holds_the_checkpoint_before_it() {
     let (db, tree) = database(&instance, DATABASES[0]);
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     session.begin().unwrap();
-    tree.insert(&mut session, b"key", b"before").unwrap();
+    tree.insert(session.changes().unwrap(), b"key", b"before").unwrap();
     session.commit().unwrap();
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     instance.checkpoint().unwrap();
     session.begin().unwrap();
     let key = at(&tree, &session, b"key");
-    tree.replace(&mut session, &key, b"replaced").unwrap();
+    tree.replace(session.changes().unwrap(), &key, b"replaced").unwrap();
     session.rollback().unwrap();
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     let disk = disk.process_kill();
 
     let mut undo = None;
@@ -335,27 +360,27 @@ fn an_undo_behind_anothers_replace_is_redone() {
             [1, 2].map(|procid| ActiveTransaction::new(instance.core().clone(), procid));
         one.begin().unwrap();
         for key in [&b"replaced"[..], b"deleted"] {
-            tree.insert(&mut one, key, b"old").unwrap();
+            tree.insert(one.changes().unwrap(), key, b"old").unwrap();
         }
         one.commit().unwrap();
-        instance.core().cache.flush_file(db.file_id).unwrap();
+        instance.core().cache.flush_file(db.file_id()).unwrap();
         instance.checkpoint().unwrap();
         one.begin().unwrap();
         other.begin().unwrap();
         let deleted = at(&tree, &one, b"deleted");
         match delete {
-            true => tree.flag_delete(&mut one, &deleted).unwrap(),
-            false => tree.insert(&mut one, b"inserted", b"new").unwrap(),
+            true => tree.flag_delete(one.changes().unwrap(), &deleted).unwrap(),
+            false => tree.insert(one.changes().unwrap(), b"inserted", b"new").unwrap(),
         }
         let replaced = at(&tree, &other, b"replaced");
-        tree.replace(&mut other, &replaced, b"new").unwrap();
+        tree.replace(other.changes().unwrap(), &replaced, b"new").unwrap();
         one.rollback().unwrap();
         other.commit().unwrap();
         instance.flush().unwrap();
 
         let instance = open(&disk.process_kill(), PageSize::KIB_4, 64).unwrap();
         assert!(instance.recovery().applied >= 3, "{:?}", instance.recovery());
-        let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
+        let tree = instance.core().databases()[0].trees.tree_at(tree.root).unwrap();
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         session.begin().unwrap();
         let found = |key: &[u8]| {
@@ -397,13 +422,13 @@ fn transactions_that_share_pages_are_recovered_as_they_ended() {
             let mut cursor = TreeCursor::new(tree.clone());
             if !cursor.seek(&session.view(), &key, Seek::Equal).unwrap() {
                 assert_eq!(changes.insert(key.clone(), data.clone()), None, "seed {seed}");
-                tree.insert(session, &key, &data).unwrap();
+                tree.insert(session.changes().unwrap(), &key, &data).unwrap();
             } else if rng.random_bool(0.4) {
                 changes.remove(&key).unwrap();
-                tree.flag_delete(session, &cursor.bookmark().unwrap().clone()).unwrap();
+                tree.flag_delete(session.changes().unwrap(), &cursor.bookmark().unwrap().clone()).unwrap();
             } else {
                 changes.insert(key, data.clone()).unwrap();
-                tree.replace(session, &cursor.bookmark().unwrap().clone(), &data).unwrap();
+                tree.replace(session.changes().unwrap(), &cursor.bookmark().unwrap().clone(), &data).unwrap();
             }
             match rng.random_range(0..10) {
                 0..3 => {
@@ -418,7 +443,7 @@ fn transactions_that_share_pages_are_recovered_as_they_ended() {
                     *changed = None;
                 }
                 5 => instance.step().unwrap(),
-                6 if rng.random_bool(0.6) => instance.core().cache.flush_file(db.file_id).unwrap(),
+                6 if rng.random_bool(0.6) => instance.core().cache.flush_file(db.file_id()).unwrap(),
                 7 if rng.random_bool(0.6) => drop(instance.checkpoint().unwrap()),
                 _ => {}
             }
@@ -437,7 +462,7 @@ fn transactions_that_share_pages_are_recovered_as_they_ended() {
         }
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
         kept += instance.recovery().deferred;
-        let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
+        let tree = instance.core().databases()[0].trees.tree_at(tree.root).unwrap();
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         session.begin().unwrap();
         assert!(contents(&tree, &session.view()) == committed, "seed {seed}");
@@ -457,12 +482,12 @@ fn images_of_an_abandoned_past_are_not_restored() {
     let root = tree.root;
     let put = |instance: &Instance, key: &[u8], data: &[u8]| {
         let db = instance.core().databases()[0].clone();
-        let tree = db.tree_at(root).unwrap();
+        let tree = db.trees.tree_at(root).unwrap();
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         session.begin().unwrap();
-        tree.insert(&mut session, key, data).unwrap();
+        tree.insert(session.changes().unwrap(), key, data).unwrap();
         session.commit().unwrap();
-        instance.core().cache.flush_file(db.file_id).unwrap();
+        instance.core().cache.flush_file(db.file_id()).unwrap();
     };
     put(&instance, b"first", b"old");
     drop(tree);
@@ -490,7 +515,7 @@ fn images_of_an_abandoned_past_are_not_restored() {
         instance.attach(path, 32).unwrap();
         put(&instance, b"second", b"new");
         let instance = open_with(&disk.crash(1, no_name), size, 64, protect).unwrap();
-        let tree = instance.core().databases()[0].tree_at(root).unwrap();
+        let tree = instance.core().databases()[0].trees.tree_at(root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         let expected = [(&b"first"[..], &b"old"[..]), (b"second", b"new")];
         let expected: Model = expected.map(|(key, data)| (key.to_vec(), data.to_vec())).into();
@@ -508,9 +533,9 @@ fn recovery_without_protection_leaves_no_images() {
     let (db, tree) = database(&instance, DATABASES[0]);
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     session.begin().unwrap();
-    tree.insert(&mut session, b"key", b"data").unwrap();
+    tree.insert(session.changes().unwrap(), b"key", b"data").unwrap();
     session.commit().unwrap();
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     let disk = disk.process_kill();
     let torn = size.offset_of(tree.root) + size.bytes() as u64 / 2;
     disk.corrupt(Path::new(DATABASES[0]), torn, &[0xAA; 512]).unwrap();
@@ -524,7 +549,7 @@ fn recovery_without_protection_leaves_no_images() {
         let side = double_write::path_of(Path::new(DATABASES[0]));
         let lost = CrashOptions { lose_name: 1.0, ..CrashOptions::default() };
         assert!(!disk.crash(1, lost).exists(&side).unwrap(), "cut {cut}");
-        let tree = instance.core().databases()[0].tree_at(tree.root).unwrap();
+        let tree = instance.core().databases()[0].trees.tree_at(tree.root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         assert_eq!(contents(&tree, &view), [(b"key".to_vec(), b"data".to_vec())].into(), "cut {cut}");
     }

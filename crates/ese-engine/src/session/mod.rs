@@ -1,14 +1,12 @@
-//! Sessions: what one thread of a program does, in transactions.
+//! Sessions: what one thread of a program does, in transactions, and the tables that it has open.
 
-mod active;
 mod number;
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]
 mod session;
+mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use active::Done;
-pub use active::{ActiveTransaction, MAX_LEVEL};
 pub(crate) use number::SessionNumbers;
-pub(crate) use session::SessionId;
 pub use session::{CommitId, CommitMode, Session};
+pub use table::Table;

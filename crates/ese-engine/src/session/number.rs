@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jetcell_sync::{Arc, Mutex};
 
-use crate::catalog::FIRST_OWN_PROCID;
+use crate::transaction::FIRST_OWN_PROCID;
 
 /// The numbers that sessions of an instance have now.
 #[derive(Default)]

@@ -4,13 +4,11 @@ use ese_format::{LogPosition, TreeId};
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 
-use super::ActiveTransaction;
 use super::number::SessionNumber;
-use crate::core::Core;
 use crate::database::Database;
-use crate::table::{IndexDefinition, Table, TableDefinition};
-use crate::versions::View;
-use crate::{Error, Result, catalog};
+use crate::table::{self, IndexDefinition, TableDefinition};
+use crate::transaction::{ActiveTransaction, TransactionHost, View};
+use crate::{Error, Result};
 
 /// When a commit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,15 +61,15 @@ impl Definition {
     /// The level is about to be rolled back.
     fn roll_back(&self) {
         match self.created {
-            true => self.db.catalog.roll_back_creation(self.table),
-            false => self.db.catalog.roll_back_change(self.table),
+            true => self.db.tables.roll_back_creation(self.table),
+            false => self.db.tables.roll_back_change(self.table),
         }
     }
 }
 
 impl Session {
-    pub(crate) fn new(core: Arc<Core>, number: SessionNumber) -> Session {
-        let active = ActiveTransaction::new(core, number.get());
+    pub(crate) fn new(host: Arc<dyn TransactionHost>, number: SessionNumber) -> Session {
+        let active = ActiveTransaction::new(host, number.get());
         Session { active, id: SessionId::next(), changes: 0, definitions: Vec::new(), _number: number }
     }
 
@@ -98,7 +96,7 @@ impl Session {
         self.definitions.iter_mut().for_each(|one| one.level = level.min(one.level));
         let Some(end) = end else { return Ok(CommitId(LogPosition::MIN)) };
         if mode == CommitMode::Durable {
-            self.active.core.commit(end)?;
+            self.active.services().log().commit(end)?;
         }
         Ok(CommitId(end))
     }
@@ -125,15 +123,15 @@ impl Session {
 
     /// Creates a table.
     pub fn create_table(&mut self, db: &Arc<Database>, definition: &TableDefinition) -> Result<()> {
-        let table = catalog::create_table(&mut self.active, db, definition)?;
+        let table = table::create_table(&mut self.active, &db.tables, definition)?;
         self.defined(db, table, true);
         Ok(())
     }
 
-    /// Creates an index of a table that nobody has open, and fills it. Until the transaction ends, the table is
+    /// Creates an index of a table that no session has open, and fills it. Until the transaction ends, the table is
     /// open to this session only.
     pub fn create_index(&mut self, db: &Arc<Database>, table: &str, index: &IndexDefinition) -> Result<()> {
-        let table = catalog::create_index(&mut self.active, db, table, index)?;
+        let table = table::create_index(&mut self.active, &db.tables, table, index)?;
         self.defined(db, table, false);
         Ok(())
     }
@@ -144,16 +142,15 @@ impl Session {
 
     /// Names of the tables, in their order without regard to case.
     pub fn tables(&self, db: &Arc<Database>) -> Result<Vec<String>> {
-        catalog::names(db, &self.active.view())
+        db.tables.system.names(&self.active.view())
     }
 
-    /// Opens a table by name, for this session only; case of ASCII letters is ignored. [`Error::WriteConflict`] while
-    /// another session changes its definition, and if one has since the transaction began.
-    pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
-        if !Arc::ptr_eq(&db.core, &self.active.core) {
-            return Err(Error::Usage(format!("{} belongs to another instance", db.path.display())));
+    /// Fails if the database is attached to another instance.
+    pub(super) fn check_same_instance(&self, db: &Database) -> Result<()> {
+        match Arc::ptr_eq(&db.trees.versions, &self.active.services().versions) {
+            true => Ok(()),
+            false => Err(Error::Usage(format!("{} belongs to another instance", db.path().display()))),
         }
-        Ok(Table::new(self.id, db.catalog.open(db, &self.active.view(), name)?))
     }
 
     /// The session may see something else now.

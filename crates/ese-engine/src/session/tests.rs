@@ -7,13 +7,12 @@ use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
-use super::ActiveTransaction;
 use crate::btree::tests::{contents, create_tree};
 use crate::btree::{Target, Tree};
 use crate::cache::{Cache, CacheOptions, EvictionPolicy};
 use crate::database::Database;
-use crate::table::statement;
-use crate::versions::View;
+use crate::transaction::ActiveTransaction;
+use crate::transaction::View;
 use crate::{CreateOptions, Error, Instance, InstanceOptions, Result};
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -53,7 +52,7 @@ impl World {
         let mut session = world.session(1);
         for record in 0..RECORDS {
             session.begin().unwrap();
-            world.tree.insert(&mut session, &record.to_be_bytes(), &[1; 300]).unwrap();
+            world.tree.insert(session.changes().unwrap(), &record.to_be_bytes(), &[1; 300]).unwrap();
             session.commit().unwrap();
             world.instance.step().unwrap();
         }
@@ -71,9 +70,9 @@ impl World {
     /// Writes all pages, and reads so many others that this one, near the end of the tree, leaves memory.
     pub fn evict(&self, page: PageNumber) {
         self.instance.flush().unwrap();
-        self.cache.flush_file(self.db.file_id).unwrap();
+        self.cache.flush_file(self.db.file_id()).unwrap();
         drop(contents(&self.tree, &View::latest()));
-        assert!(self.db.resident(page).is_none());
+        assert!(self.db.file.resident(page).is_none());
     }
 
     /// Damages a page on the disk, or mends it again.
@@ -91,8 +90,8 @@ impl World {
 
     /// A statement that fails behind an insert that cannot be taken back.
     fn statement(&self, session: &mut ActiveTransaction, key: &[u8]) -> Result<()> {
-        statement(session, true, |session| {
-            self.tree.insert(session, key, b"data")?;
+        session.statement(true, |session| {
+            self.tree.insert(session.changes().unwrap(), key, b"data")?;
             self.evict(self.leaf(key));
             self.break_reads();
             Err(Error::KeyDuplicate)
@@ -110,7 +109,7 @@ fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_bega
     let world = World::new();
     let mut session = world.session(1);
     session.begin().unwrap();
-    world.tree.insert(&mut session, b"za", b"of the user").unwrap();
+    world.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
     let failed = world.statement(&mut session, b"zb").unwrap_err();
     assert!(matches!(failed, Error::Io { .. }), "{failed}");
     assert_eq!(session.level(), 1);
@@ -125,7 +124,7 @@ fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_bega
     assert!(!world.has(b"za") && !world.has(b"zb"));
     // What is begun now is a transaction, and its commit is one.
     session.begin().unwrap();
-    world.tree.insert(&mut session, b"zc", b"data").unwrap();
+    world.tree.insert(session.changes().unwrap(), b"zc", b"data").unwrap();
     assert!(session.commit().unwrap().is_some());
     drop(session);
     assert!(world.has(b"zc"));
@@ -137,10 +136,10 @@ fn statements_within_each_other_are_taken_back_by_one_rollback() {
     let world = World::new();
     let mut session = world.session(1);
     session.begin().unwrap();
-    world.tree.insert(&mut session, b"za", b"of the user").unwrap();
+    world.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
     session.begin().unwrap();
-    let failed = statement(&mut session, true, |session| {
-        world.tree.insert(session, b"zb", b"data")?;
+    let failed = session.statement(true, |session| {
+        world.tree.insert(session.changes().unwrap(), b"zb", b"data")?;
         world.statement(session, b"zc")
     });
     assert!(matches!(failed, Err(Error::Io { .. })));

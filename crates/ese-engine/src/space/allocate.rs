@@ -7,8 +7,9 @@ use ese_format::space::{Extent, SpaceHeader};
 use jetcell_sync::{Arc, MutexGuard};
 
 use super::extents::{self, Found};
-use crate::btree::group::{self, AtomicGroup, Attempt, Shape, Stop};
-use crate::database::{Database, TREE_KIND};
+use crate::pages::{AtomicGroup, Attempt, Shape, Stop, TREE_KIND, group};
+use crate::storage::DatabaseFile;
+use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};
 
 /// A tree and its two space trees.
@@ -22,7 +23,7 @@ pub(crate) struct SpaceTrees {
 
 /// The right to change space trees of a database.
 pub(crate) struct SpaceLock<'a> {
-    pub(super) db: &'a Arc<Database>,
+    pub(super) file: &'a Arc<DatabaseFile>,
     _guard: MutexGuard<'a, ()>,
 }
 
@@ -32,8 +33,8 @@ const LARGEST_EXTENT: u32 = 256;
 const SMALLEST_EXTENT: u32 = 4;
 
 impl<'a> SpaceLock<'a> {
-    pub fn new(db: &'a Arc<Database>) -> SpaceLock<'a> {
-        SpaceLock { db, _guard: db.space.lock() }
+    pub fn new(file: &'a Arc<DatabaseFile>) -> SpaceLock<'a> {
+        SpaceLock { file, _guard: file.space.lock() }
     }
 
     /// The space trees of the tree with this root, created if it had none. No latch may be held.
@@ -52,10 +53,10 @@ impl<'a> SpaceLock<'a> {
     }
 
     pub(super) fn header(&self, root: PageNumber) -> Result<(Shape, SpaceHeader)> {
-        let latch = self.db.pin(root)?.into_read();
-        let page = Page::new(&latch, self.db.page_size);
+        let latch = self.file.pin(root)?.into_read();
+        let page = Page::new(&latch, self.file.page_size);
         let header = SpaceHeader::decode(page.external_header()).map_err(|e| Error::Corrupt {
-            path: self.db.path.clone(),
+            path: self.file.path.clone(),
             page: Some(root),
             what: format!("page {root}: {e}"),
         })?;
@@ -66,7 +67,7 @@ impl<'a> SpaceLock<'a> {
     pub fn prepare(&self, root: PageNumber, pages: u32) -> Result<SpaceTrees> {
         let trees = self.trees(root)?;
         let mut available = 0;
-        group::run(self.db, false, |group| {
+        group::run(self.file, false, |group| {
             available = 0;
             extents::find(group, &trees.available, PageNumber::fixed(1), |extent| {
                 available += extent.count;
@@ -83,7 +84,7 @@ impl<'a> SpaceLock<'a> {
     pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> Attempt<PageNumber> {
         take_first(group, trees, 1)?.map(|extent| extent.last).ok_or_else(|| {
             Stop::Failed(Error::Corrupt {
-                path: self.db.path.clone(),
+                path: self.file.path.clone(),
                 page: Some(trees.available.root),
                 what: "available-extent tree lost pages it had".to_string(),
             })
@@ -125,7 +126,7 @@ impl<'a> SpaceLock<'a> {
         let Some(parent) = trees.parent else { return self.grow_file(trees, need) };
         let owned = self.owned_pages(trees)?;
         let wanted = (owned / 8).clamp(SMALLEST_EXTENT, LARGEST_EXTENT).max(need);
-        self.with_extent(group::SYSTEM_PROCID, parent, need, wanted, |lock, group, extent| {
+        self.with_extent(SYSTEM_PROCID, parent, need, wanted, |lock, group, extent| {
             let extent = lock.own(group, trees, extent)?;
             lock.free(group, trees, extent)
         })
@@ -143,7 +144,7 @@ impl<'a> SpaceLock<'a> {
         let parent = self.trees(parent)?;
         loop {
             let mut done = None;
-            group::run_as(self.db, procid, false, |group| {
+            group::run_as(self.file, procid, false, |group| {
                 done = None;
                 let first = PageNumber::fixed(1);
                 let mut count = wanted;
@@ -205,7 +206,7 @@ impl<'a> SpaceLock<'a> {
 
     pub(super) fn owned_pages(&self, trees: &SpaceTrees) -> Result<u32> {
         let mut owned = 0u32;
-        group::run(self.db, false, |group| {
+        group::run(self.file, false, |group| {
             owned = 0;
             extents::find(group, &trees.owned, PageNumber::fixed(1), |extent| {
                 owned = owned.saturating_add(extent.count);
@@ -218,7 +219,7 @@ impl<'a> SpaceLock<'a> {
     /// The extents a tree owns, in order.
     pub(super) fn owned_extents(&self, trees: &SpaceTrees) -> Result<Vec<Extent>> {
         let mut all = Vec::new();
-        group::run(self.db, false, |group| {
+        group::run(self.file, false, |group| {
             all.clear();
             extents::find(group, &trees.owned, PageNumber::fixed(1), |extent| {
                 all.push(*extent);
@@ -231,14 +232,14 @@ impl<'a> SpaceLock<'a> {
     /// Extends the file; the new pages become available to the system root.
     fn grow_file(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
         let owned = self.owned_extents(trees)?.last().map_or(0, |extent| extent.last.get());
-        let step = self.db.extension_pages();
+        let step = self.file.extension_pages();
         let count = need.max(step).div_ceil(step).saturating_mul(step);
         let last = owned.checked_add(count).and_then(PageNumber::new).ok_or_else(|| {
-            Error::Usage(format!("{}: database has reached its largest size", self.db.path.display()))
+            Error::Usage(format!("{}: database has reached its largest size", self.file.path.display()))
         })?;
-        self.db.grow_file(last)?;
-        group::run(self.db, false, |group| {
-            let database = DatabaseIdInLog(self.db.log_id);
+        self.file.grow_file(last)?;
+        group::run(self.file, false, |group| {
+            let database = DatabaseIdInLog(self.file.log_id);
             group.record(LogRecord::ExtendDb(ExtendDb { database, last }));
             let extent = self.own(group, trees, Extent { last, count })?;
             self.free(group, trees, extent)

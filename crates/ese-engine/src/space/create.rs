@@ -7,7 +7,8 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 use super::allocate::SpaceLock;
 use crate::Result;
-use crate::btree::group::{self, AtomicGroup, Shape};
+use crate::pages::{AtomicGroup, Shape, group};
+use crate::transaction::SYSTEM_PROCID;
 
 impl SpaceLock<'_> {
     /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`, in a group of
@@ -25,7 +26,7 @@ impl SpaceLock<'_> {
         self.with_extent(procid, parent, pages, pages, |lock, group, extent| {
             let root = extent.first();
             before(group);
-            let time = lock.db.next_time();
+            let time = lock.file.next_time();
             group.new_page(root)?;
             let record = CreateMultiExtentFdp {
                 change: group.change(root, time, 0, PageChangeFlags::empty())?,
@@ -37,7 +38,7 @@ impl SpaceLock<'_> {
                 page_flags: kind.bits(),
             };
             for page in [root, root.plus(1), root.plus(2)] {
-                let size = lock.db.page_size;
+                let size = lock.file.page_size;
                 let mut page = create_root_pages(group.new_page(page)?, size, page, &record);
                 page.set_db_time(time);
             }
@@ -53,7 +54,7 @@ impl SpaceLock<'_> {
         let Some(parent) = trees.parent else { return Ok(()) };
         let parent = self.trees(parent)?;
         let extents = self.owned_extents(&trees)?;
-        group::run_as(self.db, procid, true, |group| {
+        group::run_as(self.file, procid, true, |group| {
             group.set_external_header(&trees.owner, root, &[])?;
             for extent in &extents {
                 self.free(group, &parent, *extent)?;
@@ -65,10 +66,10 @@ impl SpaceLock<'_> {
     /// Gives space trees to a tree that so far lives in one extent.
     pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
         let parent = header.parent.unwrap_or(PageNumber::fixed(1));
-        self.with_extent(group::SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
+        self.with_extent(SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
             // Others may change the root until it is latched, and take later times for that.
             group.page(owner.root)?;
-            let time = lock.db.next_time();
+            let time = lock.file.next_time();
             let record = ConvertFdp {
                 change: group.change(owner.root, time, 0, PageChangeFlags::empty())?,
                 tree: owner.id,
@@ -81,7 +82,7 @@ impl SpaceLock<'_> {
                 available_bits: header.available_bitmap().unwrap_or(0),
                 page_flags: owner.kind.bits(),
             };
-            let size = lock.db.page_size;
+            let size = lock.file.page_size;
             for page in [record.owned_root, record.available_root] {
                 let mut page = convert_root_pages(group.new_page(page)?, size, page, &record);
                 page.set_db_time(time);

@@ -5,8 +5,8 @@ use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 use ese_format::space::Extent;
 
 use crate::Error;
-use crate::btree::group::{AtomicGroup, Attempt, Shape, Stop};
-use crate::btree::split::{self, Incoming};
+use crate::pages::split::{self, Incoming};
+use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 
 /// Where an extent stands.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Found {
 
 fn damaged(group: &AtomicGroup, page: PageNumber, what: &str) -> Stop {
     Stop::Failed(Error::Corrupt {
-        path: group.db.path.clone(),
+        path: group.file.path.clone(),
         page: Some(page),
         what: format!("page {page}: space tree: {what}"),
     })
@@ -143,7 +143,7 @@ fn make_room(
         return Ok(false);
     }
     // Taking the spare page may have changed this very leaf; the cut is made for what is there now.
-    let size = group.db.page_size;
+    let size = group.file.page_size;
     let page = group.page(at)?;
     let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });
     let cut = split::choose_cut(tree, &page, size, incoming)

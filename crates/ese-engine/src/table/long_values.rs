@@ -1,13 +1,14 @@
 //! Long values of a table: stored in chunks, read back, removed.
 
-use ese_format::long_value::{LongValueId, LongValueRoot, decode_chunk, encode_chunk};
 use jetcell_sync::Arc;
 
-use super::TableState;
+use ese_format::catalog::{RowKind, TableSchema};
+use ese_format::long_value::{LongValueId, LongValueRoot, decode_chunk, encode_chunk};
+use ese_format::page::PageFlags;
+
+use super::{SMALL_TREE, TableState};
 use crate::btree::Tree;
-use crate::catalog::long_value_tree;
-use crate::session::ActiveTransaction;
-use crate::versions::View;
+use crate::transaction::{ActiveTransaction, FIRST_OWN_PROCID, View};
 use crate::{Error, Result};
 
 /// Stores a value under a new number.
@@ -16,15 +17,15 @@ pub(super) fn store(
     state: &TableState,
     value: &[u8],
 ) -> Result<LongValueId> {
-    let tree = long_value_tree(&state.tree.db, state)?;
+    let tree = long_value_tree(session, state)?;
     let size = u32::try_from(value.len()).ok().filter(|size| *size <= i32::MAX as u32);
     let size = size.ok_or_else(|| Error::Usage("a value has at most 2147483647 bytes".to_string()))?;
     let id = state.next_long_value(&tree)?;
-    tree.insert(session, &id.root_key(), &LongValueRoot::new(size).encode())?;
-    let chunk_size = state.schema.chunk_size(tree.db.page_size);
+    tree.insert(session.changes()?, &id.root_key(), &LongValueRoot::new(size).encode())?;
+    let chunk_size = state.schema.chunk_size(tree.file.page_size);
     for (at, chunk) in value.chunks(chunk_size).enumerate() {
         let offset = (at * chunk_size) as u32;
-        tree.insert(session, &id.chunk_key(offset), &encode_chunk(chunk, at))?;
+        tree.insert(session.changes()?, &id.chunk_key(offset), &encode_chunk(chunk, at))?;
     }
     Ok(id)
 }
@@ -39,7 +40,7 @@ pub(super) fn read(state: &TableState, view: &View, id: LongValueId, limit: usiz
     let mut value = Vec::new();
     while value.len() < limit.min(root.size as usize) {
         let offset = value.len() as u32;
-        let due = root.chunk_len(offset, state.schema.chunk_size(tree.db.page_size));
+        let due = root.chunk_len(offset, state.schema.chunk_size(tree.file.page_size));
         let appended = tree.get(view, &id.chunk_key(offset), |stored| {
             decode_chunk(stored, due).map(|plain| value.extend_from_slice(&plain))
         })?;
@@ -59,17 +60,53 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
     let bookmark = tree.bookmark(&id.root_key(), &[]);
     if root.references > 1 {
         let root = LongValueRoot { references: root.references - 1, ..root };
-        return tree.replace(session, &bookmark, &root.encode());
+        return tree.replace(session.changes()?, &bookmark, &root.encode());
     }
-    tree.flag_delete(session, &bookmark)?;
-    let chunk_size = state.schema.chunk_size(tree.db.page_size) as u32;
+    tree.flag_delete(session.changes()?, &bookmark)?;
+    let chunk_size = state.schema.chunk_size(tree.file.page_size) as u32;
     for offset in (0..root.size).step_by(chunk_size as usize) {
-        tree.flag_delete(session, &tree.bookmark(&id.chunk_key(offset), &[])).map_err(|e| match e {
-            Error::RecordNotFound => tree.damaged(tree.root, &format!("{id:?} lacks its chunk at {offset}")),
-            other => other,
-        })?;
+        tree.flag_delete(session.changes()?, &tree.bookmark(&id.chunk_key(offset), &[])).map_err(
+            |e| match e {
+                Error::RecordNotFound => {
+                    tree.damaged(tree.root, &format!("{id:?} lacks its chunk at {offset}"))
+                }
+                other => other,
+            },
+        )?;
     }
     Ok(())
+}
+
+/// The long-value tree of a table, created if it has none yet: in a transaction of its own, as others will use it.
+fn long_value_tree(session: &ActiveTransaction, state: &TableState) -> Result<Arc<Tree>> {
+    if let Some(tree) = state.long_values.get() {
+        return Ok(tree.clone());
+    }
+    let (system, trees) = (&state.system, &state.system.trees);
+    let _changing = system.changing.lock();
+    if let Some(tree) = state.long_values.get() {
+        return Ok(tree.clone());
+    }
+    let table = state.schema.tree;
+    let tree = match system.long_values(&View::latest(), table)? {
+        Some(root) => trees.tree_at(root)?,
+        None => {
+            let procid = FIRST_OWN_PROCID + u16::from(trees.file.log_id);
+            let mut session = session.another(procid);
+            session.begin()?;
+            let tree =
+                trees.create_tree(session.changes()?, state.tree.root, PageFlags::LONG_VALUE, SMALL_TREE)?;
+            let mut schema = TableSchema::new(&state.schema.name, table, state.tree.root);
+            schema.long_values = Some((tree.id, tree.root));
+            if let Some(row) = schema.long_value_row() {
+                system.insert_row(&mut session, &row)?;
+            }
+            system.insert_owner(&mut session, tree.id, table, RowKind::LongValues)?;
+            session.commit()?;
+            tree
+        }
+    };
+    Ok(state.long_values.get_or_init(|| tree).clone())
 }
 
 fn tree(state: &TableState) -> Result<&Arc<Tree>> {

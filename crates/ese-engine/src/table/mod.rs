@@ -1,4 +1,4 @@
-//! Tables: records with their index entries and long values, and cursors over them.
+//! Tables: their definitions, and records with their index entries and long values.
 //!
 //! ```text
 //!  tree of the table   key columns, or u32 BE number      -> record
@@ -10,13 +10,17 @@
 //! rolled back to where it began. A long value belongs to one record. Left out: several values in one column (they
 //! are kept, and the first one is read), tuple indexes, escrow columns, version columns.
 
+mod create;
 mod definition;
 mod long_values;
-mod open;
-mod rows;
+mod open_tables;
+pub(crate) mod rows;
 mod state;
 
+pub(crate) use create::{create_index, create_table};
 pub use definition::{ColumnDefinition, IndexDefinition, TableDefinition};
-pub use open::Table;
-pub(crate) use rows::{fill_index, statement};
+pub(crate) use open_tables::OpenTables;
 pub(crate) use state::TableState;
+
+/// Pages of a new index or long-value tree.
+const SMALL_TREE: u32 = 3;

@@ -1,5 +1,6 @@
 //! Statements: records inserted, replaced and deleted, with everything that hangs on them.
 
+use jetcell_sync::Arc;
 use std::borrow::Cow;
 
 use ese_format::catalog::Index;
@@ -12,12 +13,10 @@ use ese_format::record::{
     Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record, RecordBuilder, RecordError, Value,
     record_limit,
 };
-use jetcell_sync::Arc;
 
 use super::{TableState, long_values};
 use crate::btree::{Bookmark, Target, Tree, TreeCursor};
-use crate::session::ActiveTransaction;
-use crate::versions::View;
+use crate::transaction::{ActiveTransaction, View};
 use crate::{Error, Result};
 
 /// Values up to this length stay in the record unless the table says otherwise.
@@ -25,39 +24,13 @@ const INTRINSIC: usize = 1023;
 /// A separated value leaves this much in the record, at most.
 const REFERENCE_LEN: usize = 8;
 
-/// Runs a change that must happen as a whole; `nested` if it takes more than one step.
-pub(crate) fn statement<T>(
-    session: &mut ActiveTransaction,
-    nested: bool,
-    work: impl FnOnce(&mut ActiveTransaction) -> Result<T>,
-) -> Result<T> {
-    check_begun(session)?;
-    if !nested {
-        return work(session);
-    }
-    session.begin()?;
-    let done = work(session).and_then(|value| session.commit().map(|_| value));
-    if done.is_err() {
-        session.rollback_statement()?;
-    }
-    done
-}
-
-/// Changes happen in transactions.
-pub(super) fn check_begun(session: &ActiveTransaction) -> Result<()> {
-    match session.level() {
-        0 => Err(Error::Usage("changes need a transaction; begin one".to_string())),
-        _ => Ok(()),
-    }
-}
-
 /// Inserts a record; returns its place.
-pub(super) fn insert(
+pub(crate) fn insert(
     session: &mut ActiveTransaction,
     state: &TableState,
     row: &[(ColumnId, Value)],
 ) -> Result<Bookmark> {
-    check_begun(session)?;
+    session.check_begun()?;
     let mut values = encode(state, row)?;
     let chosen = chosen_increment(state, &values)?;
     if let Some(column) = state.increment_column().filter(|_| chosen.is_none()) {
@@ -66,37 +39,38 @@ pub(super) fn insert(
         }
         values.push((column, Some(state.next_increment(column)?.into())));
     }
-    let size = state.tree.db.page_size;
+    let size = state.tree.file.page_size;
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, size));
     let whole = build_whole(state, &builder, &values, std::mem::take(&mut session.row))?;
-    statement(session, !state.indexes.is_empty() || whole.is_none(), |session| {
-        let bytes = match whole {
-            Some(bytes) => bytes,
-            None => build(session, state, builder, &values, None)?,
-        };
-        let (record, view) = (Record::new(&bytes, size), session.view());
-        let key = match state.schema.primary_index() {
-            Some(index) => {
-                let key = primary_key(&state.schema, index, &record, &mut source(state, &view, index));
-                key.map_err(|e| usage(&e))?.bytes
+    session
+        .statement(!state.indexes.is_empty() || whole.is_none(), |session| {
+            let bytes = match whole {
+                Some(bytes) => bytes,
+                None => build(session, state, builder, &values, None)?,
+            };
+            let (record, view) = (Record::new(&bytes, size), session.view());
+            let key = match state.schema.primary_index() {
+                Some(index) => {
+                    let key = primary_key(&state.schema, index, &record, &mut source(state, &view, index));
+                    key.map_err(|e| usage(&e))?.bytes
+                }
+                None => state.next_row()?.to_vec(),
+            };
+            state.tree.insert(session.changes()?, &key, &bytes)?;
+            for entry in &state.indexes {
+                for found in keys(state, &entry.index, &record, &view)? {
+                    entry.tree.insert(session.changes()?, &found.bytes, &key)?;
+                }
             }
-            None => state.next_row()?.to_vec(),
-        };
-        state.tree.insert(session, &key, &bytes)?;
-        for entry in &state.indexes {
-            for found in keys(state, &entry.index, &record, &view)? {
-                entry.tree.insert(session, &found.bytes, &key)?;
-            }
-        }
-        session.row = bytes;
-        Ok(state.tree.bookmark_of_key(key))
-    })
-    // A statement that failed has not used the value.
-    .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
+            session.row = bytes;
+            Ok(state.tree.bookmark_of_key(key))
+        })
+        // A statement that failed has not used the value.
+        .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
 /// Changes columns of a record; `before` is what the session sees of it.
-pub(super) fn replace(
+pub(crate) fn replace(
     session: &mut ActiveTransaction,
     state: &TableState,
     bookmark: &Bookmark,
@@ -111,7 +85,7 @@ pub(super) fn replace(
         columns.chain(conditions).any(|id| values.iter().any(|(column, _)| column.id == id))
     };
     let touched: Vec<_> = state.indexes.iter().filter(|entry| changed(&entry.index)).collect();
-    let size = state.tree.db.page_size;
+    let size = state.tree.file.page_size;
     let before = Record::new(before, size);
     let mut dropped = Vec::new();
     for (column, _) in values.iter().filter(|(column, _)| column.kind.is_long()) {
@@ -120,54 +94,55 @@ pub(super) fn replace(
     let filled = RecordBuilder::from_record(&state.schema.columns, size, &before);
     let builder = builder(state, filled.map_err(|e| damaged(state, &e))?);
     let whole = build_whole(state, &builder, &values, std::mem::take(&mut session.row))?;
-    statement(session, !touched.is_empty() || whole.is_none() || !dropped.is_empty(), |session| {
-        let bytes = match whole {
-            Some(bytes) => bytes,
-            None => build(session, state, builder, &values, Some(&before))?,
-        };
-        let (after, view) = (Record::new(&bytes, size), session.view());
-        if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
-            let key = primary_key(&state.schema, index, &after, &mut source(state, &view, index));
-            if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
-                return Err(Error::Usage(
-                    "replace must not change the primary key; delete and insert".to_string(),
-                ));
+    session
+        .statement(!touched.is_empty() || whole.is_none() || !dropped.is_empty(), |session| {
+            let bytes = match whole {
+                Some(bytes) => bytes,
+                None => build(session, state, builder, &values, Some(&before))?,
+            };
+            let (after, view) = (Record::new(&bytes, size), session.view());
+            if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
+                let key = primary_key(&state.schema, index, &after, &mut source(state, &view, index));
+                if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
+                    return Err(Error::Usage(
+                        "replace must not change the primary key; delete and insert".to_string(),
+                    ));
+                }
             }
-        }
-        // The keys before need the long values that are removed below.
-        let old = touched.iter().map(|entry| keys(state, &entry.index, &before, &view));
-        let old: Vec<Vec<Key>> = old.collect::<Result<_>>()?;
-        state.tree.replace(session, bookmark, &bytes)?;
-        for (entry, old) in touched.iter().zip(&old) {
-            let new = keys(state, &entry.index, &after, &view)?;
-            for key in old.iter().filter(|key| !new.contains(key)) {
-                delete_entry(session, &entry.tree, &key.bytes, bookmark.key())?;
+            // The keys before need the long values that are removed below.
+            let old = touched.iter().map(|entry| keys(state, &entry.index, &before, &view));
+            let old: Vec<Vec<Key>> = old.collect::<Result<_>>()?;
+            state.tree.replace(session.changes()?, bookmark, &bytes)?;
+            for (entry, old) in touched.iter().zip(&old) {
+                let new = keys(state, &entry.index, &after, &view)?;
+                for key in old.iter().filter(|key| !new.contains(key)) {
+                    delete_entry(session, &entry.tree, &key.bytes, bookmark.key())?;
+                }
+                for key in new.iter().filter(|key| !old.contains(key)) {
+                    entry.tree.insert(session.changes()?, &key.bytes, bookmark.key())?;
+                }
             }
-            for key in new.iter().filter(|key| !old.contains(key)) {
-                entry.tree.insert(session, &key.bytes, bookmark.key())?;
-            }
-        }
-        session.row = bytes;
-        dropped.into_iter().try_for_each(|id| long_values::remove(session, state, id))
-    })
-    .inspect(|()| chosen.into_iter().for_each(|value| state.increment_used(value)))
+            session.row = bytes;
+            dropped.into_iter().try_for_each(|id| long_values::remove(session, state, id))
+        })
+        .inspect(|()| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
 /// Deletes a record; `before` is what the session sees of it.
-pub(super) fn delete(
+pub(crate) fn delete(
     session: &mut ActiveTransaction,
     state: &TableState,
     bookmark: &Bookmark,
     before: &[u8],
 ) -> Result<()> {
-    let record = Record::new(before, state.tree.db.page_size);
+    let record = Record::new(before, state.tree.file.page_size);
     let mut dropped = Vec::new();
     for (_, _, value) in record.tagged().map_err(|e| damaged(state, &e))? {
         dropped.extend(separated(&value));
     }
-    statement(session, !state.indexes.is_empty() || !dropped.is_empty(), |session| {
+    session.statement(!state.indexes.is_empty() || !dropped.is_empty(), |session| {
         let view = session.view();
-        state.tree.flag_delete(session, bookmark)?;
+        state.tree.flag_delete(session.changes()?, bookmark)?;
         for entry in &state.indexes {
             for key in keys(state, &entry.index, &record, &view)? {
                 delete_entry(session, &entry.tree, &key.bytes, bookmark.key())?;
@@ -178,12 +153,12 @@ pub(super) fn delete(
 }
 
 /// The record at a place.
-pub(super) fn fetch(state: &TableState, view: &View, bookmark: &Bookmark) -> Result<Vec<u8>> {
+pub(crate) fn fetch(state: &TableState, view: &View, bookmark: &Bookmark) -> Result<Vec<u8>> {
     state.tree.get(view, bookmark.bytes(), <[u8]>::to_vec)?.ok_or(Error::RecordNotFound)
 }
 
 /// One value of a record; of several, the first.
-pub(super) fn read(state: &TableState, view: &View, record: &Record<'_>, column: &Column) -> Result<Value> {
+pub(crate) fn read(state: &TableState, view: &View, record: &Record<'_>, column: &Column) -> Result<Value> {
     let inflate = |stored: &[u8]| {
         compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| damaged(state, &e))
     };
@@ -219,10 +194,10 @@ pub(crate) fn fill_index(
     let mut cursor = TreeCursor::new(state.tree.clone());
     let mut found = cursor.first(&view)?;
     while found {
-        let record = Record::new(cursor.data(), state.tree.db.page_size);
+        let record = Record::new(cursor.data(), state.tree.file.page_size);
         let row = cursor.bookmark().map_or(&[][..], Bookmark::key);
         for key in keys(state, index, &record, &view)? {
-            tree.insert(session, &key.bytes, row)?;
+            tree.insert(session.changes()?, &key.bytes, row)?;
         }
         found = cursor.next(&view)?;
     }
@@ -236,14 +211,14 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
         let page = tree.view(&leaf);
         for node in page.nodes().filter(|node| node.flags.contains(NodeFlags::VERSIONED)) {
             let bookmark = tree.bookmark_of(&node);
-            if tree.db.core.versions.conflicts(tree.key(), bookmark.bytes(), view) {
+            if tree.versions.conflicts(tree.key(), bookmark.bytes(), view) {
                 return Err(Error::WriteConflict);
             }
         }
         let (current, next) = (leaf.key().page, page.next());
         let Some(next) = next else { return Ok(()) };
         drop(leaf);
-        leaf = tree.db.pin(next)?.into_read();
+        leaf = tree.file.pin(next)?.into_read();
         let page = tree.view(&leaf);
         if !tree.is_live_leaf(&page) || page.prev() != Some(current) {
             drop(leaf);
@@ -290,7 +265,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec
 
 /// A builder with the limit of the table's records.
 fn builder<'t>(state: &TableState, builder: RecordBuilder<'t>) -> RecordBuilder<'t> {
-    builder.with_limit(record_limit(state.tree.db.page_size, state.schema.key_most()))
+    builder.with_limit(record_limit(state.tree.file.page_size, state.schema.key_most()))
 }
 
 /// Values from this length on leave the record, short as it may be.
@@ -380,7 +355,7 @@ fn source(state: &TableState, view: &View, index: &Index) -> impl FnMut(LongValu
 }
 
 fn delete_entry(session: &mut ActiveTransaction, tree: &Arc<Tree>, key: &[u8], row: &[u8]) -> Result<()> {
-    tree.flag_delete(session, &tree.bookmark(key, row)).map_err(|error| match error {
+    tree.flag_delete(session.changes()?, &tree.bookmark(key, row)).map_err(|error| match error {
         Error::RecordNotFound => tree.damaged(tree.root, "an index lacks the entry of a record"),
         other => other,
     })

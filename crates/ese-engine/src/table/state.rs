@@ -8,13 +8,15 @@ use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex, OnceLock};
 
 use crate::btree::{Target, Tree, TreeCursor};
-use crate::database::Database;
-use crate::versions::View;
+use crate::catalog::SystemTables;
+use crate::transaction::View;
 use crate::{Error, Result};
 
 /// A table in use. ESE: `FCB` and `TDB`.
 #[doc(alias = "TDB")]
 pub(crate) struct TableState {
+    /// The catalog that defines it.
+    pub system: Arc<SystemTables>,
     /// Definition.
     pub schema: TableSchema,
     /// Records.
@@ -36,9 +38,9 @@ pub(crate) struct IndexState {
 }
 
 impl TableState {
-    pub fn new(db: &Arc<Database>, schema: TableSchema) -> Result<TableState> {
+    pub fn new(system: &Arc<SystemTables>, schema: TableSchema) -> Result<TableState> {
         let open = |id: TreeId, root: PageNumber, density: u32| {
-            let tree = db.tree_at(root)?;
+            let tree = system.trees.tree_at(root)?;
             if tree.id != id {
                 let what = format!("catalog says tree {}, page says {}", id.0, tree.id.0);
                 return Err(tree.damaged(root, &what));
@@ -56,6 +58,7 @@ impl TableState {
             long_values.get_or_init(|| tree);
         }
         Ok(TableState {
+            system: system.clone(),
             tree: open(schema.tree, schema.root, schema.density)?,
             indexes,
             long_values,
@@ -186,7 +189,7 @@ impl TableState {
         let (view, mut cursor, mut highest) = (View::latest(), TreeCursor::new(self.tree.clone()), 0);
         let mut found = cursor.first(&view)?;
         while found {
-            let record = Record::new(cursor.data(), self.tree.db.page_size);
+            let record = Record::new(cursor.data(), self.tree.file.page_size);
             if let Ok(ColumnValue::Bytes(raw)) = record.get(column) {
                 highest = highest.max(number(column.kind, raw));
             }

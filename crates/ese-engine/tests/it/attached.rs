@@ -94,7 +94,7 @@ fn gated(disk: &SimVfs) -> Arc<Instance> {
 }
 
 fn assert_ids_differ(databases: &[Arc<Database>]) {
-    let ids: BTreeSet<u8> = databases.iter().map(|database| database.log_id).collect();
+    let ids: BTreeSet<u8> = databases.iter().map(|database| database.log_id()).collect();
     assert_eq!(ids.len(), databases.len(), "ids in the log: {ids:?}");
 }
 

@@ -46,7 +46,7 @@ fn logs_that_are_gone_from_either_end_are_missed() {
     };
     (0..2).for_each(|number| change(number, 300));
     instance.step().unwrap();
-    instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id).unwrap());
+    instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id()).unwrap());
     let checkpoint = instance.checkpoint().unwrap();
     // What only the generation of the checkpoint has is of the first database.
     change(0, 20);
@@ -55,7 +55,7 @@ fn logs_that_are_gone_from_either_end_are_missed() {
     instance.core().log().roll().unwrap();
     change(1, 20);
     // Pages with changes of the last generation are in the file.
-    instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id).unwrap());
+    instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id()).unwrap());
     change(1, 20);
     instance.flush().unwrap();
     let disk = disk.process_kill();
@@ -107,7 +107,7 @@ fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {
     let mut session = instance.session();
     work(&mut session, &db, &mut model, rng, 60);
     instance.flush().unwrap();
-    instance.core().cache.flush_file(db.file_id).unwrap();
+    instance.core().cache.flush_file(db.file_id()).unwrap();
     if shut_down {
         session.rollback().unwrap();
         drop((session, db));

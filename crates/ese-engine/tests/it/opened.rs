@@ -84,9 +84,9 @@ fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
     let (instance, _) = open(&disk, 256);
     let [one, two] = ["one.edb", "two.edb"].map(|name| Path::new("db").join(name));
     let db = instance.create_database(&one, &CreateOptions::default()).unwrap();
-    assert_eq!(db.path, std::path::absolute(&one).unwrap());
-    assert!(disk.exists(&db.path).unwrap() && !disk.exists(&one).unwrap());
-    for known in [&one, &db.path] {
+    assert_eq!(db.path(), std::path::absolute(&one).unwrap());
+    assert!(disk.exists(db.path()).unwrap() && !disk.exists(&one).unwrap());
+    for known in [&*one, db.path()] {
         assert!(Arc::ptr_eq(&db, &instance.attach(known, 32).unwrap()));
     }
     let bytes = {
@@ -98,10 +98,10 @@ fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
     };
     disk.put(&std::path::absolute(&two).unwrap(), &bytes);
     let attached = instance.attach(&two, 32).unwrap();
-    assert_eq!(attached.path, std::path::absolute(&two).unwrap());
+    assert_eq!(attached.path(), std::path::absolute(&two).unwrap());
     let (recovered, _) = open(&disk.process_kill(), 256);
-    let paths: Vec<PathBuf> = recovered.core().databases().iter().map(|db| db.path.clone()).collect();
-    assert_eq!(paths, [db.path.clone(), attached.path.clone()]);
+    let paths: Vec<PathBuf> = recovered.core().databases().iter().map(|db| db.path().to_path_buf()).collect();
+    assert_eq!(paths, [db.path().to_path_buf(), attached.path().to_path_buf()]);
 }
 
 #[test]

@@ -263,7 +263,7 @@ fn redo_writes_few_pages_where_edits_are_kept() {
     let mut session = instance.session();
     work(&mut session, &db, &mut model, &mut rng, 4000);
     session.rollback().unwrap();
-    cache.flush_file(db.file_id).unwrap();
+    cache.flush_file(db.file_id()).unwrap();
     instance.checkpoint().unwrap();
     work(&mut session, &db, &mut model, &mut rng, 300);
     instance.flush().unwrap();

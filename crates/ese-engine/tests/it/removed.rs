@@ -35,7 +35,7 @@ fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, 
             work(&mut session, &db, model, rng, 300);
             session.rollback().unwrap();
             if round == 0 && listed {
-                cache.flush_file(db.file_id).unwrap();
+                cache.flush_file(db.file_id()).unwrap();
             }
         }
         if round == 0 && listed {

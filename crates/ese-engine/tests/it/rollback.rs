@@ -79,7 +79,7 @@ impl World {
             instance.step().unwrap();
         }
         // What recovery cannot read, it must not find whole in the log.
-        self.cache.flush_file(db.file_id).unwrap();
+        self.cache.flush_file(db.file_id()).unwrap();
         instance.checkpoint().unwrap();
         (instance, db)
     }
@@ -93,7 +93,7 @@ impl World {
         // Its cursor may keep the page.
         drop(table);
         instance.flush().unwrap();
-        self.cache.flush_file(db.file_id).unwrap();
+        self.cache.flush_file(db.file_id()).unwrap();
         for _ in 0..3 {
             assert_eq!(keys(instance, db), (0..ROWS).collect::<Vec<_>>());
         }
@@ -252,7 +252,7 @@ fn two_indexes(world: &World, db: &Arc<Database>, instance: &Arc<Instance>) -> S
     let mut table = session.open_table(db, "t").unwrap();
     insert(&mut session, &mut table, -1, &MARK).unwrap();
     instance.flush().unwrap();
-    world.cache.flush_file(db.file_id).unwrap();
+    world.cache.flush_file(db.file_id()).unwrap();
     for _ in 0..3 {
         let mut more = table.first(&mut session).unwrap();
         while more {

@@ -20,7 +20,7 @@ fn work_and_flush(instance: &Instance, cache: &Cache, db: &Arc<Database>, model:
     session.rollback().unwrap();
     drop(session);
     instance.flush().unwrap();
-    cache.flush_file(db.file_id).unwrap();
+    cache.flush_file(db.file_id()).unwrap();
 }
 
 /// A page that differs between two states of a file, in its second half, too.

@@ -53,7 +53,7 @@ impl OpenTable {
     fn open(session: &mut ese_engine::Session, database: &Arc<Database>, number: u32) -> Result<OpenTable> {
         let name = table_name(number);
         let other = || {
-            let path = database.path.display();
+            let path = database.path().display();
             Error::Usage(format!(
                 "{path} has no table {name:?} of this load: use only databases that this program created"
             ))

@@ -7,11 +7,11 @@ use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, PageNumber, PageSize};
 
-use crate::btree::apply::{self, merge_type, split_type};
 use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
+use crate::pages::apply::{self, merge_type, split_type};
 use crate::space::{convert_root_pages, create_root_pages};
-use crate::versions::Change;
+use crate::transaction::Change;
 
 /// What a page is to a record that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

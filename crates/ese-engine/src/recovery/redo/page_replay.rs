@@ -25,9 +25,9 @@ use super::pending_before_images::{PendingBeforeImages, ReplayedVersion};
 use super::{RedoRecord, corrupt_page};
 use crate::cache::{MemoryGrant, PageDelta, PageKey, WriteLatch, db_time_mismatch};
 use crate::core::Core;
-use crate::database::Database;
 use crate::log::{LogReader, RecordReads};
 use crate::recovery::replay_window::Payloads;
+use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
 /// Pages of one batch.
@@ -167,8 +167,7 @@ impl<'a> PageReplay<'a> {
             || self.batches.is_multiple_of(SAMPLE);
         self.batches += 1;
         for of_file in groups.chunk_by(|a, b| a[0].key.file == b[0].key.file).filter(|_| worth) {
-            let Some(database) = of_file.first().and_then(|group| self.core.database(group[0].key.file))
-            else {
+            let Some(database) = of_file.first().and_then(|group| self.core.file(group[0].key.file)) else {
                 continue;
             };
             let Some(len) = first_block_len(database.page_size) else { continue };
@@ -276,7 +275,7 @@ impl<'a> PageReplay<'a> {
     /// Makes the changes that the page lacks. `records` are those of the touches, if they have been taken apart already.
     fn page(&mut self, touches: Group<'_>, records: Option<Vec<LogRecord>>) -> Result<()> {
         let Some(first) = touches.first() else { return Ok(()) };
-        let Some(database) = self.core.database(first.key.file) else { return Ok(()) };
+        let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
         let size = database.page_size;
         let number = first.key.page;
         let pinned = match database.pin(number) {
@@ -320,7 +319,7 @@ impl<'a> PageReplay<'a> {
         &mut self,
         touch: &PageRedo,
         record: &LogRecord,
-        database: &Arc<Database>,
+        database: &Arc<DatabaseFile>,
         latch: &mut WriteLatch,
         hanging: &mut PendingBeforeImages,
     ) -> Result<()> {

@@ -8,10 +8,10 @@ use jetcell_sync::{Arc, Mutex};
 
 use super::page_redo::versioned;
 use crate::btree::before_image::DeferredBeforeImage;
-use crate::btree::group::Shape;
 use crate::cache::WriteLatch;
-use crate::database::Database;
-use crate::versions::{Change, Transaction, Version};
+use crate::pages::Shape;
+use crate::storage::DatabaseFile;
+use crate::transaction::{Change, Transaction, Version};
 
 /// What a page told about a versioned change when it was made.
 pub(super) struct ReplayedVersion {
@@ -88,7 +88,7 @@ impl PendingBeforeImages {
     }
 
     /// Hangs them on the page, as they did when the changes were made first.
-    pub fn hang(self, database: &Arc<Database>, latch: &mut WriteLatch) -> Vec<(u32, ReplayedVersion)> {
+    pub fn hang(self, database: &Arc<DatabaseFile>, latch: &mut WriteLatch) -> Vec<(u32, ReplayedVersion)> {
         let page = latch.key().page;
         let hang = |image: BeforeImage| {
             let BeforeImage { step, node, transaction, key, key_len, change, gone } = image;

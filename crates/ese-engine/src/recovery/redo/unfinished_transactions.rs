@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ese_format::log::record::{NodeChange, PageChangeFlags, UndoInfo};
-use ese_format::{LogPosition, PageNumber};
+use ese_format::{LogPosition, PageNumber, TreeId};
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
@@ -12,14 +12,13 @@ use super::page_redo::versioned;
 use super::pending_before_images::ReplayedVersion;
 use crate::Result;
 use crate::cache::FileId;
-use crate::cleanup::Settled;
-use crate::session::{ActiveTransaction, Done};
-use crate::versions::{Change, Transaction, Version};
+use crate::transaction::{ActiveTransaction, Change, EndedTransaction, Transaction, UndoEntry, Version};
 
 /// A change as redo remembers it, until its transaction ends.
 pub(super) struct NodeChangeOf {
     pub database: u8,
     pub root: PageNumber,
+    pub tree: TreeId,
     pub id: u32,
     pub key: Vec<u8>,
     pub key_len: usize,
@@ -139,6 +138,7 @@ impl Redo {
         let remembered = NodeChangeOf {
             database: node.page.database.0,
             root,
+            tree: node.tree,
             id: node.rceid,
             key,
             key_len,
@@ -157,55 +157,53 @@ impl Redo {
     /// A transaction ended: its deletions are left for cleanup.
     pub(super) fn settle(&mut self, open: OpenTransaction, end: LogPosition) -> Result<()> {
         let committed = open.transaction.committed().is_some();
-        let mut done = Vec::new();
+        let mut changes = Vec::new();
         for act in open.acts {
             let Act::Node(act) = act else { continue };
             let dead = act.may_leave_a_node() && !act.gone && (committed || act.undone);
             // Without a key: the node has been removed since, by records that the page has or that are kept for it.
             if dead && !act.key.is_empty() {
-                done.push(self.done(act, &open.transaction)?);
+                changes.push(self.undo_entry(act, &open.transaction)?);
             }
         }
-        if !done.is_empty() {
-            self.core.cleanup.push(Settled::new(0, end, None, done));
+        if !changes.is_empty() {
+            self.core.ended.push(EndedTransaction::new(0, end, None, changes));
         }
         Ok(())
     }
 
-    pub(super) fn done(&self, act: NodeChangeOf, transaction: &Arc<Transaction>) -> Result<Done> {
-        let database = self.database(act.database)?;
-        let tree = database.tree_at(act.root)?;
-        if let Some(version) = act.version {
-            return Ok(Done::Node(tree, version));
-        }
-        let version = Arc::new(act.version_of(database.file_id, transaction));
-        Ok(Done::Node(tree, version))
+    fn undo_entry(&self, act: NodeChangeOf, transaction: &Arc<Transaction>) -> Result<UndoEntry> {
+        let file = self.database(act.database)?.file_id;
+        let version = act.version.clone().unwrap_or_else(|| Arc::new(act.version_of(file, transaction)));
+        Ok(UndoEntry::Node(act.tree, version))
     }
 
     /// Ends redo: what unfinished transactions did, ready to be rolled back.
     pub fn finish(mut self) -> Result<UnfinishedTransactions> {
         let mut unfinished = Vec::new();
         for (procid, open) in std::mem::take(&mut self.transactions) {
-            let mut done = Vec::new();
+            let mut undo = Vec::new();
             for act in open.acts {
                 match act {
                     Act::Node(act) if act.undone && act.change == Change::Insert => {
-                        let done = vec![self.done(act, &open.transaction)?];
-                        self.core.cleanup.push(Settled::new(0, LogPosition::MIN, None, done));
+                        let changes = vec![self.undo_entry(act, &open.transaction)?];
+                        self.core.ended.push(EndedTransaction::new(0, LogPosition::MIN, None, changes));
                     }
                     Act::Node(act) if act.undone => {}
-                    Act::Node(act) => done.push(self.done(act, &open.transaction)?),
-                    Act::Tree { database, root } => done.push(Done::Tree(self.database(database)?, root)),
+                    Act::Node(act) => undo.push(self.undo_entry(act, &open.transaction)?),
+                    Act::Tree { database, root } => {
+                        undo.push(UndoEntry::Tree(self.database(database)?.file_id, root));
+                    }
                 }
             }
-            let hold = self.core.transactions.hold_checkpoint(open.begun);
+            let pin = self.core.pins.pin(open.begun);
             unfinished.push(ActiveTransaction::resumed(
                 self.core.clone(),
                 procid,
                 open.transaction,
                 open.level,
-                hold,
-                done,
+                pin,
+                undo,
             ));
         }
         Ok(UnfinishedTransactions {

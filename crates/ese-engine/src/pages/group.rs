@@ -8,19 +8,21 @@
 //! Invariant: no I/O under the latches. A page that is not in the cache ends the attempt; [`run`] reads it
 //! without latches and tries again, keeping it pinned.
 
+use jetcell_sync::Arc;
+
 use ese_format::log::record::{
     DatabaseIdInLog, Delete, FlagDelete, Insert, LogRecord, Macro, NodeChange, PageChange, PageChangeFlags,
     Replace, SetExternalHeader,
 };
-use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut};
+use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber};
-use jetcell_sync::Arc;
 
 use super::latched::Latched;
-use super::{Tree, apply};
+use super::{Shape, apply};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
-use crate::database::Database;
 use crate::log::RecordBatch;
+use crate::storage::DatabaseFile;
+use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};
 
 /// Why an attempt ended.
@@ -42,7 +44,7 @@ pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
 
 /// A multi-page change being put together.
 pub(crate) struct AtomicGroup {
-    pub db: Arc<Database>,
+    pub file: Arc<DatabaseFile>,
     procid: u16,
     privileged: bool,
     pages: Vec<Latched>,
@@ -51,21 +53,18 @@ pub(crate) struct AtomicGroup {
     committed: bool,
 }
 
-/// Session number of changes that no session makes: splits, merges, space.
-pub(crate) const SYSTEM_PROCID: u16 = 0;
-
 /// Runs `work` as one group and commits it. `privileged` groups may use the reserve logs of a full disk.
 pub(crate) fn run<T>(
-    db: &Arc<Database>,
+    file: &Arc<DatabaseFile>,
     privileged: bool,
     work: impl FnMut(&mut AtomicGroup) -> Attempt<T>,
 ) -> Result<T> {
-    run_as(db, SYSTEM_PROCID, privileged, work)
+    run_as(file, SYSTEM_PROCID, privileged, work)
 }
 
 /// Same, for a group that contains a change of a session's transaction.
 pub(crate) fn run_as<T>(
-    db: &Arc<Database>,
+    file: &Arc<DatabaseFile>,
     procid: u16,
     privileged: bool,
     mut work: impl FnMut(&mut AtomicGroup) -> Attempt<T>,
@@ -73,7 +72,7 @@ pub(crate) fn run_as<T>(
     let mut kept: Vec<PinnedPage> = Vec::new();
     loop {
         let mut group = AtomicGroup {
-            db: db.clone(),
+            file: file.clone(),
             procid,
             privileged,
             pages: Vec::new(),
@@ -88,7 +87,7 @@ pub(crate) fn run_as<T>(
             }
             Err(Stop::Absent(page)) => {
                 drop(group);
-                kept.push(db.pin(page)?);
+                kept.push(file.pin(page)?);
             }
             Err(Stop::Failed(error)) => return Err(error),
         }
@@ -99,37 +98,37 @@ impl AtomicGroup {
     /// A page as it is now, latched for the rest of the group.
     pub fn page(&mut self, page: PageNumber) -> Attempt<Page<'_>> {
         let slot = self.slot(page)?;
-        Ok(Page::new(&self.pages[slot].latch, self.db.page_size))
+        Ok(Page::new(&self.pages[slot].latch, self.file.page_size))
     }
 
     /// Two pages as they are now, latched in this order.
     pub fn two_pages(&mut self, first: PageNumber, second: PageNumber) -> Attempt<[Page<'_>; 2]> {
         let slots = [self.slot(first)?, self.slot(second)?];
-        Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.db.page_size)))
+        Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.file.page_size)))
     }
 
     /// A page as it is now, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
-        Ok(PageMut::new(self.pages[slot].bytes_mut(self.db.page_size), self.db.page_size))
+        Ok(PageMut::new(self.pages[slot].bytes_mut(self.file.page_size), self.file.page_size))
     }
 
     /// Same, for changing nothing but its links and its time.
     pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
-        Ok(PageMut::new(self.pages[slot].header_mut(self.db.page_size), self.db.page_size))
+        Ok(PageMut::new(self.pages[slot].header_mut(self.file.page_size), self.file.page_size))
     }
 
     /// Makes an edit that a record with this time describes.
     pub fn edit(&mut self, page: PageNumber, time: DbTime, edit: &PageDelta<'_>) -> Attempt<apply::Applied> {
-        let (slot, size) = (self.slot(page)?, self.db.page_size);
+        let (slot, size) = (self.slot(page)?, self.file.page_size);
         Ok(self.pages[slot].edit(time, edit, size))
     }
 
     /// The bytes of a page, for changing them.
     pub fn bytes_mut(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
         let slot = self.slot(page)?;
-        Ok(self.pages[slot].bytes_mut(self.db.page_size))
+        Ok(self.pages[slot].bytes_mut(self.file.page_size))
     }
 
     /// The bytes of a page whose old content does not matter.
@@ -137,16 +136,16 @@ impl AtomicGroup {
         let slot = match self.pages.iter().position(|latched| latched.page == page) {
             Some(slot) => slot,
             None => {
-                let latch = self.db.pin_new(page)?.write();
+                let latch = self.file.pin_new(page)?.write();
                 self.add(page, latch)
             }
         };
-        Ok(self.pages[slot].bytes_mut(self.db.page_size))
+        Ok(self.pages[slot].bytes_mut(self.file.page_size))
     }
 
     /// The same, beside another page as it is now.
     pub fn new_page_beside(&mut self, page: PageNumber, new: PageNumber) -> Attempt<(Page<'_>, &mut [u8])> {
-        let size = self.db.page_size;
+        let size = self.file.page_size;
         self.new_page(new)?;
         let page = self.slot(page)?;
         let new = self.slot(new)?;
@@ -211,7 +210,7 @@ impl AtomicGroup {
     ) -> Attempt<PageChange> {
         Ok(PageChange {
             procid: self.procid,
-            database: DatabaseIdInLog(self.db.log_id),
+            database: DatabaseIdInLog(self.file.log_id),
             page,
             after,
             before: self.time_of(page)?,
@@ -242,7 +241,7 @@ impl AtomicGroup {
         key: &[u8],
         data: &[u8],
     ) -> Attempt<()> {
-        let time = self.db.next_time();
+        let time = self.file.next_time();
         let node = self.node_change(tree, page, time, line)?;
         let [prefix, suffix] = cut_key(&self.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
@@ -253,7 +252,7 @@ impl AtomicGroup {
 
     /// Removes a node.
     pub fn delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
-        let time = self.db.next_time();
+        let time = self.file.next_time();
         let node = self.node_change(tree, page, time, line)?;
         let applied = self.edit(page, time, &PageDelta::Delete { line, end: line + 1 })?;
         self.done(page, applied, LogRecord::Delete(Delete { node }))
@@ -261,7 +260,7 @@ impl AtomicGroup {
 
     /// Flags a node deleted, where removing it would leave a page empty.
     pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
-        let time = self.db.next_time();
+        let time = self.file.next_time();
         let node = self.node_change(tree, page, time, line)?;
         let flags = self.flags_of(page, line)? | NodeFlags::DELETED;
         let applied = self.edit(page, time, &PageDelta::SetFlags { line, flags })?;
@@ -270,7 +269,7 @@ impl AtomicGroup {
 
     /// Replaces the data of an unversioned node.
     pub fn replace(&mut self, tree: &Shape, page: PageNumber, line: usize, data: &[u8]) -> Attempt<()> {
-        let time = self.db.next_time();
+        let time = self.file.next_time();
         let node = self.node_change(tree, page, time, line)?;
         let old_len = self.page(page)?.node(line).map_or(0, |node| node.data.len()) as u16;
         let record =
@@ -282,7 +281,7 @@ impl AtomicGroup {
 
     /// Sets the external header of a root page.
     pub fn set_external_header(&mut self, tree: &Shape, page: PageNumber, header: &[u8]) -> Attempt<()> {
-        let time = self.db.next_time();
+        let time = self.file.next_time();
         let node = self.node_change(tree, page, time, 0)?;
         let mut target = self.page_mut(page)?;
         let applied =
@@ -307,7 +306,7 @@ impl AtomicGroup {
                 Ok(())
             }
             Err(what) => Err(Stop::Failed(Error::Corrupt {
-                path: self.db.path.clone(),
+                path: self.file.path.clone(),
                 page: Some(page),
                 what: format!("page {page}: {what}"),
             })),
@@ -318,7 +317,7 @@ impl AtomicGroup {
         if let Some(slot) = self.pages.iter().position(|latched| latched.page == page) {
             return Ok(slot);
         }
-        let pinned = self.db.resident(page).ok_or(Stop::Absent(page))?;
+        let pinned = self.file.resident(page).ok_or(Stop::Absent(page))?;
         let latch = pinned.write();
         Ok(self.add(page, latch))
     }
@@ -336,7 +335,7 @@ impl AtomicGroup {
         }
         let mut batch = RecordBatch::new();
         let single = self.records.len() == 1;
-        let (procid, time) = (self.procid, self.db.db_time());
+        let (procid, time) = (self.procid, self.file.db_time());
         if !single {
             batch.push(&LogRecord::MacroBegin(Macro { procid, db_time: time }));
         }
@@ -346,18 +345,18 @@ impl AtomicGroup {
         if !single {
             batch.push(&LogRecord::MacroCommit(Macro { procid, db_time: time }));
         }
-        let core = self.db.core.clone();
-        // The hold stands for the pages until they are dirty: only then is it certain that they are to be written.
-        let lower = core.log().tail();
-        let hold = core.transactions.hold_checkpoint(lower);
+        let file = &self.file;
+        // The pin stands for the pages until they are dirty: only then is it certain that they are to be written.
+        let lower = file.log.tail();
+        let pin = file.pins.pin(lower);
         let appended = match self.privileged {
-            true => core.log().append_privileged(&batch),
-            false => core.log().append(&batch),
+            true => file.log.append_privileged(&batch),
+            false => file.log.append(&batch),
         };
         if let Ok(appended) = &appended {
             self.pages.iter_mut().for_each(|page| page.logged(lower, appended.end));
         }
-        core.transactions.release_checkpoint(hold);
+        file.pins.release(pin);
         let appended = appended?;
         self.committed = true;
         for action in self.on_commit.drain(..) {
@@ -373,43 +372,6 @@ impl Drop for AtomicGroup {
             return;
         }
         self.pages.iter_mut().for_each(Latched::take_back);
-    }
-}
-
-/// What names a tree, or one of its space trees, in pages and records.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub root: PageNumber,
-    pub id: ese_format::TreeId,
-    /// Flags all its pages carry.
-    pub kind: PageFlags,
-}
-
-impl Shape {
-    pub fn is_unique(&self) -> bool {
-        !self.kind.contains(PageFlags::NON_UNIQUE) || self.kind.contains(PageFlags::SPACE)
-    }
-
-    pub fn record_flags(&self) -> PageChangeFlags {
-        let mut flags = PageChangeFlags::empty();
-        flags.set(PageChangeFlags::UNIQUE, self.is_unique());
-        flags.set(PageChangeFlags::SPACE, self.kind.contains(PageFlags::SPACE));
-        flags
-    }
-
-    /// Key of a node as the order of the tree sees it.
-    pub fn order_key(&self, node: &Node<'_>) -> Vec<u8> {
-        let mut key = node.key_to_vec();
-        if !self.is_unique() {
-            key.extend_from_slice(node.data);
-        }
-        key
-    }
-}
-
-impl Tree {
-    pub(crate) fn shape(&self) -> Shape {
-        Shape { root: self.root, id: self.id, kind: self.kind }
     }
 }
 

@@ -5,10 +5,11 @@ use ese_format::key::{KeyPart, normalise};
 use ese_format::record::{ColumnId, Record, Value};
 use jetcell_sync::Arc;
 
-use super::{TableState, rows};
+use super::session::{Session, SessionId};
 use crate::btree::{Bookmark, Seek, TreeCursor};
-use crate::session::{ActiveTransaction, Session, SessionId};
-use crate::versions::View;
+use crate::database::Database;
+use crate::table::{TableState, rows};
+use crate::transaction::{ActiveTransaction, View};
 use crate::{Error, Result};
 
 /// A table open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
@@ -31,8 +32,18 @@ pub struct Table {
     end: Option<Vec<u8>>,
 }
 
+impl Session {
+    /// Opens a table by name, for this session only; case of ASCII letters is ignored. [`Error::WriteConflict`] while
+    /// another session changes its definition, and if one has since the transaction began.
+    pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
+        self.check_same_instance(db)?;
+        let state = db.tables.open(self.active.services(), &self.active.view(), name)?;
+        Ok(Table::new(self.id(), state))
+    }
+}
+
 impl Table {
-    pub(crate) fn new(session: SessionId, state: Arc<TableState>) -> Table {
+    fn new(session: SessionId, state: Arc<TableState>) -> Table {
         let cursor = TreeCursor::new(state.tree.clone());
         let (row, row_as_of) = (Vec::new(), None);
         Table {
@@ -117,9 +128,9 @@ impl Table {
         let tree = self.index.map_or(&self.state.tree, |at| &self.state.indexes[at].tree);
         let mut leaves = Vec::with_capacity(keys.len());
         for key in keys {
-            leaves.extend(tree.leaf_of(&self.key(key)?)?.map(|leaf| tree.db.page_key(leaf)));
+            leaves.extend(tree.leaf_of(&self.key(key)?)?.map(|leaf| tree.file.page_key(leaf)));
         }
-        tree.db.core.cache.preread(&leaves);
+        tree.file.cache.preread(&leaves);
         Ok(())
     }
 
@@ -200,7 +211,7 @@ impl Table {
     fn value(&self, view: &View, id: ColumnId) -> Result<Value> {
         let column = self.state.schema.column(id);
         let column = column.ok_or_else(|| Error::Usage(format!("table has no column {id}")))?;
-        rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.db.page_size), column)
+        rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
     }
 
     /// Changes the current record, given its place and what the session sees of it.
@@ -209,7 +220,7 @@ impl Table {
         s: &mut Session,
         work: impl FnOnce(&TableState, &mut ActiveTransaction, &Bookmark, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        rows::check_begun(&s.active)?;
+        s.active.check_begun()?;
         self.read(s, |_, _| Ok(()))?;
         let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
         work(&self.state, &mut s.active, bookmark, &self.row)

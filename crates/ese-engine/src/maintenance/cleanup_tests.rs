@@ -1,17 +1,18 @@
 //! Room in the version store, and pages that cannot be read.
 
+use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use std::path::Path;
 
 use ese_format::PageSize;
 use ese_format::page::PageFlags;
-use jetcell_sync::atomic::AtomicUsize;
 use jetcell_vfs::{SimVfs, Vfs};
 
 use super::*;
 use crate::btree::tests::create_tree;
 use crate::cache::{Cache, CacheOptions};
-use crate::session::ActiveTransaction;
 use crate::session::tests::{RECORDS, World};
+use crate::transaction::ActiveTransaction;
 use crate::{CreateOptions, Instance, InstanceOptions};
 
 const SESSIONS: u16 = 4;
@@ -48,8 +49,8 @@ fn who_finds_the_version_store_full_waits_for_the_cleaner() {
                     session.begin()?;
                     let data = [round as u8; 300];
                     match round {
-                        0 => tree.insert(&mut session, &key, &data)?,
-                        _ => tree.replace(&mut session, &tree.bookmark(&key, &[]), &data)?,
+                        0 => tree.insert(session.changes()?, &key, &data)?,
+                        _ => tree.replace(session.changes()?, &tree.bookmark(&key, &[]), &data)?,
                     }
                     session.commit().map(|_| ())
                 });
@@ -59,7 +60,7 @@ fn who_finds_the_version_store_full_waits_for_the_cleaner() {
             });
         }
         while at_work.load(Ordering::Relaxed) > 0 {
-            core.cleanup.step(core, usize::MAX).unwrap();
+            step(core, usize::MAX).unwrap();
         }
     });
     drop(tree);
@@ -73,19 +74,19 @@ fn the_oldest_transaction_has_the_room_that_others_are_refused() {
     let [mut oldest, mut other] =
         [1, 2].map(|number| ActiveTransaction::new(instance.core().clone(), number));
     oldest.begin().unwrap();
-    tree.insert(&mut oldest, b"first", b"data").unwrap();
+    tree.insert(oldest.changes().unwrap(), b"first", b"data").unwrap();
     other.begin().unwrap();
     let mut fill = || {
         (0_u64..).find_map(|_| {
             let key = instance.core().versions.next_id().to_be_bytes();
-            tree.insert(&mut other, &key, b"data").err()
+            other.changes().and_then(|context| tree.insert(context, &key, b"data")).err()
         })
     };
     for _ in 0..2 {
         assert!(matches!(fill(), Some(Error::VersionStoreFull { .. })));
     }
     for key in [b"second", b"third "] {
-        tree.insert(&mut oldest, key, b"data").unwrap();
+        tree.insert(oldest.changes().unwrap(), key, b"data").unwrap();
     }
     oldest.commit().unwrap();
     drop((oldest, other, tree));
@@ -98,35 +99,38 @@ fn what_cannot_be_cleaned_because_a_page_cannot_be_read_is_in_nobody_elses_way()
     let core = world.instance.core();
     let step = || {
         world.instance.flush().unwrap();
-        core.cleanup.step(core, 256)
+        step(core, 256)
     };
-    while !core.cleanup.is_empty() {
+    while !core.ended.is_empty() {
         step().unwrap();
     }
     let mut session = world.session(1);
     for record in [RECORDS - 1, 0] {
         session.begin().unwrap();
-        world.tree.flag_delete(&mut session, &world.tree.bookmark(&record.to_be_bytes(), &[])).unwrap();
+        world
+            .tree
+            .flag_delete(session.changes().unwrap(), &world.tree.bookmark(&record.to_be_bytes(), &[]))
+            .unwrap();
         session.commit().unwrap();
     }
     drop(session);
     let page = world.leaf(&(RECORDS - 1).to_be_bytes());
     world.evict(page);
     world.invert(page);
-    assert_eq!(core.cleanup.len(), 2);
+    assert_eq!(core.ended.len(), 2);
     // The hold of what was cleaned ends when the log is durable.
     for _ in 0..2 {
         let error = step().unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{error}");
     }
-    assert_eq!(core.cleanup.len(), 1);
+    assert_eq!(core.ended.len(), 1);
     // There is room, so nobody has to know.
     let transaction = core.transactions.begin();
-    core.cleanup.make_room(core, &transaction).unwrap();
+    make_room(core, &transaction).unwrap();
     core.transactions.end(&transaction);
 
     world.invert(page);
-    while !core.cleanup.is_empty() {
+    while !core.ended.is_empty() {
         step().unwrap();
     }
     assert!(!world.has(&(RECORDS - 1).to_be_bytes()));

@@ -6,6 +6,7 @@ use jetcell_sync::{Arc, thread};
 
 use super::{TransactionTable, View};
 use crate::schedules::explore;
+use crate::storage::CheckpointPins;
 
 #[test]
 fn a_snapshot_has_all_of_a_commit_or_nothing() {
@@ -68,19 +69,19 @@ fn history_that_a_snapshot_sees_is_not_reported_as_gone() {
 #[test]
 fn a_checkpoint_pin_that_is_taken_over_holds_all_the_time() {
     explore(|| {
-        let table = Arc::new(TransactionTable::default());
+        let pins = Arc::new(CheckpointPins::default());
         let position = LogPosition::new(1, 2, 0);
         let pin = thread::spawn({
-            let table = table.clone();
-            move || table.hold_checkpoint(position)
+            let pins = pins.clone();
+            move || pins.pin(position)
         });
         let pin = pin.join().unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let checkpoint = thread::spawn({
-            let (table, over) = (table.clone(), over.clone());
+            let (pins, over) = (pins.clone(), over.clone());
             move || {
                 for _ in 0..3 {
-                    let oldest = table.oldest_hold();
+                    let oldest = pins.oldest();
                     if !over.load(Ordering::SeqCst) {
                         assert_eq!(oldest, Some(position), "the checkpoint could have passed");
                     }
@@ -88,13 +89,13 @@ fn a_checkpoint_pin_that_is_taken_over_holds_all_the_time() {
             }
         });
         // Another thread than the owner takes the pin over, as cleanup does after a rollback.
-        let again = table.hold_again(pin);
-        table.release_checkpoint(pin);
-        let last = table.hold_again(again);
-        table.release_checkpoint(again);
+        let again = pins.pin_again(pin);
+        pins.release(pin);
+        let last = pins.pin_again(again);
+        pins.release(again);
         over.store(true, Ordering::SeqCst);
-        table.release_checkpoint(last);
+        pins.release(last);
         checkpoint.join().unwrap();
-        assert_eq!(table.oldest_hold(), None);
+        assert_eq!(pins.oldest(), None);
     });
 }

@@ -2,7 +2,7 @@
 //!
 //! A split is one atomic group, together with the insert it makes room for, because no page but a root may be
 //! left without nodes. Parents are split first, each in a group of its own: a tree with a split internal page
-//! is as good as before. A leaf is split alone only if it cannot share with its right neighbour ([`share`](super::share)).
+//! is as good as before. A leaf is split alone only if it cannot share with its right neighbour (`btree::share`).
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut, node_space, sh
 use ese_format::{PageNumber, PageSize};
 
 use super::apply::{self, split_type};
-use super::group::{AtomicGroup, Attempt, Shape, Stop};
+use super::{AtomicGroup, Attempt, Shape, Stop};
 use crate::Error;
 
 /// A node that is to be inserted where the split happens.
@@ -47,7 +47,7 @@ pub(crate) fn capacity(size: PageSize) -> usize {
 }
 
 /// Line whose key is worth being the shared prefix of these nodes.
-pub(super) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
+pub(crate) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
     let middle = nodes.start + nodes.len() / 2;
     if nodes.len() < 3 {
         return None;
@@ -59,7 +59,7 @@ pub(super) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize>
 }
 
 /// Bytes these nodes and a prefix occupy on a fresh page.
-pub(super) fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
+pub(crate) fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
     let node_size = |node: Node<'_>| {
         let key = node.key_to_vec();
         let shared = shared_prefix_len(prefix, &key);
@@ -68,7 +68,7 @@ pub(super) fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -
     prefix.len() + nodes.filter_map(|line| page.node(line)).map(node_size).sum::<usize>()
 }
 
-pub(super) fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
+pub(crate) fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
     line.and_then(|line| page.node(line)).map_or(Vec::new(), |node| node.key_to_vec())
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut>
 }
 
 /// The parent's key between the nodes before `line` and those from it on, the incoming node included.
-pub(super) fn separator_at(
+pub(crate) fn separator_at(
     shape: &Shape,
     page: &Page<'_>,
     line: usize,
@@ -192,7 +192,7 @@ pub(crate) fn split_page(
 
 /// The page with nothing in the nodes before those that move, and none behind them: what moves is all that redo of
 /// the other page needs, and this page has the rest itself.
-pub(super) fn moving(
+pub(crate) fn moving(
     page: &Page<'_>,
     number: PageNumber,
     size: PageSize,
@@ -226,8 +226,8 @@ fn finish(
     [split_flags, new_flags]: [PageFlags; 2],
     [split_prefix, new_prefix]: [Option<usize>; 2],
 ) -> Attempt<()> {
-    let size = group.db.page_size;
-    let time = group.db.next_time();
+    let size = group.file.page_size;
+    let time = group.file.next_time();
     let time_before = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<_> {
         page.map_or(Ok(ese_format::DbTime(0)), |page| group.time_of(page))
     };
@@ -261,7 +261,7 @@ fn finish(
         image_flags: BeforeImageFlags::empty(),
         before_image: Vec::new(),
     };
-    let path = group.db.path.clone();
+    let path = group.file.path.clone();
     let misfit = |what| {
         Stop::Failed(Error::Corrupt {
             path: path.clone(),

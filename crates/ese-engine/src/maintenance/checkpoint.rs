@@ -1,12 +1,10 @@
 //! Moving the checkpoint: writing old dirty pages, then headers, then the checkpoint file.
 //!
-//! Invariant: checkpoint = min(log durable, oldest change not safely in a database file, oldest held transaction).
+//! Invariant: checkpoint = min(log durable, oldest change not safely in a database file, oldest checkpoint pin).
 //! Order: pages durable, database headers, checkpoint file; each step only makes recovery start later.
 
 use ese_format::LogPosition;
-use ese_format::attachment::Attachment;
 use ese_format::checkpoint::Checkpoint;
-use jetcell_sync::Arc;
 
 use crate::core::Core;
 use crate::{Error, Result};
@@ -38,15 +36,15 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// One bounded step: starts writing pages beyond the depth, and moves the checkpoint if it can move by a
     /// useful amount. Returns whether there may be more to do at once.
-    pub fn step(&self, core: &Arc<Core>, max_pages: usize) -> Result<bool> {
-        core.cleanup.release_durable(core);
+    pub fn step(&self, core: &Core, max_pages: usize) -> Result<bool> {
+        super::cleanup::release_durable(core);
         // Of the files that there are: the stream may be older than the options.
         let file_size = u64::from(core.log().file_size());
-        let tail = bytes(core.log().tail(), file_size);
-        let target = position(tail.saturating_sub(self.depth), file_size);
+        let tip = bytes(core.log().tail(), file_size);
+        let target = position(tip.saturating_sub(self.depth), file_size);
         let mut started = 0;
         for database in core.databases() {
-            started += core.cache.write_below(database.file_id, target, max_pages)?;
+            started += core.cache.write_below(database.file.file_id, target, max_pages)?;
         }
         let current = *core.checkpoint.lock();
         let behind = bytes(core.log().durable(), file_size).saturating_sub(bytes(current, file_size));
@@ -57,17 +55,17 @@ impl Checkpointer {
     }
 
     /// Moves the checkpoint as far as what is durable allows.
-    pub fn advance(&self, core: &Arc<Core>) -> Result<LogPosition> {
+    pub fn advance(&self, core: &Core) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
         // In this order: a change that is logged after the first line starts later; one that is logged before has
-        // its hold until its page is dirty, and its page is dirty before its hold ends.
+        // its pin until its page is dirty, and its page is dirty before its pin is released.
         let mut position = core.log().durable();
-        if let Some(held) = core.transactions.oldest_hold() {
-            position = position.min(held);
+        if let Some(pinned) = core.pins.oldest() {
+            position = position.min(pinned);
         }
         for database in core.databases() {
-            core.cache.sync_file(database.file_id)?;
-            if let Some(oldest) = core.cache.oldest_dirty(database.file_id) {
+            core.cache.sync_file(database.file.file_id)?;
+            if let Some(oldest) = core.cache.oldest_dirty(database.file.file_id) {
                 position = position.min(oldest);
             }
         }
@@ -75,9 +73,9 @@ impl Checkpointer {
             return Ok(*last);
         }
         // Headers must name the generation that they are to begin with.
-        core.name_generation()?;
+        core.log().name_generation()?;
         for database in core.databases() {
-            database.advance_checkpoint(position)?;
+            database.file.advance_checkpoint(position)?;
         }
         self.write(core, position)?;
         *last = position;
@@ -91,7 +89,7 @@ impl Checkpointer {
     pub fn write(&self, core: &Core, position: LogPosition) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
         checkpoint
-            .set_attachments(&attachments(core))
+            .set_attachments(&core.attachments())
             .map_err(|e| Error::Usage(format!("too many databases attached to one log: {e}")))?;
         self.file.write(&checkpoint)
     }
@@ -112,17 +110,14 @@ fn position(bytes: u64, file_size: u64) -> LogPosition {
 /// Gives back the logs that redo from `position` does not need. What a header names must be there as well, though redo
 /// would not read it: the position may stand before a generation that no header names yet.
 pub(crate) fn truncate(core: &Core, position: LogPosition) -> Result<()> {
-    let named = core.databases().iter().map(|database| database.oldest_log()).min();
+    let named = core.databases().iter().map(|database| database.file.oldest_log()).min();
     core.log().truncate_below(named.map_or(position.generation, |named| named.min(position.generation)))
-}
-
-/// The attached databases as log headers and checkpoints list them.
-pub(crate) fn attachments(core: &Core) -> Vec<Attachment> {
-    core.databases().iter().map(|database| database.attachment()).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use jetcell_sync::Arc;
+
     use std::path::Path;
 
     use ese_format::header::DatabaseHeader;
@@ -134,7 +129,7 @@ mod tests {
     use crate::btree::tests::create_tree;
     use crate::cache::{Cache, CacheOptions};
     use crate::log::{LogNames, LogReader};
-    use crate::session::ActiveTransaction;
+    use crate::transaction::ActiveTransaction;
     use crate::{CreateOptions, Instance, InstanceOptions};
 
     const SIZE: PageSize = PageSize::KIB_4;
@@ -154,11 +149,11 @@ mod tests {
     /// Commits, each durable, until `done`.
     fn commit(instance: &Instance, root: PageNumber, next: &mut u32, done: impl Fn(&Core) -> bool) {
         let core = instance.core();
-        let tree = core.databases()[0].tree_at(root).unwrap();
+        let tree = core.databases()[0].trees.tree_at(root).unwrap();
         let mut session = ActiveTransaction::new(core.clone(), 1);
         while !done(core) {
             session.begin().unwrap();
-            tree.insert(&mut session, &next.to_be_bytes(), &[7; 900]).unwrap();
+            tree.insert(session.changes().unwrap(), &next.to_be_bytes(), &[7; 900]).unwrap();
             session.commit().unwrap();
             instance.flush().unwrap();
             *next += 1;
@@ -176,15 +171,15 @@ mod tests {
             let root = create_tree(&instance, &db, PageFlags::empty()).root;
             let mut next = 0;
             let at_the_end = |core: &Core| {
-                let tail = core.log().tail();
-                tail == LogPosition::new(tail.generation.0, 1, 40)
-                    && core.log().named_generation().0 < tail.generation
+                let tip = core.log().tail();
+                tip == LogPosition::new(tip.generation.0, 1, 40)
+                    && core.log().named_generation().0 < tip.generation
             };
             commit(&instance, root, &mut next, at_the_end);
             let core = instance.core();
-            core.cleanup.release_durable(core);
-            core.cleanup.step(core, usize::MAX).unwrap();
-            core.cache.flush_file(db.file_id).unwrap();
+            crate::maintenance::cleanup::release_durable(core);
+            crate::maintenance::cleanup::step(core, usize::MAX).unwrap();
+            core.cache.flush_file(db.file_id()).unwrap();
             let position = instance.checkpoint().unwrap();
             assert!(at_the_end(core) && position == core.log().tail(), "{position:?}");
             drop(db);

@@ -4,77 +4,22 @@
 //! latch sees node and chain agree; bytes never exceed the limit; versions leave the chain when their
 //! transaction is undone or when no snapshot needs the state before them.
 
+use crossbeam_utils::CachePadded;
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crossbeam_utils::CachePadded;
-use ese_format::{LogPosition, PageNumber};
-use jetcell_sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
-use jetcell_sync::{Arc, Mutex, MutexGuard};
+use ese_format::PageNumber;
+use jetcell_sync::{Mutex, MutexGuard};
 use twox_hash::XxHash3_64;
 
 use super::replaces::Replaces;
-use super::{Transaction, View};
+use super::{Change, Version, View};
 use crate::cache::FileId;
 use crate::sharded::Sharded;
 use crate::splitmix::BuildSplitMixHasher;
 use crate::{Error, Result};
-
-/// What a change did to its node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// The record came into being (also by re-using a node flagged deleted).
-    Insert,
-    /// The record was flagged deleted.
-    FlagDelete,
-    /// The data was replaced; `before` is what it was.
-    Replace {
-        /// Data before the change.
-        before: Box<[u8]>,
-    },
-    /// Recovery only: a replace whose before-image has not been met in the log yet.
-    ReplaceUnknown,
-}
-
-/// One change of one node by one transaction. ESE: `RCE`.
-#[doc(alias = "RCE")]
-#[derive(Debug)]
-pub struct Version {
-    /// Tree, by its database and root page.
-    pub tree: (FileId, PageNumber),
-    /// Key, with the data appended in non-unique trees.
-    pub bookmark: Box<[u8]>,
-    /// How many bytes of the bookmark are the key.
-    pub key_len: usize,
-    /// Who did it.
-    pub transaction: Arc<Transaction>,
-    /// Ties log records about this change together. ESE: `rceid`.
-    pub id: u32,
-    /// Transaction level at which it was done.
-    pub level: u8,
-    /// What it did.
-    pub change: Change,
-    /// Set when undone or when its transaction committed: the before-image need not be logged any more.
-    pub settled: AtomicBool,
-    /// Where the deferred before-image was logged, if it was.
-    pub undo_logged: Mutex<Option<LogPosition>>,
-}
-
-impl Version {
-    /// Undone, or history that was removed.
-    pub fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire)
-    }
-
-    fn bytes(&self) -> usize {
-        let before = if let Change::Replace { before } = &self.change { before.len() } else { 0 };
-        std::mem::size_of::<Version>() + 64 + self.bookmark.len() + before
-    }
-
-    fn is_for(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> bool {
-        self.tree == tree && *self.bookmark == *bookmark
-    }
-}
 
 /// The state of a node as one reader sees it.
 #[derive(Debug, Clone)]
@@ -335,6 +280,10 @@ fn hash_of(tree: (FileId, PageNumber), bookmark: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use ese_format::LogPosition;
+    use jetcell_sync::atomic::AtomicBool;
+
+    use super::super::{Transaction, TransactionTable};
     use super::*;
 
     const TREE: (FileId, PageNumber) = (FileId(0), PageNumber::fixed(31));
@@ -362,7 +311,7 @@ mod tests {
 
     #[test]
     fn older_snapshots_see_older_states() {
-        let (table, store) = (super::super::TransactionTable::default(), VersionStore::new(1 << 20));
+        let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
         let first = table.begin();
         let before = table.begin();
         change(&store, &first, b"k", Change::Insert);
@@ -389,7 +338,7 @@ mod tests {
 
     #[test]
     fn the_limit_holds_and_removal_gives_room_back() {
-        let (table, store) = (super::super::TransactionTable::default(), VersionStore::new(4096));
+        let (table, store) = (TransactionTable::default(), VersionStore::new(4096));
         let t = table.begin();
         let mut all = Vec::new();
         while store.check_room().is_ok() {

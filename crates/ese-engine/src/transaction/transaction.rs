@@ -1,11 +1,11 @@
 //! Transaction identities, snapshots, and which of them are still running.
 
-use std::collections::BTreeMap;
-
 use crossbeam_utils::CachePadded;
-use ese_format::LogPosition;
+use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicU64, Ordering};
-use jetcell_sync::{Arc, Mutex};
+
+use ese_format::LogPosition;
+use jetcell_sync::Mutex;
 
 use crate::sharded::{ShardIndex, Sharded};
 
@@ -106,14 +106,6 @@ impl View {
 #[derive(Debug, Default)]
 struct Running {
     snapshots: Vec<CommitNumber>,
-    holds: BTreeMap<LogPosition, usize>,
-}
-
-/// Keeps the checkpoint at or below a position until it is released.
-#[derive(Clone, Copy, Debug)]
-pub struct Hold {
-    position: LogPosition,
-    shard: ShardIndex,
 }
 
 /// All running transactions of an instance.
@@ -206,38 +198,6 @@ impl TransactionTable {
     pub fn is_oldest(&self, transaction: &Transaction) -> bool {
         transaction.entered <= self.oldest_snapshot()
     }
-
-    /// Keeps the checkpoint at or below `position` until released. Must be called with a position read before
-    /// the record that needs it is appended.
-    pub fn hold_checkpoint(&self, position: LogPosition) -> Hold {
-        self.hold_again(Hold { position, shard: self.running.own_shard() })
-    }
-
-    /// Another hold of the same position, while there is one.
-    pub fn hold_again(&self, hold: Hold) -> Hold {
-        // In the same shard: who looks for the oldest while one hold follows the other finds one of them.
-        *self.running.shard(hold.shard).lock().holds.entry(hold.position).or_default() += 1;
-        hold
-    }
-
-    /// Ends a hold.
-    pub fn release_checkpoint(&self, hold: Hold) {
-        release(&mut self.running.shard(hold.shard).lock().holds, hold.position);
-    }
-
-    /// The oldest held position.
-    pub fn oldest_hold(&self) -> Option<LogPosition> {
-        self.running.iter().filter_map(|shard| shard.lock().holds.keys().next().copied()).min()
-    }
-}
-
-fn release<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
-    if let std::collections::btree_map::Entry::Occupied(mut entry) = counts.entry(key) {
-        *entry.get_mut() -= 1;
-        if *entry.get() == 0 {
-            entry.remove();
-        }
-    }
 }
 
 #[cfg(test)]
@@ -282,25 +242,6 @@ mod tests {
             }
         };
         jetcell_sync::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
-    }
-
-    #[test]
-    fn the_oldest_hold_counts_in_whatever_order_holds_come_and_go() {
-        let at = |segment| LogPosition::new(1, segment, 0);
-        let table = TransactionTable::default();
-        let hold = |segment| table.hold_checkpoint(at(segment));
-        let (fifth, third, again, fourth) = (hold(5), hold(3), hold(3), hold(4));
-        let oldest_after = |released| {
-            table.release_checkpoint(released);
-            table.oldest_hold()
-        };
-        assert_eq!(table.oldest_hold(), Some(at(3)));
-        assert_eq!(oldest_after(third), Some(at(3)), "held twice");
-        assert_eq!(oldest_after(fourth), Some(at(3)));
-        assert_eq!(oldest_after(again), Some(at(5)), "the fourth went before");
-        let elsewhere = jetcell_sync::thread::scope(|scope| scope.spawn(|| hold(2)).join().unwrap());
-        assert_eq!(table.oldest_hold(), Some(at(2)), "whoever holds it");
-        assert_eq!((oldest_after(elsewhere), oldest_after(fifth)), (Some(at(5)), None));
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! The trees of one database that are in use, and their creation and removal.
+
+use jetcell_sync::Arc;
+use std::collections::HashMap;
+
+use ese_format::page::{Page, PageFlags};
+use ese_format::{PageNumber, TreeId};
+use jetcell_sync::Mutex;
+
+use super::Tree;
+use crate::Result;
+use crate::pages::TREE_KIND;
+use crate::space::SpaceLock;
+use crate::storage::DatabaseFile;
+use crate::transaction::{ChangeContext, UndoEntry, VersionStore};
+
+/// Open trees by their root pages. There is one [`Tree`] for each root, so that its structure lock is one.
+pub struct OpenTrees {
+    pub(crate) file: Arc<DatabaseFile>,
+    pub(crate) versions: Arc<VersionStore>,
+    by_root: Mutex<HashMap<PageNumber, Arc<Tree>>>,
+}
+
+impl OpenTrees {
+    pub(crate) fn new(file: Arc<DatabaseFile>, versions: Arc<VersionStore>) -> OpenTrees {
+        OpenTrees { file, versions, by_root: Mutex::default() }
+    }
+
+    /// The tree with this root, id and kind.
+    pub(crate) fn tree(&self, root: PageNumber, id: TreeId, kind: PageFlags) -> Arc<Tree> {
+        let mut trees = self.by_root.lock();
+        let known = trees.get(&root).filter(|tree| tree.id == id).cloned();
+        known.unwrap_or_else(|| {
+            let tree = Arc::new(Tree::new(self.file.clone(), self.versions.clone(), root, id, kind));
+            trees.insert(root, tree.clone());
+            tree
+        })
+    }
+
+    /// The tree with this root, by what the root page says it is.
+    pub(crate) fn tree_at(&self, root: PageNumber) -> Result<Arc<Tree>> {
+        if let Some(tree) = self.open_tree(root) {
+            return Ok(tree);
+        }
+        let (id, kind) = {
+            let latch = self.file.pin(root)?.into_read();
+            let page = Page::new(&latch, self.file.page_size);
+            (page.tree(), page.flags() & TREE_KIND)
+        };
+        Ok(self.tree(root, id, kind))
+    }
+
+    /// The tree with this root and id; `None` if it does not exist any more: another tree may have its pages.
+    pub(crate) fn find(&self, root: PageNumber, id: TreeId) -> Result<Option<Arc<Tree>>> {
+        if let Some(tree) = self.open_tree(root) {
+            return Ok(Some(tree).filter(|tree| tree.id == id));
+        }
+        let kind = {
+            let latch = self.file.pin(root)?.into_read();
+            let page = Page::new(&latch, self.file.page_size);
+            // The removal of a tree takes the space header from its root.
+            let exists = page.tree() == id
+                && page.flags().contains(PageFlags::ROOT)
+                && !page.external_header().is_empty();
+            exists.then(|| page.flags() & TREE_KIND)
+        };
+        Ok(kind.map(|kind| self.tree(root, id, kind)))
+    }
+
+    fn open_tree(&self, root: PageNumber) -> Option<Arc<Tree>> {
+        self.by_root.lock().get(&root).cloned()
+    }
+
+    /// Creates an empty tree inside the one at `parent`; rollback gives its pages back. ESE: creating an `FDP`.
+    pub(crate) fn create_tree(
+        &self,
+        context: &mut ChangeContext,
+        parent: PageNumber,
+        kind: PageFlags,
+        pages: u32,
+    ) -> Result<Arc<Tree>> {
+        let (prologue, ..) = context.prologue()?;
+        let id = self.file.next_tree_id();
+        let kind = kind | PageFlags::NEW_RECORD;
+        let space = SpaceLock::new(&self.file);
+        let root = space.create_tree(context.procid(), parent, id, kind, pages, |group| {
+            prologue.iter().for_each(|record| group.record(record.clone()));
+        })?;
+        drop(space);
+        context.changed(UndoEntry::Tree(self.file.file_id, root));
+        Ok(self.tree(root, id, kind))
+    }
+
+    /// Takes back the creation of a tree. Cleanup must be paused: it must not walk into pages that are given away.
+    pub(crate) fn remove_tree(&self, root: PageNumber, procid: u16) -> Result<()> {
+        // Held until the tree is forgotten: nobody may create another tree on its pages before.
+        let space = SpaceLock::new(&self.file);
+        space.free_tree(procid, root)?;
+        self.by_root.lock().remove(&root);
+        drop(space);
+        Ok(())
+    }
+}

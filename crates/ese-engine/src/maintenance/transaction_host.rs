@@ -1,0 +1,42 @@
+//! What transactions need of the databases: trees that take changes back, and room in the version store.
+
+use jetcell_sync::Arc;
+
+use super::cleanup;
+use crate::core::Core;
+use crate::transaction::{Services, Transaction, TransactionHost, UndoEntry, Undoing};
+use crate::{Error, Result};
+
+impl TransactionHost for Core {
+    fn services(&self) -> &Arc<Services> {
+        Core::services(self)
+    }
+
+    fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()> {
+        let database = self.database(entry.file()).ok_or_else(|| {
+            Error::Usage(
+                "a transaction cannot be rolled back: its database is not attached any more".to_string(),
+            )
+        })?;
+        match entry {
+            UndoEntry::Node(id, version) => {
+                let root = version.tree.1;
+                let tree = database.trees.find(root, *id)?.ok_or_else(|| Error::Corrupt {
+                    path: database.file.path.clone(),
+                    page: Some(root),
+                    what: format!("page {root}: the tree of a change to undo is gone"),
+                })?;
+                tree.undo(version, by)
+            }
+            UndoEntry::Tree(_, root) => {
+                // Cleanup must not walk into pages that are given away.
+                let _paused = self.ended.pause();
+                database.trees.remove_tree(*root, by.procid)
+            }
+        }
+    }
+
+    fn make_room(&self, transaction: &Transaction) -> Result<()> {
+        cleanup::make_room(self, transaction)
+    }
+}

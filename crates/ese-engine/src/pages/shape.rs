@@ -1,0 +1,40 @@
+//! What names a tree in pages and log records.
+
+use ese_format::log::record::PageChangeFlags;
+use ese_format::page::{Node, PageFlags};
+use ese_format::{PageNumber, TreeId};
+
+/// Page flags that all pages of a tree share.
+pub(crate) const TREE_KIND: PageFlags =
+    PageFlags::INDEX.union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE).union(PageFlags::NEW_RECORD);
+
+/// What names a tree, or one of its space trees, in pages and records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub root: PageNumber,
+    pub id: TreeId,
+    /// Flags all its pages carry.
+    pub kind: PageFlags,
+}
+
+impl Shape {
+    pub fn is_unique(&self) -> bool {
+        !self.kind.contains(PageFlags::NON_UNIQUE) || self.kind.contains(PageFlags::SPACE)
+    }
+
+    pub fn record_flags(&self) -> PageChangeFlags {
+        let mut flags = PageChangeFlags::empty();
+        flags.set(PageChangeFlags::UNIQUE, self.is_unique());
+        flags.set(PageChangeFlags::SPACE, self.kind.contains(PageFlags::SPACE));
+        flags
+    }
+
+    /// Key of a node as the order of the tree sees it.
+    pub fn order_key(&self, node: &Node<'_>) -> Vec<u8> {
+        let mut key = node.key_to_vec();
+        if !self.is_unique() {
+            key.extend_from_slice(node.data);
+        }
+        key
+    }
+}

@@ -1,0 +1,77 @@
+//! Checkpoint pins: log positions that the checkpoint must not pass yet.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use ese_format::LogPosition;
+use jetcell_sync::Mutex;
+
+use crate::sharded::{ShardIndex, Sharded};
+
+/// Keeps the checkpoint at or below a position until it is released.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckpointPin {
+    position: LogPosition,
+    shard: ShardIndex,
+}
+
+/// All checkpoint pins of an instance.
+#[derive(Debug, Default)]
+pub struct CheckpointPins {
+    /// How many pins each position has.
+    pinned: Sharded<Mutex<BTreeMap<LogPosition, usize>>>,
+}
+
+impl CheckpointPins {
+    /// Keeps the checkpoint at or below `position` until the pin is released. The caller must have read the position
+    /// before it appends the record that needs it.
+    pub fn pin(&self, position: LogPosition) -> CheckpointPin {
+        self.pin_again(CheckpointPin { position, shard: self.pinned.own_shard() })
+    }
+
+    /// Another pin of the same position. The first pin must still exist.
+    pub fn pin_again(&self, pin: CheckpointPin) -> CheckpointPin {
+        // In the same shard: a search for the oldest pin that runs while one pin replaces the other finds one of them.
+        *self.pinned.shard(pin.shard).lock().entry(pin.position).or_default() += 1;
+        pin
+    }
+
+    /// Ends a pin.
+    pub fn release(&self, pin: CheckpointPin) {
+        if let Entry::Occupied(mut entry) = self.pinned.shard(pin.shard).lock().entry(pin.position) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
+
+    /// The oldest pinned position.
+    pub fn oldest(&self) -> Option<LogPosition> {
+        self.pinned.iter().filter_map(|shard| shard.lock().keys().next().copied()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_pin_counts_in_whatever_order_pins_are_taken_and_released() {
+        let at = |segment| LogPosition::new(1, segment, 0);
+        let pins = CheckpointPins::default();
+        let pin = |segment| pins.pin(at(segment));
+        let (fifth, third, again, fourth) = (pin(5), pin(3), pin(3), pin(4));
+        let oldest_after = |released| {
+            pins.release(released);
+            pins.oldest()
+        };
+        assert_eq!(pins.oldest(), Some(at(3)));
+        assert_eq!(oldest_after(third), Some(at(3)), "pinned twice");
+        assert_eq!(oldest_after(fourth), Some(at(3)));
+        assert_eq!(oldest_after(again), Some(at(5)), "the fourth was released before");
+        let elsewhere = jetcell_sync::thread::scope(|scope| scope.spawn(|| pin(2)).join().unwrap());
+        assert_eq!(pins.oldest(), Some(at(2)), "pins of other threads count");
+        assert_eq!((oldest_after(elsewhere), oldest_after(fifth)), (Some(at(5)), None));
+    }
+}

@@ -1,0 +1,285 @@
+//! The file of one attached database: header, counters, growth, and its pages in the cache.
+//!
+//! Invariants: the header on disk is never ahead of the log nor behind what recovery needs: no page is written with
+//! changes of a generation that the header does not name yet, and its lower marks are raised only after the pages
+//! below are durable. Both copies are written one after the other with a sync between, so one is always whole.
+
+use crossbeam_utils::CachePadded;
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::path::PathBuf;
+
+use ese_format::attachment::Attachment;
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::record::DatabaseIdInLog;
+use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{DirectoryLock, File, Vfs};
+
+use super::CheckpointPins;
+use super::header::write_header;
+use super::write_guard::{HeaderMark, WriteGuard};
+use crate::cache::{Cache, FileId, PageKey, PinnedPage};
+use crate::double_write::{self, DoubleWrite};
+use crate::log::LogStream;
+use crate::{Error, Result};
+
+/// A file does not grow by fewer pages.
+const LEAST_EXTENSION: u32 = 16;
+
+/// What the files of one instance share.
+#[derive(Clone)]
+pub(crate) struct FileServices {
+    pub vfs: Arc<dyn Vfs>,
+    pub cache: Arc<Cache>,
+    pub log: Arc<LogStream>,
+    pub pins: Arc<CheckpointPins>,
+}
+
+/// The file of an attached database. ESE: `FMP`.
+#[doc(alias = "FMP")]
+#[repr(align(128))]
+pub struct DatabaseFile {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) log: Arc<LogStream>,
+    pub(crate) pins: Arc<CheckpointPins>,
+    pub(crate) vfs: Arc<dyn Vfs>,
+    /// Its file in the cache.
+    pub file_id: FileId,
+    /// Its number in log records. ESE: `dbid`.
+    pub log_id: u8,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Page size of all its pages.
+    pub page_size: PageSize,
+    /// Pages by which the file grows.
+    extension_pages: AtomicU32,
+    pub(crate) file: Arc<dyn File>,
+    /// The header as it is to be; on disk it is behind only while `header_write` is taken.
+    header: Mutex<DatabaseHeader>,
+    /// One write of the header at a time. Taken before `header`, which is never held across I/O.
+    header_write: Mutex<()>,
+    mark: Arc<HeaderMark>,
+    /// Serialises changes of space trees. Taken after `Tree::structure`.
+    pub(crate) space: Mutex<()>,
+    db_time: CachePadded<AtomicU64>,
+    last_tree: AtomicU32,
+    side: Option<Arc<DoubleWrite>>,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+/// A locked database file that is about to be taken into use.
+pub(crate) struct OpenedFile {
+    pub path: PathBuf,
+    pub file: Arc<dyn File>,
+    pub lock: Box<dyn DirectoryLock>,
+    pub header: DatabaseHeader,
+    pub extension_pages: u32,
+    pub side: Option<Arc<DoubleWrite>>,
+}
+
+impl DatabaseFile {
+    /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
+    pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
+        let FileServices { vfs, cache, log, pins } = services;
+        let OpenedFile { path, file, lock, mut header, extension_pages, side } = opened;
+        // The header of an interrupted run may name less than the log has.
+        if header.state == DatabaseState::DirtyShutdown {
+            let (generation, created) = log.named_generation();
+            name_generation(&mut header, generation, created);
+        }
+        let mark = Arc::new(HeaderMark::new(&header));
+        let guard = WriteGuard { log: log.clone(), mark: mark.clone(), side: side.clone() };
+        let file_id = cache.attach(file.clone(), Arc::new(guard));
+        Arc::new(DatabaseFile {
+            cache,
+            log,
+            pins,
+            vfs,
+            file_id,
+            log_id,
+            path,
+            page_size: header.page_size,
+            extension_pages: AtomicU32::new(extension_pages.max(LEAST_EXTENSION)),
+            file,
+            db_time: CachePadded::new(AtomicU64::new(header.db_time.0)),
+            last_tree: AtomicU32::new(header.last_tree.0),
+            header: Mutex::new(header),
+            header_write: Mutex::new(()),
+            mark,
+            space: Mutex::new(()),
+            side,
+            _lock: lock,
+        })
+    }
+
+    /// Pages by which the file grows.
+    pub(crate) fn extension_pages(&self) -> u32 {
+        self.extension_pages.load(Ordering::Relaxed)
+    }
+
+    /// Changes by how many pages the file grows.
+    pub(crate) fn extend_by(&self, pages: u32) {
+        self.extension_pages.store(pages.max(LEAST_EXTENSION), Ordering::Relaxed);
+    }
+
+    /// The next database time.
+    pub(crate) fn next_time(&self) -> DbTime {
+        DbTime(self.db_time.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Times up to this one were used (recovery).
+    pub(crate) fn time_used(&self, time: DbTime) {
+        self.db_time.fetch_max(time.0, Ordering::AcqRel);
+    }
+
+    /// The highest time handed out.
+    pub fn db_time(&self) -> DbTime {
+        DbTime(self.db_time.load(Ordering::Acquire))
+    }
+
+    /// A new tree id.
+    pub(crate) fn next_tree_id(&self) -> TreeId {
+        TreeId(self.last_tree.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Ids up to this one are in use (recovery).
+    pub(crate) fn tree_id_used(&self, id: TreeId) {
+        self.last_tree.fetch_max(id.0, Ordering::AcqRel);
+    }
+
+    pub(crate) fn page_key(&self, page: PageNumber) -> PageKey {
+        PageKey { file: self.file_id, page }
+    }
+
+    /// Pins a page, reading it if it is not in the cache. No latch may be held.
+    pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
+        self.cache.fetch(self.page_key(page))
+    }
+
+    /// Pins a page only if that needs no I/O.
+    pub(crate) fn resident(&self, page: PageNumber) -> Option<PinnedPage> {
+        self.cache.resident(self.page_key(page))
+    }
+
+    /// Pins a page that is about to be formatted; whatever the file holds there is not read.
+    pub(crate) fn pin_new(&self, page: PageNumber) -> Result<PinnedPage> {
+        self.cache.create(self.page_key(page))
+    }
+
+    /// Pages in the file now.
+    pub(crate) fn file_pages(&self) -> Result<u32> {
+        let bytes = self.file.len().map_err(|e| Error::io(&self.path, &e))?;
+        Ok((bytes / self.page_size.bytes() as u64).saturating_sub(2).min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// Makes the file hold pages up to `last`.
+    pub(crate) fn grow_file(&self, last: PageNumber) -> Result<()> {
+        if self.file_pages()? >= last.get() {
+            return Ok(());
+        }
+        let len = self.page_size.offset_of(last) + self.page_size.bytes() as u64;
+        self.file.grow(len).map_err(|e| Error::io(&self.path, &e))
+    }
+
+    /// Changes the header and makes it durable.
+    pub(crate) fn update_header(&self, change: impl FnOnce(&mut DatabaseHeader)) -> Result<()> {
+        let _one = self.header_write.lock();
+        let header = {
+            let mut header = self.header.lock();
+            change(&mut header);
+            header.db_time = header.db_time.max(self.db_time());
+            header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
+            header.clone()
+        };
+        // Pages and header depend on each other: after a failure nothing of this database may change.
+        write_header(&*self.file, &header).inspect_err(|error| self.cache.fail(error.cause()))?;
+        self.mark.set(&header);
+        Ok(())
+    }
+
+    /// The database as log headers and checkpoints list it.
+    pub(crate) fn attachment(&self) -> Attachment {
+        let header = self.header.lock();
+        let mut attachment = Attachment {
+            database: DatabaseIdInLog(self.log_id),
+            flags: 0,
+            db_time: self.db_time(),
+            last_tree: TreeId(self.last_tree.load(Ordering::Acquire)),
+            max_pages: 0,
+            attach_position: header.attach_position,
+            consistent_position: header.consistent_position,
+            signature: header.signature,
+            path: Vec::new(),
+        };
+        attachment.set_path(&self.path.to_string_lossy());
+        attachment
+    }
+
+    /// The oldest log that the header says is needed.
+    pub(crate) fn oldest_log(&self) -> Generation {
+        self.header.lock().gen_min_required
+    }
+
+    /// Before pages with changes of a generation are written: it must be replayed for the file to be consistent.
+    pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
+        if self.mark.names(generation) {
+            return Ok(());
+        }
+        self.update_header(|header| {
+            if header.state == DatabaseState::DirtyShutdown {
+                name_generation(header, generation, created);
+            }
+        })
+    }
+
+    /// All pages are on disk and the detach record at `position` is durable: no log is needed any more.
+    pub(crate) fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
+        self.update_header(|header| {
+            header.state = DatabaseState::CleanShutdown;
+            header.consistent_position = position;
+            header.consistent_time = now;
+            header.detach_position = position;
+            header.detach_time = now;
+            header.resize_position = position;
+            header.gen_min_required = Generation(0);
+            header.gen_min_consistent = Generation(0);
+            header.gen_max_required = Generation(0);
+            header.gen_max_committed = Generation(0);
+            header.gen_max_committed_time = LogTime::NONE;
+        })
+    }
+
+    /// A clean database needs no page images. A failure does no harm: the next attachment removes them first.
+    pub(crate) fn remove_side_file(&self) {
+        if self.side.is_some() {
+            let _ = self.vfs.remove(&double_write::path_of(&self.path));
+        }
+    }
+
+    /// After all pages with changes below `checkpoint` are durable.
+    pub(crate) fn advance_checkpoint(&self, checkpoint: LogPosition) -> Result<()> {
+        let (dirty, oldest) = {
+            let header = self.header.lock();
+            // The position may stand before the first record of a generation that is not in use yet.
+            let oldest = checkpoint.generation.min(header.gen_max_required);
+            (header.state == DatabaseState::DirtyShutdown && header.gen_min_required < oldest, oldest)
+        };
+        if !dirty {
+            return Ok(());
+        }
+        self.update_header(|header| {
+            header.gen_min_required = oldest;
+            header.gen_min_consistent = oldest;
+        })
+    }
+}
+
+/// Raises the upper marks to a generation that exists.
+fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime) {
+    if header.gen_max_committed < generation {
+        header.gen_max_committed_time = created;
+    }
+    header.gen_max_required = header.gen_max_required.max(generation);
+    header.gen_max_committed = header.gen_max_committed.max(generation);
+}

@@ -1,0 +1,63 @@
+//! Reading and writing the two copies of a database header.
+
+use std::path::Path;
+
+use ese_format::PageSize;
+use ese_format::header::{DatabaseHeader, HeaderCopies, HeaderError};
+use jetcell_vfs::{File, IoBuffer, IoReason};
+
+use crate::{Error, Result};
+
+/// Writes both header copies, syncing after each, so that a crash leaves at least one whole.
+pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
+    (0..2).try_for_each(|copy| write_header_copy(file, header, copy))
+}
+
+/// Repairs a damaged shadow before anything else is written: a crash during the next write of the first copy would leave
+/// no good copy.
+pub(crate) fn mend_shadow(file: &dyn File, header: &DatabaseHeader, copies: HeaderCopies) -> Result<()> {
+    match copies {
+        HeaderCopies::FirstOnly => write_header_copy(file, header, 1),
+        HeaderCopies::Both | HeaderCopies::ShadowStale | HeaderCopies::ShadowOnly => Ok(()),
+    }
+}
+
+fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Result<()> {
+    let mut page = IoBuffer::zeroed(header.page_size.bytes());
+    page.copy_from_slice(&header.encode());
+    let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: header: {e}", file.path().display()));
+    file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(failed)?;
+    file.sync(IoReason::DatabaseHeader).map_err(failed)
+}
+
+/// The header of a database file, from a good copy, and which copies are good.
+pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopies)> {
+    let path = file.path().to_path_buf();
+    let len = file.len().map_err(|e| Error::io(&path, &e))?;
+    let mut start = IoBuffer::zeroed(len.min(64 << 10) as usize / 4096 * 4096);
+    file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(|e| Error::io(&path, &e))?;
+    DatabaseHeader::read_from_start(&start).map_err(|e| match e {
+        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
+            Error::Usage(format!("{}: not an ESE database", path.display()))
+        }
+        other => Error::Corrupt { path, page: None, what: other.to_string() },
+    })
+}
+
+/// Refuses formats that the engine cannot write.
+pub(crate) fn check_format(path: &Path, header: &DatabaseHeader, page_size: PageSize) -> Result<()> {
+    let path = path.display();
+    if header.update != ese_format::header::DATABASE_UPDATE || header.update_minor != 0 {
+        return Err(Error::Usage(format!(
+            "{path}: database format update {:#x}.{:#x} cannot be written by this engine (it writes 0x14)",
+            header.update, header.update_minor
+        )));
+    }
+    if header.page_size != page_size {
+        return Err(Error::Usage(format!(
+            "{path}: database has pages of {:?}, the cache has {page_size:?}",
+            header.page_size
+        )));
+    }
+    Ok(())
+}

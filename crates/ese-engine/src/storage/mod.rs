@@ -1,0 +1,13 @@
+//! An attached database as a file: its handle, header and counters, and what must be durable before its pages are written.
+//!
+//! Nothing here knows what is on a page. Trees, space and catalog are built on [`DatabaseFile`].
+
+mod checkpoint_pins;
+mod database_file;
+mod header;
+mod write_guard;
+
+pub(crate) use checkpoint_pins::{CheckpointPin, CheckpointPins};
+pub use database_file::DatabaseFile;
+pub(crate) use database_file::{FileServices, OpenedFile};
+pub(crate) use header::{check_format, mend_shadow, read_header, write_header};

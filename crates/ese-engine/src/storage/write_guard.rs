@@ -1,0 +1,85 @@
+//! What the cache must wait for before it writes pages of a database: the log, the header, and the double write.
+
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicU32, Ordering};
+
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::segment::RECORDS_AT;
+use ese_format::{Generation, LogPosition, PageNumber};
+
+use crate::Result;
+use crate::cache::WriteAhead;
+use crate::double_write::DoubleWrite;
+use crate::log::LogStream;
+
+/// The newest generation that the header on disk says may be needed; all of them while it is not in use.
+pub(super) struct HeaderMark(AtomicU32);
+
+impl HeaderMark {
+    pub fn new(header: &DatabaseHeader) -> HeaderMark {
+        HeaderMark(AtomicU32::new(HeaderMark::newest_named(header)))
+    }
+
+    fn newest_named(header: &DatabaseHeader) -> u32 {
+        match header.state {
+            DatabaseState::DirtyShutdown => header.gen_max_required.0,
+            _ => u32::MAX,
+        }
+    }
+
+    /// The header is on disk.
+    pub fn set(&self, header: &DatabaseHeader) {
+        self.0.store(HeaderMark::newest_named(header), Ordering::Release);
+    }
+
+    /// Whether the header on disk names this generation.
+    pub fn names(&self, generation: Generation) -> bool {
+        self.0.load(Ordering::Acquire) >= generation.0
+    }
+
+    /// Where the records of the newest named generation end.
+    fn end(&self) -> LogPosition {
+        let next = self.0.load(Ordering::Acquire).saturating_add(1);
+        LogPosition { generation: Generation(next), segment: 1, offset: RECORDS_AT as u16 }
+    }
+}
+
+/// What the cache asks before it writes pages of a database.
+pub(super) struct WriteGuard {
+    pub log: Arc<LogStream>,
+    pub mark: Arc<HeaderMark>,
+    pub side: Option<Arc<DoubleWrite>>,
+}
+
+impl WriteAhead for WriteGuard {
+    fn durable(&self) -> LogPosition {
+        self.log.durable().min(self.mark.end())
+    }
+
+    fn flush(&self, upto: LogPosition) -> Result<()> {
+        self.log.flush(upto)?;
+        match upto > self.mark.end() {
+            true => self.log.name_generation(),
+            false => Ok(()),
+        }
+    }
+
+    fn request(&self, upto: LogPosition) {
+        if upto > self.log.durable() {
+            self.log.request_flush(upto);
+        } else {
+            self.log.request_name_generation();
+        }
+    }
+
+    fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<Option<Box<dyn Send + Sync>>> {
+        match &self.side {
+            Some(side) => Ok(Some(Box::new(side.protect(pages, self.log.durable())?))),
+            None => Ok(None),
+        }
+    }
+
+    fn batch_limit(&self) -> usize {
+        self.side.as_ref().map_or(usize::MAX, |side| side.batch_limit())
+    }
+}

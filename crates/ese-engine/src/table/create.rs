@@ -1,0 +1,101 @@
+//! Creating tables and indexes.
+
+use jetcell_sync::Arc;
+
+use ese_format::TreeId;
+use ese_format::catalog::{Index, RowKind, TableSchema};
+use ese_format::page::PageFlags;
+
+use super::rows::fill_index;
+use super::{IndexDefinition, OpenTables, SMALL_TREE, TableDefinition, TableState};
+use crate::btree::{OpenTrees, Tree};
+use crate::catalog::SYSTEM_ROOT;
+use crate::transaction::ActiveTransaction;
+use crate::{Error, Result};
+
+/// Creates a table with its indexes; returns its tree.
+pub(crate) fn create_table(
+    session: &mut ActiveTransaction,
+    tables: &OpenTables,
+    definition: &TableDefinition,
+) -> Result<TreeId> {
+    let (system, trees) = (&tables.system, &tables.system.trees);
+    let draft = definition.schema(trees.file.page_size)?;
+    let _changing = system.changing.lock();
+    session.statement(true, |session| {
+        if system.find(&session.view(), &definition.name)?.is_some() {
+            return Err(Error::Usage(format!("table {:?} exists already", definition.name)));
+        }
+        let tree =
+            trees.create_tree(session.changes()?, SYSTEM_ROOT, PageFlags::empty(), definition.pages)?;
+        let mut schema = TableSchema { tree: tree.id, root: tree.root, ..draft };
+        for index in &mut schema.indexes {
+            let tree =
+                if index.is_primary() { tree.clone() } else { index_tree(session, trees, &tree, index)? };
+            (index.tree, index.root) = (tree.id, tree.root);
+        }
+        schema.indexes.sort_by_key(|index| index.tree);
+        if schema.columns.iter().any(|column| column.kind.is_long()) {
+            // Here and now, because other sessions' transactions could not see one made later in this transaction.
+            let tree = trees.create_tree(session.changes()?, tree.root, PageFlags::LONG_VALUE, SMALL_TREE)?;
+            schema.long_values = Some((tree.id, tree.root));
+        }
+        for row in schema.rows() {
+            system.insert_row(session, &row)?;
+        }
+        system.insert_owner(session, schema.tree, schema.tree, RowKind::Table)?;
+        for index in schema.secondary_indexes() {
+            system.insert_owner(session, index.tree, schema.tree, RowKind::Index)?;
+        }
+        if let Some((tree, _)) = schema.long_values {
+            system.insert_owner(session, tree, schema.tree, RowKind::LongValues)?;
+        }
+        Ok(schema.tree)
+    })
+}
+
+/// Creates a secondary index of a table that no session has open, and fills it; returns the table's tree.
+pub(crate) fn create_index(
+    session: &mut ActiveTransaction,
+    tables: &OpenTables,
+    table: &str,
+    definition: &IndexDefinition,
+) -> Result<TreeId> {
+    let (system, trees) = (&tables.system, &tables.system.trees);
+    let _changing = system.changing.lock();
+    let changed = session.statement(true, |session| {
+        let view = session.view();
+        let own_transaction =
+            view.own.clone().ok_or_else(|| Error::Usage("no transaction has begun".to_string()))?;
+        session.services().check_writable()?;
+        let state = tables.open(session.services(), &view, table)?;
+        let mut index = definition.index(&state.schema, trees.file.page_size)?;
+        if index.is_primary() {
+            return Err(Error::Usage("the primary index is created with its table".to_string()));
+        }
+        tables.begin_change(state.schema.tree, &own_transaction)?;
+        let tree = index_tree(session, trees, &state.tree, &index)?;
+        (index.tree, index.root) = (tree.id, tree.root);
+        system.insert_row(session, &state.schema.index_row(&index))?;
+        system.insert_owner(session, tree.id, state.schema.tree, RowKind::Index)?;
+        fill_index(session, &state, &index, &tree)?;
+        let mut schema = state.schema.clone();
+        schema.long_values = state.long_values.get().map(|tree| (tree.id, tree.root));
+        schema.indexes.push(index);
+        TableState::new(system, schema)
+    })?;
+    // Not before: the commit of the statement can fail, and then the index is gone.
+    let id = changed.schema.tree;
+    tables.changed(id, Arc::new(changed));
+    Ok(id)
+}
+
+fn index_tree(
+    session: &mut ActiveTransaction,
+    trees: &OpenTrees,
+    table: &Tree,
+    index: &Index,
+) -> Result<Arc<Tree>> {
+    let order = if index.is_unique() { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
+    trees.create_tree(session.changes()?, table.root, PageFlags::INDEX | order, SMALL_TREE)
+}

@@ -1,0 +1,288 @@
+//! The transaction of one session: levels, what it changed, and what it has told the log so far.
+//!
+//! Invariants: Begin records are logged with the first change, so a transaction that only reads leaves no trace;
+//! from before that until its commit record is durable and its deletions are cleaned up, the checkpoint stays at
+//! or before the Begin record.
+
+use jetcell_sync::Arc;
+
+use ese_format::LogPosition;
+use ese_format::log::record::{Commit, Commit0, LogRecord, Rollback};
+
+use super::running::{Running, no_transaction};
+use super::{Change, ChangeContext, EndedTransaction, Services, Transaction, UndoEntry, View};
+use crate::log::RecordBatch;
+use crate::storage::CheckpointPin;
+use crate::{Error, Result};
+
+/// Deepest nesting. ESE: `levelMax`.
+pub const MAX_LEVEL: u8 = 7;
+
+/// What transactions need from the layers above them: the trees that they changed, and cleanup.
+pub(crate) trait TransactionHost: Send + Sync {
+    /// What all transactions of the instance share.
+    fn services(&self) -> &Arc<Services>;
+    /// Takes one change back.
+    fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()>;
+    /// Returns when `transaction` may change something, with a version store that is nearly full. May wait; no latch may
+    /// be held.
+    fn make_room(&self, transaction: &Transaction) -> Result<()>;
+}
+
+/// The rollback for which a change is taken back.
+pub(crate) struct Undoing {
+    /// Session number in log records.
+    pub procid: u16,
+    /// Transaction that made the change.
+    pub transaction: Arc<Transaction>,
+    /// Level that is rolled back.
+    pub level: u8,
+}
+
+/// A session's transaction state. ESE: `PIB`.
+#[doc(alias = "PIB")]
+pub struct ActiveTransaction {
+    host: Arc<dyn TransactionHost>,
+    context: ChangeContext,
+    /// Memory for one row, while no statement uses it.
+    pub(crate) row: Vec<u8>,
+}
+
+impl ActiveTransaction {
+    pub(crate) fn new(host: Arc<dyn TransactionHost>, procid: u16) -> ActiveTransaction {
+        let services = host.services().clone();
+        let context = ChangeContext { services, procid, running: None, records: RecordBatch::new() };
+        ActiveTransaction { host, context, row: Vec::new() }
+    }
+
+    /// Continues a transaction that a crash cut off, so that recovery can roll it back.
+    pub(crate) fn resumed(
+        host: Arc<dyn TransactionHost>,
+        procid: u16,
+        transaction: Arc<Transaction>,
+        level: u8,
+        pin: CheckpointPin,
+        undo: Vec<UndoEntry>,
+    ) -> ActiveTransaction {
+        let level = level.max(1);
+        let mut resumed = ActiveTransaction::new(host, procid);
+        resumed.context.running = Some(Running {
+            level,
+            logged_level: level,
+            pin: Some(pin),
+            undo,
+            savepoints: vec![0; usize::from(level)],
+            ..Running::new(transaction)
+        });
+        resumed
+    }
+
+    /// A transaction of its own on the same instance, with another session number.
+    pub(crate) fn another(&self, procid: u16) -> ActiveTransaction {
+        ActiveTransaction::new(self.host.clone(), procid)
+    }
+
+    /// What all transactions of the instance share.
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.context.services
+    }
+
+    /// Session number in log records.
+    pub fn procid(&self) -> u16 {
+        self.context.procid
+    }
+
+    /// Nesting depth; 0 outside a transaction. A failed statement has no level of its own any more.
+    pub fn level(&self) -> u8 {
+        self.context.running.as_ref().map_or(0, |running| running.level - running.failed_statements)
+    }
+
+    /// What the session may see now.
+    pub fn view(&self) -> View {
+        self.context.view()
+    }
+
+    /// Lends the right to make the next change, if the instance takes one and the version store has room for it. Callers
+    /// ask before anything that may conflict: a session that meets a change that could not be rolled back would retry for
+    /// ever. May wait; no latch may be held.
+    pub(crate) fn changes(&mut self) -> Result<&mut ChangeContext> {
+        let services = &self.context.services;
+        services.check_writable()?;
+        if let Some(running) = &self.context.running
+            && services.versions.is_nearly_full()
+        {
+            self.host.make_room(&running.transaction)?;
+        }
+        Ok(&mut self.context)
+    }
+
+    /// Begins a transaction, or a nested one that can be rolled back on its own.
+    pub fn begin(&mut self) -> Result<()> {
+        match &mut self.context.running {
+            None => {
+                let transaction = self.context.services.transactions.begin();
+                self.context.running = Some(Running::new(transaction));
+            }
+            Some(running) if running.level < MAX_LEVEL => {
+                running.check_whole()?;
+                running.level += 1;
+                running.savepoints.push(running.undo.len());
+            }
+            Some(_) => return Err(Error::Usage(format!("transactions nest at most {MAX_LEVEL} deep"))),
+        }
+        Ok(())
+    }
+
+    /// Commits the innermost level. At the outermost, everything becomes visible; the result is where the commit
+    /// record ends, the commit id: the commit is durable once the log is durable up to there. `None` when there
+    /// was nothing to log.
+    pub fn commit(&mut self) -> Result<Option<LogPosition>> {
+        let ChangeContext { services, procid, running: slot, records: batch } = &mut self.context;
+        let procid = *procid;
+        let running = slot.as_mut().ok_or_else(no_transaction)?;
+        running.check_whole()?;
+        if running.level > 1 {
+            if running.logged_level == running.level {
+                let record = LogRecord::Commit(Commit { procid, level: running.level - 1 });
+                services.append(&[record])?;
+                running.logged_level -= 1;
+            }
+            running.level -= 1;
+            running.savepoints.pop();
+            return Ok(None);
+        }
+        let mut end = None;
+        if running.logged_level > 0 {
+            let record = |number| LogRecord::Commit0(Commit0 { procid, level: 0, commit0: number });
+            batch.clear();
+            batch.push(&record(0));
+            let (number, position) = services.log().append_with(batch.len(), true, |turn| {
+                services.transactions.commit(&running.transaction, |number| {
+                    batch.clear();
+                    batch.push(&record(number as u32));
+                    Ok::<_, Error>(turn.append(batch).end)
+                })
+            })??;
+            end = Some(position);
+            let changes = std::mem::take(&mut running.undo);
+            services.versions.end_replaces(changes.iter().filter_map(UndoEntry::version));
+            services.ended.push(EndedTransaction::new(number, position, running.pin.take(), changes));
+        }
+        end_transaction(services, running);
+        *slot = None;
+        Ok(end)
+    }
+
+    /// Takes back everything since the innermost begin. If this fails (log down, a page that cannot be read) the level is
+    /// still there, half taken back, and rollback may be repeated; nothing else can be done in it. If the transaction is
+    /// dropped like that, the instance refuses further changes and recovery will do it.
+    pub fn rollback(&mut self) -> Result<()> {
+        while self.context.running.as_ref().is_some_and(|running| running.failed_statements > 0) {
+            self.rollback_level()?;
+            self.context.running.iter_mut().for_each(|running| running.failed_statements -= 1);
+        }
+        self.rollback_level()
+    }
+
+    /// Runs a change that must happen as a whole; `nested` if it takes more than one step.
+    pub(crate) fn statement<T>(
+        &mut self,
+        nested: bool,
+        work: impl FnOnce(&mut ActiveTransaction) -> Result<T>,
+    ) -> Result<T> {
+        self.check_begun()?;
+        if !nested {
+            return work(self);
+        }
+        self.begin()?;
+        let done = work(self).and_then(|value| self.commit().map(|_| value));
+        if done.is_err() {
+            self.rollback_statement()?;
+        }
+        done
+    }
+
+    /// Fails outside a transaction: changes happen in transactions.
+    pub(crate) fn check_begun(&self) -> Result<()> {
+        match self.level() {
+            0 => Err(Error::Usage("changes need a transaction; begin one".to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes back the level of a statement that failed. If that fails too, it is left to the next rollback: the caller
+    /// did not begin the level, so the caller must not have to roll it back separately.
+    pub(crate) fn rollback_statement(&mut self) -> Result<()> {
+        let result = self.rollback();
+        if result.is_err() {
+            self.context.running.iter_mut().for_each(|running| running.failed_statements += 1);
+        }
+        result
+    }
+
+    fn rollback_level(&mut self) -> Result<()> {
+        let ChangeContext { services, procid, running: slot, .. } = &mut self.context;
+        let running = slot.as_mut().ok_or_else(no_transaction)?;
+        let savepoint = running.savepoints.last().copied().unwrap_or(0);
+        let inserts = running.half_undone.get_or_insert_default();
+        let by = Undoing { procid: *procid, transaction: running.transaction.clone(), level: running.level };
+        while running.undo.len() > savepoint {
+            let Some(entry) = running.undo.pop() else { break };
+            if let Err(error) = self.host.undo(&entry, &by) {
+                running.undo.push(entry);
+                return Err(error);
+            }
+            if entry.version().is_some_and(|version| version.change == Change::Insert) {
+                inserts.push(entry);
+            }
+        }
+        let mut end = LogPosition::MIN;
+        if running.logged_level == running.level {
+            let record = LogRecord::Rollback(Rollback { procid: *procid, levels: 1 });
+            end = services.append(&[record])?.1;
+            running.logged_level -= 1;
+        }
+        let undone_inserts = running.half_undone.take().unwrap_or_default();
+        let outermost = running.level == 1;
+        // Undone inserts leave nodes flagged deleted. Cleanup removes them once no snapshot needs what was before.
+        let pin = if outermost { running.pin.take() } else { None };
+        let own_pin = match (pin, running.pin) {
+            (None, Some(pin)) if !undone_inserts.is_empty() => Some(services.pins.pin_again(pin)),
+            (pin, _) => pin,
+        };
+        let newest_snapshot = services.transactions.now() - 1;
+        services.ended.push(EndedTransaction::new(newest_snapshot, end, own_pin, undone_inserts));
+        if outermost {
+            running.transaction.set_rolled_back();
+            end_transaction(services, running);
+            *slot = None;
+        } else {
+            running.level -= 1;
+            running.savepoints.pop();
+        }
+        Ok(())
+    }
+}
+
+fn end_transaction(services: &Services, running: &mut Running) {
+    if let Some(pin) = running.pin.take() {
+        services.pins.release(pin);
+    }
+    services.transactions.end(&running.transaction);
+}
+
+impl Drop for ActiveTransaction {
+    fn drop(&mut self) {
+        while self.context.running.is_some() {
+            if let Err(error) = self.rollback() {
+                // Recovery rolls back what is left, so its pin stays. The failure must be known before the transaction
+                // has ended, or a shutdown would wait for the pin.
+                let services = &self.context.services;
+                services.fail(format!("a transaction could not be rolled back: {}", error.cause()));
+                if let Some(running) = self.context.running.take() {
+                    services.transactions.end(&running.transaction);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a tree needs from a transaction to change a node, and what it gives back: log records and undo entries.
+
+use jetcell_sync::Arc;
+
+use ese_format::log::record::{Begin, Begin0, BeginLevels, LogRecord};
+
+use super::running::{Running, no_transaction};
+use super::{Services, Transaction, UndoEntry, View};
+use crate::Result;
+use crate::log::RecordBatch;
+
+/// The right of one transaction to change trees. [`ActiveTransaction::changes`](super::ActiveTransaction::changes) lends it.
+pub struct ChangeContext {
+    pub(super) services: Arc<Services>,
+    pub(super) procid: u16,
+    pub(super) running: Option<Running>,
+    /// Memory for the records of one change.
+    pub(super) records: RecordBatch,
+}
+
+impl ChangeContext {
+    /// Session number in log records.
+    pub fn procid(&self) -> u16 {
+        self.procid
+    }
+
+    /// What the transaction sees now.
+    pub fn view(&self) -> View {
+        match &self.running {
+            Some(running) => {
+                View { own: Some(running.transaction.clone()), snapshot: running.transaction.snapshot }
+            }
+            None => View { own: None, snapshot: self.services.transactions.now() },
+        }
+    }
+
+    /// The record that must come before the transaction's next change, if any, and the identity the change carries.
+    pub(crate) fn prologue(&mut self) -> Result<(Option<LogRecord>, Arc<Transaction>, u8)> {
+        let procid = self.procid;
+        let services = &self.services;
+        services.check_writable()?;
+        let running = self.running.as_mut().ok_or_else(no_transaction)?;
+        running.check_whole()?;
+        let mut record = None;
+        if running.logged_level == 0 {
+            if running.pin.is_none() {
+                running.pin = Some(services.pins.pin(services.log().tail()));
+            }
+            let begin0 = running.transaction.snapshot as u32;
+            let levels = BeginLevels::new(0, running.level);
+            record = Some(LogRecord::Begin0(Begin0 { procid, levels, begin0 }));
+        } else if running.logged_level < running.level {
+            let levels = BeginLevels::new(running.logged_level, running.level - running.logged_level);
+            record = Some(LogRecord::Begin(Begin { procid, levels }));
+        }
+        Ok((record, running.transaction.clone(), running.level))
+    }
+
+    /// A batch for the records of the next change, with its prologue.
+    pub(crate) fn records(&mut self, prologue: Option<LogRecord>) -> &mut RecordBatch {
+        self.records.clear();
+        prologue.iter().for_each(|record| self.records.push(record));
+        &mut self.records
+    }
+
+    /// The change, and the prologue before it, are in the log.
+    pub(crate) fn changed(&mut self, entry: UndoEntry) {
+        if let Some(running) = &mut self.running {
+            running.logged_level = running.level;
+            running.undo.push(entry);
+        }
+    }
+}
