@@ -1,11 +1,11 @@
-//! What the cache counts about itself. Transfers and their latencies are counted below, in the `vfs` decorators.
+//! Counters of the cache. The decorators of `vfs` count transfers and their latencies.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 /// A snapshot of the cache's counters; sums since the cache was made unless said otherwise.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CacheCounters {
-    /// Pages asked for. ESE: "Database Cache Requests".
+    /// Pages requested. ESE: "Database Cache Requests".
     pub requests: u64,
     /// Of these, found in memory. ESE: "Database Cache % Hit".
     pub hits: u64,
@@ -15,13 +15,13 @@ pub struct CacheCounters {
     pub prereads: u64,
     /// Sessions that waited for a read-ahead to complete. ESE: "Database Pages Preread Stalls".
     pub preread_stalls: u64,
-    /// Pages read ahead and evicted untouched. ESE: "Database Pages Preread (Unnecessary)".
+    /// Pages read ahead and evicted before their first use. ESE: "Database Pages Preread (Unnecessary)".
     pub prereads_unused: u64,
     /// Faults that found no available frame. ESE: "Database Page Fault Stalls".
     pub fault_stalls: u64,
-    /// Pages that left the cache to make room. ESE: "Database Page Evictions".
+    /// Pages evicted. ESE: "Database Page Evictions".
     pub evictions: u64,
-    /// Of these, dirty ones that nobody had to write.
+    /// Of these, dirty pages that were not written, because the cache keeps their deltas.
     pub delta_evictions: u64,
     /// Pages written to advance the checkpoint. ESE: "Database Pages Flushed Checkpoint".
     pub written_checkpoint: u64,
@@ -33,7 +33,7 @@ pub struct CacheCounters {
     pub coalesced_written: u64,
     /// Pages read in a transfer that started with another page. ESE: "Database Pages Coalesced Read".
     pub coalesced_read: u64,
-    /// Single flipped bits put right on reading.
+    /// Single flipped bits corrected on reading.
     pub bits_repaired: u64,
     /// Reads repeated after a wrong checksum.
     pub read_retries: u64,
@@ -41,13 +41,13 @@ pub struct CacheCounters {
     pub frames: u64,
     /// Now: frames that can be used at once.
     pub available: u64,
-    /// Now: pages in frames that differ from the disk.
+    /// Now: dirty pages in frames.
     pub dirty: u64,
-    /// Now: pages that differ from the disk and have no frame.
-    pub delta_pages: u64,
-    /// Now: pages that equal the disk.
+    /// Now: dirty pages without a frame, of which the cache keeps deltas.
+    pub evicted_dirty: u64,
+    /// Now: clean pages in frames.
     pub clean: u64,
-    /// Now: memory held by frames, copies and kept edits.
+    /// Now: memory of frames, transfer buffers and deltas.
     pub resident_bytes: u64,
     /// Now: the configured maximum in bytes.
     pub max_bytes: u64,
@@ -55,28 +55,28 @@ pub struct CacheCounters {
 
 /// The running sums behind [`CacheCounters`].
 #[derive(Default)]
-pub(super) struct Tallies {
-    pub faults: Tally,
-    pub prereads: Tally,
-    pub preread_stalls: Tally,
-    pub prereads_unused: Tally,
-    pub fault_stalls: Tally,
-    pub evictions: Tally,
-    pub delta_evictions: Tally,
-    pub written_checkpoint: Tally,
-    pub written_eviction: Tally,
-    pub written_flush: Tally,
-    pub coalesced_written: Tally,
-    pub coalesced_read: Tally,
-    pub bits_repaired: Tally,
-    pub read_retries: Tally,
+pub(super) struct Counters {
+    pub faults: Counter,
+    pub prereads: Counter,
+    pub preread_stalls: Counter,
+    pub prereads_unused: Counter,
+    pub fault_stalls: Counter,
+    pub evictions: Counter,
+    pub delta_evictions: Counter,
+    pub written_checkpoint: Counter,
+    pub written_eviction: Counter,
+    pub written_flush: Counter,
+    pub coalesced_written: Counter,
+    pub coalesced_read: Counter,
+    pub bits_repaired: Counter,
+    pub read_retries: Counter,
 }
 
-/// A sum that nothing else is ordered by.
+/// One running sum. It orders no other memory access.
 #[derive(Default)]
-pub(super) struct Tally(AtomicU64);
+pub(super) struct Counter(AtomicU64);
 
-impl Tally {
+impl Counter {
     pub fn add(&self, count: usize) {
         self.0.fetch_add(count as u64, Ordering::Relaxed);
     }

@@ -1,14 +1,16 @@
-//! A frame: memory for one page, with its pins, references, latch and state of change.
+//! A frame: memory for one page, with its pins, references, latch and modification state.
 //!
 //! ```text
-//!  Free ─> Loading ─> Ready <── Fresh (created, never changed: not what the disk holds)
-//!             │ ^       Unverified (read ahead, checksum not looked at yet) ─> Loading
-//!             v └────── Unread (reading failed, or was given up)
-//!           Unread                                Retired (out of the table, freed with its last pin)
+//!  Free ─> Loading ─> Ready <── Fresh (created and not changed yet: differs from the disk)
+//!             │ ^       Unverified (read ahead, checksum not verified yet) ─> Loading
+//!             v └────── Unread (the read failed, or was not started)
+//!           Unread                                Retired (not in the page table, freed with its last pin)
 //! ```
 //!
-//! Invariants: the bytes are touched only by the thread that set `Loading`, or under the latch; a frame gets its
-//! first pin only under the lock of its table shard; an unpinned frame is not latched, so it does not change.
+//! Invariants: only the thread that set `Loading`, or a thread with the latch, accesses the bytes; a frame gets its
+//! first pin only under the lock of its page table shard; an unpinned frame is not latched, so it does not change.
+
+mod modification;
 
 use std::collections::VecDeque;
 
@@ -16,14 +18,16 @@ use jetcell_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Orderin
 use jetcell_sync::{Arc, Condvar, Mutex, PinCount, RwLock};
 use jetcell_vfs::IoBuffer;
 
-use super::change::{Change, HEAVY};
-use super::files::Books;
+use self::modification::{Modification, UNKNOWN_DELTAS};
+use super::cache_state::CacheState;
 use super::{DeferredUndo, PageKey};
 
-/// Where a frame is in its life.
+pub(super) use self::modification::CleanClaim;
+
+/// The state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum State {
+pub(super) enum FrameState {
     Free,
     Loading,
     Unread,
@@ -33,20 +37,20 @@ pub(super) enum State {
     Retired,
 }
 
-impl State {
-    const ALL: [State; 7] = [
-        State::Free,
-        State::Loading,
-        State::Unread,
-        State::Unverified,
-        State::Fresh,
-        State::Ready,
-        State::Retired,
+impl FrameState {
+    const ALL: [FrameState; 7] = [
+        FrameState::Free,
+        FrameState::Loading,
+        FrameState::Unread,
+        FrameState::Unverified,
+        FrameState::Fresh,
+        FrameState::Ready,
+        FrameState::Retired,
     ];
 
-    /// In the table with content that can be had again from the disk, if it is not dirty.
+    /// In the page table, and the disk has the content unless the frame is dirty.
     pub fn is_evictable(self) -> bool {
-        matches!(self, State::Unread | State::Unverified | State::Fresh | State::Ready)
+        matches!(self, FrameState::Unread | FrameState::Unverified | FrameState::Fresh | FrameState::Ready)
     }
 }
 
@@ -54,65 +58,66 @@ impl State {
 #[doc(alias = "BF")]
 pub(super) struct Frame {
     pub index: u32,
-    pub books: Arc<Books>,
+    pub shared: Arc<CacheState>,
     pub body: Arc<RwLock<Body>>,
     pub references: References,
-    /// Filled by a read-ahead that nobody has asked for since.
+    /// Filled by a read-ahead, and not requested since.
     pub read_ahead: AtomicBool,
     /// Whether the body may hold deferred undo.
     pub has_undo: AtomicBool,
-    /// Undo that was taken off the page to be logged, which then failed. Belongs to the page's writer.
-    pub owed_undo: Mutex<VecDeque<Arc<dyn DeferredUndo>>>,
-    /// Flush type on disk, 0 = as the bytes say.
+    /// Deferred undo that a writer took off the page to log it. It stays here if logging fails. Belongs to the thread with
+    /// the write claim.
+    pub undo_being_logged: Mutex<VecDeque<Arc<dyn DeferredUndo>>>,
+    /// Flush type on disk; 0: as in the bytes.
     pub flush_type: AtomicU8,
     key: AtomicU64,
     pins: PinCount,
     state: AtomicU8,
-    pub(super) dirty: AtomicBool,
-    /// Bytes of edits with which the page could go without being written; [`HEAVY`] if it could not.
-    pub(super) weight: AtomicUsize,
-    pub(super) change: Mutex<Change>,
-    turn: Mutex<()>,
-    turned: Condvar,
+    dirty: AtomicBool,
+    /// Bytes of deltas with which the page could be evicted; [`UNKNOWN_DELTAS`] if it must be written first.
+    delta_bytes: AtomicUsize,
+    modification: Mutex<Modification>,
+    state_lock: Mutex<()>,
+    state_changed: Condvar,
 }
 
-/// What the latch protects.
+/// The part of a frame that the latch protects.
 pub(super) struct Body {
-    /// Empty while the frame is being read into.
+    /// Empty while a transfer fills the memory.
     pub bytes: IoBuffer,
     pub undo: Vec<Arc<dyn DeferredUndo>>,
 }
 
 impl Frame {
-    pub fn new(index: u32, books: Arc<Books>) -> Frame {
+    pub fn new(index: u32, shared: Arc<CacheState>) -> Frame {
         Frame {
             index,
-            books,
+            shared,
             body: Arc::new(RwLock::new(Body { bytes: IoBuffer::zeroed(0), undo: Vec::new() })),
             references: References::default(),
             read_ahead: AtomicBool::new(false),
             has_undo: AtomicBool::new(false),
-            owed_undo: Mutex::default(),
+            undo_being_logged: Mutex::default(),
             flush_type: AtomicU8::new(0),
             key: AtomicU64::new(0),
             pins: PinCount::new(),
-            state: AtomicU8::new(State::Free as u8),
+            state: AtomicU8::new(FrameState::Free as u8),
             dirty: AtomicBool::new(false),
-            weight: AtomicUsize::new(HEAVY),
-            change: Mutex::default(),
-            turn: Mutex::default(),
-            turned: Condvar::new(),
+            delta_bytes: AtomicUsize::new(UNKNOWN_DELTAS),
+            modification: Mutex::default(),
+            state_lock: Mutex::default(),
+            state_changed: Condvar::new(),
         }
     }
 
-    /// Makes a free frame, which only the caller knows, the future home of a page, with one pin.
-    pub fn assign(&self, key: PageKey, state: State) {
+    /// Assigns a free frame, which only the caller has, to a page, with one pin.
+    pub fn assign(&self, key: PageKey, state: FrameState) {
         self.key.store(key.to_u64(), Ordering::Relaxed);
         self.flush_type.store(0, Ordering::Relaxed);
         self.read_ahead.store(false, Ordering::Relaxed);
         self.has_undo.store(false, Ordering::Relaxed);
-        self.forget_undo();
-        self.begin_unchanged();
+        self.discard_undo();
+        self.reset_modification();
         self.pins.start();
         self.set_state(state);
     }
@@ -127,17 +132,17 @@ impl Frame {
     }
 
     pub fn unpin(&self) {
-        // The mark is part of the count: an unpinned frame may at once be evicted and serve another page, so
-        // nothing else about it may be looked at any more.
+        // The retirement is part of the count: an unpinned frame can be evicted and reused at once, so this thread must not
+        // read anything else of it.
         if self.pins.unpin() {
-            self.set_state(State::Free);
-            self.books.put_free(self.index);
+            self.set_state(FrameState::Free);
+            self.shared.put_free(self.index);
         }
     }
 
-    /// The frame is not in the table (any more); its last pin frees it. The caller holds a pin.
+    /// The frame is not in the page table; its last pin frees it. The caller holds a pin.
     pub fn retire(&self) {
-        self.set_state(State::Retired);
+        self.set_state(FrameState::Retired);
         self.pins.retire();
     }
 
@@ -145,40 +150,40 @@ impl Frame {
         self.pins.get()
     }
 
-    pub fn state(&self) -> State {
-        State::ALL[usize::from(self.state.load(Ordering::Acquire))]
+    pub fn state(&self) -> FrameState {
+        FrameState::ALL[usize::from(self.state.load(Ordering::Acquire))]
     }
 
-    pub fn set_state(&self, state: State) {
-        let _turn = self.turn.lock();
+    pub fn set_state(&self, state: FrameState) {
+        let _state = self.state_lock.lock();
         self.state.store(state as u8, Ordering::Release);
-        self.turned.notify_all();
+        self.state_changed.notify_all();
     }
 
-    /// Changes the state if it is `from`.
-    pub fn turn(&self, from: State, to: State) -> bool {
-        let _turn = self.turn.lock();
+    /// Changes the state if it is `from`. Returns whether it was.
+    pub fn transition(&self, from: FrameState, to: FrameState) -> bool {
+        let _state = self.state_lock.lock();
         let is = self.state() == from;
         if is {
             self.state.store(to as u8, Ordering::Release);
-            self.turned.notify_all();
+            self.state_changed.notify_all();
         }
         is
     }
 
-    /// Waits while somebody reads the page. Must not be called with a latch held.
+    /// Waits while another thread reads the page. Must not be called with a latch held.
     pub fn wait_while_loading(&self) {
-        let mut turn = self.turn.lock();
-        while self.state() == State::Loading {
-            self.turned.wait(&mut turn);
+        let mut state = self.state_lock.lock();
+        while self.state() == FrameState::Loading {
+            self.state_changed.wait(&mut state);
         }
     }
 
-    /// Takes the memory out, to be filled by a transfer; the caller set [`State::Loading`].
+    /// Takes the memory out, so that a transfer can fill it. The caller set [`FrameState::Loading`].
     pub fn take_bytes(&self) -> IoBuffer {
         let bytes = std::mem::replace(&mut self.body.write().bytes, IoBuffer::zeroed(0));
         if bytes.is_empty() {
-            return self.books.memory.take();
+            return self.shared.frame_memory.take();
         }
         bytes
     }
@@ -187,14 +192,14 @@ impl Frame {
         self.body.write().bytes = bytes;
     }
 
-    /// Drops deferred undo: it is of another page, or of a file that leaves the cache.
-    pub fn forget_undo(&self) {
+    /// Drops deferred undo of the page before, or of a file that leaves the cache.
+    pub fn discard_undo(&self) {
         self.body.write().undo.clear();
-        self.owed_undo.lock().clear();
+        self.undo_being_logged.lock().clear();
     }
 }
 
-/// The last two uncorrelated uses of a page, in faults of the whole cache.
+/// The last two uncorrelated uses of a page, in the time of the cache: pages read so far.
 #[derive(Default)]
 pub(super) struct References {
     last: AtomicU64,
@@ -208,14 +213,14 @@ impl References {
         self.previous.store(remembered.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// A page read ahead is used: that it was read was no use. Otherwise a page left behind by a scan would be worth
-    /// more than one still ahead of it.
+    /// The first use of a page that was read ahead. Reading it was not a use; otherwise a page that a scan has passed
+    /// would rank above a page that the scan has not reached.
     pub fn first_use(&self, now: u64) {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// Uses within `interval` of each other count as one: the second touch of an operation says nothing about
-    /// the next operation. Races lose a use at worst.
+    /// Counts a use. Uses within `interval` of each other count as one (correlated references), because they belong to
+    /// the same operation. A race can lose a use.
     pub fn touch(&self, now: u64, interval: u64) {
         let last = self.last.load(Ordering::Relaxed);
         if last == now {

@@ -19,7 +19,7 @@ pub struct PinnedPage {
 }
 
 impl PinnedPage {
-    /// Takes over a pin that was counted already.
+    /// Takes over a pin that is counted already.
     pub(super) fn adopt(frame: Arc<Frame>) -> PinnedPage {
         PinnedPage { frame }
     }
@@ -42,7 +42,7 @@ impl PinnedPage {
         ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self.clone() }
     }
 
-    /// The same, when nothing else is to be done with the pin.
+    /// The same, without another pin.
     pub fn into_read(self) -> ReadLatch {
         ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self }
     }
@@ -52,7 +52,7 @@ impl PinnedPage {
         WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self.clone() }
     }
 
-    /// The same, when nothing else is to be done with the pin.
+    /// The same, without another pin.
     pub fn into_write(self) -> WriteLatch {
         WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self }
     }
@@ -149,44 +149,44 @@ impl WriteLatch {
         self.page.frame.mark_dirty(first);
     }
 
-    /// The same for changes that are made by [`apply_delta`](WriteLatch::apply_delta) or told to
-    /// [`record_deltas`](WriteLatch::record_deltas), before the latch is released.
+    /// The same for changes that [`apply_delta`](WriteLatch::apply_delta) makes, or that the caller passes to
+    /// [`record_deltas`](WriteLatch::record_deltas) before it releases the latch.
     pub(crate) fn mark_dirty_by_delta(&mut self, first: LogPosition) {
         self.page.frame.mark_dirty_by_delta(first);
     }
 
-    /// Makes an edit, at `time`. It must fit the page.
-    pub(crate) fn apply_delta(&mut self, edit: &PageDelta<'_>, time: DbTime) -> Result<(), &'static str> {
+    /// Applies a delta and sets the dbtime of the page to `time`. An error: the delta does not fit the page.
+    pub(crate) fn apply_delta(&mut self, delta: &PageDelta<'_>, time: DbTime) -> Result<(), &'static str> {
         let frame = &self.page.frame;
-        let mut page = PageMut::new(&mut self.body.bytes, frame.books.page_size);
-        edit.apply(&mut page)?;
-        self.record_delta(edit, time);
+        let mut page = PageMut::new(&mut self.body.bytes, frame.shared.page_size);
+        delta.apply(&mut page)?;
+        self.record_delta(delta, time);
         Ok(())
     }
 
-    /// The edit was made.
-    pub(crate) fn record_delta(&mut self, edit: &PageDelta<'_>, time: DbTime) {
+    /// Records a delta that was applied, and sets the dbtime of the page to `time`.
+    pub(crate) fn record_delta(&mut self, delta: &PageDelta<'_>, time: DbTime) {
         let frame = &self.page.frame;
-        PageMut::new(&mut self.body.bytes, frame.books.page_size).set_db_time(time);
-        frame.keep_edits(|edits| edit.encode(time, edits));
+        PageMut::new(&mut self.body.bytes, frame.shared.page_size).set_db_time(time);
+        frame.record_deltas(|deltas| delta.encode(time, deltas));
     }
 
-    /// Edits that were made already, as [`PageDelta::encode`] says them.
-    pub(crate) fn record_deltas(&mut self, edits: &[u8]) {
-        self.page.frame.keep_edits(|all| {
-            all.extend_from_slice(edits);
+    /// Records deltas that were applied, as [`PageDelta::encode`] writes them.
+    pub(crate) fn record_deltas(&mut self, deltas: &[u8]) {
+        self.page.frame.record_deltas(|all| {
+            all.extend_from_slice(deltas);
             Some(())
         });
     }
 
-    /// Forgets deferred undo that is not needed any more; `false` if some is.
+    /// Drops deferred undo that is not needed any more. `false`: some of it is still needed.
     pub(super) fn discard_resolved_undo(&mut self) -> bool {
         let frame = &self.page.frame;
-        let Some(owed) = frame.owed_undo.try_lock() else { return false };
+        let Some(being_logged) = frame.undo_being_logged.try_lock() else { return false };
         self.body.undo.retain(|undo| undo.resolved_at().map(|end| frame.set_last(end)).is_none());
-        let settled = self.body.undo.is_empty() && owed.is_empty();
-        frame.has_undo.store(!settled, Ordering::Release);
-        settled
+        let resolved = self.body.undo.is_empty() && being_logged.is_empty();
+        frame.has_undo.store(!resolved, Ordering::Release);
+        resolved
     }
 
     /// The page may be written once the log is durable up to `end`. Never goes back.
@@ -196,7 +196,7 @@ impl WriteLatch {
 
     /// The page may be written once this before-image is logged.
     pub fn defer_undo(&mut self, undo: Arc<dyn DeferredUndo>) {
-        // A page that is never written would collect the history of its transactions.
+        // A page that is never written would otherwise collect the before-images of all its transactions.
         if self.body.undo.len() >= 16 {
             let frame = &self.page.frame;
             self.body.undo.retain(|undo| undo.resolved_at().map(|end| frame.set_last(end)).is_none());
@@ -210,13 +210,13 @@ impl WriteLatch {
         &self.body.undo
     }
 
-    /// The same, with what a writer of the page is logging at this moment.
+    /// The same, with the before-images that a writer of the page is logging now.
     pub fn undo_to_share(&self) -> Vec<Arc<dyn DeferredUndo>> {
-        let owed = self.page.frame.owed_undo.lock();
-        self.body.undo.iter().chain(owed.iter()).cloned().collect()
+        let being_logged = self.page.frame.undo_being_logged.lock();
+        self.body.undo.iter().chain(being_logged.iter()).cloned().collect()
     }
 
-    /// Takes the deferred undo off the page: to log it, or to move it with its node to another page.
+    /// Takes the deferred undo off the page, to log it or to move it with its node to another page.
     pub fn take_deferred_undo(&mut self) -> Vec<Arc<dyn DeferredUndo>> {
         self.page.frame.has_undo.store(false, Ordering::Release);
         std::mem::take(&mut self.body.undo)

@@ -1,57 +1,61 @@
-//! The page cache: pages of all attached databases in a fixed amount of memory.
+//! The page cache (buffer pool): pages of all attached databases in a fixed amount of memory.
 //!
 //! ```text
-//!  fetch ── table (shard: key -> frame) ── hit: pin ──────────────────────────── PinnedPage ── ReadLatch
-//!             └─ miss: frame from the available pool, read, verify ──┘                └─────── WriteLatch
-//!                        ^ clean_step: evict clean victims, write dirty ones                     │ mark_dirty
-//!  ledger of the file: dirty pages by the log position of their first change <───────────────────┘
+//!  fetch ── page table (key -> frame) ── hit: pin ──────────────────────────── PinnedPage ── ReadLatch
+//!             └─ miss: frame from the available pool, read, verify ──┘              └─────── WriteLatch
+//!                        ^ clean_step: evict clean victims, write dirty ones                   │ mark_dirty
+//!  dirty page table of the file: by the log position of the first change <─────────────────────┘
 //!             └─ write_below, flush_file: copy under a latch, seal, write in runs; sync_file makes it durable
 //! ```
 //!
 //! Invariants:
-//! - Memory: frames, the copies being written and kept edits never exceed the configured bytes, but for frames that
-//!   come back early because all others are in use ([`kept`]).
-//! - A pin keeps a page resident and a latch protects its bytes; nobody waits for I/O under a latch.
+//! - Memory: frames, transfer buffers and deltas never exceed the configured bytes, except for frames that deltas return
+//!   early because all others are in use ([`deltas`]).
+//! - A pin keeps a page resident and a latch protects its bytes. No thread waits for I/O with a latch held.
 //! - A page is written only when its undo information is logged and the log is durable up to its last change.
-//! - A page has at most one write in flight. It turns clean when that write completes, unless it changed since.
-//! - A dirty page whose edits are known may go without being written; its edits stay ([`kept`]).
-//! - A page counts for [`Cache::oldest_dirty`] until its write has been followed by a sync: written is not durable.
-//! - Locks nest in this order: table shard, frame's change, ledger. Completions of I/O take no others, and nobody
-//!   submits I/O holding one of them.
-//! - Without threads, and with a clock and files that repeat, the cache repeats itself exactly.
+//! - A page has at most one write in flight. It is clean when that write completes, unless it changed since.
+//! - A dirty page whose deltas are known may be evicted without a write; the cache keeps the deltas ([`deltas`]).
+//! - A page counts for [`Cache::oldest_dirty`] until a sync follows its write: written is not durable.
+//! - Locks nest in this order: page table shard, frame's modification, dirty page table. Completions of I/O take no other
+//!   locks, and no thread submits I/O with one of them held.
+//! - Without threads, and with a clock and files that repeat, the cache is deterministic.
 //!
-//! Left out: when to checkpoint, which pages to read ahead, growing files.
+//! Not part of the cache: when to checkpoint, which pages to read ahead, growing files.
 
-mod change;
+mod attached_file;
+mod cache_state;
+mod change_buffer;
 mod cleaner;
-mod copies;
+mod cleaner_signal;
+mod cleaner_thread;
 mod counters;
-mod edit;
-mod examine;
+mod deltas;
+mod dirty_page_table;
+mod disk_verification;
 mod fault;
-mod files;
+mod flush;
+mod flush_neighbours;
 mod frame;
-mod kept;
+mod frame_memory;
+mod frame_supply;
+mod in_flight;
 mod latch;
-mod ledger;
-mod lent;
-mod memory;
-mod neighbours;
+mod memory_grant;
 mod options;
 mod page_cache;
 mod page_key;
+mod page_table;
 mod preread;
 mod replacement;
-mod table;
-mod threads;
+mod transfer_buffers;
 mod write_ahead;
 mod write_back;
 
 pub use counters::CacheCounters;
-pub(crate) use edit::{PageDelta, db_time_mismatch};
-pub use examine::OnDiskPage;
+pub(crate) use deltas::{DbTimeMismatch, PageDelta};
+pub use disk_verification::OnDiskPage;
 pub use latch::{PinnedPage, ReadLatch, WriteLatch};
-pub use lent::MemoryGrant;
+pub use memory_grant::MemoryGrant;
 pub use options::{CacheOptions, EvictionPolicy};
 pub use page_cache::Cache;
 pub use page_key::{FileId, PageKey};

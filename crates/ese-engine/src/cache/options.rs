@@ -1,4 +1,4 @@
-//! What a cache is made of.
+//! Options of a cache, and the limits in pages that follow from them.
 
 use ese_format::PageSize;
 use jetcell_sync::Arc;
@@ -27,10 +27,10 @@ impl EvictionPolicy {
     }
 }
 
-/// How to make a cache; [`CacheOptions::new`] has defaults for all but the essentials.
+/// Options of a cache. [`CacheOptions::new`] has defaults for all but three.
 #[derive(Clone)]
 pub struct CacheOptions {
-    /// Memory for pages and for copies of pages being written; at least 16 pages are used. ESE: `JET_paramCacheSizeMax`.
+    /// Memory for pages, transfer buffers and deltas, in bytes; at least 16 pages are used. ESE: `JET_paramCacheSizeMax`.
     #[doc(alias = "JET_paramCacheSizeMax")]
     pub bytes: usize,
     /// The one page size of all files.
@@ -46,20 +46,21 @@ pub struct CacheOptions {
     pub stop_cleaning_permille: u32,
     /// What happens to a dirty page that is evicted.
     pub eviction: EvictionPolicy,
-    /// Evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
+    /// Number of evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
     #[doc(alias = "JET_paramLRUKHistoryMax")]
     pub history_pages: usize,
-    /// Largest transfer made of adjacent pages. ESE: `JET_paramMaxCoalesceWriteSize`.
+    /// Largest transfer of adjacent pages, in bytes. ESE: `JET_paramMaxCoalesceWriteSize`.
     #[doc(alias = "JET_paramMaxCoalesceWriteSize")]
     pub coalesce_bytes: usize,
-    /// Bytes of log that the checkpoint may be behind, as the instance has it. The deeper, the more pages may be away.
+    /// Bytes of log that the checkpoint may be behind; the same value as in the instance. The deeper, the more dirty pages may
+    /// be evicted with their deltas.
     pub checkpoint_depth: u64,
-    /// Seed of the sampling that picks victims.
+    /// Seed of the sampling that selects victims.
     pub seed: u64,
 }
 
 impl CacheOptions {
-    /// Defaults: cleaning between 2 % and 4 % of the frames, edits in three quarters of the memory, a history of 100 000
+    /// Defaults: cleaning between 2 % and 4 % of the frames, deltas in three quarters of the memory, a history of 100 000
     /// pages, transfers up to 512 KiB, a checkpoint depth of 20 MiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
@@ -77,58 +78,58 @@ impl CacheOptions {
     }
 }
 
-/// [`CacheOptions`] worked out in pages.
+/// Limits in pages that follow from [`CacheOptions`].
 pub(super) struct Limits {
-    /// Frames that may exist.
+    /// Number of frames.
     pub frames: usize,
-    /// Pages of copies that may exist.
-    pub copies: usize,
-    /// Fewer available frames start cleaning.
+    /// Pages of all transfer buffers.
+    pub transfer_pages: usize,
+    /// Cleaning starts with fewer available frames.
     pub start: usize,
-    /// As many available frames end it.
+    /// Cleaning stops with so many available frames.
     pub stop: usize,
-    /// With more dirty frames there would soon be no clean victim: cleaning starts.
+    /// Cleaning starts with more dirty frames: there would soon be no clean victim.
     pub dirty: usize,
-    /// Frames that may be given up for edits.
-    pub kept: usize,
-    /// Pages of memory for edits that no frame was given up for yet.
-    pub slack: usize,
-    /// Pages in one transfer.
+    /// Frames whose memory deltas may use.
+    pub delta_frames: usize,
+    /// Pages of memory for deltas besides those frames.
+    pub delta_slack: usize,
+    /// Largest transfer, in pages.
     pub run: usize,
-    /// Remembered evicted pages.
+    /// Evicted pages whose last use is remembered.
     pub history: usize,
 }
 
-/// Copies need no more than this: it keeps the deepest device queue busy.
-const MAX_COPY_BYTES: usize = 8 << 20;
-/// Edits pile up between two evictions, which give up frames for them.
-const SHARE_OF_SLACK: usize = 64;
-/// Frames that are not given up for edits: several sessions that hold a few pages each.
-const LEAST_FRAMES: usize = 32;
-/// A split holds a handful of pages, and several sessions run at once.
+/// More bytes of transfer buffers are not useful: these keep the deepest device queue busy.
+const MAX_TRANSFER_BYTES: usize = 8 << 20;
+/// The share of the memory for deltas that are recorded between two evictions: only evictions give frames to deltas.
+const DELTA_SLACK_SHARE: usize = 64;
+/// Frames that deltas never use: several sessions pin a few pages each.
+const MIN_FRAMES: usize = 32;
+/// A split pins about five pages, and several sessions run at once.
 const MIN_PAGES: usize = 16;
 
 impl Limits {
     pub fn new(options: &CacheOptions) -> Limits {
         let page = options.page_size.bytes();
-        let kept_permille = options.eviction.memory_permille();
+        let delta_permille = options.eviction.memory_permille();
         let pages = (options.bytes / page).max(MIN_PAGES);
-        let copies = (pages / 16).clamp(1, MAX_COPY_BYTES / page);
-        let slack = if kept_permille == 0 { 0 } else { (pages / SHARE_OF_SLACK).max(1) };
-        let frames = (pages - copies - slack).min(u32::MAX as usize);
+        let transfer_pages = (pages / 16).clamp(1, MAX_TRANSFER_BYTES / page);
+        let delta_slack = if delta_permille == 0 { 0 } else { (pages / DELTA_SLACK_SHARE).max(1) };
+        let frames = (pages - transfer_pages - delta_slack).min(u32::MAX as usize);
         let share = |permille: u32| frames * permille.min(500) as usize / 1000;
-        // Small caches need a few frames at once, whatever their share.
+        // A small cache needs a few available frames, whatever its share is.
         let floor = (frames / 16).clamp(1, 8);
         let start = share(options.start_cleaning_permille).max(floor);
         Limits {
             frames,
-            copies,
+            transfer_pages,
             start,
             stop: share(options.stop_cleaning_permille).max(start + floor),
             dirty: frames / 2,
-            kept: (frames * kept_permille as usize / 1000).min(frames.saturating_sub(LEAST_FRAMES)),
-            slack,
-            run: (options.coalesce_bytes / page).clamp(1, copies),
+            delta_frames: (frames * delta_permille as usize / 1000).min(frames.saturating_sub(MIN_FRAMES)),
+            delta_slack,
+            run: (options.coalesce_bytes / page).clamp(1, transfer_pages),
             history: options.history_pages.min(2 * frames).max(64),
         }
     }

@@ -1,4 +1,4 @@
-//! The cache itself: what it is made of, attaching and detaching files, counters.
+//! The page cache: its parts, attaching and detaching files, counters.
 
 use crossbeam_utils::CachePadded;
 use ese_format::{LogPosition, PageSize};
@@ -7,13 +7,13 @@ use jetcell_sync::thread::JoinHandle;
 use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{Clock, File};
 
-use super::copies::Copies;
-use super::files::Books;
+use super::cache_state::CacheState;
+use super::deltas::DeltaStore;
 use super::frame::Frame;
-use super::kept::Kept;
-use super::memory::Memory;
+use super::frame_memory::FrameMemory;
 use super::options::Limits;
-use super::table::Table;
+use super::page_table::PageTable;
+use super::transfer_buffers::TransferBuffers;
 use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
 use crate::{Error, Result};
 
@@ -23,52 +23,53 @@ pub struct Cache {
     pub(super) page_size: PageSize,
     pub(super) limits: Limits,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) books: Arc<Books>,
-    pub(super) table: Table,
+    pub(super) shared: Arc<CacheState>,
+    pub(super) page_table: PageTable,
     pub(super) frames: Box<[OnceLock<Arc<Frame>>]>,
     /// How many of `frames` were ever used.
     pub(super) used_frames: AtomicUsize,
-    /// The cache's time: pages read so far. Independent of clocks, and it stands still when nothing is evicted.
+    /// The time of the replacement policy: pages read so far. It does not depend on a clock, and does not advance while no
+    /// page is evicted.
     pub(super) now: CachePadded<AtomicU64>,
     pub(super) samples: CachePadded<AtomicU64>,
     pub(super) sweep_hand: AtomicUsize,
-    /// Dirty frames that would have been the best victims.
-    pub(super) wanted: CachePadded<Mutex<Vec<u32>>>,
+    /// Dirty frames that would have been evicted if they were clean.
+    pub(super) write_candidates: CachePadded<Mutex<Vec<u32>>>,
     pub(super) refilling: AtomicBool,
     pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
     max_bytes: usize,
 }
 
 impl Cache {
-    /// An empty cache. Memory is taken when pages come in.
+    /// An empty cache. It takes memory when pages are read.
     pub fn new(options: CacheOptions) -> Arc<Cache> {
         let limits = Limits::new(&options);
         let page_bytes = options.page_size.bytes();
         Arc::new(Cache {
             page_size: options.page_size,
             clock: options.clock,
-            books: Arc::new(Books::new(
+            shared: Arc::new(CacheState::new(
                 options.page_size,
-                Memory::new(page_bytes, limits.frames),
-                Copies::new(page_bytes, limits.copies),
-                Kept::new(
+                FrameMemory::new(page_bytes, limits.frames),
+                TransferBuffers::new(page_bytes, limits.transfer_pages),
+                DeltaStore::new(
                     page_bytes,
                     limits.frames,
-                    limits.kept,
-                    limits.slack * page_bytes,
+                    limits.delta_frames,
+                    limits.delta_slack * page_bytes,
                     options.checkpoint_depth,
                 ),
             )),
-            table: Table::new(limits.history),
+            page_table: PageTable::new(limits.history),
             frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
             used_frames: AtomicUsize::new(0),
             now: CachePadded::new(AtomicU64::new(1)),
             samples: CachePadded::new(AtomicU64::new(options.seed)),
             sweep_hand: AtomicUsize::new(0),
-            wanted: CachePadded::default(),
+            write_candidates: CachePadded::default(),
             refilling: AtomicBool::new(false),
             cleaner: Mutex::default(),
-            max_bytes: (limits.frames + limits.copies + limits.slack) * page_bytes,
+            max_bytes: (limits.frames + limits.transfer_pages + limits.delta_slack) * page_bytes,
             limits,
         })
     }
@@ -78,68 +79,68 @@ impl Cache {
         self.page_size
     }
 
-    /// Takes a file into use. Its pages are written under the rules of `wal`.
+    /// Attaches a file. Its pages are written under the rules of `wal`.
     pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
-        self.books.attach(file, wal)
+        self.shared.attach(file, wal)
     }
 
-    /// Ends the use of a file whose changes were flushed; refuses while there are dirty pages, unless the cache
-    /// failed and they are lost anyway. Pins that still exist keep memory, but no page.
+    /// Detaches a file whose changes were flushed. [`Error::Usage`] while it has dirty pages, unless the cache failed and
+    /// they are lost anyway. Pins that still exist hold memory, but no page.
     pub fn detach(&self, file: FileId) -> Result<()> {
-        let attached = self.books.file(file)?;
+        let attached = self.shared.file(file)?;
         attached.in_flight.wait();
-        let dirty = attached.ledger.lock().dirty_count();
-        if dirty > 0 && self.books.check().is_ok() {
+        let dirty = attached.dirty_pages.lock().dirty_count();
+        if dirty > 0 && self.shared.check().is_ok() {
             return Err(Error::Usage(format!("file {} has {dirty} dirty pages", file.0)));
         }
         self.discard(file)
     }
 
-    /// Ends the use of a file and forgets its changes, as a crash would. Waits for those who write its pages: afterwards
-    /// nobody writes to the file, or to the log for the sake of its pages, and others may open them. Must not be called
-    /// with a latch held.
+    /// Detaches a file and discards its changes, as a crash would. Waits for active writers of its pages: afterwards the
+    /// cache writes neither to the file, nor to the log on behalf of its pages, and both may be opened again. Must not be
+    /// called with a latch held.
     pub fn discard(&self, file: FileId) -> Result<()> {
-        let attached = self.books.file(file)?;
-        // The cleaner, and sessions that need room, write pages of whatever file. Those at work end while the pages
-        // still are what they claimed: a page must not be written once its before-images are forgotten. Who comes
-        // later finds the file closed.
+        let attached = self.shared.file(file)?;
+        // The cleaner, and sessions that need a frame, write pages of any file. Writers that are active must end before the
+        // pages are discarded: a page must not be written after its before-images were dropped. Later writers find the
+        // file closed.
         attached.in_flight.close();
         attached.in_flight.wait();
-        self.table.remove_file(&attached, &self.books.kept);
+        self.page_table.remove_file(&attached, &self.shared.deltas);
         // A read-ahead may have begun in between.
         attached.in_flight.wait();
-        self.books.remove_file(file);
+        self.shared.remove_file(file);
         Ok(())
     }
 
-    /// Where redo of `file` would have to start: the earliest first position of its pages that are dirty, being
-    /// written, or written and not yet covered by [`Cache::sync_file`]. `None` when all is durable.
+    /// The log position where redo of `file` would have to start: the lowest first position of its pages that are dirty,
+    /// being written, or written and not yet synced by [`Cache::sync_file`]. `None` when all changes are durable.
     ///
-    /// Before a checkpoint advances, call `sync_file`, otherwise completed writes still count.
+    /// Before a checkpoint advances, call `sync_file`; otherwise completed writes still count.
     #[doc(alias = "OB0")]
     pub fn oldest_dirty(&self, file: FileId) -> Option<LogPosition> {
-        self.books.find_file(file)?.ledger.lock().oldest()
+        self.shared.find_file(file)?.dirty_pages.lock().oldest()
     }
 
     /// Dirty pages of the file, those in flight included.
     pub fn dirty_pages(&self, file: FileId) -> usize {
-        self.books.find_file(file).map_or(0, |attached| attached.ledger.lock().dirty_count())
+        self.shared.find_file(file).map_or(0, |attached| attached.dirty_pages.lock().dirty_count())
     }
 
-    /// [`Error::ReadOnly`] once a write or sync of any file failed. Callers ask before changing pages: marking a
+    /// [`Error::ReadOnly`] after a write or sync of any file failed. Callers check this before they change pages: marking a
     /// page dirty cannot fail, but the change would never reach the disk.
     pub fn check_writable(&self) -> Result<()> {
-        self.books.check()
+        self.shared.check()
     }
 
-    /// Refuses further changes, for a failure found elsewhere (log, header). The first reason stays.
+    /// Refuses further changes after a failure outside the cache (log, header). The first reason stays.
     pub fn fail(&self, what: impl Into<String>) {
-        self.books.fail(what.into());
+        self.shared.fail(what.into());
     }
 
-    /// Frames that can be used without evicting anything.
+    /// Frames that can be used without an eviction.
     pub(super) fn available(&self) -> usize {
-        self.books.free_count() + self.limits.frames
+        self.shared.free_count() + self.limits.frames
             - self.used_frames.load(Ordering::Relaxed).min(self.limits.frames)
     }
 
@@ -147,37 +148,37 @@ impl Cache {
         self.used_frames.load(Ordering::Acquire).min(self.limits.frames)
     }
 
-    /// All counters, read one by one while the cache goes on.
+    /// All counters. They are read one after the other while the cache runs.
     pub fn counters(&self) -> CacheCounters {
-        let tallies = &self.books.tallies;
-        let (requests, hits) = self.table.counts();
+        let counters = &self.shared.counters;
+        let (requests, hits) = self.page_table.counts();
         let used = self.used_frames();
-        let dirty = self.books.dirty.load(Ordering::Relaxed);
-        let resident = self.books.memory.taken() + self.books.copies.held();
-        let kept = &self.books.kept;
+        let dirty = self.shared.dirty.load(Ordering::Relaxed);
+        let resident = self.shared.frame_memory.taken() + self.shared.transfer_buffers.pages();
+        let deltas = &self.shared.deltas;
         CacheCounters {
             requests,
             hits,
-            faults: tallies.faults.get(),
-            prereads: tallies.prereads.get(),
-            preread_stalls: tallies.preread_stalls.get(),
-            prereads_unused: tallies.prereads_unused.get(),
-            fault_stalls: tallies.fault_stalls.get(),
-            evictions: tallies.evictions.get(),
-            delta_evictions: tallies.delta_evictions.get(),
-            written_checkpoint: tallies.written_checkpoint.get(),
-            written_eviction: tallies.written_eviction.get(),
-            written_flush: tallies.written_flush.get(),
-            coalesced_written: tallies.coalesced_written.get(),
-            coalesced_read: tallies.coalesced_read.get(),
-            bits_repaired: tallies.bits_repaired.get(),
-            read_retries: tallies.read_retries.get(),
+            faults: counters.faults.get(),
+            prereads: counters.prereads.get(),
+            preread_stalls: counters.preread_stalls.get(),
+            prereads_unused: counters.prereads_unused.get(),
+            fault_stalls: counters.fault_stalls.get(),
+            evictions: counters.evictions.get(),
+            delta_evictions: counters.delta_evictions.get(),
+            written_checkpoint: counters.written_checkpoint.get(),
+            written_eviction: counters.written_eviction.get(),
+            written_flush: counters.written_flush.get(),
+            coalesced_written: counters.coalesced_written.get(),
+            coalesced_read: counters.coalesced_read.get(),
+            bits_repaired: counters.bits_repaired.get(),
+            read_retries: counters.read_retries.get(),
             frames: self.limits.frames as u64,
             available: self.available() as u64,
             dirty: dirty as u64,
-            delta_pages: kept.away() as u64,
-            clean: used.saturating_sub(self.books.free_count() + kept.lent() + dirty) as u64,
-            resident_bytes: (resident * self.page_size.bytes() + kept.bytes()) as u64,
+            evicted_dirty: deltas.evicted_pages() as u64,
+            clean: used.saturating_sub(self.shared.free_count() + deltas.frames() + dirty) as u64,
+            resident_bytes: (resident * self.page_size.bytes() + deltas.bytes()) as u64,
             max_bytes: self.max_bytes as u64,
         }
     }

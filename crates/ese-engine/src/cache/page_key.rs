@@ -1,8 +1,8 @@
-//! Names of files and pages in the cache.
+//! Identifies files and pages in the cache.
 
 use ese_format::PageNumber;
 
-/// An attached file; given back by detaching, then used again. ESE: `IFMP`.
+/// An attached file. The id is reused after the file was detached. ESE: `IFMP`.
 #[doc(alias = "IFMP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileId(pub u16);
@@ -17,7 +17,7 @@ pub struct PageKey {
 }
 
 impl PageKey {
-    /// One word that orders as the key does; never 0.
+    /// One integer with the order of the key; never 0.
     pub(super) fn to_u64(self) -> u64 {
         u64::from(self.file.0) << 32 | u64::from(self.page.get())
     }

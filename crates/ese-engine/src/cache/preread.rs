@@ -1,14 +1,16 @@
-//! Reading ahead: many pages with one call, adjacent ones with one transfer.
+//! Read-ahead: many pages with one call, adjacent ones with one transfer. ESE: preread.
 //!
-//! A hint: pages for which no frame is at hand are left out, failures show when the page is fetched.
+//! A read-ahead is a hint. Pages for which no frame is available are skipped, and a failed read is reported when the page is
+//! fetched.
 
 use std::io;
 
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use super::files::{Attached, Books};
-use super::frame::State;
+use super::attached_file::AttachedFile;
+use super::cache_state::CacheState;
+use super::frame::FrameState;
 use super::{Cache, PageKey, PinnedPage};
 
 impl Cache {
@@ -17,38 +19,38 @@ impl Cache {
         let mut keys = keys.to_vec();
         keys.sort_unstable();
         keys.dedup();
-        // A quarter of the cache at once: the rest may be what the caller is working with.
+        // At most a quarter of the cache: the caller may be using the other pages.
         let limit = (self.limits.frames / 4).max(1);
         let mut pages = Vec::new();
         for key in keys {
-            if pages.len() == limit || self.books.find_file(key.file).is_none() {
+            if pages.len() == limit || self.shared.find_file(key.file).is_none() {
                 break;
             }
-            if self.table.pin(key).is_some() {
+            if self.page_table.pin(key).is_some() {
                 continue;
             }
             let Some(frame) = self.take_available() else { break };
-            frame.assign(key, State::Loading);
+            frame.assign(key, FrameState::Loading);
             let page = PinnedPage::adopt(frame);
-            if self.enter_ahead(&page) {
+            if self.insert_read_ahead(&page) {
                 pages.push(page);
             }
         }
-        self.books.tallies.prereads.add(pages.len());
+        self.shared.counters.prereads.add(pages.len());
         let mut pages = pages.into_iter().peekable();
         while let Some(first) = pages.peek().map(PinnedPage::key) {
             let mut of_file = Vec::new();
             while let Some(page) = pages.next_if(|page| page.key().file == first.file) {
                 of_file.push(page);
             }
-            match self.books.find_file(first.file) {
+            match self.shared.find_file(first.file) {
                 Some(attached) => self.submit_reads(&attached, of_file),
                 None => of_file.iter().for_each(|page| arrived(page, &Err(io::ErrorKind::NotFound.into()))),
             }
         }
     }
 
-    fn submit_reads(&self, attached: &Arc<Attached>, pages: Vec<PinnedPage>) {
+    fn submit_reads(&self, attached: &Arc<AttachedFile>, pages: Vec<PinnedPage>) {
         let mut transfers = Vec::new();
         let mut pages = pages.into_iter().peekable();
         while let Some(first) = pages.next() {
@@ -59,12 +61,12 @@ impl Cache {
             {
                 run.push(next);
             }
-            let room = if run.len() > 1 { self.books.copies.try_reserve(run.len()) } else { 0 };
+            let room = if run.len() > 1 { self.shared.transfer_buffers.try_reserve(run.len()) } else { 0 };
             if room == run.len() {
-                self.books.tallies.coalesced_read.add(room - 1);
+                self.shared.counters.coalesced_read.add(room - 1);
                 transfers.push(self.run_read(attached, run, room));
             } else {
-                self.books.copies.cancel(room);
+                self.shared.transfer_buffers.cancel(room);
                 transfers.extend(run.into_iter().map(|page| self.page_read(attached, page)));
             }
         }
@@ -72,8 +74,8 @@ impl Cache {
         attached.file.submit(transfers);
     }
 
-    /// Straight into the frame.
-    fn page_read(&self, attached: &Arc<Attached>, page: PinnedPage) -> Transfer {
+    /// A read of one page into its frame.
+    fn page_read(&self, attached: &Arc<AttachedFile>, page: PinnedPage) -> Transfer {
         let offset = self.page_size.offset_of(page.key().page);
         let buffer = page.frame().take_bytes();
         let attached = attached.clone();
@@ -86,12 +88,12 @@ impl Cache {
         Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done: Box::new(done) }
     }
 
-    /// Several adjacent pages by way of a copy.
-    fn run_read(&self, attached: &Arc<Attached>, run: Vec<PinnedPage>, room: usize) -> Transfer {
+    /// A read of several adjacent pages into a transfer buffer.
+    fn run_read(&self, attached: &Arc<AttachedFile>, run: Vec<PinnedPage>, room: usize) -> Transfer {
         let offset = run.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
-        let buffer = self.books.copies.take(room);
+        let buffer = self.shared.transfer_buffers.take(room);
         let page_bytes = self.page_size.bytes();
-        let (books, attached): (Arc<Books>, _) = (self.books.clone(), attached.clone());
+        let (shared, attached): (Arc<CacheState>, _) = (self.shared.clone(), attached.clone());
         let done = move |result: io::Result<()>, buffer: IoBuffer| {
             for (page, copy) in run.iter().zip(buffer.chunks_exact(page_bytes)) {
                 let mut bytes = page.frame().take_bytes();
@@ -100,7 +102,7 @@ impl Cache {
                 arrived(page, &result);
             }
             drop(run);
-            books.copies.give(buffer);
+            shared.transfer_buffers.put_back(buffer);
             attached.in_flight.end(1);
         };
         Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done: Box::new(done) }
@@ -108,5 +110,8 @@ impl Cache {
 }
 
 fn arrived(page: &PinnedPage, result: &io::Result<()>) {
-    page.frame().turn(State::Loading, if result.is_ok() { State::Unverified } else { State::Unread });
+    page.frame().transition(
+        FrameState::Loading,
+        if result.is_ok() { FrameState::Unverified } else { FrameState::Unread },
+    );
 }

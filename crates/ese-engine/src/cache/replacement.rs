@@ -1,10 +1,10 @@
-//! Which page leaves: LRU-K with K = 2, by sampling.
+//! The replacement policy: LRU-K with K = 2, by sampling.
 //!
-//! A page is worth as much as its last use but one is recent; pages used once are assumed to have been used before
-//! a few turnovers of the cache ago, which makes a scan leave before the working set, and lets a page that was
-//! popular long ago go at last. Time is counted in pages read, so that it is the same in every run.
+//! Pages are ranked by the time of their last use but one. A page that was used once ranks as if it had also been used a
+//! few turnovers of the cache ago: so the pages of a scan are evicted before the working set, and a page that was popular
+//! long ago is evicted in the end. Time is counted in pages read, so it is the same in every run.
 //!
-//! Nothing is ordered in a list: a use costs two stores, a victim is the best of a sample.
+//! There is no ordered list: a use costs two stores, and a victim is the lowest rank of a sample.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
@@ -14,135 +14,137 @@ use super::frame::Frame;
 use super::{Cache, PinnedPage};
 use crate::splitmix::mix64;
 
-/// The best of 24 is on average among the worst 4 % of all.
+/// Frames of one sample. The lowest of 24 ranks is on average among the lowest 4 % of all.
 const SAMPLE: usize = 24;
 /// Samples before a sweep.
 const SAMPLES: usize = 4;
-/// Frames that one sweep looks at.
+/// Frames of one sweep.
 const SWEEP: usize = 2048;
-/// Turnovers of the cache between the last and the assumed last but one use of a page used once.
+/// Turnovers of the cache between the use of a page that was used once and its assumed use before.
 const ASSUMED_TURNOVERS: u64 = 4;
-/// Dirty victims remembered for the cleaner.
-const MAX_WANTED: usize = 256;
+/// Largest number of write candidates for the cleaner.
+const MAX_CANDIDATES: usize = 256;
 
-/// Orders victims, least valuable first: uses in the current operation count more than all history.
+/// The order of eviction, lowest first. A use in the current operation counts more than all earlier uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Worth {
+pub(super) struct EvictionRank {
     in_use: bool,
     second_last: u64,
     last: u64,
 }
 
-impl Worth {
-    /// Of pages that are next in turn after those worth this.
-    pub fn and_a_little(self, interval: u64) -> Worth {
-        Worth { second_last: self.second_last.saturating_add(interval), ..self }
+impl EvictionRank {
+    /// The rank of a page whose last use but one was `interval` later.
+    pub fn plus(self, interval: u64) -> EvictionRank {
+        EvictionRank { second_last: self.second_last.saturating_add(interval), ..self }
     }
 }
 
 impl Cache {
-    /// Uses closer together than this are one.
+    /// Uses closer together than this count as one.
     #[doc(alias = "JET_paramLRUKCorrInterval")]
     pub(super) fn correlated_interval(&self) -> u64 {
         self.limits.frames as u64 / 16
     }
 
-    pub(super) fn worth(&self, frame: &Frame, now: u64) -> Worth {
+    pub(super) fn rank(&self, frame: &Frame, now: u64) -> EvictionRank {
         let (last, previous) = (frame.references.last(), frame.references.previous());
         let assumed = ASSUMED_TURNOVERS * self.limits.frames as u64;
-        // Times are shifted so that assumed ones are not cut off at zero; real ones start at 1.
+        // Times are shifted so that assumed ones are not below zero. Real times start at 1.
         let second_last = match (last, previous) {
             (0, _) => 0,
             (last, 0) => last,
             (_, previous) => previous + assumed,
         };
-        // A page read ahead is about to be used, for half a turnover.
+        // A page that was read ahead is expected to be used within half a turnover.
         let in_use = match frame.read_ahead.load(Ordering::Relaxed) {
             true => self.limits.frames as u64 / 2,
             false => self.correlated_interval(),
         };
-        Worth { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
+        EvictionRank { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
     }
 
-    /// Takes the least valuable of some pages that need not be written out of the cache; its frame belongs to the caller.
+    /// Evicts the page with the lowest rank of a sample of pages that need no write. The frame belongs to the caller.
     pub(super) fn evict_clean(&self) -> Option<Arc<Frame>> {
         let used = self.used_frames();
         if used > 2 * SAMPLE {
             for _ in 0..SAMPLES {
                 let start = self.samples.fetch_add(SAMPLE as u64, Ordering::Relaxed);
                 let picks = (start..start + SAMPLE as u64).map(|n| (mix64(n) % used as u64) as usize);
-                if let Some(victim) = self.evict_best(picks) {
+                if let Some(victim) = self.evict_lowest(picks) {
                     return Some(victim);
                 }
             }
         }
-        if used <= self.books.free_count() + self.books.kept.lent() + self.books.heavy() {
+        if used <= self.shared.free_count() + self.shared.deltas.frames() + self.shared.must_write_pages() {
             return None;
         }
         let length = used.min(SWEEP);
         let start = self.sweep_hand.fetch_add(length, Ordering::Relaxed);
-        self.evict_best((start..start + length).map(|n| n % used))
+        self.evict_lowest((start..start + length).map(|n| n % used))
     }
 
-    fn evict_best(&self, picks: impl Iterator<Item = usize>) -> Option<Arc<Frame>> {
+    fn evict_lowest(&self, picks: impl Iterator<Item = usize>) -> Option<Arc<Frame>> {
         let now = self.now.load(Ordering::Relaxed);
-        let heaviest = self.books.kept.heaviest();
-        let mut free: Option<(Worth, &Arc<Frame>)> = None;
-        let mut dirty: Option<(Worth, u32)> = None;
+        let max_delta_bytes = self.shared.deltas.max_delta_bytes();
+        let mut free: Option<(EvictionRank, &Arc<Frame>)> = None;
+        let mut dirty: Option<(EvictionRank, u32)> = None;
         for frame in picks.filter_map(|pick| self.frames[pick].get()) {
             if frame.pins() > 0 || !frame.state().is_evictable() {
                 continue;
             }
-            let worth = self.worth(frame, now);
-            if frame.is_dirty() && frame.weight() > heaviest {
-                if dirty.is_none_or(|(least, _)| worth < least) {
-                    dirty = Some((worth, frame.index));
+            let rank = self.rank(frame, now);
+            if frame.is_dirty() && frame.delta_bytes() > max_delta_bytes {
+                if dirty.is_none_or(|(least, _)| rank < least) {
+                    dirty = Some((rank, frame.index));
                 }
-            } else if free.is_none_or(|(least, _)| worth < least) {
-                free = Some((worth, frame));
+            } else if free.is_none_or(|(least, _)| rank < least) {
+                free = Some((rank, frame));
             }
         }
-        if let Some((worth, index)) = dirty
-            && free.is_none_or(|(least, _)| worth < least)
+        if let Some((rank, index)) = dirty
+            && free.is_none_or(|(least, _)| rank < least)
         {
-            self.want(index);
+            self.add_write_candidate(index);
         }
         let (_, victim) = free?;
         let dirty = victim.is_dirty();
-        // One that may not go is written early, though clean ones remain: writes in time are fewer at once.
-        if dirty && (!self.books.kept.may_go() || !self.discard_resolved_undo(victim)) {
-            self.want(victim.index);
+        // A page that is not admitted is written early, although clean victims remain, to spread the writes.
+        if dirty && (!self.shared.deltas.admits_eviction() || !self.discard_resolved_undo(victim)) {
+            self.add_write_candidate(victim.index);
             return None;
         }
-        if !self.table.evict(victim, heaviest) {
+        if !self.page_table.evict(victim, max_delta_bytes) {
             return None;
         }
-        self.books.tallies.evictions.add(1);
-        self.books.tallies.delta_evictions.add(usize::from(dirty));
-        self.books.tallies.prereads_unused.add(usize::from(victim.read_ahead.load(Ordering::Relaxed)));
-        if self.books.kept.wants_frame() {
-            self.give_up_for_edits(victim);
+        self.shared.counters.evictions.add(1);
+        self.shared.counters.delta_evictions.add(usize::from(dirty));
+        self.shared.counters.prereads_unused.add(usize::from(victim.read_ahead.load(Ordering::Relaxed)));
+        if self.shared.deltas.needs_frame() {
+            self.give_frame_to_deltas(victim);
             return None;
         }
         Some(victim.clone())
     }
 
-    fn give_up_for_edits(&self, frame: &Frame) {
-        self.books.memory.give_up(std::mem::replace(&mut frame.body.write().bytes, IoBuffer::zeroed(0)));
-        self.books.kept.lend(frame.index);
+    fn give_frame_to_deltas(&self, frame: &Frame) {
+        self.shared
+            .frame_memory
+            .release(std::mem::replace(&mut frame.body.write().bytes, IoBuffer::zeroed(0)));
+        self.shared.deltas.add_frame(frame.index);
     }
 
-    /// Gives up frames for edits though none is evicted: who fills an empty cache with changed pages leaves no room for
-    /// what changed.
+    /// Gives available frames to deltas, as far as deltas need them. Evictions do this too, but a caller that fills an
+    /// empty cache with changed pages evicts none.
     pub(crate) fn reserve_delta_memory(&self) {
-        while self.books.kept.wants_frame()
+        while self.shared.deltas.needs_frame()
             && let Some(frame) = self.take_available()
         {
-            self.give_up_for_edits(&frame);
+            self.give_frame_to_deltas(&frame);
         }
     }
 
-    /// Whether no before-image hangs on the page any more, or none that is needed.
+    /// Drops before-images of the page that are not needed any more. Returns whether none is left.
     fn discard_resolved_undo(&self, frame: &Frame) -> bool {
         !frame.has_undo.load(Ordering::Acquire)
             || self
@@ -151,28 +153,28 @@ impl Cache {
                 .is_some()
     }
 
-    /// A dirty page should have been evicted: the cleaner will write it.
-    fn want(&self, index: u32) {
-        let mut wanted = self.wanted.lock();
-        if wanted.len() < MAX_WANTED && !wanted.contains(&index) {
-            wanted.push(index);
+    /// A dirty page should have been evicted. The cleaner will write it.
+    fn add_write_candidate(&self, index: u32) {
+        let mut candidates = self.write_candidates.lock();
+        if candidates.len() < MAX_CANDIDATES && !candidates.contains(&index) {
+            candidates.push(index);
         }
-        let count = wanted.len();
-        drop(wanted);
-        self.victims_gathered(count);
+        let count = candidates.len();
+        drop(candidates);
+        self.candidates_added(count);
     }
 
-    /// Dirty pages to write so that they can be evicted, at most `count`; those that were wanted come first.
+    /// At most `count` dirty pages to write so that they can be evicted. Write candidates come first.
     pub(super) fn dirty_victims(&self, count: usize) -> Vec<PinnedPage> {
-        let mut indexes = std::mem::take(&mut *self.wanted.lock());
-        let kept = indexes.split_off(indexes.len().min(count));
-        self.wanted.lock().extend(kept);
+        let mut indexes = std::mem::take(&mut *self.write_candidates.lock());
+        let rest = indexes.split_off(indexes.len().min(count));
+        self.write_candidates.lock().extend(rest);
         let used = self.used_frames();
         let now = self.now.load(Ordering::Relaxed);
         let candidate = |index: usize| {
             let frame = self.frames[index].get()?;
             let possible = self.must_be_written(frame) && frame.pins() == 0;
-            possible.then(|| (self.worth(frame, now), frame.index))
+            possible.then(|| (self.rank(frame, now), frame.index))
         };
         if used <= 2 * SAMPLE {
             let mut all: Vec<_> = (0..used).filter_map(candidate).collect();
@@ -197,21 +199,21 @@ impl Cache {
         indexes.into_iter().filter_map(|index| self.pin_dirty(index)).collect()
     }
 
-    /// Whether the page may leave memory without being written.
+    /// Whether the page can be evicted without a write.
     pub(crate) fn can_evict(&self, page: &PinnedPage) -> bool {
         !self.must_be_written(page.frame())
     }
 
-    /// Whether a page is dirty and cannot go just so.
+    /// Whether a page is dirty and cannot be evicted with its deltas.
     pub(super) fn must_be_written(&self, frame: &Frame) -> bool {
-        let kept = &self.books.kept;
         frame.is_dirty()
-            && (!kept.pays() || frame.weight() > kept.heaviest() || frame.has_undo.load(Ordering::Relaxed))
+            && (!self.shared.deltas.admits_page(frame.delta_bytes())
+                || frame.has_undo.load(Ordering::Relaxed))
     }
 
     fn pin_dirty(&self, index: u32) -> Option<PinnedPage> {
         let frame = self.frames[index as usize].get().filter(|frame| frame.is_dirty())?;
-        // The key may change until the page is pinned, but then it is another frame that is found.
-        self.table.pin(frame.key()).filter(|page| page.frame().index == index)
+        // The key may change before the page is pinned; then another frame is found.
+        self.page_table.pin(frame.key()).filter(|page| page.frame().index == index)
     }
 }

@@ -1,16 +1,16 @@
-//! What the cache asks of the log, so that no page reaches the disk before the log that explains it.
+//! What the cache needs from the log, so that no page reaches the disk before the log records of its changes.
 
 use ese_format::{LogPosition, PageNumber};
 
 use crate::Result;
 
-/// The log, as far as the cache knows it. Called without latches and locks of the cache, except `durable`.
+/// The log, as the cache uses it. Only `durable` may be called with latches and locks of the cache held.
 pub trait WriteAhead: Send + Sync {
-    /// Everything before this position survives a crash. Never goes back; must not block.
+    /// Everything before this position survives a crash. Never decreases; must not block.
     fn durable(&self) -> LogPosition;
     /// Blocks until everything before `upto` is durable.
     fn flush(&self, upto: LogPosition) -> Result<()>;
-    /// Asks for the same without waiting.
+    /// Requests the same without waiting.
     fn request(&self, upto: LogPosition);
     /// Called with sealed page images before they are written in place, without latches. Whatever it returns is
     /// dropped when the writes have completed. The default trusts the device to write pages as a whole.
@@ -26,14 +26,14 @@ pub trait WriteAhead: Send + Sync {
 /// Held while page images are on their way to their place.
 pub type Protection = Box<dyn Send + Sync>;
 
-/// A change whose before-image is not in the log yet. It hangs on the page, because only writing the page before
-/// the transaction ends makes it necessary to log it. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
+/// A change whose before-image is not in the log yet. It is attached to the page, because it must be logged only if the
+/// page is written before the transaction ends. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
 #[doc(alias = "lrtypUndoInfo")]
 pub trait DeferredUndo: Send + Sync {
     /// Logs the before-image if the change is still uncommitted; returns the log position that must be durable
     /// before the page is written. Called without latches; may be called again after a failure elsewhere.
     fn log(&self) -> Result<Option<LogPosition>>;
-    /// `None`: the before-image may be needed. Otherwise it need not be logged any more, once the log is durable up
-    /// to the position: the end of the commit record, without which recovery would still undo the change.
+    /// `None`: the before-image may be needed. Otherwise it is not needed once the log is durable up to the position,
+    /// the end of the commit record. Without the commit record, recovery would still undo the change.
     fn resolved_at(&self) -> Option<LogPosition>;
 }

@@ -1,14 +1,18 @@
-//! Writing dirty pages: undo first, then copies, in runs of adjacent pages, then the log as far as the copies need it.
+//! Write-back of dirty pages: logs their undo, copies them in runs of adjacent pages, flushes the log as far as the copies
+//! need it, and writes the copies.
 //!
 //! ```text
 //!  claim ─> per chunk: log deferred undo ─> latch, copy, unlatch ─> flush the log ─> seal ─> submit ─> completion
-//!    └──────── a page that is latched, or has new undo by then, is left for another time
+//!    └──────── a page that is latched, or has new undo by then, is skipped
 //! ```
 //!
-//! Invariants: the log is flushed after the copy, for what the copy holds: a page that changes faster than the log can be
-//! flushed would else never be written, and hold the checkpoint back; a claimed page has no other writer; a writer claims
-//! pages, and writes to their log, only while it is counted at work on their file, which leaves the cache only when nobody
-//! is; latches are only tried here, never waited for, and no call below this module waits for anything while one is held.
+//! Invariants:
+//! - The log is flushed after the copy, for the changes in the copy. Otherwise a page that changes faster than the log can
+//!   be flushed would never be written, and would hold the checkpoint.
+//! - A claimed page has no other writer.
+//! - A writer claims pages, and writes to their log, only while it is counted as active on their file. The file is detached
+//!   only when no writer is active.
+//! - This module tries latches and never waits for them. No call below it waits while a latch is held.
 
 use std::io;
 
@@ -19,81 +23,86 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, abort_on_panic};
 
-use super::cleaner::WRITES_IN_FLIGHT;
-use super::files::{Attached, Books, InFlight};
+use super::attached_file::AttachedFile;
+use super::cache_state::CacheState;
+use super::in_flight::InFlight;
 use super::{Cache, PinnedPage, Protection, ReadLatch};
 use crate::{Error, Result};
 
-/// Where the flags stand in a page.
+/// Pages of one batch of background writes. Larger batches would not be faster, and reads would queue behind them.
+pub(super) const WRITE_BATCH: usize = 32;
+/// With so many background transfers in flight no further batch is started: enough to keep a device busy.
+pub(super) const WRITES_IN_FLIGHT: usize = 16;
+/// Offsets of the page flags.
 const FLAGS: std::ops::Range<usize> = 36..40;
 
 /// Why pages are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum WriteReason {
     Checkpoint,
     Eviction,
     Flush,
 }
 
-/// What to do about pages that are ahead of the durable log.
+/// What to do with pages that have changes behind the durable end of the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ahead {
-    /// Make the log durable, which may take a while.
-    FlushLog,
-    /// Ask for it and leave them out.
+pub(super) enum UnflushedLog {
+    /// Flush the log first, which may take a while.
+    Flush,
+    /// Skip these pages, and request a flush of the log.
     Skip,
 }
 
-/// A page with this thread as its writer, until the copy is made.
+/// A page that this thread has claimed, until it is copied.
 struct Claim {
     page: PinnedPage,
-    handed_over: bool,
+    passed_on: bool,
 }
 
 impl Claim {
     fn new(page: PinnedPage) -> Option<Claim> {
-        page.frame().claim().then(|| Claim { page, handed_over: false })
+        page.frame().claim().then(|| Claim { page, passed_on: false })
     }
 
-    /// From now on the completion of the write ends the claim.
-    fn hand_over(mut self) -> PinnedPage {
-        self.handed_over = true;
+    /// Leaves the end of the claim to the completion of the write.
+    fn pass_on(mut self) -> PinnedPage {
+        self.passed_on = true;
         self.page.clone()
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.handed_over {
+        if !self.passed_on {
             self.page.frame().unclaim();
         }
     }
 }
 
 impl Cache {
-    /// Starts writing those of `pages` that can be written now. `ended` counts the pages started, until their
+    /// Starts writing those of `pages` that can be written now, and returns how many. `ended` counts them until their
     /// writes have completed.
     pub(super) fn write_pages(
         &self,
         mut pages: Vec<PinnedPage>,
-        why: Why,
-        ahead: Ahead,
+        reason: WriteReason,
+        unflushed_log: UnflushedLog,
         ended: &Arc<InFlight>,
     ) -> Result<usize> {
-        self.books.check()?;
+        self.shared.check()?;
         pages.sort_by_key(PinnedPage::key);
         let (mut started, mut failed) = (0, None);
         for of_file in pages.chunk_by(|a, b| a.key().file == b.key().file) {
-            let Some(attached) = of_file.first().and_then(|page| self.books.find_file(page.key().file))
+            let Some(attached) = of_file.first().and_then(|page| self.shared.find_file(page.key().file))
             else {
                 continue;
             };
-            // Flushing the log may take a while. Whoever discards the file waits for that, or has come before.
-            let Some(_at_work) = attached.in_flight.enter() else { continue };
-            let written = self.write_of_file(&attached, of_file, why, ahead, ended, &mut started);
+            // A thread that discards the file waits for this writer, or has closed the file already.
+            let Some(_active) = attached.in_flight.enter() else { continue };
+            let written = self.write_of_file(&attached, of_file, reason, unflushed_log, ended, &mut started);
             failed = failed.or(written.err());
         }
-        // One log that is down does not keep the pages of others in memory.
+        // One log that fails does not keep the pages of other files in memory.
         match failed {
             Some(error) if started == 0 => Err(error),
             _ => Ok(started),
@@ -102,32 +111,32 @@ impl Cache {
 
     fn write_of_file(
         &self,
-        attached: &Arc<Attached>,
+        attached: &Arc<AttachedFile>,
         pages: &[PinnedPage],
-        why: Why,
-        ahead: Ahead,
+        reason: WriteReason,
+        unflushed_log: UnflushedLog,
         ended: &Arc<InFlight>,
         started: &mut usize,
     ) -> Result<()> {
         let claims: Vec<Claim> = pages.iter().filter_map(|page| Claim::new(page.clone())).collect();
         let mut claims = claims.into_iter().peekable();
         while claims.peek().is_some() {
-            let room = self.books.copies.reserve(claims.len().min(attached.wal.batch_limit()));
+            let room = self.shared.transfer_buffers.reserve(claims.len().min(attached.wal.batch_limit()));
             let chunk = with_undo_logged(claims.by_ref().take(room));
-            let chunk = chunk.inspect_err(|_| self.books.copies.cancel(room))?;
-            *started += self.write_chunk(attached, chunk, room, why, ahead, ended)?;
+            let chunk = chunk.inspect_err(|_| self.shared.transfer_buffers.cancel(room))?;
+            *started += self.write_chunk(attached, chunk, room, reason, unflushed_log, ended)?;
         }
         Ok(())
     }
 
-    /// Copies and submits the pages of one file, as many as `room` at most; returns how many could be written.
+    /// Copies and submits at most `room` pages of one file. Returns how many it could write.
     fn write_chunk(
         &self,
-        attached: &Arc<Attached>,
+        attached: &Arc<AttachedFile>,
         claims: Vec<Claim>,
         room: usize,
-        why: Why,
-        ahead: Ahead,
+        reason: WriteReason,
+        unflushed_log: UnflushedLog,
         ended: &Arc<InFlight>,
     ) -> Result<usize> {
         let durable = attached.wal.durable();
@@ -136,31 +145,31 @@ impl Cache {
             .into_iter()
             .filter_map(|claim| {
                 let latch = claim.page.try_read()?;
-                let upto = explained(&claim.page, &latch)?;
-                if upto > durable && ahead == Ahead::Skip {
-                    lacking = lacking.max(upto);
+                let needed_to = log_needed_by(&claim.page, &latch)?;
+                if needed_to > durable && unflushed_log == UnflushedLog::Skip {
+                    lacking = lacking.max(needed_to);
                     return None;
                 }
-                needed = needed.max(upto);
+                needed = needed.max(needed_to);
                 Some((claim, latch))
             })
             .collect();
-        self.books.copies.cancel(room - latched.len());
-        // Pages whose writer got lost in between would be waited for.
-        let written = abort_on_panic(|| self.write_latched(attached, latched, needed, why, ended));
+        self.shared.transfer_buffers.cancel(room - latched.len());
+        // After a panic the claims would stay for ever, and other threads would wait for them.
+        let written = abort_on_panic(|| self.write_latched(attached, latched, needed, reason, ended));
         if lacking > durable {
             attached.wal.request(lacking);
         }
         written
     }
 
-    /// Copies pages, gives up their latches, and submits the copies once the log is durable up to `needed`.
+    /// Copies pages, releases their latches, flushes the log up to `needed`, and submits the copies.
     fn write_latched(
         &self,
-        attached: &Arc<Attached>,
+        attached: &Arc<AttachedFile>,
         latched: Vec<(Claim, ReadLatch)>,
         needed: LogPosition,
-        why: Why,
+        reason: WriteReason,
         ended: &Arc<InFlight>,
     ) -> Result<usize> {
         let count = latched.len();
@@ -173,7 +182,7 @@ impl Cache {
         {
             for Run { pages, buffer } in runs {
                 pages.iter().for_each(|page| page.frame().written(attached, false));
-                self.books.copies.give(buffer);
+                self.shared.transfer_buffers.put_back(buffer);
             }
             return Err(error);
         }
@@ -189,11 +198,11 @@ impl Cache {
                 seal_page(copy, self.page_size, page.key().page);
             }
         }
-        self.count(why, count, runs.len());
+        self.count(reason, count, runs.len());
         ended.begin(count);
         attached.in_flight.begin(runs.len());
-        if why != Why::Flush {
-            self.books.background.begin(runs.len());
+        if reason != WriteReason::Flush {
+            self.shared.background.begin(runs.len());
         }
         let images: Vec<(PageNumber, &[u8])> = runs
             .iter()
@@ -203,23 +212,23 @@ impl Cache {
         match attached.wal.protect(&images) {
             Ok(protection) => {
                 let protection = Arc::new(protection);
-                let transfer = |run| self.transfer(run, attached, why, ended, protection.clone());
+                let transfer = |run| self.transfer(run, attached, reason, ended, protection.clone());
                 attached.file.submit(runs.into_iter().map(transfer).collect());
             }
             Err(error) => {
-                // It names its own file; the first reason stays.
-                self.books.fail(error.cause());
+                // The error names its own file. The first reason stays.
+                self.shared.fail(error.cause());
                 for Run { pages, buffer } in runs {
                     let failed = Err(io::Error::other(error.cause()));
-                    completed(&self.books, attached, pages, why, ended, failed, buffer);
+                    completed(&self.shared, attached, pages, reason, ended, failed, buffer);
                 }
             }
         }
         Ok(count)
     }
 
-    /// Copies pages in runs of adjacent ones, and gives up their latches; the claims go to the writes.
-    fn copy(&self, attached: &Arc<Attached>, latched: Vec<(Claim, ReadLatch)>) -> Vec<Run> {
+    /// Copies pages in runs of adjacent ones and releases their latches. The completion of the write ends the claims.
+    fn copy(&self, attached: &Arc<AttachedFile>, latched: Vec<(Claim, ReadLatch)>) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let mut rest = latched.into_iter().peekable();
         while let Some(first) = rest.next() {
@@ -230,14 +239,14 @@ impl Cache {
             {
                 run.push(next);
             }
-            let mut buffer = self.books.copies.take(run.len());
+            let mut buffer = self.shared.transfer_buffers.take(run.len());
             let pages = run
                 .into_iter()
                 .zip(buffer.chunks_exact_mut(self.page_size.bytes()))
                 .map(|((claim, latch), copy)| {
                     copy.copy_from_slice(&latch);
                     claim.page.frame().copied(attached);
-                    claim.hand_over()
+                    claim.pass_on()
                 })
                 .collect();
             runs.push(Run { pages, buffer });
@@ -245,40 +254,41 @@ impl Cache {
         runs
     }
 
-    fn count(&self, why: Why, pages: usize, runs: usize) {
-        let tallies = &self.books.tallies;
-        match why {
-            Why::Checkpoint => tallies.written_checkpoint.add(pages),
-            Why::Flush => tallies.written_flush.add(pages),
-            Why::Eviction => {
-                tallies.written_eviction.add(pages);
-                self.books.cleaning.fetch_add(pages, Ordering::Relaxed);
+    fn count(&self, reason: WriteReason, pages: usize, runs: usize) {
+        let counters = &self.shared.counters;
+        match reason {
+            WriteReason::Checkpoint => counters.written_checkpoint.add(pages),
+            WriteReason::Flush => counters.written_flush.add(pages),
+            WriteReason::Eviction => {
+                counters.written_eviction.add(pages);
+                self.shared.cleaning.fetch_add(pages, Ordering::Relaxed);
             }
         }
-        tallies.coalesced_written.add(pages - runs);
+        counters.coalesced_written.add(pages - runs);
     }
 
     fn transfer(
         &self,
         run: Run,
-        attached: &Arc<Attached>,
-        why: Why,
+        attached: &Arc<AttachedFile>,
+        reason: WriteReason,
         ended: &Arc<InFlight>,
         protection: Arc<Option<Protection>>,
     ) -> Transfer {
         let Run { pages, buffer } = run;
         let offset = pages.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
-        let (books, attached, ended) = (self.books.clone(), attached.clone(), ended.clone());
+        let (shared, attached, ended) = (self.shared.clone(), attached.clone(), ended.clone());
         let done = move |result, buffer| {
             drop(protection);
-            completed(&books, &attached, pages, why, &ended, result, buffer);
+            completed(&shared, &attached, pages, reason, &ended, result, buffer);
         };
-        let reason = if why == Why::Eviction { IoReason::EvictionWrite } else { IoReason::CheckpointWrite };
+        let reason =
+            if reason == WriteReason::Eviction { IoReason::EvictionWrite } else { IoReason::CheckpointWrite };
         Transfer { kind: TransferKind::Write, offset, buffer, reason, done: Box::new(done) }
     }
 }
 
-/// Adjacent pages on their way out.
+/// Adjacent pages in one write.
 struct Run {
     pages: Vec<PinnedPage>,
     buffer: IoBuffer,
@@ -288,28 +298,29 @@ fn follows(page: &PinnedPage, next: &PinnedPage) -> bool {
     page.key().page.plus(1) == next.key().page
 }
 
-/// Those of the pages that are not in use at this moment, with their before-images logged.
+/// The pages that are not latched now, with their before-images logged.
 fn with_undo_logged(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>> {
     claims.filter_map(|claim| log_undo(&claim.page).map(|done| done.then_some(claim)).transpose()).collect()
 }
 
-/// How far the log must be durable before a copy of the latched page may be written. `None`: not without more undo.
-fn explained(page: &PinnedPage, latch: &ReadLatch) -> Option<LogPosition> {
+/// The position up to which the log must be durable before a copy of the latched page may be written. `None`: more
+/// before-images must be logged first.
+fn log_needed_by(page: &PinnedPage, latch: &ReadLatch) -> Option<LogPosition> {
     let ends = latch.deferred_undo().iter().map(|undo| undo.resolved_at());
     ends.chain([Some(page.frame().last())]).try_fold(LogPosition::MIN, |upto, end| Some(upto.max(end?)))
 }
 
-/// Logs the before-images that hang on a page, without a latch. `false`: the page is in use, try later.
+/// Logs the before-images of a page, without a latch. `false`: the page is latched, try later.
 fn log_undo(page: &PinnedPage) -> Result<bool> {
     if !page.frame().has_undo.load(Ordering::Acquire) {
         return Ok(true);
     }
     let Some(mut latch) = page.try_write() else { return Ok(false) };
-    // Nobody else writes the page meanwhile, because it is claimed.
-    let mut owed = page.frame().owed_undo.lock();
-    owed.extend(latch.take_deferred_undo());
+    // No other thread writes the page meanwhile, because it is claimed.
+    let mut undo = page.frame().undo_being_logged.lock();
+    undo.extend(latch.take_deferred_undo());
     drop(latch);
-    while let Some(change) = owed.front() {
+    while let Some(change) = undo.front() {
         match change.resolved_at().map_or_else(|| change.log(), |end| Ok(Some(end))) {
             Ok(position) => position.into_iter().for_each(|position| page.frame().set_last(position)),
             Err(error) => {
@@ -317,12 +328,12 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
                 return Err(error);
             }
         }
-        owed.pop_front();
+        undo.pop_front();
     }
     Ok(true)
 }
 
-/// Each write of a page carries another flush type, so that a lost write can be told from a completed one.
+/// Each write of a page has another flush type, so that a lost write can be detected.
 fn cycle_flush_type(page: &PinnedPage, copy: &mut [u8]) {
     let Some(flags) = copy.get_mut(FLAGS).and_then(|bytes| bytes.first_chunk_mut::<4>()) else { return };
     let mut current = PageFlags::from_bits_retain(u32::from_le_bytes(*flags));
@@ -337,30 +348,30 @@ fn cycle_flush_type(page: &PinnedPage, copy: &mut [u8]) {
 }
 
 fn completed(
-    books: &Books,
-    attached: &Attached,
+    shared: &CacheState,
+    attached: &AttachedFile,
     pages: Vec<PinnedPage>,
-    why: Why,
+    reason: WriteReason,
     ended: &InFlight,
     result: io::Result<()>,
     buffer: IoBuffer,
 ) {
     if let Err(error) = &result {
-        books.fail(Error::io(attached.file.path(), error).to_string());
+        shared.fail(Error::io(attached.file.path(), error).to_string());
     }
     let count = pages.len();
     for page in pages {
         page.frame().written(attached, result.is_ok());
     }
-    books.copies.give(buffer);
-    if why == Why::Eviction {
-        books.cleaning.fetch_sub(count, Ordering::Relaxed);
+    shared.transfer_buffers.put_back(buffer);
+    if reason == WriteReason::Eviction {
+        shared.cleaning.fetch_sub(count, Ordering::Relaxed);
     }
-    if why != Why::Flush {
-        let left = books.background.end(1);
-        // Between these two the cleaner would start nothing, or has been called.
+    if reason != WriteReason::Flush {
+        let left = shared.background.end(1);
+        // Between these two the cleaner would start nothing, or was notified already.
         if left == 0 || left + 1 >= WRITES_IN_FLIGHT {
-            books.wake.ring();
+            shared.cleaner_signal.notify();
         }
     }
     attached.in_flight.end(1);

@@ -1,8 +1,8 @@
-//! A file in memory, a log that is only positions, and pages that tell what they need.
+//! A file in memory, a log that consists of positions only, and pages that say what must be logged before them.
 //!
-//! Every page holds one record: value, end of the log record that set it, id of the undo it depends on. The disk
-//! refuses, by panicking, pages whose log is not durable, whose undo is not logged, that have another write in flight,
-//! or whose checksum is wrong.
+//! Every page holds one record: value, end of the log record that set it, id of the undo it depends on. The disk panics if
+//! a page is written whose log is not durable, whose undo is not logged, that has another write in flight, or whose
+//! checksum is wrong.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -22,9 +22,9 @@ use crate::cache::{DeferredUndo, Protection, WriteAhead};
 pub const SIZE: PageSize = PageSize::KIB_4;
 
 #[derive(Default)]
-pub struct World(AtomicU64);
+pub struct TestClock(AtomicU64);
 
-impl Clock for World {
+impl Clock for TestClock {
     fn unix_ms(&self) -> i64 {
         0
     }
@@ -33,12 +33,12 @@ impl Clock for World {
     }
     fn sleep(&self, duration: Duration) {
         self.0.fetch_add(duration.as_micros() as u64, Ordering::Relaxed);
-        // Long enough that who is waited for gets a processor.
+        // Long enough for the other thread to run.
         jetcell_sync::thread::sleep(Duration::from_micros(20));
     }
 }
 
-/// Positions only.
+/// A log without records: positions only.
 #[derive(Default)]
 pub struct Log {
     tip: AtomicU64,
@@ -49,9 +49,9 @@ pub struct Log {
     pub refuse_undo: AtomicBool,
     pub refuse_protection: AtomicBool,
     pub refuse_flush: AtomicBool,
-    /// What happens elsewhere while a flush is under way.
+    /// Runs while a flush is under way.
     pub meanwhile: Mutex<Option<Box<dyn FnMut() + Send>>>,
-    /// Flushes, once they are counted, wait while this is locked.
+    /// Flushes wait while this is locked, after they were counted.
     pub gate: Mutex<()>,
 }
 
@@ -75,7 +75,7 @@ impl WriteAhead for Log {
         LogPosition::from_u64(self.durable.load(Ordering::SeqCst))
     }
     fn flush(&self, upto: LogPosition) -> Result<()> {
-        assert!(upto <= self.tip(), "asked to flush what was never appended");
+        assert!(upto <= self.tip(), "flush of a position that was never appended");
         self.flushes.fetch_add(1, Ordering::SeqCst);
         drop(self.gate.lock());
         if self.refuse_flush.load(Ordering::SeqCst) {
@@ -98,7 +98,7 @@ impl WriteAhead for Log {
     }
 }
 
-/// Undo of one change.
+/// The before-image of one change.
 pub struct Undo {
     pub id: u64,
     log: Arc<Log>,
@@ -106,7 +106,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// Its transaction commits, with a record that ends at `end`.
+    /// Its transaction commits with a record that ends at `end`.
     pub fn commit(&self, end: LogPosition) {
         self.log.undo_logged.lock().insert(self.id);
         *self.settled.lock() = Some(end);
@@ -128,7 +128,7 @@ impl DeferredUndo for Undo {
     }
 }
 
-/// The file, with faults to switch on.
+/// The file, with faults that tests switch on.
 pub struct Disk {
     bytes: Mutex<Vec<u8>>,
     log: Arc<Log>,
@@ -139,7 +139,7 @@ pub struct Disk {
     pub fail_reads: AtomicBool,
     pub fail_writes: AtomicBool,
     pub fail_sync: AtomicBool,
-    /// Reads that bring wrong bytes.
+    /// Number of reads that return wrong bytes.
     pub bad_reads: AtomicU64,
     /// Reads, and completions of asynchronous transfers, wait while this is locked.
     pub gate: Mutex<()>,
@@ -176,7 +176,7 @@ impl Disk {
         if background {
             let weak = Arc::downgrade(&disk);
             jetcell_sync::thread::spawn(move || {
-                // Out of order, as devices are.
+                // Completes transfers out of order, as devices do.
                 let mut queue = Vec::new();
                 while let Ok(transfer) = receiver.recv() {
                     queue.push(transfer);
@@ -194,7 +194,7 @@ impl Disk {
         disk
     }
 
-    /// What the device holds of a page.
+    /// The bytes of a page on the device.
     pub fn stored(&self, page: u32) -> Vec<u8> {
         let start = SIZE.offset_of(PageNumber::fixed(page)) as usize;
         self.bytes.lock()[start..start + SIZE.bytes()].to_vec()
@@ -209,7 +209,7 @@ impl Disk {
         change(&mut self.bytes.lock()[start..start + SIZE.bytes()]);
     }
 
-    /// Performs what was held back.
+    /// Performs the transfers that were held back.
     pub fn release(&self) {
         self.hold.store(false, Ordering::SeqCst);
         let held = std::mem::take(&mut *self.held.lock());

@@ -1,16 +1,16 @@
-//! Behaviour of the cache against a disk and a log that check the rules.
+//! Tests of the cache with a disk and a log that check the write-ahead rules.
 
+mod deltas;
 mod discard;
 mod disk;
 mod faults;
-mod kept;
 mod replacement;
 mod rules;
 #[cfg(shuttle)]
 mod schedules;
 mod threads;
 
-use disk::{Disk, Log, Undo, World};
+use disk::{Disk, Log, TestClock, Undo};
 use ese_format::{LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
@@ -18,27 +18,27 @@ use jetcell_sync::atomic::Ordering;
 use super::{Cache, CacheOptions, FileId, PageKey};
 
 /// A cache with one attached file of `pages` pages with value 0.
-struct Bench {
+struct CacheFixture {
     cache: Arc<Cache>,
     disk: Arc<Disk>,
     log: Arc<Log>,
     file: FileId,
 }
 
-impl Bench {
-    fn new(cache_pages: usize, pages: u32, completions_in_background: bool) -> Bench {
-        let world = World::default();
+impl CacheFixture {
+    fn new(cache_pages: usize, pages: u32, completions_in_background: bool) -> CacheFixture {
+        let clock = TestClock::default();
         let log = Arc::new(Log::default());
         let disk = Disk::new(pages, log.clone(), completions_in_background);
         let size = PageSize::KIB_4;
-        let cache = Cache::new(CacheOptions::new(cache_pages * size.bytes(), size, Arc::new(world)));
+        let cache = Cache::new(CacheOptions::new(cache_pages * size.bytes(), size, Arc::new(clock)));
         let file = cache.attach(disk.clone(), log.clone());
-        Bench { cache, disk, log, file }
+        CacheFixture { cache, disk, log, file }
     }
 
-    /// Attaches the same disk under the same id, as it comes again after all others.
+    /// Attaches the same disk under the same id, as if all other ids had been used meanwhile.
     fn attach_again(&self) {
-        self.cache.books.next_file.store(usize::from(self.file.0), Ordering::Relaxed);
+        self.cache.shared.next_file.store(usize::from(self.file.0), Ordering::Relaxed);
         assert_eq!(self.cache.attach(self.disk.clone(), self.log.clone()), self.file);
     }
 
@@ -60,7 +60,7 @@ impl Bench {
         end
     }
 
-    /// Same, with a before-image still to be logged.
+    /// The same, with a before-image that is not logged yet.
     fn set_with_undo(&self, page: u32, value: u64) -> Arc<Undo> {
         let mut latch = self.cache.fetch(self.key(page)).unwrap().write();
         latch.mark_dirty(self.log.tip());

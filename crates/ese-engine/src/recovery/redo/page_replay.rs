@@ -23,7 +23,7 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 use super::page_redo::{PageRedo, apply, edit_of, edit_unseen, formats, has_needless_image, time_before};
 use super::pending_before_images::{PendingBeforeImages, ReplayedVersion};
 use super::{RedoRecord, corrupt_page};
-use crate::cache::{MemoryGrant, PageDelta, PageKey, WriteLatch, db_time_mismatch};
+use crate::cache::{DbTimeMismatch, MemoryGrant, PageDelta, PageKey, WriteLatch};
 use crate::core::Core;
 use crate::log::{LogReader, RecordReads};
 use crate::recovery::replay_window::Payloads;
@@ -330,7 +330,11 @@ impl<'a> PageReplay<'a> {
             return Ok(());
         }
         if let Some(before) = time_before(record, touch.role).filter(|before| *before != time) {
-            let what = format!("{} (log record at {:?})", db_time_mismatch(time, before), step.kept.start);
+            let what = format!(
+                "{} (log record at {:?})",
+                DbTimeMismatch { found: time, expected: before },
+                step.kept.start
+            );
             return Err(corrupt_page(database, number, &what));
         }
         if let Some(node) = record.node_change() {

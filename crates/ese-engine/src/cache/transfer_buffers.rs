@@ -1,15 +1,15 @@
-//! Memory for copies of pages on their way to or from the disk: bounded, reused, counted in the cache's limit.
+//! Buffers for transfers of pages to and from the disk: bounded, reused, counted in the limit of the cache.
 //!
-//! Invariant: `reserved + idle <= limit`, in pages; every buffer taken is covered by a reservation, in its whole length
-//! if it is longer than what was asked for.
+//! Invariant: `reserved + idle <= limit`, in pages. The whole length of every buffer in use is reserved, even if it is
+//! longer than requested.
 
 use std::collections::BTreeMap;
 
 use jetcell_sync::{Condvar, Mutex};
 use jetcell_vfs::IoBuffer;
 
-/// The pool of copies.
-pub(super) struct Copies {
+/// The pool of transfer buffers.
+pub(super) struct TransferBuffers {
     page_bytes: usize,
     limit: usize,
     state: Mutex<State>,
@@ -24,12 +24,12 @@ struct State {
     buffers: BTreeMap<usize, Vec<IoBuffer>>,
 }
 
-impl Copies {
-    pub fn new(page_bytes: usize, limit: usize) -> Copies {
-        Copies { page_bytes, limit, state: Mutex::default(), freed: Condvar::new() }
+impl TransferBuffers {
+    pub fn new(page_bytes: usize, limit: usize) -> TransferBuffers {
+        TransferBuffers { page_bytes, limit, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Reserves between 1 and `want` pages; waits for transfers to end while there is none.
+    /// Reserves between 1 and `want` pages; waits for transfers to end while none is left.
     pub fn reserve(&self, want: usize) -> usize {
         let mut state = self.state.lock();
         while state.reserved >= self.limit {
@@ -38,12 +38,12 @@ impl Copies {
         state.reserve(want, self.limit)
     }
 
-    /// Reserves up to `want` pages, perhaps none.
+    /// Reserves up to `want` pages, or none.
     pub fn try_reserve(&self, want: usize) -> usize {
         self.state.lock().reserve(want, self.limit)
     }
 
-    /// Gives back a reservation that no buffer was taken for.
+    /// Ends a reservation for which no buffer was taken.
     pub fn cancel(&self, pages: usize) {
         if pages > 0 {
             self.state.lock().reserved -= pages;
@@ -51,10 +51,10 @@ impl Copies {
         }
     }
 
-    /// A buffer of reserved pages with arbitrary content.
+    /// A buffer for pages that are reserved, with arbitrary content.
     pub fn take(&self, pages: usize) -> IoBuffer {
         let mut state = self.state.lock();
-        // A buffer that is somewhat longer does as well, if nobody was promised the rest: runs of all lengths come in turn.
+        // Runs have all lengths, so a longer buffer is used as well, if the rest is not reserved.
         let longest = (2 * pages).min(pages + self.limit.saturating_sub(state.reserved));
         let idle = state.buffers.range_mut(pages..=longest).find(|(_, buffers)| !buffers.is_empty());
         if let Some((size, mut buffer)) = idle.and_then(|(size, buffers)| Some((*size, buffers.pop()?))) {
@@ -78,7 +78,7 @@ impl Copies {
     }
 
     /// Ends the use of a buffer and its reservation.
-    pub fn give(&self, buffer: IoBuffer) {
+    pub fn put_back(&self, buffer: IoBuffer) {
         let pages = buffer.capacity() / self.page_bytes;
         let mut state = self.state.lock();
         state.reserved -= pages;
@@ -88,8 +88,8 @@ impl Copies {
         self.freed.notify_all();
     }
 
-    /// Pages of memory held now.
-    pub fn held(&self) -> usize {
+    /// Pages of memory in use or idle.
+    pub fn pages(&self) -> usize {
         let state = self.state.lock();
         state.reserved + state.idle
     }
@@ -108,26 +108,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_buffers_make_room_for_other_sizes() {
-        let copies = Copies::new(4096, 4);
-        assert_eq!(copies.reserve(9), 4);
-        assert_eq!(copies.try_reserve(1), 0);
-        let small: Vec<_> = (0..4).map(|_| copies.take(1)).collect();
-        small.into_iter().for_each(|buffer| copies.give(buffer));
-        assert_eq!(copies.held(), 4);
-        assert_eq!(copies.reserve(3), 3);
-        let large = copies.take(3);
-        assert_eq!(copies.held(), 4, "three small buffers went");
-        copies.give(large);
-        assert_eq!(copies.try_reserve(2), 2);
-        let part = copies.take(2);
+    fn idle_buffers_are_freed_when_other_sizes_need_their_memory() {
+        let buffers = TransferBuffers::new(4096, 4);
+        assert_eq!(buffers.reserve(9), 4);
+        assert_eq!(buffers.try_reserve(1), 0);
+        let small: Vec<_> = (0..4).map(|_| buffers.take(1)).collect();
+        small.into_iter().for_each(|buffer| buffers.put_back(buffer));
+        assert_eq!(buffers.pages(), 4);
+        assert_eq!(buffers.reserve(3), 3);
+        let large = buffers.take(3);
+        assert_eq!(buffers.pages(), 4, "three small buffers were freed");
+        buffers.put_back(large);
+        assert_eq!(buffers.try_reserve(2), 2);
+        let part = buffers.take(2);
         assert_eq!(
-            (part.len(), copies.held(), copies.try_reserve(9)),
+            (part.len(), buffers.pages(), buffers.try_reserve(9)),
             (2 * 4096, 4, 1),
-            "the buffer of three"
+            "the buffer of three pages is used"
         );
-        copies.cancel(1);
-        copies.give(part);
-        assert_eq!(copies.try_reserve(9), 4);
+        buffers.cancel(1);
+        buffers.put_back(part);
+        assert_eq!(buffers.try_reserve(9), 4);
     }
 }

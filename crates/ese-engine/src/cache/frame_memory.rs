@@ -1,4 +1,4 @@
-//! Memory for frames: taken from the system in slabs as frames are used for the first time.
+//! Memory of frames, taken from the system in slabs when frames are used for the first time.
 //!
 //! Invariant: never more than one page per frame.
 
@@ -8,25 +8,25 @@ use jetcell_vfs::IoBuffer;
 /// A compromise between allocator overhead per page and memory taken too early.
 const SLAB_BYTES: usize = 1 << 20;
 
-/// Where frames get their memory.
-pub(super) struct Memory {
+/// Allocates the memory of frames.
+pub(super) struct FrameMemory {
     page_bytes: usize,
     state: Mutex<State>,
 }
 
 struct State {
     ready: Vec<IoBuffer>,
-    /// Pages that may still be asked from the system.
+    /// Pages that may still be requested from the system.
     left: usize,
     taken: usize,
 }
 
-impl Memory {
-    pub fn new(page_bytes: usize, pages: usize) -> Memory {
-        Memory { page_bytes, state: Mutex::new(State { ready: Vec::new(), left: pages, taken: 0 }) }
+impl FrameMemory {
+    pub fn new(page_bytes: usize, pages: usize) -> FrameMemory {
+        FrameMemory { page_bytes, state: Mutex::new(State { ready: Vec::new(), left: pages, taken: 0 }) }
     }
 
-    /// The page of a frame that had none.
+    /// Memory for a frame that has none.
     pub fn take(&self) -> IoBuffer {
         let mut state = self.state.lock();
         state.taken += 1;
@@ -35,7 +35,7 @@ impl Memory {
         }
         let count = (SLAB_BYTES / self.page_bytes).min(state.left).max(1);
         state.left = state.left.saturating_sub(count);
-        // Pages of 2 KiB cannot lie side by side at the alignment that transfers need.
+        // Adjacent pages of 2 KiB would not have the alignment that transfers need.
         if self.page_bytes.is_multiple_of(IoBuffer::ALIGNMENT) {
             state.ready = IoBuffer::slab(count, self.page_bytes);
             state.ready.reverse();
@@ -43,8 +43,8 @@ impl Memory {
         state.ready.pop().unwrap_or_else(|| IoBuffer::zeroed(self.page_bytes))
     }
 
-    /// Takes back the page of a frame, and gives its memory to the system until it is taken again.
-    pub fn give_up(&self, mut page: IoBuffer) {
+    /// Takes the memory of a frame back. The system can use it until it is taken again.
+    pub fn release(&self, mut page: IoBuffer) {
         if page.is_empty() {
             return;
         }
@@ -54,7 +54,7 @@ impl Memory {
         state.ready.push(page);
     }
 
-    /// Pages that frames have.
+    /// Pages of memory that frames have.
     pub fn taken(&self) -> usize {
         self.state.lock().taken
     }

@@ -1,13 +1,13 @@
-//! Changes of one page, said in so few bytes that they can stay when the page goes.
+//! A change of one page, encoded in few bytes.
 //!
 //! ```text
-//!  0   kind      u8      4  key length   u16      8  database time after it            u64
-//!  1   flags     u8      6  data length  u16     16  and before it, 0: not checked     u64
+//!  0   kind      u8      4  key length   u16      8  dbtime after the change               u64
+//!  1   flags     u8      6  data length  u16     16  dbtime before it, 0: not checked      u64
 //!  2   line      u16                             24  key, data
 //! ```
 //!
-//! In memory only; on disk the same changes stand in the log. Invariant: an edit is made and replayed by the same
-//! function, so a page that was read again and replayed equals the one that went.
+//! The encoding exists in memory only; on disk the log has the same changes. Invariant: the same function makes a change
+//! and replays it, so a page that was read again and replayed equals the page that was evicted.
 
 #[cfg(debug_assertions)]
 use ese_format::page::PageFlags;
@@ -23,29 +23,43 @@ pub(crate) enum PageDelta<'a> {
     Replace { line: usize, flags: NodeFlags, data: &'a [u8] },
     /// Other flags for the node at `line`.
     SetFlags { line: usize, flags: NodeFlags },
-    /// The nodes from `line` up to `end` go.
+    /// Removes the nodes from `line` up to `end`.
     Delete { line: usize, end: usize },
-    /// Another left neighbour.
+    /// Another left sibling.
     SetPrev(Option<PageNumber>),
-    /// A split: the nodes before `line` stay, with another prefix; a leaf gets `next` as its right neighbour.
+    /// A split: keeps the nodes before `line`, with another prefix; a leaf gets `next` as its right sibling.
     Cut { line: usize, prefix: &'a [u8], next: Option<PageNumber> },
 }
 
-/// Why an edit cannot be made.
 const NO_ROOM: &str = "page has no room for the node";
 const HEADER: usize = 24;
 
-/// What is wrong with a page whose time is not what the log expects before the first change that it lacks.
-pub(crate) fn db_time_mismatch(time: DbTime, expected: DbTime) -> String {
-    let age = if time < expected { "older" } else { "newer" };
-    format!(
-        "dbtime {} is {age} than the log expects ({}): a write was lost or the file is from another moment than the log",
-        time.0, expected.0
-    )
+/// The dbtime of a page is not the one that the log expects before the first change that the page lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "dbtime {} is {} than the log expects ({}): a write was lost or the file is from another moment than the log",
+    .found.0, if .found < .expected { "older" } else { "newer" }, .expected.0
+)]
+pub(crate) struct DbTimeMismatch {
+    /// The dbtime of the page.
+    pub found: DbTime,
+    /// The dbtime before the change.
+    pub expected: DbTime,
+}
+
+/// Deltas in memory cannot be applied to the page that was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(in crate::cache) enum ReplayError {
+    #[error("deltas in memory cannot be decoded")]
+    Undecodable,
+    #[error("{0}")]
+    DoesNotFit(&'static str),
+    #[error(transparent)]
+    OtherTime(#[from] DbTimeMismatch),
 }
 
 impl PageDelta<'_> {
-    /// Changes the page; it must be one that the edit was meant for.
+    /// Changes the page. It must be the page for which the delta was made, in the same state.
     pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), &'static str> {
         match *self {
             PageDelta::Insert { line, flags, key, data } => {
@@ -68,13 +82,13 @@ impl PageDelta<'_> {
         Ok(())
     }
 
-    /// Appends the edit, and the page's time after it, to `edits`. `None` if it cannot be said.
-    pub fn encode(&self, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
-        self.encode_for_unread(DbTime(0), after, edits)
+    /// Appends the delta and the dbtime of the page after it to `deltas`. `None` if it cannot be encoded.
+    pub fn encode(&self, after: DbTime, deltas: &mut Vec<u8>) -> Option<()> {
+        self.encode_for_unread(DbTime(0), after, deltas)
     }
 
-    /// The same for a page that was not looked at: it is in the file as it was at time `before`, unless it has this edit.
-    pub fn encode_for_unread(&self, before: DbTime, after: DbTime, edits: &mut Vec<u8>) -> Option<()> {
+    /// The same for a page that was not read. On disk it has the dbtime `before`, or it has this change already.
+    pub fn encode_for_unread(&self, before: DbTime, after: DbTime, deltas: &mut Vec<u8>) -> Option<()> {
         let number = |page: Option<PageNumber>| page.map_or(0, PageNumber::get).to_le_bytes();
         let link;
         let (kind, line, flags, key, data): (u8, usize, NodeFlags, &[u8], &[u8]) = match *self {
@@ -96,23 +110,23 @@ impl PageDelta<'_> {
         };
         let [line, key_len, data_len] = [line, key.len(), data.len()].map(u16::try_from);
         let (line, key_len, data_len) = (line.ok()?, key_len.ok()?, data_len.ok()?);
-        edits.reserve(HEADER + key.len() + data.len());
-        edits.extend_from_slice(&[kind, flags.bits()]);
-        edits.extend_from_slice(&line.to_le_bytes());
-        edits.extend_from_slice(&key_len.to_le_bytes());
-        edits.extend_from_slice(&data_len.to_le_bytes());
-        edits.extend_from_slice(&after.0.to_le_bytes());
-        edits.extend_from_slice(&before.0.to_le_bytes());
-        edits.extend_from_slice(key);
-        edits.extend_from_slice(data);
+        deltas.reserve(HEADER + key.len() + data.len());
+        deltas.extend_from_slice(&[kind, flags.bits()]);
+        deltas.extend_from_slice(&line.to_le_bytes());
+        deltas.extend_from_slice(&key_len.to_le_bytes());
+        deltas.extend_from_slice(&data_len.to_le_bytes());
+        deltas.extend_from_slice(&after.0.to_le_bytes());
+        deltas.extend_from_slice(&before.0.to_le_bytes());
+        deltas.extend_from_slice(key);
+        deltas.extend_from_slice(data);
         Some(())
     }
 
-    /// The next edit, with the page's times before it, where that is to be checked, and after it.
-    fn decode<'a>(edits: &mut &'a [u8]) -> Option<(PageDelta<'a>, Option<DbTime>, DbTime)> {
+    /// The next delta, with the dbtime before it, if that is to be checked, and the dbtime after it.
+    fn decode<'a>(deltas: &mut &'a [u8]) -> Option<(PageDelta<'a>, Option<DbTime>, DbTime)> {
         let mut take = |count: usize| {
-            let (taken, rest) = edits.split_at_checked(count)?;
-            *edits = rest;
+            let (taken, rest) = deltas.split_at_checked(count)?;
+            *deltas = rest;
             Some(taken)
         };
         let (header, times) = take(HEADER)?.split_first_chunk::<8>()?;
@@ -124,7 +138,7 @@ impl PageDelta<'_> {
         let (key, data) = (take(key_len)?, take(data_len)?);
         let flags = NodeFlags::from_bits_retain(flags);
         let number = || Some(u32::from_le_bytes(data.try_into().ok()?));
-        let edit = match kind {
+        let delta = match kind {
             0 => PageDelta::Insert { line, flags, key, data },
             1 => PageDelta::Replace { line, flags, data },
             2 => PageDelta::SetFlags { line, flags },
@@ -133,15 +147,20 @@ impl PageDelta<'_> {
             5 => PageDelta::Cut { line, prefix: key, next: PageNumber::new(number()?) },
             _ => return None,
         };
-        Some((edit, (before != DbTime(0)).then_some(before), after))
+        Some((delta, (before != DbTime(0)).then_some(before), after))
     }
 }
 
-/// Makes all of `edits` on a page as it was before the first of them. Of those made unseen it may have some already.
-pub(super) fn replay(mut edits: &[u8], bytes: &mut [u8], size: PageSize) -> Result<(), String> {
+/// Applies `deltas` to a page in the state before the first of them. The page may have some of those that
+/// [`PageDelta::encode_for_unread`] encoded already; these are skipped.
+pub(in crate::cache) fn replay(
+    mut deltas: &[u8],
+    bytes: &mut [u8],
+    size: PageSize,
+) -> Result<(), ReplayError> {
     let found = Page::new(bytes, size).db_time();
-    while !edits.is_empty() {
-        let (edit, before, after) = PageDelta::decode(&mut edits).ok_or("edits in memory are unreadable")?;
+    while !deltas.is_empty() {
+        let (delta, before, after) = PageDelta::decode(&mut deltas).ok_or(ReplayError::Undecodable)?;
         let mut page = PageMut::new(bytes, size);
         if let Some(before) = before {
             if after <= found {
@@ -149,18 +168,18 @@ pub(super) fn replay(mut edits: &[u8], bytes: &mut [u8], size: PageSize) -> Resu
             }
             let time = page.as_page().db_time();
             if before != time {
-                return Err(db_time_mismatch(time, before));
+                return Err(DbTimeMismatch { found: time, expected: before }.into());
             }
         }
-        edit.apply(&mut page)?;
+        delta.apply(&mut page).map_err(ReplayError::DoesNotFit)?;
         page.set_db_time(after);
     }
     Ok(())
 }
 
-/// What a page says, wherever in the page it stands: to find out whether a replay was right.
+/// A digest of the contents of a page, independent of their places in the page. Checks a replay.
 #[cfg(debug_assertions)]
-pub(super) fn digest(bytes: &[u8], size: PageSize) -> u64 {
+pub(in crate::cache) fn digest(bytes: &[u8], size: PageSize) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let page = Page::new(bytes, size);
     let mut hasher = DefaultHasher::new();

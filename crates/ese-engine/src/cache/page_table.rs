@@ -1,7 +1,7 @@
-//! Which frame holds which page, and when evicted pages were last used.
+//! Maps pages to their frames, and evicted pages to their deltas and their last use.
 //!
-//! Invariants: a key is in at most one frame; pinning an unpinned frame, and taking one out, happen under the lock
-//! of its shard. The history is a fixed array in which a newer page displaces an older one.
+//! Invariants: a key is in at most one frame; an unpinned frame is pinned, or taken out, only under the lock of its
+//! shard. The history is a fixed array in which a newer page replaces an older one.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,21 +10,20 @@ use ese_format::LogPosition;
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, RwLock};
 
-use super::change::Away;
-use super::files::Attached;
-use super::frame::{Frame, State};
-use super::kept::Kept;
+use super::attached_file::AttachedFile;
+use super::deltas::{DeltaStore, EvictedDirtyPage};
+use super::frame::{Frame, FrameState};
 use super::{PageKey, PinnedPage};
 use crate::splitmix::{BuildSplitMixHasher, mix64};
 
 const SHARDS: usize = 64;
 
 /// The map from pages to frames.
-pub(super) struct Table {
+pub(super) struct PageTable {
     shards: Box<[Shard]>,
 }
 
-/// Aligned to cache lines, since neighbours are used by other threads.
+/// Aligned to cache lines, because other threads use the adjacent shards.
 #[repr(align(128))]
 struct Shard {
     slots: RwLock<Slots>,
@@ -35,31 +34,31 @@ struct Shard {
 struct Slots {
     frames: HashMap<u64, Arc<Frame>, BuildSplitMixHasher>,
     /// Dirty pages without a frame. No page is in both.
-    away: HashMap<u64, Away, BuildSplitMixHasher>,
-    /// Evicted pages and their last use; key 0 is an empty place.
+    evicted_dirty: HashMap<u64, EvictedDirtyPage, BuildSplitMixHasher>,
+    /// Evicted pages and their last use; key 0 marks an empty place.
     history: Box<[(u64, u64)]>,
 }
 
-impl Table {
-    pub fn new(history: usize) -> Table {
+impl PageTable {
+    pub fn new(history: usize) -> PageTable {
         let places = history.div_ceil(SHARDS);
         let shard = || Shard {
             slots: RwLock::new(Slots {
                 frames: HashMap::default(),
-                away: HashMap::default(),
+                evicted_dirty: HashMap::default(),
                 history: vec![(0, 0); places].into(),
             }),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         };
-        Table { shards: (0..SHARDS).map(|_| shard()).collect() }
+        PageTable { shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
     fn shard(&self, key: PageKey) -> &Shard {
         &self.shards[(mix64(key.to_u64()) >> 32) as usize % SHARDS]
     }
 
-    /// Pins a page that has a frame, whatever the frame's state.
+    /// Pins a page that has a frame, in any state of the frame.
     pub fn pin(&self, key: PageKey) -> Option<PinnedPage> {
         let slots = self.shard(key).slots.read();
         let frame = slots.frames.get(&key.to_u64())?;
@@ -83,9 +82,9 @@ impl Table {
         (hits + sum(|s| &s.misses), hits)
     }
 
-    /// Enters an assigned frame; `now` is its first use, `None` for pages wanted only once. `false` if the page
-    /// has a frame already.
-    pub fn enter(&self, frame: &Arc<Frame>, now: Option<u64>) -> bool {
+    /// Inserts an assigned frame. `now` is its first use; `None` for pages that are needed only once. `false` if the
+    /// page has a frame already.
+    pub fn insert(&self, frame: &Arc<Frame>, now: Option<u64>) -> bool {
         let key = frame.key();
         let mut slots = self.shard(key).slots.write();
         let word = key.to_u64();
@@ -99,105 +98,105 @@ impl Table {
             Some(now) => frame.references.start(now, remembered),
             None => frame.references.start(0, None),
         }
-        if let Some(away) = slots.away.remove(&word) {
-            frame.come_back(away);
+        if let Some(evicted) = slots.evicted_dirty.remove(&word) {
+            frame.restore_evicted(evicted);
         }
         slots.frames.insert(word, frame.clone());
         true
     }
 
     /// Whether the page is dirty and has no frame.
-    pub fn is_away(&self, key: PageKey) -> bool {
-        self.shard(key).slots.read().away.contains_key(&key.to_u64())
+    pub fn is_evicted_dirty(&self, key: PageKey) -> bool {
+        self.shard(key).slots.read().evicted_dirty.contains_key(&key.to_u64())
     }
 
-    /// Keeps edits of a page that has no frame, without looking at it. `false`: it has one, or there is no room.
+    /// Keeps deltas of a page that has no frame. `false`: the page has a frame, or there is no room for the deltas.
     pub fn buffer_change(
         &self,
         key: PageKey,
-        attached: &Attached,
-        kept: &Kept,
+        attached: &AttachedFile,
+        store: &DeltaStore,
         positions: Range<LogPosition>,
-        edits: &[u8],
+        deltas: &[u8],
     ) -> bool {
         let mut slots = self.shard(key).slots.write();
         let word = key.to_u64();
         if slots.frames.contains_key(&word) {
             return false;
         }
-        let have = slots.away.get(&word).map_or(0, |away| away.edits.len());
-        if have + edits.len() > kept.heaviest() || !kept.grow(have, edits.len()) {
+        let have = slots.evicted_dirty.get(&word).map_or(0, |evicted| evicted.deltas.len());
+        if have + deltas.len() > store.max_delta_bytes() || !store.reserve(have, deltas.len()) {
             return false;
         }
-        let away = slots.away.entry(word).or_insert_with(|| {
-            attached.ledger.lock().dirtied(key.page, positions.start);
-            kept.went();
-            Away::unseen(positions.start)
+        let evicted = slots.evicted_dirty.entry(word).or_insert_with(|| {
+            attached.dirty_pages.lock().insert(key.page, positions.start);
+            store.page_evicted();
+            EvictedDirtyPage::unread(positions.start)
         });
-        if positions.start < away.first {
-            attached.ledger.lock().predated(key.page, away.first, positions.start);
-            away.first = positions.start;
+        if positions.start < evicted.first {
+            attached.dirty_pages.lock().lower_first(key.page, evicted.first, positions.start);
+            evicted.first = positions.start;
         }
-        away.add(positions.end, edits);
+        evicted.append(positions.end, deltas);
         true
     }
 
-    /// Takes out the frame of an unpinned page, which then belongs to the caller, and remembers its use. The page is
-    /// clean, or can go with at most `heaviest` bytes of edits.
-    pub fn evict(&self, frame: &Frame, heaviest: usize) -> bool {
+    /// Takes out the frame of an unpinned page, which then belongs to the caller, and remembers its last use. The page is
+    /// clean, or can be evicted with at most `max_delta_bytes` bytes of deltas.
+    pub fn evict(&self, frame: &Frame, max_delta_bytes: usize) -> bool {
         let key = frame.key();
         let word = key.to_u64();
         let mut slots = self.shard(key).slots.write();
-        let is_there = slots.frames.get(&word).is_some_and(|there| there.index == frame.index);
-        if !is_there || frame.pins() > 0 || !frame.state().is_evictable() {
+        let has_frame = slots.frames.get(&word).is_some_and(|found| found.index == frame.index);
+        if !has_frame || frame.pins() > 0 || !frame.state().is_evictable() {
             return false;
         }
         if frame.is_dirty() {
-            let Some(away) = frame.go_away(heaviest) else { return false };
-            slots.away.insert(word, away);
+            let Some(evicted) = frame.evict_dirty(max_delta_bytes) else { return false };
+            slots.evicted_dirty.insert(word, evicted);
         }
         slots.frames.remove(&word);
         let place = slots.place(word);
         if let Some(entry) = slots.history.get_mut(place) {
             *entry = (word, frame.references.last());
         }
-        frame.set_state(State::Free);
+        frame.set_state(FrameState::Free);
         true
     }
 
-    /// Lets the only holder of a page that was created but never changed read it from the disk.
+    /// Sets a page to `Loading` that was created and never changed, if the caller has the only pin.
     pub fn reload_fresh(&self, page: &PinnedPage) -> bool {
         let _slots = self.shard(page.key()).slots.write();
-        page.frame().pins() == 1 && page.frame().turn(State::Fresh, State::Loading)
+        page.frame().pins() == 1 && page.frame().transition(FrameState::Fresh, FrameState::Loading)
     }
 
-    /// The state of a page that the caller has pinned, as of a moment at which nobody reloads it.
-    pub fn settled_state(&self, page: &PinnedPage) -> State {
+    /// The state of a page that the caller has pinned, not during a [`PageTable::reload_fresh`].
+    pub fn stable_state(&self, page: &PinnedPage) -> FrameState {
         let _slots = self.shard(page.key()).slots.read();
         page.frame().state()
     }
 
-    /// Takes out all pages of a file; pinned ones are freed by their last pin.
-    pub fn remove_file(&self, attached: &Attached, kept: &Kept) {
+    /// Takes out all pages of a file. The last pin of a pinned page frees its frame.
+    pub fn remove_file(&self, attached: &AttachedFile, store: &DeltaStore) {
         for shard in &self.shards {
             let mut slots = shard.slots.write();
-            let mut gone: Vec<_> =
+            let mut removed: Vec<_> =
                 slots.frames.values().filter(|f| f.key().file == attached.id).cloned().collect();
-            gone.sort_by_key(|frame| frame.index);
-            for frame in &gone {
+            removed.sort_by_key(|frame| frame.index);
+            for frame in &removed {
                 slots.frames.remove(&frame.key().to_u64());
                 frame.pin();
                 frame.retire();
-                // Only now: a retired page does not become dirty again. So no writer that has it pinned can claim it,
-                // not even for another file that has come to the same id.
-                frame.forget_changes(attached);
+                // After `retire`, because a retired page cannot become dirty again. So a writer that has it pinned cannot
+                // claim it, not even for another file that gets the same id.
+                frame.discard_changes(attached);
             }
-            slots.away.retain(|key, away| {
+            slots.evicted_dirty.retain(|key, evicted| {
                 let key = PageKey::from_u64(*key);
                 let stays = key.file != attached.id;
                 if !stays {
-                    attached.ledger.lock().forgotten(key.page, away.first);
-                    kept.forgot(away.edits.len());
+                    attached.dirty_pages.lock().remove(key.page, evicted.first);
+                    store.page_discarded(evicted.deltas.len());
                 }
                 stays
             });
@@ -207,9 +206,9 @@ impl Table {
                 .filter(|e| PageKey::from_u64(e.0).file == attached.id)
                 .for_each(|e| *e = (0, 0));
             drop(slots);
-            for frame in gone {
-                // Deferred undo refers to the database, which must not outlive its use.
-                frame.forget_undo();
+            for frame in removed {
+                // Deferred undo holds a reference to the database, which must be dropped with it.
+                frame.discard_undo();
                 frame.unpin();
             }
         }

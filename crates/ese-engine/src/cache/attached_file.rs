@@ -1,0 +1,33 @@
+//! An attached file, as the cache knows it.
+
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::File;
+
+use super::dirty_page_table::DirtyPageTable;
+use super::in_flight::InFlight;
+use super::{FileId, WriteAhead};
+
+/// An attached file with its dirty pages.
+pub(super) struct AttachedFile {
+    pub id: FileId,
+    pub file: Arc<dyn File>,
+    pub wal: Arc<dyn WriteAhead>,
+    pub dirty_pages: Mutex<DirtyPageTable>,
+    /// Serialises syncs, so that the dirty page table knows which writes a sync covered.
+    pub sync: Mutex<()>,
+    /// Active writers, and transfers that have not completed. Closed before the file is detached.
+    pub in_flight: InFlight,
+}
+
+impl AttachedFile {
+    pub fn new(id: FileId, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> AttachedFile {
+        AttachedFile {
+            id,
+            file,
+            wal,
+            dirty_pages: Mutex::default(),
+            sync: Mutex::default(),
+            in_flight: InFlight::default(),
+        }
+    }
+}

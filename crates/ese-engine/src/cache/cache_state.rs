@@ -1,0 +1,141 @@
+//! The state that all frames share: attached files, counts, memory.
+
+use crossbeam_utils::CachePadded;
+use ese_format::PageSize;
+use jetcell_sync::atomic::{AtomicUsize, Ordering};
+use jetcell_sync::{Arc, Mutex, OnceLock, RwLock};
+use jetcell_vfs::File;
+
+use super::attached_file::AttachedFile;
+use super::cleaner_signal::CleanerSignal;
+use super::counters::Counters;
+use super::deltas::DeltaStore;
+use super::frame_memory::FrameMemory;
+use super::in_flight::InFlight;
+use super::transfer_buffers::TransferBuffers;
+use super::{FileId, WriteAhead};
+use crate::{Error, Result};
+
+/// The shared part of a cache. It holds no frame, so that frames can hold it.
+#[repr(align(128))]
+pub(super) struct CacheState {
+    pub counters: CachePadded<Counters>,
+    pub transfer_buffers: TransferBuffers,
+    pub cleaner_signal: CleanerSignal,
+    /// Dirty pages in frames.
+    pub dirty: CachePadded<AtomicUsize>,
+    /// Of these, pages whose changes are all known as deltas.
+    pub dirty_with_deltas: CachePadded<AtomicUsize>,
+    pub page_size: PageSize,
+    pub frame_memory: FrameMemory,
+    pub deltas: DeltaStore,
+    /// Pages of eviction writes in flight; their frames will soon be available.
+    pub cleaning: AtomicUsize,
+    /// Background write transfers in flight.
+    pub background: InFlight,
+    free: CachePadded<Mutex<Vec<u32>>>,
+    free_count: AtomicUsize,
+    files: CachePadded<RwLock<Vec<Option<Arc<AttachedFile>>>>>,
+    /// The file id to try next. Changes under the write lock of `files`.
+    pub next_file: AtomicUsize,
+    failed: OnceLock<String>,
+}
+
+impl CacheState {
+    pub fn new(
+        page_size: PageSize,
+        frame_memory: FrameMemory,
+        transfer_buffers: TransferBuffers,
+        deltas: DeltaStore,
+    ) -> CacheState {
+        CacheState {
+            counters: CachePadded::default(),
+            transfer_buffers,
+            cleaner_signal: CleanerSignal::default(),
+            dirty: CachePadded::default(),
+            dirty_with_deltas: CachePadded::default(),
+            page_size,
+            frame_memory,
+            deltas,
+            cleaning: AtomicUsize::new(0),
+            background: InFlight::default(),
+            free: CachePadded::default(),
+            free_count: AtomicUsize::new(0),
+            files: CachePadded::default(),
+            next_file: AtomicUsize::new(0),
+            failed: OnceLock::new(),
+        }
+    }
+
+    pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
+        let mut files = self.files.write();
+        // An id is reused as late as possible: a caller with the id of a detached file must not reach another file.
+        let next = self.next_file.load(Ordering::Relaxed);
+        let is_free = |place: &usize| files.get(*place).is_none_or(Option::is_none);
+        let place = (next..=usize::from(u16::MAX)).chain(0..next).find(is_free);
+        let place = place.expect("fewer files are attached than file ids exist");
+        self.next_file.store((place + 1) % (usize::from(u16::MAX) + 1), Ordering::Relaxed);
+        let id = FileId(place as u16);
+        if place >= files.len() {
+            files.resize(place + 1, None);
+        }
+        files[place] = Some(Arc::new(AttachedFile::new(id, file, wal)));
+        id
+    }
+
+    pub fn remove_file(&self, id: FileId) {
+        if let Some(place) = self.files.write().get_mut(usize::from(id.0)) {
+            *place = None;
+        }
+    }
+
+    pub fn find_file(&self, id: FileId) -> Option<Arc<AttachedFile>> {
+        self.files.read().get(usize::from(id.0)).and_then(Clone::clone)
+    }
+
+    pub fn file(&self, id: FileId) -> Result<Arc<AttachedFile>> {
+        self.find_file(id).ok_or_else(|| Error::Usage(format!("file {} is not attached", id.0)))
+    }
+
+    /// Ends all writes: the contents of the device are uncertain, and recovery must restore them. The first reason stays.
+    pub fn fail(&self, what: String) {
+        let _ = self.failed.set(what);
+    }
+
+    pub fn check(&self) -> Result<()> {
+        self.failed.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
+    }
+
+    /// Dirty pages in frames that must be written before they are evicted.
+    pub fn must_write_pages(&self) -> usize {
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        dirty.saturating_sub(self.deltas.evictable(self.dirty_with_deltas.load(Ordering::Relaxed)))
+    }
+
+    /// The same, with a growing part of the other dirty pages as the admission budget for deltas runs out. When it is
+    /// empty, all of them must be written, and that should not happen at once.
+    pub fn must_write_pages_soon(&self) -> usize {
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        dirty.saturating_sub(self.deltas.evictable_soon(self.dirty_with_deltas.load(Ordering::Relaxed)))
+    }
+
+    pub fn put_free(&self, frame: u32) {
+        let mut free = self.free.lock();
+        free.push(frame);
+        self.free_count.store(free.len(), Ordering::Release);
+    }
+
+    pub fn take_free(&self) -> Option<u32> {
+        if self.free_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut free = self.free.lock();
+        let frame = free.pop();
+        self.free_count.store(free.len(), Ordering::Release);
+        frame
+    }
+
+    pub fn free_count(&self) -> usize {
+        self.free_count.load(Ordering::Acquire)
+    }
+}

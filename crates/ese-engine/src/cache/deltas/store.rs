@@ -1,0 +1,199 @@
+//! Memory of deltas: how many bytes there may be, and which frames gave up their memory for them.
+
+use crossbeam_utils::CachePadded;
+use jetcell_sync::Mutex;
+use jetcell_sync::atomic::{AtomicUsize, Ordering};
+
+use super::admission::AdmissionBudget;
+
+/// Estimated bytes of one evicted page besides its deltas.
+const ENTRY_BYTES: usize = 128;
+/// A page with deltas of more than this share of the page is written.
+const LARGEST_SHARE_OF_PAGE: usize = 4;
+
+/// Accounts for the deltas of all pages, in frames and evicted, and decides which dirty pages may be evicted with them.
+pub(in crate::cache) struct DeltaStore {
+    page_bytes: usize,
+    /// Most frames whose memory the store may use. 0: the policy keeps no deltas.
+    frame_limit: usize,
+    /// Frames of that limit that recovery uses for the log.
+    withheld: AtomicUsize,
+    /// Bytes of deltas for which no frame is needed.
+    slack: usize,
+    bytes: CachePadded<AtomicUsize>,
+    evicted_pages: AtomicUsize,
+    frames: Mutex<Vec<u32>>,
+    frame_count: AtomicUsize,
+    budget: AdmissionBudget,
+}
+
+impl DeltaStore {
+    /// A store that uses the memory of at most `frame_limit` of the cache's `frames`, and `slack` bytes.
+    pub fn new(
+        page_bytes: usize,
+        frames: usize,
+        frame_limit: usize,
+        slack: usize,
+        checkpoint_depth: u64,
+    ) -> DeltaStore {
+        DeltaStore {
+            page_bytes,
+            frame_limit,
+            withheld: AtomicUsize::new(0),
+            slack,
+            bytes: CachePadded::default(),
+            evicted_pages: AtomicUsize::new(0),
+            frames: Mutex::default(),
+            frame_count: AtomicUsize::new(0),
+            budget: AdmissionBudget::new(page_bytes, frames, checkpoint_depth),
+        }
+    }
+
+    /// Whether the policy keeps deltas.
+    pub fn is_enabled(&self) -> bool {
+        self.frame_limit > 0
+    }
+
+    /// Where the deltas of a page that equals the disk are recorded. `None`: they are not recorded.
+    pub fn start_recording(&self) -> Option<Vec<u8>> {
+        self.is_enabled().then(Vec::new)
+    }
+
+    /// Recovery begins and uses `frames` for the log.
+    pub fn begin_recovery(&self, frames: usize) {
+        self.withheld.fetch_add(frames, Ordering::Relaxed);
+        self.budget.begin_recovery();
+    }
+
+    /// Recovery returns some of its frames.
+    pub fn return_withheld(&self, frames: usize) {
+        self.withheld.fetch_sub(frames, Ordering::Relaxed);
+    }
+
+    pub fn end_recovery(&self) {
+        self.budget.end_recovery();
+    }
+
+    fn current_frame_limit(&self) -> usize {
+        self.frame_limit.saturating_sub(self.withheld.load(Ordering::Relaxed))
+    }
+
+    /// Accounts for `more` bytes of deltas of a page that has `have` bytes. `false`: there is no room for them.
+    pub fn reserve(&self, have: usize, more: usize) -> bool {
+        let cost = more + if have == 0 { ENTRY_BYTES } else { 0 };
+        let covered = self.frames() * self.page_bytes + self.slack;
+        let fits = |bytes: usize| (bytes + cost <= covered).then_some(bytes + cost);
+        have + more <= self.page_bytes / LARGEST_SHARE_OF_PAGE
+            && self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+
+    /// All `bytes` of deltas of one page were dropped.
+    pub fn release(&self, bytes: usize) {
+        if bytes > 0 {
+            self.bytes.fetch_sub(bytes + ENTRY_BYTES, Ordering::Relaxed);
+        }
+    }
+
+    /// Most bytes of deltas with which a page may be evicted; 0 if no deltas are kept. The fuller the store, the fewer:
+    /// a write of a page with many changes saves more.
+    pub fn max_delta_bytes(&self) -> usize {
+        let most = self.page_bytes / LARGEST_SHARE_OF_PAGE;
+        let limit = self.current_frame_limit() * self.page_bytes;
+        let left = limit.saturating_sub(self.bytes.load(Ordering::Relaxed));
+        (2 * most * left).checked_div(limit).map_or(0, |max| max.min(most))
+    }
+
+    fn admits(&self) -> bool {
+        self.is_enabled() && self.budget.admits()
+    }
+
+    /// Whether a page with so many bytes of deltas may be evicted without a write.
+    pub fn admits_page(&self, delta_bytes: usize) -> bool {
+        self.admits() && delta_bytes <= self.max_delta_bytes()
+    }
+
+    /// Decides on one eviction of a page whose deltas are small enough. With an empty budget some are admitted as probes.
+    pub fn admits_eviction(&self) -> bool {
+        self.is_enabled() && self.budget.admits_or_probes()
+    }
+
+    /// How many of `pages` dirty pages with deltas may be evicted without a write now.
+    pub fn evictable(&self, pages: usize) -> usize {
+        if self.admits() { pages } else { 0 }
+    }
+
+    /// An estimate of how many of `pages` dirty pages with deltas will be evicted before the budget is empty.
+    pub fn evictable_soon(&self, pages: usize) -> usize {
+        if self.is_enabled() { self.budget.estimate_admitted(pages) } else { 0 }
+    }
+
+    /// A dirty page was evicted with its deltas.
+    pub fn page_evicted(&self) {
+        self.evicted_pages.fetch_add(1, Ordering::Relaxed);
+        self.budget.spend();
+    }
+
+    /// An evicted page has a frame again.
+    pub fn page_restored(&self) {
+        self.evicted_pages.fetch_sub(1, Ordering::Relaxed);
+        self.budget.gain();
+    }
+
+    /// An evicted page leaves the cache with its file.
+    pub fn page_discarded(&self, delta_bytes: usize) {
+        self.release(delta_bytes);
+        self.evicted_pages.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Evicted pages are about to be read only to be written.
+    pub fn reading_to_write(&self, pages: usize) {
+        self.budget.lose(pages);
+    }
+
+    /// Dirty pages without a frame.
+    pub fn evicted_pages(&self) -> usize {
+        self.evicted_pages.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all deltas, with their entries.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Number of frames whose memory the store uses.
+    pub fn frames(&self) -> usize {
+        self.frame_count.load(Ordering::Relaxed)
+    }
+
+    /// Whether the store needs the memory of another frame.
+    pub fn needs_frame(&self) -> bool {
+        let frames = self.frames();
+        frames < self.current_frame_limit() && self.bytes() > frames * self.page_bytes
+    }
+
+    /// The frame has no memory any more; the store may use as much for deltas.
+    pub fn add_frame(&self, frame: u32) {
+        let mut frames = self.frames.lock();
+        frames.push(frame);
+        self.frame_count.store(frames.len(), Ordering::Relaxed);
+    }
+
+    /// A frame that the store does not need any more.
+    pub fn take_surplus_frame(&self) -> Option<u32> {
+        if self.bytes() + 2 * self.page_bytes > self.frames() * self.page_bytes {
+            return None;
+        }
+        self.take_frame()
+    }
+
+    /// A frame, even if the store needs it: sessions hold all other frames and wait for each other.
+    pub fn take_frame(&self) -> Option<u32> {
+        if self.frames() == 0 {
+            return None;
+        }
+        let mut frames = self.frames.lock();
+        let frame = frames.pop();
+        self.frame_count.store(frames.len(), Ordering::Relaxed);
+        frame
+    }
+}

@@ -1,0 +1,156 @@
+//! The dirty page table of a file: pages that the disk does not have yet, and since which log position.
+//!
+//! ```text
+//!  changed ──> dirty (by first position) ──write completes──> unsynced ──sync begins──> syncing ──ends──> durable
+//!                 ^──────── changed while being written ───────┘
+//! ```
+//!
+//! Invariant: the log from `oldest()` on is sufficient to redo every change that is not durable in the file. A completed
+//! write alone does not move `oldest()`: until a sync the device can lose the page.
+
+use std::collections::BTreeSet;
+
+use ese_format::{LogPosition, PageNumber};
+
+/// Dirty pages of one file. ESE: the `OB0` index.
+#[doc(alias = "OB0")]
+#[derive(Default)]
+pub(super) struct DirtyPageTable {
+    dirty: BTreeSet<(LogPosition, PageNumber)>,
+    /// Dirty pages with a write in flight.
+    writing: BTreeSet<(LogPosition, PageNumber)>,
+    unsynced: Option<LogPosition>,
+    syncing: Option<LogPosition>,
+    /// The largest position at which a change began.
+    latest: LogPosition,
+}
+
+impl DirtyPageTable {
+    /// A clean page was changed, from log position `first` on.
+    pub fn insert(&mut self, page: PageNumber, first: LogPosition) {
+        self.dirty.insert((first, page));
+        self.latest = self.latest.max(first);
+    }
+
+    /// A page changed while an earlier state of it is being written.
+    pub fn changed_during_write(&mut self, first: LogPosition) {
+        self.latest = self.latest.max(first);
+    }
+
+    pub fn begin_write(&mut self, page: PageNumber, first: LogPosition) {
+        self.dirty.remove(&(first, page));
+        self.writing.insert((first, page));
+    }
+
+    pub fn fail_write(&mut self, page: PageNumber, first: LogPosition) {
+        self.writing.remove(&(first, page));
+        self.dirty.insert((first, page));
+    }
+
+    /// A write completed. The page also has changes that the write does not contain, from `again` on.
+    pub fn complete_write(&mut self, page: PageNumber, first: LogPosition, again: Option<LogPosition>) {
+        self.writing.remove(&(first, page));
+        self.unsynced = earlier(self.unsynced, Some(first));
+        if let Some(again) = again {
+            self.dirty.insert((again, page));
+        }
+    }
+
+    /// The first position of a dirty page is lower than it was said.
+    pub fn lower_first(&mut self, page: PageNumber, first: LogPosition, earlier: LogPosition) {
+        self.dirty.remove(&(first, page));
+        self.dirty.insert((earlier, page));
+    }
+
+    /// Discards a dirty page.
+    pub fn remove(&mut self, page: PageNumber, first: LogPosition) {
+        self.dirty.remove(&(first, page));
+        self.writing.remove(&(first, page));
+    }
+
+    pub fn begin_sync(&mut self) {
+        self.syncing = earlier(self.syncing, self.unsynced.take());
+    }
+
+    /// Only after success. After a failed sync the state of the pages is unknown.
+    pub fn complete_sync(&mut self) {
+        self.syncing = None;
+    }
+
+    pub fn oldest(&self) -> Option<LogPosition> {
+        earlier(self.oldest_dirty(), earlier(self.unsynced, self.syncing))
+    }
+
+    /// As `oldest`, without pages that are written but not synced.
+    pub fn oldest_dirty(&self) -> Option<LogPosition> {
+        let first = |pages: &BTreeSet<_>| pages.first().map(|(first, _)| *first);
+        earlier(first(&self.dirty), first(&self.writing))
+    }
+
+    /// No change of a page that is dirty now began after this position.
+    pub fn latest_change(&self) -> Option<LogPosition> {
+        (self.dirty_count() > 0).then_some(self.latest)
+    }
+
+    pub fn dirty_count(&self) -> usize {
+        self.dirty.len() + self.writing.len()
+    }
+
+    /// Dirty pages with no write in flight and a first change before `position`, oldest first.
+    pub fn below(&self, position: LogPosition) -> impl Iterator<Item = PageNumber> {
+        self.dirty.iter().take_while(move |(first, _)| *first < position).map(|(_, page)| *page)
+    }
+}
+
+fn earlier(a: Option<LogPosition>, b: Option<LogPosition>) -> Option<LogPosition> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: PageNumber = PageNumber::fixed(7);
+
+    fn at(n: u16) -> LogPosition {
+        LogPosition::new(1, n, 0)
+    }
+
+    #[test]
+    fn a_written_page_holds_the_checkpoint_until_a_later_sync_ends() {
+        let mut dirty_pages = DirtyPageTable::default();
+        dirty_pages.insert(P, at(3));
+        dirty_pages.begin_sync();
+        dirty_pages.begin_write(P, at(3));
+        assert_eq!((dirty_pages.oldest(), dirty_pages.below(at(9)).count()), (Some(at(3)), 0));
+        dirty_pages.complete_write(P, at(3), None);
+        dirty_pages.complete_sync();
+        assert_eq!((dirty_pages.oldest(), dirty_pages.oldest_dirty()), (Some(at(3)), None));
+        dirty_pages.begin_sync();
+        assert_eq!(dirty_pages.oldest(), Some(at(3)));
+        dirty_pages.complete_sync();
+        assert_eq!(dirty_pages.oldest(), None);
+    }
+
+    #[test]
+    fn a_page_changed_during_its_write_stays_dirty_with_the_later_position() {
+        let mut dirty_pages = DirtyPageTable::default();
+        dirty_pages.insert(P, at(3));
+        dirty_pages.begin_write(P, at(3));
+        dirty_pages.changed_during_write(at(5));
+        assert_eq!(
+            dirty_pages.latest_change(),
+            Some(at(5)),
+            "a flush of all changes so far must write this page again"
+        );
+        dirty_pages.complete_write(P, at(3), Some(at(5)));
+        dirty_pages.begin_sync();
+        dirty_pages.complete_sync();
+        assert_eq!(dirty_pages.oldest(), Some(at(5)));
+        assert_eq!(dirty_pages.below(at(5)).count(), 0);
+        assert_eq!(dirty_pages.below(at(6)).collect::<Vec<_>>(), [P]);
+    }
+}

@@ -1,0 +1,61 @@
+//! Verifies the state of a page on disk, with a guarantee that the page is not being written.
+//!
+//! A read that runs at the same time as a write of the page can return half of it. A scan that finds a bad page calls this
+//! module: the page gets a frame, and the write claim of the frame excludes writers until the page has been read again.
+
+use std::io;
+
+use ese_format::checksum::{PageIntegrity, verify_page};
+use jetcell_vfs::IoReason;
+
+use super::frame::{CleanClaim, FrameState};
+use super::{Cache, PageKey, PinnedPage};
+use crate::Result;
+
+/// Outcome of [`Cache::verify_on_disk`].
+#[derive(Debug)]
+pub enum OnDiskPage {
+    /// Memory has a newer state, which will overwrite the state on disk.
+    Superseded,
+    /// The page is being written now. Try again.
+    Busy,
+    /// The disk cannot read the page.
+    Unreadable(io::Error),
+    /// The page was read, with this integrity.
+    Verified(PageIntegrity),
+}
+
+impl Cache {
+    /// Reads a page into `bytes`, not into the cache, while it is not being written, and verifies it. Single flipped
+    /// bits are corrected in `bytes` only. Must not be called with a latch held.
+    pub fn verify_on_disk(&self, key: PageKey, bytes: &mut [u8], reason: IoReason) -> Result<OnDiskPage> {
+        let attached = self.shared.file(key.file)?;
+        let page = self.frame_of(key)?;
+        match page.frame().claim_clean() {
+            CleanClaim::Busy => return Ok(OnDiskPage::Busy),
+            CleanClaim::Dirty => return Ok(OnDiskPage::Superseded),
+            CleanClaim::Claimed => {}
+        }
+        let read = attached.file.read_at(self.page_size.offset_of(key.page), bytes, reason);
+        page.frame().unclaim();
+        Ok(match read {
+            Ok(()) => OnDiskPage::Verified(verify_page(bytes, self.page_size, key.page)),
+            Err(error) => OnDiskPage::Unreadable(error),
+        })
+    }
+
+    /// Pins the frame of the page, in any state. A page without a frame gets an empty one, which is evicted next.
+    fn frame_of(&self, key: PageKey) -> Result<PinnedPage> {
+        loop {
+            if let Some(page) = self.page_table.pin(key) {
+                return Ok(page);
+            }
+            let frame = self.take_available().map_or_else(|| self.evict_or_write(), Ok)?;
+            frame.assign(key, FrameState::Unread);
+            let page = PinnedPage::adopt(frame);
+            if self.insert_cold(&page) {
+                return Ok(page);
+            }
+        }
+    }
+}

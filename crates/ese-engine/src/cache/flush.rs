@@ -1,0 +1,126 @@
+//! Writes of the dirty pages of one file: to advance the checkpoint, to flush the file.
+
+use std::time::Duration;
+
+use ese_format::{LogPosition, PageNumber};
+use jetcell_sync::Arc;
+use jetcell_vfs::IoReason;
+
+use super::attached_file::AttachedFile;
+use super::write_back::{UnflushedLog, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
+use super::{Cache, FileId, PageKey, PinnedPage};
+use crate::{Error, Result};
+
+/// Pages in one round of a flush.
+const FLUSH_ROUND: usize = 1024;
+/// Pause before pages that are in use are tried again.
+const PAUSE: Duration = Duration::from_micros(200);
+
+impl Cache {
+    /// Starts writing the oldest dirty pages of the file that were first changed before `position`, at most
+    /// `max_pages`. Returns how many it started; pages that are latched or being written are skipped. Waits while the
+    /// device has enough writes in flight. After the writes, [`Cache::sync_file`] lets [`Cache::oldest_dirty`] advance.
+    pub fn write_below(&self, file: FileId, position: LogPosition, max_pages: usize) -> Result<usize> {
+        let attached = self.shared.file(file)?;
+        let mut oldest: Vec<_> = attached.dirty_pages.lock().below(position).take(max_pages).collect();
+        oldest.sort_unstable();
+        let mut started = 0;
+        // Evicted pages are read to be written. They must not use too many frames.
+        for batch in oldest.chunks(WRITE_BATCH.min(self.limits.frames / 4).max(1)) {
+            self.shared.background.wait_below(WRITES_IN_FLIGHT);
+            // A page that cannot be read holds the checkpoint. A session that fetches it gets the error.
+            let (pages, _) = self.pin_all(&attached, batch);
+            started +=
+                self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Flush, &Arc::default())?;
+        }
+        Ok(started)
+    }
+
+    /// Starts writing those of `pages` that are dirty, adjacent ones together. For callers that change the pages of a file
+    /// in their order. Must not be called with a latch held.
+    pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
+        self.shared.background.wait_below(WRITES_IN_FLIGHT);
+        let pages = pages.iter().filter_map(|key| self.page_table.pin(*key)).collect();
+        self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Flush, &Arc::default())
+    }
+
+    /// Writes all pages of the file that were dirty when the call began, and syncs. After success the file has
+    /// every change that was complete then. Must not be called with a latch held.
+    pub fn flush_file(&self, file: FileId) -> Result<()> {
+        let attached = self.shared.file(file)?;
+        let latest = attached.dirty_pages.lock().latest_change();
+        if let Some(latest) = latest {
+            let end = LogPosition::from_u64(latest.to_u64().saturating_add(1));
+            let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
+            while attached.dirty_pages.lock().oldest_dirty().is_some_and(|first| first < end) {
+                let mut pages: Vec<_> = attached.dirty_pages.lock().below(end).collect();
+                // Many of them may have to be read first, so all are taken in the order of the device.
+                pages.sort_unstable();
+                let ended = Arc::default();
+                let mut started = 0;
+                let mut outcome = Ok(());
+                for pages in pages.chunks(round) {
+                    self.shared.check()?;
+                    let (pages, readable) = self.pin_all(&attached, pages);
+                    outcome = outcome.and(readable);
+                    started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
+                    // The next round is read while this one is written.
+                    ended.wait_below(round);
+                }
+                ended.wait();
+                // All other pages are written now.
+                outcome?;
+                if started == 0 {
+                    self.shared.check()?;
+                    attached.in_flight.wait();
+                    self.clock.sleep(PAUSE);
+                }
+            }
+        }
+        self.sync_file(file)
+    }
+
+    /// Makes all completed writes of the file durable, so that [`Cache::oldest_dirty`] can advance. A failure is final:
+    /// the device may have dropped the pages, so the cache writes nothing any more.
+    pub fn sync_file(&self, file: FileId) -> Result<()> {
+        let attached = self.shared.file(file)?;
+        self.shared.check()?;
+        let _turn = attached.sync.lock();
+        attached.dirty_pages.lock().begin_sync();
+        match attached.file.sync(IoReason::CheckpointWrite) {
+            Ok(()) => {
+                attached.dirty_pages.lock().complete_sync();
+                self.shared.check()
+            }
+            Err(error) => {
+                self.shared.fail(Error::io(attached.file.path(), &error).to_string());
+                self.shared.check()
+            }
+        }
+    }
+
+    /// Pins dirty pages to write them; evicted ones are read first. Skips pages that cannot be read, and returns the
+    /// first error.
+    fn pin_all(&self, attached: &AttachedFile, pages: &[PageNumber]) -> (Vec<PinnedPage>, Result<()>) {
+        let keys: Vec<_> = pages.iter().map(|page| PageKey { file: attached.id, page: *page }).collect();
+        let evicted: Vec<_> =
+            keys.iter().filter(|key| self.page_table.is_evicted_dirty(**key)).copied().collect();
+        self.shared.deltas.reading_to_write(evicted.len());
+        self.preread(&evicted);
+        let mut outcome = Ok(());
+        let mut pin = |key: PageKey| {
+            let resident = self.page_table.pin(key);
+            let deltas_pending = resident
+                .as_ref()
+                .map_or_else(|| self.page_table.is_evicted_dirty(key), |page| page.frame().deltas_pending());
+            if !deltas_pending {
+                return resident;
+            }
+            // `fetch_cold` reads a page that was created and never changed only if no other pin exists.
+            drop(resident);
+            self.fetch_cold(key).map_err(|error| outcome = outcome.clone().and(Err(error))).ok()
+        };
+        let pinned = keys.into_iter().filter_map(&mut pin).collect();
+        (pinned, outcome)
+    }
+}

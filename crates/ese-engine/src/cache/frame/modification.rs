@@ -1,0 +1,322 @@
+//! How the page in a frame differs from the disk: since which log position, by which deltas if they are known, and
+//! whether a writer has claimed it.
+//!
+//! Invariants:
+//! - Every dirty page is in the dirty page table of its file, with or without a frame.
+//! - If deltas are recorded, they contain every change since the page was read, or since it was copied to be written.
+//! - A page with pending deltas is neither given to a session nor written.
+
+use ese_format::{LogPosition, PageSize};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
+
+use super::{Frame, FrameState};
+use crate::cache::attached_file::AttachedFile;
+#[cfg(debug_assertions)]
+use crate::cache::deltas::digest;
+use crate::cache::deltas::{EvictedDirtyPage, ReplayError, replay};
+
+/// Outcome of [`Frame::claim_clean`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cache) enum CleanClaim {
+    /// A writer has claimed the page.
+    Busy,
+    /// The page has changes that the disk does not have.
+    Dirty,
+    /// The caller has the write claim until it calls [`Frame::unclaim`].
+    Claimed,
+}
+
+/// The delta bytes of a page whose changes are not known as deltas.
+pub(super) const UNKNOWN_DELTAS: usize = usize::MAX;
+
+/// How the page differs from the disk.
+#[derive(Default)]
+pub(super) struct Modification {
+    dirty: bool,
+    /// The changes since the page was read or copied to be written, if all of them are known.
+    deltas: Option<Vec<u8>>,
+    /// The deltas are not applied to the bytes yet: the page was evicted with them, and is being read again.
+    deltas_pending: bool,
+    #[cfg(debug_assertions)]
+    digest: Option<u64>,
+    /// Counts changes. A completed write of an older generation does not make the page clean.
+    generation: u64,
+    first: LogPosition,
+    last: LogPosition,
+    /// A writer has claimed the page.
+    claimed: bool,
+    /// The generation that the writer copied.
+    copied_generation: Option<u64>,
+    /// Log position of the first change after that copy.
+    changed_again_at: Option<LogPosition>,
+}
+
+impl Frame {
+    pub fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire)
+    }
+
+    /// The page changes, not by deltas. The caller holds the write latch.
+    pub fn mark_dirty(&self, first: LogPosition) {
+        let mut modification = self.modification.lock();
+        self.note_change(&mut modification, first);
+        modification.deltas_pending = false;
+        self.set_deltas(&mut modification, None);
+    }
+
+    /// The page is about to change by deltas, which [`Frame::record_deltas`] records afterwards. The caller holds the write
+    /// latch.
+    pub fn mark_dirty_by_delta(&self, first: LogPosition) {
+        let mut modification = self.modification.lock();
+        let equalled_disk = !modification.dirty && self.state() == FrameState::Ready;
+        self.note_change(&mut modification, first);
+        if equalled_disk
+            && modification.dirty
+            && let recorded @ Some(_) = self.shared.deltas.start_recording()
+        {
+            self.set_deltas(&mut modification, recorded);
+        }
+    }
+
+    /// Records the changes made since [`Frame::mark_dirty_by_delta`]. `encode` appends them; `None` if it cannot.
+    pub fn record_deltas(&self, encode: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
+        let mut modification = self.modification.lock();
+        let Some(deltas) = modification.deltas.as_mut() else { return };
+        let before = deltas.len();
+        let encoded = encode(deltas).is_some();
+        let more = deltas.len() - before;
+        if encoded && more > 0 && self.shared.deltas.reserve(before, more) {
+            return self.update_delta_bytes(&modification);
+        }
+        deltas.truncate(before);
+        self.set_deltas(&mut modification, None);
+    }
+
+    fn note_change(&self, modification: &mut Modification, first: LogPosition) {
+        if self.state() == FrameState::Fresh {
+            self.transition(FrameState::Fresh, FrameState::Ready);
+        }
+        let page = self.key().page;
+        modification.generation += 1;
+        if !modification.dirty {
+            // A page of a file that was detached cannot be written.
+            let Some(attached) = self.attached() else { return };
+            modification.first = first;
+            self.became_dirty(modification);
+            attached.dirty_pages.lock().insert(page, first);
+        } else if modification.copied_generation.is_some() {
+            let again = modification.changed_again_at.map_or(first, |again| again.min(first));
+            modification.changed_again_at = Some(again);
+            if let Some(attached) = self.attached() {
+                attached.dirty_pages.lock().changed_during_write(first);
+            }
+        } else if first < modification.first
+            && let Some(attached) = self.attached()
+        {
+            attached.dirty_pages.lock().lower_first(page, modification.first, first);
+            modification.first = first;
+        }
+    }
+
+    /// Bytes of deltas with which the dirty page could be evicted; [`UNKNOWN_DELTAS`] if it must be written first.
+    pub fn delta_bytes(&self) -> usize {
+        self.delta_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Evicts the dirty page with its deltas, if they are at most `limit` bytes. The caller holds the lock of the page
+    /// table's shard, and takes the frame out of the table. `None`: the page must be written first.
+    pub fn evict_dirty(&self, limit: usize) -> Option<EvictedDirtyPage> {
+        let mut modification = self.modification.lock();
+        let stays = modification.claimed
+            || self.has_undo.load(Ordering::Acquire)
+            || self.delta_bytes() > limit && !modification.deltas_pending;
+        if stays {
+            return None;
+        }
+        let mut deltas = modification.deltas.take()?;
+        deltas.shrink_to_fit();
+        #[cfg(debug_assertions)]
+        let digest = match modification.deltas_pending {
+            true => modification.digest,
+            false => Some(digest(&self.body.read().bytes, self.shared.page_size)),
+        };
+        let evicted = EvictedDirtyPage {
+            first: modification.first,
+            last: modification.last,
+            deltas,
+            #[cfg(debug_assertions)]
+            digest,
+        };
+        self.became_clean(&mut modification);
+        self.shared.deltas.page_evicted();
+        Some(evicted)
+    }
+
+    /// An evicted dirty page gets this frame. The caller enters the frame in the page table, holding the lock of its
+    /// shard; the bytes have not been read yet.
+    pub fn restore_evicted(&self, evicted: EvictedDirtyPage) {
+        self.shared.deltas.page_restored();
+        let mut modification = self.modification.lock();
+        modification.first = evicted.first;
+        modification.last = evicted.last;
+        modification.deltas_pending = true;
+        modification.deltas = Some(evicted.deltas);
+        #[cfg(debug_assertions)]
+        {
+            modification.digest = evicted.digest;
+        }
+        self.became_dirty(&mut modification);
+    }
+
+    /// Whether deltas are still to be applied to the bytes, which may not have been read yet.
+    pub fn deltas_pending(&self) -> bool {
+        self.modification.lock().deltas_pending
+    }
+
+    /// Applies pending deltas to the bytes that were read. From then on the page may be written at any moment, so the bytes
+    /// must be in the frame already. After an error the bytes are unusable.
+    pub fn apply_pending_deltas(&self, size: PageSize) -> Result<(), ReplayError> {
+        if !self.deltas_pending() {
+            return Ok(());
+        }
+        let bytes = &mut self.body.write().bytes;
+        let mut modification = self.modification.lock();
+        replay(modification.deltas.as_deref().unwrap_or_default(), bytes, size)?;
+        #[cfg(debug_assertions)]
+        if let Some(expected) = modification.digest {
+            assert_eq!(
+                expected,
+                digest(bytes, size),
+                "{:?} differs from the page that was evicted",
+                self.key()
+            );
+        }
+        modification.deltas_pending = false;
+        self.update_delta_bytes(&modification);
+        Ok(())
+    }
+
+    fn attached(&self) -> Option<Arc<AttachedFile>> {
+        self.shared.find_file(self.key().file).filter(|_| self.state() != FrameState::Retired)
+    }
+
+    pub fn set_last(&self, end: LogPosition) {
+        let mut modification = self.modification.lock();
+        modification.last = modification.last.max(end);
+    }
+
+    /// Position up to which the log must be durable before the page may be written.
+    pub fn last(&self) -> LogPosition {
+        self.modification.lock().last
+    }
+
+    /// Claims a dirty page to write it. `false`: it is clean, claimed by another writer, or its bytes are incomplete.
+    pub fn claim(&self) -> bool {
+        let mut modification = self.modification.lock();
+        let free = modification.dirty && !modification.claimed && !modification.deltas_pending;
+        modification.claimed |= free;
+        free
+    }
+
+    /// Claims a clean page, so that it is not written meanwhile. It may still change. The caller holds a pin.
+    pub fn claim_clean(&self) -> CleanClaim {
+        let mut modification = self.modification.lock();
+        if modification.claimed {
+            return CleanClaim::Busy;
+        }
+        if modification.dirty {
+            return CleanClaim::Dirty;
+        }
+        modification.claimed = true;
+        CleanClaim::Claimed
+    }
+
+    /// Ends a claim before the page was copied.
+    pub fn unclaim(&self) {
+        self.modification.lock().claimed = false;
+    }
+
+    /// The writer copied the page, under its read latch.
+    pub fn copied(&self, attached: &AttachedFile) {
+        let mut modification = self.modification.lock();
+        modification.copied_generation = Some(modification.generation);
+        // Later deltas are relative to the copy.
+        self.set_deltas(&mut modification, self.shared.deltas.start_recording());
+        attached.dirty_pages.lock().begin_write(self.key().page, modification.first);
+    }
+
+    /// The write of the copy ended. The page is clean now, unless it changed since.
+    pub fn written(&self, attached: &AttachedFile, success: bool) {
+        let mut modification = self.modification.lock();
+        modification.claimed = false;
+        let copied = modification.copied_generation.take();
+        let again = modification.changed_again_at.take();
+        if !modification.dirty {
+            return; // The changes were discarded meanwhile.
+        }
+        let page = self.key().page;
+        if !success {
+            self.set_deltas(&mut modification, None);
+            attached.dirty_pages.lock().fail_write(page, modification.first);
+            return;
+        }
+        let clean = copied == Some(modification.generation);
+        let next = if clean { None } else { Some(again.unwrap_or(modification.first)) };
+        attached.dirty_pages.lock().complete_write(page, modification.first, next);
+        match next {
+            None => self.became_clean(&mut modification),
+            Some(next) => modification.first = next,
+        }
+    }
+
+    /// Starts over for another page.
+    pub(super) fn reset_modification(&self) {
+        let mut modification = self.modification.lock();
+        self.set_deltas(&mut modification, None);
+        *modification = Modification::default();
+    }
+
+    /// Discards the changes of a page that leaves the cache with its file.
+    pub fn discard_changes(&self, attached: &AttachedFile) {
+        let mut modification = self.modification.lock();
+        if modification.dirty {
+            attached.dirty_pages.lock().remove(self.key().page, modification.first);
+            self.became_clean(&mut modification);
+        }
+    }
+
+    fn became_dirty(&self, modification: &mut Modification) {
+        modification.dirty = true;
+        self.dirty.store(true, Ordering::Release);
+        self.shared.dirty.fetch_add(1, Ordering::Relaxed);
+        self.update_delta_bytes(modification);
+    }
+
+    fn became_clean(&self, modification: &mut Modification) {
+        self.set_deltas(modification, None);
+        modification.dirty = false;
+        self.dirty.store(false, Ordering::Release);
+        self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn set_deltas(&self, modification: &mut Modification, deltas: Option<Vec<u8>>) {
+        let old = std::mem::replace(&mut modification.deltas, deltas);
+        self.shared.deltas.release(old.map_or(0, |old| old.len()));
+        self.update_delta_bytes(modification);
+    }
+
+    fn update_delta_bytes(&self, modification: &Modification) {
+        let bytes = match &modification.deltas {
+            Some(_) if modification.deltas_pending => 0,
+            Some(deltas) if modification.dirty => deltas.len(),
+            _ => UNKNOWN_DELTAS,
+        };
+        let before = self.delta_bytes.swap(bytes, Ordering::Relaxed);
+        match (before == UNKNOWN_DELTAS, bytes == UNKNOWN_DELTAS) {
+            (true, false) => self.shared.dirty_with_deltas.fetch_add(1, Ordering::Relaxed),
+            (false, true) => self.shared.dirty_with_deltas.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+}

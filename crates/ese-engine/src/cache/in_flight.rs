@@ -1,0 +1,71 @@
+//! Counts of transfers and writers at work, on which a thread can wait.
+
+use jetcell_sync::{Condvar, Mutex};
+
+/// Counts transfers in flight and active writers.
+#[derive(Default)]
+pub(super) struct InFlight {
+    state: Mutex<InFlightState>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct InFlightState {
+    count: usize,
+    closed: bool,
+}
+
+/// An active writer, counted until it is dropped.
+pub(super) struct ActiveWriter<'a>(&'a InFlight);
+
+impl Drop for ActiveWriter<'_> {
+    fn drop(&mut self) {
+        self.0.end(1);
+    }
+}
+
+impl InFlight {
+    pub fn begin(&self, count: usize) {
+        self.state.lock().count += count;
+    }
+
+    /// Returns how many are left.
+    pub fn end(&self, count: usize) -> usize {
+        let mut state = self.state.lock();
+        state.count -= count;
+        self.ended.notify_all();
+        state.count
+    }
+
+    /// A writer begins. `None`: writers are not admitted any more.
+    pub fn enter(&self) -> Option<ActiveWriter<'_>> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return None;
+        }
+        state.count += 1;
+        Some(ActiveWriter(self))
+    }
+
+    /// Admits no more writers. Active writers continue, and begin their transfers.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+    }
+
+    pub fn count(&self) -> usize {
+        self.state.lock().count
+    }
+
+    /// Waits until none is left. Must not be called with a latch held.
+    pub fn wait(&self) {
+        self.wait_below(1);
+    }
+
+    /// Waits until fewer than `limit` are left. Must not be called with a latch held.
+    pub fn wait_below(&self, limit: usize) {
+        let mut state = self.state.lock();
+        while state.count >= limit {
+            self.ended.wait(&mut state);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Memory that the cache grants to another user for a while: recovery, which uses few pages and much log.
+
+use jetcell_sync::atomic::Ordering;
+use jetcell_sync::{Arc, Mutex};
+
+use super::Cache;
+use super::cache_state::CacheState;
+use super::frame::Frame;
+
+/// Frames without memory. The cache does not use them while the grant exists.
+pub struct MemoryGrant {
+    shared: Arc<CacheState>,
+    frames: Mutex<Vec<u32>>,
+    page_bytes: usize,
+}
+
+impl MemoryGrant {
+    /// Size of the grant in bytes.
+    pub fn bytes(&self) -> usize {
+        self.frames.lock().len() * self.page_bytes
+    }
+
+    /// Returns the part of the grant above `bytes` to the cache.
+    pub fn shrink(&self, bytes: usize) {
+        let mut frames = self.frames.lock();
+        let remaining = frames.len().min(bytes.div_ceil(self.page_bytes));
+        let returned = frames.split_off(remaining);
+        drop(frames);
+        self.shared.deltas.return_withheld(returned.len());
+        returned.into_iter().for_each(|frame| self.shared.put_free(frame));
+    }
+}
+
+impl Drop for MemoryGrant {
+    fn drop(&mut self) {
+        self.shrink(0);
+        self.shared.deltas.end_recovery();
+    }
+}
+
+impl Cache {
+    /// Grants at most `bytes`, only of frames that were never used, so that no page is evicted for it. Until the grant is
+    /// dropped, evictions with deltas are not limited by the admission budget.
+    pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
+        let page_bytes = self.page_size.bytes();
+        let mut frames = Vec::new();
+        let take = |used: usize| (used < self.limits.frames).then_some(used + 1);
+        while frames.len() < bytes / page_bytes
+            && let Ok(index) = self.used_frames.fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+        {
+            self.frames[index].get_or_init(|| Arc::new(Frame::new(index as u32, self.shared.clone())));
+            frames.push(index as u32);
+        }
+        self.shared.deltas.begin_recovery(frames.len());
+        MemoryGrant { shared: self.shared.clone(), frames: Mutex::new(frames), page_bytes }
+    }
+}
