@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
-use jetcell_export::{Destination, ExportError, Exported, Format, Options, ROW_LIMIT, export};
+use jetcell_export::{Destination, ExportError, ExportSummary, Format, Options, ROW_LIMIT, export};
 use jetcell_vfs::{RealOptions, RealVfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use testkit::corpus::Corpus;
 use testkit::damage::Patient;
 
-fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<Exported, ExportError> {
+fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<ExportSummary, ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = Destination::Directory(output.to_owned());
     let options =

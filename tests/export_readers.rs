@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use ese_format::record::ColumnFlags;
-use jetcell_export::{Cell, Issues, Item, Reading, Source, Table, read_rows};
+use jetcell_export::{Cell, Issues, Item, ReadOptions, Source, Table, read_rows};
 use jetcell_vfs::{RealOptions, RealVfs};
 use system_tests::readers::{ReadCell, ReadTable, Reader, Readers};
 use testkit::corpus::Corpus;
@@ -48,34 +48,34 @@ fn judge(
         (_, ReadCell::Unseen { .. }) => Ok(Some(Reason::Unseen)),
         (_, ReadCell::Error { .. }) => Ok(Some(Reason::ReaderFails)),
         (Cell::Null, ReadCell::Null(())) => Ok(None),
-        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
+        (Cell::One(Item::Inline(bytes)), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
         (Cell::Multi(items), ReadCell::Multi(read))
             if items.len() == read.len()
                 && items.iter().zip(read).all(
-                    |(item, read)| matches!(item, Item::Here(bytes) if read.as_deref() == Some(&hex(bytes))),
+                    |(item, read)| matches!(item, Item::Inline(bytes) if read.as_deref() == Some(&hex(bytes))),
                 ) =>
         {
             Ok(None)
         }
         (Cell::Null, ReadCell::Hex(_)) if libesedb && column.id.0 < 128 => Ok(Some(Reason::NullFixed)),
-        (Cell::One(Item::Here(bytes)), ReadCell::Null(())) if libesedb && bytes.is_empty() => {
+        (Cell::One(Item::Inline(bytes)), ReadCell::Null(())) if libesedb && bytes.is_empty() => {
             Ok(Some(Reason::EmptyIsNull))
         }
-        (Cell::One(Item::Here(bytes)), ReadCell::Null(()))
+        (Cell::One(Item::Inline(bytes)), ReadCell::Null(()))
             if libesedb
                 && column.flags.contains(ColumnFlags::HAS_DEFAULT)
                 && column.default.as_deref() == Some(&**bytes) =>
         {
             Ok(Some(Reason::DefaultIsNull))
         }
-        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text))
+        (Cell::One(Item::Inline(bytes)), ReadCell::Hex(text))
             if reader == Reader::Dissect
                 && column.flags.contains(ColumnFlags::COMPRESSED)
                 && text.strip_prefix(&hex(bytes)).is_some_and(|tail| tail == "0000" || tail == "00") =>
         {
             Ok(Some(Reason::SevenBitTail))
         }
-        (Cell::One(Item::Here(bytes)), ReadCell::Hex(text))
+        (Cell::One(Item::Inline(bytes)), ReadCell::Hex(text))
             if libesedb && last_chunk_as_stored(&hex(bytes), text) =>
         {
             Ok(Some(Reason::LastChunkNotInflated))
@@ -123,7 +123,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                     continue;
                 };
                 // dissect returns rows flagged deleted, too, unmarked.
-                let reading = Reading { deleted: reader == Reader::Dissect, ..Reading::default() };
+                let reading = ReadOptions { deleted: reader == Reader::Dissect, ..ReadOptions::default() };
                 let order: Vec<Option<usize>> = table
                     .columns
                     .iter()
@@ -187,7 +187,7 @@ fn row_counts_are_those_of_the_manifest() {
         for table in source.tables() {
             let known = &file.tables[&table.name];
             let (mut rows, mut deleted) = (0, 0);
-            let reading = Reading { deleted: true, ..Reading::default() };
+            let reading = ReadOptions { deleted: true, ..ReadOptions::default() };
             read_rows(&source, table, reading, &mut issues, |row| {
                 if row.deleted {
                     deleted += 1

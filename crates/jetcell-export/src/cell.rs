@@ -1,33 +1,33 @@
-//! What a row holds for a column: raw bytes, long values fetched and compressed ones inflated.
+//! Cells of rows: stored bytes, with long values read and compressed ones decompressed.
 
 use std::borrow::Cow;
 
-/// A value too long to be held in memory with its row: it is in a file of its own.
+/// A value that is too long for its row and is in a file of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Elsewhere {
-    /// The file, as seen from the directory that the output is in.
+pub struct ValueFileRef {
+    /// Path of the file, relative to the directory of the output.
     pub path: String,
-    /// Its length.
+    /// Length of the file.
     pub bytes: u64,
 }
 
-/// A value that is there but cannot be shown.
+/// A value that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreadable {
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// What is stored in its place.
+    /// The bytes that the record stores for the value.
     pub stored: Vec<u8>,
 }
 
-/// One value: here, elsewhere, or unreadable.
+/// One value: inline, in a file, or unreadable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Item<'a> {
-    /// The value, as the column's little-endian bytes.
-    Here(Cow<'a, [u8]>),
-    /// Where those bytes are.
-    Elsewhere(Elsewhere),
-    /// Why there are none.
+    /// The stored bytes of the value, which are little-endian.
+    Inline(Cow<'a, [u8]>),
+    /// Reference to a file with these bytes.
+    File(ValueFileRef),
+    /// Reason for which they cannot be read.
     Unreadable(Unreadable),
 }
 
@@ -43,7 +43,7 @@ pub enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// Its values in order: none, one or several.
+    /// The values in order: none, one or several.
     pub fn items(&self) -> &[Item<'a>] {
         match self {
             Cell::Null => &[],
@@ -55,6 +55,6 @@ impl<'a> Cell<'a> {
 
 impl<'a> From<&'a [u8]> for Cell<'a> {
     fn from(bytes: &'a [u8]) -> Cell<'a> {
-        Cell::One(Item::Here(Cow::Borrowed(bytes)))
+        Cell::One(Item::Inline(Cow::Borrowed(bytes)))
     }
 }

@@ -1,19 +1,19 @@
-//! What could not be exported, and what is worth knowing about what was.
+//! Issues of an export: missing data, and notes.
 
 use std::fmt;
 
 use ese_format::PageNumber;
 
-/// One thing missing or odd.
+/// One issue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Issue {
-    /// Data is missing because of it; otherwise it is only worth knowing.
+    /// Whether data is missing. Otherwise the issue is a note.
     pub missing: bool,
-    /// The table, if it concerns one.
+    /// The table, if known.
     pub table: Option<String>,
-    /// The page, if it is one.
+    /// The page, if known.
     pub page: Option<PageNumber>,
-    /// What.
+    /// Description.
     pub what: String,
 }
 
@@ -29,10 +29,10 @@ impl fmt::Display for Issue {
     }
 }
 
-/// Issues kept in full; beyond this they are only counted.
+/// Number of issues that are kept. Further ones are only counted.
 const KEPT: usize = 1000;
 
-/// Collects issues, a bounded number of them in full.
+/// The issues of an export. Their number is bounded.
 #[derive(Default, Debug)]
 pub struct Issues {
     kept: Vec<Issue>,
@@ -42,22 +42,22 @@ pub struct Issues {
 }
 
 impl Issues {
-    /// Those kept, in order of finding.
+    /// The issues that were kept, in order.
     pub fn kept(&self) -> &[Issue] {
         &self.kept
     }
 
-    /// How many more there were.
+    /// Number of further issues.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Is any data missing?
+    /// Whether any data is missing.
     pub fn any_missing(&self) -> bool {
         self.missing
     }
 
-    /// Issues from here on are about this table.
+    /// Sets the table of the issues that follow.
     pub(crate) fn set_table(&mut self, table: Option<&str>) {
         self.table = table.map(str::to_owned);
     }

@@ -1,12 +1,36 @@
-//! Tables of ESE databases to CSV, JSON Lines, Parquet and SQLite, without the engine.
+//! Exports tables of ESE databases to CSV, JSON Lines, Parquet and SQLite, without the database engine.
 //!
-//! [`Source`] opens a database and reads rows as raw cells; [`export`] turns them into files. What cannot be read is
-//! an [`Issue`], never a panic and never left out in silence.
+//! [`export`] writes tables to files or to standard output. For access to the rows themselves, [`Source`] opens a
+//! database and [`read_rows`] returns its rows as cells with the stored bytes. Data that cannot be read is reported as
+//! an [`Issue`] and marked in the output; it is never left out silently.
 //!
-//! Invariants: no more than one row, one batch of a format's writer and two small page caches are in memory,
-//! whatever the file says; of long values as much as fits a limit is part of the row, the others go chunk by chunk to
-//! files of their own. A page is entered at most once per table, so links on disk cannot make a run endless. Output
-//! appears under its name only when it is complete.
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use jetcell_export::{Destination, Format, Options, ROW_LIMIT, export};
+//! use jetcell_vfs::{RealOptions, RealVfs};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options {
+//!     tables: vec!["Datatable".to_owned()],
+//!     format: Format::JsonLines,
+//!     destination: Destination::File("datatable.jsonl".into()),
+//!     deleted: false,
+//!     force: false,
+//!     row_limit: ROW_LIMIT,
+//! };
+//! let vfs = RealVfs::new(RealOptions::default())?;
+//! let summary = export(&vfs, Path::new("ntds.dit"), &options, &mut |table, rows| eprintln!("{table}: {rows} rows"))?;
+//! for issue in summary.issues.kept() {
+//!     eprintln!("{issue}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Invariants: at most one row, one batch of a writer and two small page caches are in memory, whatever the file holds.
+//! Long values that exceed a limit are written chunk by chunk to files of their own. A page is entered at most once per
+//! table, so that damaged links cannot cause an endless export. An output file gets its name only when it is complete.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -20,17 +44,22 @@ mod rows;
 mod run;
 mod source;
 mod table;
+mod target;
 mod value;
 mod value_files;
 mod walk;
 
-pub use cell::{Cell, Elsewhere, Item, Unreadable};
-pub use format::Format;
+pub use cell::{Cell, Item, Unreadable, ValueFileRef};
+pub use format::{Format, UnknownFormat};
 pub use issue::{Issue, Issues};
 pub use output::Destination;
-pub use rows::{ROW_LIMIT, Reading, Row, read_rows};
-pub use run::{ExportError, Exported, Options, export};
+pub use rows::{ROW_LIMIT, ReadOptions, Row, read_rows};
+pub use run::{ExportError, ExportSummary, Options, export};
 pub use source::Source;
 pub use table::{Table, TableColumn};
-pub use value::{Time, Value};
 pub use value_files::ValueFiles;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,23 +1,47 @@
-//! Values that live in a table's long-value tree, put together from their chunks.
+//! Reader of the long values of a table, chunk by chunk.
 //!
 //! Records mostly refer to long values in the order in which these were stored, so the leaf of the last chunk
-//! usually holds the next one, too.
+//! usually holds the next chunk too. The reader looks there first.
 
 use std::sync::Arc;
 
-use ese_check::reader::{PageImage, PageReader};
+use ese_check::reader::{PageImage, PageProblem, PageReader};
+use ese_format::compression::CompressionError;
 use ese_format::long_value::{LongValueId, LongValueRoot, decode_chunk};
 use ese_format::page::NodeFlags;
 use ese_format::{PageNumber, TreeId};
 
 use crate::table::Table;
 
-/// No tree of 2^32 pages is deeper.
+/// Limit of the depth; a valid tree of 2^32 pages is less deep.
 const MAX_DEPTH: usize = 24;
-/// Leaves asked for ahead of need.
+/// Number of leaves that are read ahead.
 const AHEAD: usize = 16;
 
-/// Reads long values of one table.
+/// Reason for which a long value cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LongValueError {
+    #[error("its root is damaged")]
+    DamagedRoot,
+    #[error("the value is encrypted")]
+    Encrypted,
+    #[error("chunk at byte {offset} of {len}: {error}")]
+    Chunk { offset: usize, len: usize, error: CompressionError },
+    #[error("the table has no long values")]
+    NoTree,
+    #[error("page {page} {problem}")]
+    Page { page: PageNumber, problem: PageProblem },
+    #[error("page {0} belongs to another tree")]
+    OtherTree(PageNumber),
+    #[error("no node {0:02x?} in the long-value tree")]
+    NoNode(Vec<u8>),
+    #[error("page {0} of the long-value tree has no child for the key")]
+    NoChild(PageNumber),
+    #[error("the long-value tree is too deep")]
+    TooDeep,
+}
+
+/// Reads the long values of one table.
 pub(crate) struct LongValues<'d> {
     reader: PageReader<'d>,
     tree: Option<(TreeId, PageNumber)>,
@@ -26,7 +50,7 @@ pub(crate) struct LongValues<'d> {
     key: Vec<u8>,
 }
 
-/// A long value that is there; whether all its chunks are, reading them tells.
+/// A long value whose root was read. Its chunks may be missing.
 #[derive(Clone, Copy)]
 pub(crate) struct LongValue {
     id: LongValueId,
@@ -34,7 +58,7 @@ pub(crate) struct LongValue {
 }
 
 impl LongValue {
-    /// Bytes that it has by its root.
+    /// Length, as its root stores it.
     pub(crate) fn len(self) -> usize {
         self.root.size as usize
     }
@@ -51,56 +75,57 @@ impl<'d> LongValues<'d> {
         }
     }
 
-    /// The value, to be read chunk by chunk; or why it cannot be read.
-    pub(crate) fn open(&mut self, id: LongValueId) -> Result<LongValue, String> {
+    /// Reads the root of a value.
+    pub(crate) fn open(&mut self, id: LongValueId) -> Result<LongValue, LongValueError> {
         self.key = id.root_key();
-        let root = self.node(LongValueRoot::decode)?.ok_or("its root is damaged")?;
+        let root = self.node(LongValueRoot::decode)?.ok_or(LongValueError::DamagedRoot)?;
         if root.is_encrypted() {
-            return Err("the value is encrypted".to_owned());
+            return Err(LongValueError::Encrypted);
         }
         Ok(LongValue { id, root })
     }
 
-    /// Appends the chunk that starts at byte `offset` of the value, which must be below its length.
+    /// Appends the chunk that starts at byte `offset` of the value. `offset` must be below its length.
     pub(crate) fn append_chunk(
         &mut self,
         value: LongValue,
         offset: usize,
         to: &mut Vec<u8>,
-    ) -> Result<(), String> {
+    ) -> Result<(), LongValueError> {
         let start = u32::try_from(offset).unwrap_or(u32::MAX);
         let due = value.root.chunk_len(start, self.chunk_size);
         self.key = value.id.chunk_key(start);
         self.node(|stored| decode_chunk(stored, due).map(|plain| to.extend_from_slice(&plain)))?
-            .map_err(|error| format!("chunk at byte {offset} of {}: {error}", value.len()))
+            .map_err(|error| LongValueError::Chunk { offset, len: value.len(), error })
     }
 
-    /// What `take` makes of the node with the wanted key.
-    fn node<T>(&mut self, mut take: impl FnMut(&[u8]) -> T) -> Result<T, String> {
+    /// Finds the node with key `self.key` and returns the result of `take` for its data.
+    fn node<T>(&mut self, mut take: impl FnMut(&[u8]) -> T) -> Result<T, LongValueError> {
         if let Some(leaf) = &self.leaf
             && let Some(data) = find(leaf, &self.key)
         {
             return Ok(take(data));
         }
-        let (tree, mut number) = self.tree.ok_or("the table has no long values")?;
+        let (tree, mut number) = self.tree.ok_or(LongValueError::NoTree)?;
         let mut ask: Vec<PageNumber> = Vec::new();
         for _ in 0..MAX_DEPTH {
             self.reader.prefetch(ask.drain(..));
-            let image = self.reader.get(number).map_err(|problem| format!("page {number} {problem}"))?;
+            let image =
+                self.reader.get(number).map_err(|problem| LongValueError::Page { page: number, problem })?;
             let page = image.page();
             if page.tree() != tree {
-                return Err(format!("page {number} belongs to another tree"));
+                return Err(LongValueError::OtherTree(number));
             }
             if page.is_leaf() {
                 let found = find(&image, &self.key).map(&mut take);
                 self.leaf = Some(image);
-                return found.ok_or_else(|| format!("no node {:02x?} in the long-value tree", self.key));
+                return found.ok_or_else(|| LongValueError::NoNode(self.key.clone()));
             }
-            let (index, child) = page.child_for(&self.key).ok_or("the long-value tree leads nowhere")?;
+            let (index, child) = page.child_for(&self.key).ok_or(LongValueError::NoChild(number))?;
             ask.extend((index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()));
             number = child;
         }
-        Err("the long-value tree is too deep".to_owned())
+        Err(LongValueError::TooDeep)
     }
 }
 

@@ -1,12 +1,13 @@
-//! Where output goes: aside first, under its name when it is complete.
+//! Output files, which are written under a temporary name and renamed when complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use crate::target::{check_free, sync_directory, with_path};
 use crate::value_files::ValueFiles;
 
-/// Where an export goes.
+/// Destination of an export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// One file per table in this directory.
@@ -17,7 +18,7 @@ pub enum Destination {
     Stdout,
 }
 
-/// A file that is there under its name only once [`PartialFile::finish`] has returned.
+/// A file that gets its name when [`PartialFile::finish`] is called, and is removed otherwise.
 #[derive(Debug)]
 pub(crate) struct PartialFile {
     target: PathBuf,
@@ -26,18 +27,18 @@ pub(crate) struct PartialFile {
 }
 
 impl PartialFile {
-    /// A place for `target`; refuses one that exists unless `force`.
+    /// Creates the temporary file for `target`. Fails if `target` exists, unless `force`.
     pub(crate) fn create(target: &Path, force: bool) -> io::Result<PartialFile> {
         check_free(target, force)?;
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = target.with_file_name(name);
-        // What an earlier run left when it was killed.
+        // A run that was killed may have left the file.
         match fs::remove_file(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&partial, error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(with_path(&partial, error)),
             _ => {}
         }
-        File::create_new(&partial).map_err(|error| named(&partial, error))?;
+        File::create_new(&partial).map_err(|error| with_path(&partial, error))?;
         Ok(PartialFile { target: target.to_owned(), partial, finished: false })
     }
 
@@ -46,16 +47,19 @@ impl PartialFile {
     }
 
     pub(crate) fn open(&self) -> io::Result<File> {
-        fs::OpenOptions::new().write(true).open(&self.partial).map_err(|error| named(&self.partial, error))
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&self.partial)
+            .map_err(|error| with_path(&self.partial, error))
     }
 
-    /// Makes the content durable and gives it its name; before it the long values that it refers to.
+    /// Makes the contents durable, publishes the files of the values to which it refers, and renames the file.
     pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
         File::open(&self.partial)?.sync_all()?;
         if let Some(values) = values {
             values.publish()?;
         }
-        fs::rename(&self.partial, &self.target).map_err(|error| named(&self.target, error))?;
+        fs::rename(&self.partial, &self.target).map_err(|error| with_path(&self.target, error))?;
         self.finished = true;
         sync_directory(self.target.parent().unwrap_or(Path::new("")))
     }
@@ -67,25 +71,6 @@ impl Drop for PartialFile {
             let _ = fs::remove_file(&self.partial);
         }
     }
-}
-
-/// Refuses a file that exists unless `force`.
-pub(crate) fn check_free(target: &Path, force: bool) -> io::Result<()> {
-    if force || target.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let what = format!("{} exists; use --force to replace it", target.display());
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
-}
-
-/// Makes the names in a directory durable.
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    File::open(directory)?.sync_all()
-}
-
-pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// A stream into a partial file or standard output.
@@ -106,7 +91,7 @@ impl Stream {
         Stream::Stdout(BufWriter::with_capacity(BUFFER, io::stdout()))
     }
 
-    /// Everything is written: the file gets its name, and before it the long values that it refers to.
+    /// Ends the output: see [`PartialFile::finish`].
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
             Stream::File(mut writer, partial) => {
@@ -141,7 +126,7 @@ pub(crate) fn file_name(table: &str) -> String {
         |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
     let mut name = String::new();
     for c in table.chars().take(60) {
-        // File systems take 255 bytes, and something comes behind the name.
+        // File systems limit names to 255 bytes, and a suffix is appended to this one.
         if name.len() > 180 {
             break;
         }

@@ -15,26 +15,26 @@ use crate::issue::Issues;
 use crate::long_values::LongValues;
 use crate::source::Source;
 use crate::table::{Table, TableColumn};
-use crate::value_files::{Place, ValueFiles};
+use crate::value_files::{ValueFiles, ValueLocation};
 use crate::walk::LeafWalk;
 
-/// Bytes of long values in memory for one row, unless [`Reading::row_limit`] says otherwise.
+/// Default of [`ReadOptions::row_limit`], in bytes.
 pub const ROW_LIMIT: usize = 24 << 20;
 
-/// How the rows of a table are read.
+/// Options of [`read_rows`].
 #[derive(Debug)]
-pub struct Reading<'f> {
-    /// Rows flagged deleted, too.
+pub struct ReadOptions<'f> {
+    /// Whether rows that are flagged deleted are returned too.
     pub deleted: bool,
-    /// Bytes of long values in memory for one row.
+    /// Bytes of long values that one row may hold in memory.
     pub row_limit: usize,
-    /// Where values go that are beyond this; without a place they are unreadable.
+    /// Files for the values that exceed this limit. Without files, such values are unreadable.
     pub files: Option<&'f mut ValueFiles>,
 }
 
-impl Default for Reading<'_> {
+impl Default for ReadOptions<'_> {
     fn default() -> Self {
-        Reading { deleted: false, row_limit: ROW_LIMIT, files: None }
+        ReadOptions { deleted: false, row_limit: ROW_LIMIT, files: None }
     }
 }
 
@@ -43,19 +43,20 @@ impl Default for Reading<'_> {
 pub struct Row<'a> {
     /// One cell per column of the table.
     pub cells: &'a [Cell<'a>],
-    /// The row is flagged deleted.
+    /// Whether the row is flagged deleted.
     pub deleted: bool,
-    /// The page it is on.
+    /// The page of the row.
     pub page: PageNumber,
 }
 
-/// Gives every row of `table` to `visit`, in the order of its tree.
+/// Calls `visit` with every row of `table`, in the order of its tree. Data that cannot be read is reported in `issues`.
 ///
-/// Ends at the first error of `visit` or of writing a long value; what cannot be read goes to `issues`.
+/// # Errors
+/// The first error of `visit` or of a write of a long value.
 pub fn read_rows(
     source: &Source,
     table: &Table,
-    mut reading: Reading<'_>,
+    mut reading: ReadOptions<'_>,
     issues: &mut Issues,
     mut visit: impl FnMut(Row<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -105,16 +106,16 @@ fn report(
     for item in cell.items() {
         if let Item::Unreadable(unreadable) = item {
             let what = format!("row {index} of the page, column {}: {}", column.name, unreadable.reason);
-            // Long values of a deleted row may be gone rightfully.
+            // The long values of a deleted row may already be deleted.
             if deleted { issues.note(Some(page), what) } else { issues.missing(Some(page), what) }
         }
     }
 }
 
-/// Makes cells of what one record stores.
+/// Converts the values of one record to cells.
 struct Resolver<'l, 'd> {
     long: &'l mut LongValues<'d>,
-    /// Bytes of long values this row may still take.
+    /// Bytes of long values that the row may still hold.
     room: usize,
     files: Option<&'l mut ValueFiles>,
     page: PageNumber,
@@ -133,12 +134,12 @@ fn fill<'a>(
             _ => resolver.get(record, column)?,
         });
     }
-    // One pass over what is stored: a table may have thousands of tagged columns and a row few of them.
+    // One pass over the stored columns: a table may have thousands of tagged columns and a row only a few of them.
     match record.tagged() {
         Ok(entries) => {
             for (id, derived, value) in entries {
                 let position = table.position(derived, id);
-                // A column since deleted keeps its values in old rows.
+                // Old rows keep the values of deleted columns, which have no position.
                 if let Some((column, cell)) =
                     position.and_then(|at| Some((table.columns.get(at)?, cells.get_mut(at)?)))
                 {
@@ -157,9 +158,9 @@ fn fill<'a>(
     Ok(())
 }
 
-/// The value of rows that do not store the column.
+/// The cell of a column that a row does not store.
 fn default(column: &Column) -> Cell<'_> {
-    // With a callback the stored bytes are its parameters and not a value.
+    // If the default comes from a callback, the stored bytes are the parameters of the callback and not a value.
     if !column.flags.contains(ColumnFlags::HAS_DEFAULT)
         || column.flags.contains(ColumnFlags::USER_DEFINED_DEFAULT)
     {
@@ -181,7 +182,7 @@ impl Resolver<'_, '_> {
     }
 
     fn cell<'a>(&mut self, value: ColumnValue<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
-        let place = Place { page: self.page, row: self.row, column, item: None };
+        let place = ValueLocation { page: self.page, row: self.row, column, item: None };
         Ok(match value {
             ColumnValue::Absent => default(&column.column),
             ColumnValue::Null => Cell::Null,
@@ -191,9 +192,9 @@ impl Resolver<'_, '_> {
             ColumnValue::Separated(id) => Cell::One(self.separated(id, place)?),
             ColumnValue::Multi(values) => {
                 let items = values.into_iter().zip(1..).map(|(value, item)| {
-                    let place = Place { item: Some(item), ..place };
+                    let place = ValueLocation { item: Some(item), ..place };
                     match value {
-                        MultiValue::Bytes(bytes) => Ok(Item::Here(Cow::Borrowed(bytes))),
+                        MultiValue::Bytes(bytes) => Ok(Item::Inline(Cow::Borrowed(bytes))),
                         MultiValue::Compressed(stored) => self.compressed(stored, place),
                         MultiValue::Separated(id) => self.separated(id, place),
                     }
@@ -203,63 +204,63 @@ impl Resolver<'_, '_> {
         })
     }
 
-    fn compressed<'a>(&mut self, stored: &'a [u8], place: Place<'_>) -> io::Result<Item<'a>> {
+    fn compressed<'a>(&mut self, stored: &'a [u8], place: ValueLocation<'_>) -> io::Result<Item<'a>> {
         let plain = match decompress(stored, compression::MAX_INTRINSIC) {
             Ok(plain) => plain,
             Err(error) => return Ok(unreadable(error, stored)),
         };
         if plain.len() <= self.room {
             self.room -= plain.len();
-            return Ok(Item::Here(Cow::Owned(plain)));
+            return Ok(Item::Inline(Cow::Owned(plain)));
         }
         let Some(files) = &mut self.files else {
             return Ok(unreadable(no_room(plain.len(), self.room), stored));
         };
         let mut file = files.create(place)?;
         file.write(&plain)?;
-        file.finish().map(Item::Elsewhere)
+        file.finish().map(Item::File)
     }
 
-    fn separated<'a>(&mut self, id: LongValueId, place: Place<'_>) -> io::Result<Item<'a>> {
-        let lost = |reason: String| {
+    fn separated<'a>(&mut self, id: LongValueId, place: ValueLocation<'_>) -> io::Result<Item<'a>> {
+        let lost = |reason: &dyn std::fmt::Display| {
             let mut stored = Vec::new();
             id.append_to_record(&mut stored);
             Ok(unreadable(format!("long value {}: {reason}", id.0), &stored))
         };
         let value = match self.long.open(id) {
             Ok(value) => value,
-            Err(reason) => return lost(reason),
+            Err(error) => return lost(&error),
         };
         let len = value.len();
         if len <= self.room {
             let mut plain = Vec::with_capacity(len.min(1 << 16));
             while plain.len() < len {
-                if let Err(reason) = self.long.append_chunk(value, plain.len(), &mut plain) {
-                    return lost(reason);
+                if let Err(error) = self.long.append_chunk(value, plain.len(), &mut plain) {
+                    return lost(&error);
                 }
             }
             self.room = self.room.saturating_sub(plain.len());
-            return Ok(Item::Here(Cow::Owned(plain)));
+            return Ok(Item::Inline(Cow::Owned(plain)));
         }
-        let Some(files) = &mut self.files else { return lost(no_room(len, self.room)) };
+        let Some(files) = &mut self.files else { return lost(&no_room(len, self.room)) };
         let mut file = files.create(place)?;
         let (mut offset, mut chunk) = (0, Vec::new());
         while offset < len {
             chunk.clear();
-            if let Err(reason) = self.long.append_chunk(value, offset, &mut chunk) {
-                return lost(reason);
+            if let Err(error) = self.long.append_chunk(value, offset, &mut chunk) {
+                return lost(&error);
             }
             file.write(&chunk)?;
             offset += chunk.len();
         }
-        file.finish().map(Item::Elsewhere)
+        file.finish().map(Item::File)
     }
 }
 
 fn no_room(len: usize, room: usize) -> String {
     format!(
-        "{len} bytes are more than an export holds for one row ({room} left), and beside standard output there is no \
-         place for a file of its own; give --output a directory or a file"
+        "{len} bytes exceed the limit of one row ({room} bytes left), and standard output has no directory for a file \
+         of its own; give --output a directory or a file"
     )
 }
 
@@ -272,8 +273,8 @@ mod tests {
     use jetcell_vfs::{RealOptions, RealVfs};
     use testkit::corpus::Corpus;
 
-    /// A derived table goes on with the numbers of its template's fixed and variable columns; tagged ones of both count
-    /// from 256, and the record says whose they are.
+    /// A derived table continues the numbers of its template's fixed and variable columns. Tagged columns of both count
+    /// from 256, and a flag in the record marks those of the template.
     #[test]
     fn a_derived_table_has_the_columns_of_its_template_first() {
         let Some(corpus) = Corpus::locate() else { return };

@@ -1,4 +1,4 @@
-//! A whole export: chosen tables of one database to one destination.
+//! An export: selected tables of one database to one destination.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,44 +10,46 @@ use jetcell_vfs::Vfs;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
-use crate::rows::{Reading, Row, read_rows};
+use crate::rows::{ReadOptions, Row, read_rows};
 use crate::source::Source;
 use crate::table::{Table, unique};
+use crate::target::check_free;
 use crate::value_files::{ValueFiles, stem};
 
-/// What to export, and where to.
+/// Options of an export.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names of tables; all when empty.
+    /// Names of tables; all tables if empty.
     pub tables: Vec<String>,
-    /// What to write.
+    /// Format of the output.
     pub format: Format,
-    /// Where to.
+    /// Destination of the output.
     pub destination: Destination,
-    /// Rows flagged deleted, too, with a column that tells.
+    /// Export rows that are flagged deleted too, and add a column that marks them.
     pub deleted: bool,
-    /// Replace files that exist.
+    /// Replace existing files.
     pub force: bool,
-    /// Bytes of long values in memory for one row; longer ones go to files of their own. [`ROW_LIMIT`] as a rule.
+    /// Bytes of long values that one row may hold in memory, usually [`ROW_LIMIT`]. Values that exceed it are written to
+    /// files of their own.
     ///
     /// [`ROW_LIMIT`]: crate::ROW_LIMIT
     pub row_limit: usize,
 }
 
-/// What was exported.
+/// Summary of an export.
 #[derive(Debug, Default)]
-pub struct Exported {
-    /// Tables.
+pub struct ExportSummary {
+    /// Number of tables.
     pub tables: usize,
-    /// Rows of all of them.
+    /// Number of rows of all tables.
     pub rows: u64,
-    /// Long values that went to files of their own.
+    /// Number of long values that were written to files of their own.
     pub value_files: u64,
-    /// What is missing or worth knowing.
+    /// Missing data and notes.
     pub issues: Issues,
 }
 
-/// Why nothing (more) could be exported.
+/// Reason for which an export fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The database cannot be opened.
@@ -56,26 +58,26 @@ pub enum ExportError {
     /// There is no such table.
     #[error("there is no table {name}; jetcell dump schema lists them")]
     NoTable {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// More than one table to a place for one.
+    /// More than one table for a destination that takes one.
     #[error("{format} of {tables} tables needs a directory as --output; or choose one with --table")]
     OneTable {
         /// The format.
         format: Format,
-        /// How many tables.
+        /// Number of tables.
         tables: usize,
     },
-    /// SQLite cannot be streamed.
+    /// SQLite cannot be written to standard output.
     #[error("an SQLite database cannot go to standard output; give --output a file name")]
     SqliteToStdout,
-    /// Output failed.
+    /// The output cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
 }
 
-/// Told of each table and of rows done in it, often.
+/// Called often with the name of the current table and the number of its rows exported so far.
 pub type Progress<'p> = &'p mut dyn FnMut(&str, u64);
 
 /// Exports tables of the database at `path`.
@@ -84,8 +86,8 @@ pub fn export(
     path: &Path,
     options: &Options,
     progress: Progress<'_>,
-) -> Result<Exported, ExportError> {
-    let mut exported = Exported::default();
+) -> Result<ExportSummary, ExportError> {
+    let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
     let tables = choose(&source, &options.tables)?;
     exported.tables = tables.len();
@@ -94,7 +96,7 @@ pub fn export(
     if one_stream && tables.len() != 1 {
         return Err(ExportError::OneTable { format: options.format, tables: tables.len() });
     }
-    // All tables go to one file, and so do the long values of all.
+    // In SQLite, all tables share one file and one directory of long values.
     let (mut sqlite, mut shared) = (None, None);
     if options.format == Format::Sqlite {
         let target = match &options.destination {
@@ -125,7 +127,7 @@ pub fn export(
         if let Some(files) = &mut files {
             files.begin(&unique(&stem(&file_name(&table.name)), &mut stems));
         }
-        let reading = Reading { deleted: options.deleted, row_limit: options.row_limit, files };
+        let reading = ReadOptions { deleted: options.deleted, row_limit: options.row_limit, files };
         let mut rows = 0;
         progress(&table.name, rows);
         read_rows(&source, table, reading, &mut exported.issues, |row| {
@@ -147,7 +149,7 @@ pub fn export(
     Ok(exported)
 }
 
-/// The place for the long values of the output `target`.
+/// The files for the long values of the output `target`.
 fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
     match &options.destination {
         Destination::Directory(_) => ValueFiles::new(target, "values", options.force),
@@ -172,7 +174,7 @@ fn choose<'s>(source: &'s Source, names: &[String]) -> Result<Vec<&'s Table>, Ex
     Ok(chosen)
 }
 
-/// The file of each table; none for standard output. Nothing is begun while one of them is in the way.
+/// The file of each table; none for standard output and SQLite. Fails before any output if one of them exists.
 fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBuf>>> {
     let targets: Vec<Option<PathBuf>> = match &options.destination {
         _ if options.format == Format::Sqlite => vec![None; tables.len()],
@@ -191,13 +193,8 @@ fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBu
                 .collect()
         }
     };
-    match targets.iter().flatten().find(|target| !options.force && target.symlink_metadata().is_ok()) {
-        Some(target) => {
-            let what = format!("{} exists; use --force to replace it", target.display());
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
-        }
-        None => Ok(targets),
-    }
+    targets.iter().flatten().try_for_each(|target| check_free(target, options.force))?;
+    Ok(targets)
 }
 
 enum Writer<'s> {

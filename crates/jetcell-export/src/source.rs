@@ -1,4 +1,4 @@
-//! An open database and the tables its catalog names. What the catalog lost, its shadow gives back.
+//! An open database and the tables of its catalog. Rows that are missing in the catalog are taken from its shadow.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -7,7 +7,9 @@ use ese_check::CheckError;
 use ese_check::database::Database;
 use ese_check::reader::PageReader;
 use ese_format::PageNumber;
-use ese_format::catalog::{CATALOG, CATALOG_SHADOW, CatalogRow, RowKind, TableSchema, assemble};
+use ese_format::catalog::{
+    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, RowKind, TableSchema, assemble,
+};
 use ese_format::page::NodeFlags;
 use ese_format::record::ColumnType;
 use jetcell_vfs::Vfs;
@@ -44,12 +46,12 @@ impl Source {
         Ok(Source { database, tables })
     }
 
-    /// Every table, system tables included, in catalog order.
+    /// All tables, system tables included, in the order of the catalog.
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// The table of this name; case of ASCII letters is ignored.
+    /// The table with this name. The case of ASCII letters is ignored.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name.eq_ignore_ascii_case(name))
     }
@@ -59,10 +61,10 @@ type Rows = BTreeMap<Vec<u8>, CatalogRow>;
 
 fn tables(database: &Database, issues: &mut Issues) -> Vec<Table> {
     let mut found = Issues::default();
-    let mut rows = rows(database, CATALOG, 4, &mut found);
+    let mut rows = rows(database, CATALOG, CATALOG_ROOT, &mut found);
     if found.any_missing() || rows.is_empty() {
         let before = rows.len();
-        let shadow = self::rows(database, CATALOG_SHADOW, 24, &mut Issues::default());
+        let shadow = self::rows(database, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, &mut Issues::default());
         for (key, row) in shadow {
             rows.entry(key).or_insert(row);
         }
@@ -71,7 +73,7 @@ fn tables(database: &Database, issues: &mut Issues) -> Vec<Table> {
             rows.len() - before,
             rows.len()
         );
-        issues.missing(Some(PageNumber::fixed(4)), what);
+        issues.missing(Some(CATALOG_ROOT), what);
     }
     for row in rows.values().filter(|row| row.kind == RowKind::Column && row.root_or_type != 0) {
         if ColumnType::from_code(row.root_or_type).is_none() {
@@ -90,8 +92,7 @@ fn tables(database: &Database, issues: &mut Issues) -> Vec<Table> {
         .map(|schema| {
             let template = template_of(schema, &schemas);
             if let (None, Some(name)) = (template, &schema.template) {
-                issues
-                    .missing(None, format!("table {}: its template table {name} is not there", schema.name));
+                issues.missing(None, format!("table {}: its template table {name} is missing", schema.name));
             }
             let mut table = Table::new(schema, template, size);
             table.name = unique(&schema.name, &mut names);
@@ -105,9 +106,9 @@ fn template_of<'s>(schema: &TableSchema, schemas: &'s [TableSchema]) -> Option<&
     schemas.iter().find(|other| other.tree != schema.tree && other.name.eq_ignore_ascii_case(name))
 }
 
-fn rows(database: &Database, tree: ese_format::TreeId, root: u32, issues: &mut Issues) -> Rows {
+fn rows(database: &Database, tree: ese_format::TreeId, root: PageNumber, issues: &mut Issues) -> Rows {
     let mut reader = PageReader::new(database);
-    let mut walk = LeafWalk::new(tree, PageNumber::fixed(root), &reader);
+    let mut walk = LeafWalk::new(tree, root, &reader);
     let mut rows = Rows::new();
     while let Some((number, image)) = walk.next(&mut reader, issues) {
         for node in image.page().nodes().filter(|node| !node.flags.contains(NodeFlags::DELETED)) {

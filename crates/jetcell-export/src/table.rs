@@ -1,4 +1,4 @@
-//! A table as it is exported: its columns, inherited ones first, under names that are unique.
+//! A table to export: its columns, inherited ones first, with unique names.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,9 @@ use ese_format::{PageNumber, PageSize, TreeId};
 /// One column of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableColumn {
-    /// As the catalog describes it, with a name that no other column of the table has.
+    /// Definition of the column, with a name that is unique in the table.
     pub column: Column,
-    /// It comes from the table's template.
+    /// Whether it is inherited from the table's template.
     pub inherited: bool,
 }
 
@@ -49,14 +49,14 @@ impl Table {
         }
     }
 
-    /// The place of a tagged column in [`Table::columns`]; they are sorted by origin and number.
+    /// The position of a tagged column in [`Table::columns`], which are sorted by origin and number.
     pub(crate) fn position(&self, inherited: bool, id: ese_format::record::ColumnId) -> Option<usize> {
         let key = (!inherited, id);
         self.columns.binary_search_by_key(&key, |column| (!column.inherited, column.column.id)).ok()
     }
 }
 
-/// `name`, or `name` with a number behind it where it is taken. Case does not count.
+/// Returns `name`, or `name` with a number if it is already in `taken`. Case is ignored.
 pub(crate) fn unique(name: &str, taken: &mut HashSet<String>) -> String {
     let mut candidate = if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() };
     let mut number = 1u64;

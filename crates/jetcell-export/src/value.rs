@@ -1,4 +1,4 @@
-//! Raw bytes of a column to values, and values to text.
+//! Conversion of stored bytes to values, and of values to text.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -8,17 +8,16 @@ use ese_format::record::{CodePage, Column, ColumnType};
 
 /// A point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Time {
+pub(crate) struct Time {
     /// 100-nanosecond steps since 1970-01-01.
-    pub ticks: i64,
-    /// It is known to be UTC. OLE dates do not say.
-    pub utc: bool,
+    pub(crate) ticks: i64,
+    /// Whether it is known to be UTC. An OLE date has no time zone.
+    pub(crate) utc: bool,
 }
 
 /// A value of a column.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs, reason = "the names are those of the column types")]
-pub enum Value<'a> {
+pub(crate) enum Value<'a> {
     Bit(bool),
     Int(i64),
     UInt(u64),
@@ -30,6 +29,34 @@ pub enum Value<'a> {
     Guid([u8; 16]),
     Binary(&'a [u8]),
     Text(Cow<'a, str>),
+}
+
+/// Reason for which stored bytes cannot be decoded as a value of their column.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+pub(crate) enum ValueError {
+    /// The value does not have the length of its type.
+    #[error("a {kind:?} of {len} bytes")]
+    WrongLength {
+        /// Type of the column.
+        kind: ColumnType,
+        /// Length of the value.
+        len: usize,
+    },
+    /// Neither an OLE date nor a FILETIME.
+    #[error("{0:e} is not a date")]
+    NotADate(f64),
+    /// A code page without decoder.
+    #[error("code page {0} is not supported")]
+    CodePage(u32),
+    /// Bytes that are not valid in the code page of the column.
+    #[error("not text in code page {0}")]
+    NotText(u32),
+    /// UTF-16 with an unpaired surrogate.
+    #[error("not text in UTF-16")]
+    NotUtf16,
+    /// UTF-16 with an odd number of bytes.
+    #[error("not text in UTF-16 (odd length)")]
+    OddLength,
 }
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
@@ -44,10 +71,11 @@ const OLE_RANGE: std::ops::Range<f64> = -657_434.0..2_958_466.0;
 const FILETIME_END: i64 = 2_650_467_744_000_000_000;
 
 impl<'a> Value<'a> {
-    /// The value that a column's stored bytes mean, or why they mean none.
-    pub fn decode(column: &Column, bytes: &'a [u8]) -> Result<Value<'a>, String> {
-        fn exact<const N: usize>(column: &Column, bytes: &[u8]) -> Result<[u8; N], String> {
-            bytes.try_into().map_err(|_| format!("a {:?} of {} bytes", column.kind, bytes.len()))
+    /// Decodes the stored bytes of a column.
+    pub(crate) fn decode(column: &Column, bytes: &'a [u8]) -> Result<Value<'a>, ValueError> {
+        fn exact<const N: usize>(column: &Column, bytes: &[u8]) -> Result<[u8; N], ValueError> {
+            let error = ValueError::WrongLength { kind: column.kind, len: bytes.len() };
+            bytes.try_into().map_err(|_| error)
         }
         Ok(match column.kind {
             ColumnType::Bit => Value::Bit(exact::<1>(column, bytes)? != [0]),
@@ -69,8 +97,8 @@ impl<'a> Value<'a> {
     }
 
     /// Appends the value as text, without quotes.
-    pub fn write_text(&self, to: &mut Vec<u8>) {
-        // Writing to memory does not fail.
+    pub(crate) fn write_text(&self, to: &mut Vec<u8>) {
+        // A write to memory does not fail.
         let _ = match self {
             Value::Bit(value) => write!(to, "{value}"),
             Value::Int(value) => write!(to, "{value}"),
@@ -93,7 +121,7 @@ impl<'a> Value<'a> {
         };
     }
 
-    /// Is it written as a bare literal in JSON?
+    /// Whether the text form is a JSON literal, which needs no quotes.
     pub(crate) fn is_json_literal(&self) -> bool {
         match self {
             Value::Bit(_) | Value::Int(_) | Value::UInt(_) | Value::Currency(_) => true,
@@ -105,12 +133,12 @@ impl<'a> Value<'a> {
 }
 
 impl Time {
-    /// An OLE date; or a FILETIME, which some applications put there: as a double it is next to nothing, so that the
-    /// two cannot be mistaken for each other.
-    fn decode(bytes: [u8; 8]) -> Result<Time, String> {
+    /// Decodes an OLE date, or a FILETIME, which some applications store instead. A FILETIME, taken as a double, is
+    /// almost zero, so that the two can be distinguished.
+    fn decode(bytes: [u8; 8]) -> Result<Time, ValueError> {
         let (days, filetime) = (f64::from_le_bytes(bytes), i64::from_le_bytes(bytes));
         if days == 0.0 || (days.abs() > 1e-9 && OLE_RANGE.contains(&days)) {
-            // Before the epoch the fraction counts forward, too.
+            // The fraction counts forward also before the epoch.
             let (day, part) = (days.trunc(), days.fract().abs());
             let milliseconds = (part * 86_400_000.0).round();
             let ticks = (day - OLE_EPOCH) * SECONDS_PER_DAY as f64 * TICKS_PER_SECOND as f64;
@@ -119,7 +147,7 @@ impl Time {
         if (1..FILETIME_END).contains(&filetime) {
             return Ok(Time { ticks: filetime - FILETIME_EPOCH, utc: true });
         }
-        Err(format!("{days:e} is no date"))
+        Err(ValueError::NotADate(days))
     }
 
     fn write_text(self, to: &mut Vec<u8>) -> std::io::Result<()> {
@@ -145,7 +173,7 @@ impl Time {
 
 /// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years counted from March, so that the leap day comes last; eras of 400 years.
+    // Years start in March, so that the leap day is the last day. Eras have 400 years.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -156,20 +184,20 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Text in the column's code page, without terminating NULs; an error rather than replacement characters.
-fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+/// Decodes text in the column's code page, without terminating NULs. Invalid text is an error.
+fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
     let text = match encoding(code_page)? {
         Some(encoding) => encoding
             .decode_without_bom_handling_and_without_replacement(bytes)
-            .ok_or_else(|| format!("not text in code page {}", code_page.0))?,
+            .ok_or(ValueError::NotText(code_page.0))?,
         None => {
             let (units, rest) = bytes.as_chunks::<2>();
             let mut text = String::with_capacity(units.len());
             for character in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
-                text.push(character.map_err(|_| "not text in UTF-16".to_owned())?);
+                text.push(character.map_err(|_| ValueError::NotUtf16)?);
             }
             if !rest.is_empty() {
-                return Err("not text in UTF-16 (odd length)".to_owned());
+                return Err(ValueError::OddLength);
             }
             Cow::Owned(text)
         }
@@ -184,7 +212,7 @@ fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, String> {
 }
 
 /// The encoding of a Windows code page; `None` for UTF-16.
-fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, String> {
+fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, ValueError> {
     let label = match code_page.0 {
         1200 => return Ok(None),
         0 | 1252 | 20127 | 28591 => "windows-1252",
@@ -215,7 +243,7 @@ fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, String> {
         50220 => "iso-2022-jp",
         51949 => "euc-kr",
         54936 => "gb18030",
-        other => return Err(format!("code page {other} is not supported")),
+        other => return Err(ValueError::CodePage(other)),
     };
     Ok(Encoding::for_label(label.as_bytes()))
 }
@@ -245,7 +273,7 @@ fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Appends `bytes` as `S-1-...` if they are exactly a Windows security identifier of a known authority.
+/// Appends `bytes` as `S-1-...` and returns true if they are exactly a Windows security identifier of a known authority.
 pub(crate) fn write_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     let [1, count @ 1..=15, 0, 0, 0, 0, 0, authority @ (0..=5 | 9..=18), rest @ ..] = bytes else {
         return false;
@@ -265,7 +293,7 @@ pub(crate) fn write_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
 mod tests {
     use super::*;
 
-    fn shown(kind: ColumnType, code_page: u32, bytes: &[u8]) -> Result<String, String> {
+    fn shown(kind: ColumnType, code_page: u32, bytes: &[u8]) -> Result<String, ValueError> {
         let mut column = Column::new(1, "c", kind, 0);
         column.code_page = CodePage(code_page);
         let mut text = Vec::new();
@@ -305,7 +333,10 @@ mod tests {
         assert_eq!(currency(i64::MIN), "-922337203685477.5808");
         assert_eq!(shown(ColumnType::UnsignedLongLong, 0, &[255; 8]).unwrap(), "18446744073709551615");
         assert_eq!(shown(ColumnType::Long, 0, &[255; 4]).unwrap(), "-1");
-        assert_eq!(shown(ColumnType::Long, 0, &[255; 3]), Err("a Long of 3 bytes".to_owned()));
+        assert_eq!(
+            shown(ColumnType::Long, 0, &[255; 3]),
+            Err(ValueError::WrongLength { kind: ColumnType::Long, len: 3 })
+        );
     }
 
     #[test]

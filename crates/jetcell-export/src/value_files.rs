@@ -1,7 +1,7 @@
-//! Values too long to be held in memory, each in a file of its own beside an output.
+//! Files for values that exceed the limit of a row, beside an output.
 //!
-//! They are collected in a directory aside, so that however many there are, none has to be remembered; they get their
-//! names together with the output that refers to them, or not at all.
+//! The files are collected in a temporary directory, so that their number needs no memory. They are published together
+//! with the output that refers to them, or removed.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
 
-use crate::cell::Elsewhere;
-use crate::output::{check_free, named, sync_directory};
+use crate::cell::ValueFileRef;
 use crate::table::TableColumn;
+use crate::target::{check_free, sync_directory, with_path};
 
-/// Bytes gathered before they are written.
+/// Size of the buffer of a file.
 const BUFFER: usize = 1 << 18;
 
-/// Where in a table a value is, which is what its file is named after.
+/// Location of a value in a table. The file of the value is named after it.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'c> {
+pub(crate) struct ValueLocation<'c> {
     pub(crate) page: PageNumber,
-    /// Row of the page.
+    /// Position of the row on the page.
     pub(crate) row: usize,
     pub(crate) column: &'c TableColumn,
-    /// Which one of several values, from 1.
+    /// Position among several values, from 1.
     pub(crate) item: Option<usize>,
 }
 
 /// The long values of one output.
 #[derive(Debug)]
 pub struct ValueFiles {
-    /// The directory they go to in the end, and its name.
+    /// The final directory, and its name.
     directory: PathBuf,
     folder: String,
-    /// The directory they are in until then; there once a value is.
+    /// The temporary directory; exists if `staged`.
     stage: PathBuf,
     staged: bool,
     force: bool,
@@ -42,17 +42,17 @@ pub struct ValueFiles {
 }
 
 impl ValueFiles {
-    /// For values of the output `target`: they will be in `folder` beside it, and replace what is there only if
+    /// Files for values of the output `target`, in the directory `folder` beside it. Existing files are replaced only if
     /// `force`.
     pub fn new(target: &Path, folder: &str, force: bool) -> io::Result<ValueFiles> {
         let directory = target.with_file_name(folder);
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let stage = directory.join(name);
-        // What an earlier run left when it was killed.
+        // A run that was killed may have left the directory.
         match fs::remove_dir_all(&stage) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Err(named(&stage, error));
+                return Err(with_path(&stage, error));
             }
             _ => {}
         }
@@ -60,19 +60,19 @@ impl ValueFiles {
         Ok(ValueFiles { directory, folder, stage, staged: false, force, table, count: 0 })
     }
 
-    /// Values from here on belong to the table of this file name.
+    /// Sets the table of the values that follow, by its file name.
     pub fn begin(&mut self, table: &str) {
         table.clone_into(&mut self.table);
     }
 
-    /// How many values were written.
+    /// Number of values written.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// A file for the value at `place`.
-    pub(crate) fn create(&mut self, place: Place<'_>) -> io::Result<ValueFile<'_>> {
-        // A table may have a column and inherit another one of the same number.
+    /// Creates a file for the value at `place`.
+    pub(crate) fn create(&mut self, place: ValueLocation<'_>) -> io::Result<ValueFile<'_>> {
+        // A table may have a column and inherit another one with the same number.
         let inherited = if place.column.inherited { "t" } else { "" };
         let mut name = format!(
             "{}-{}-{}-{inherited}{}",
@@ -87,23 +87,23 @@ impl ValueFiles {
         name.push_str(".bin");
         check_free(&self.directory.join(&name), self.force)?;
         if !self.staged {
-            fs::create_dir_all(&self.stage).map_err(|error| named(&self.stage, error))?;
+            fs::create_dir_all(&self.stage).map_err(|error| with_path(&self.stage, error))?;
             self.staged = true;
         }
         let path = self.stage.join(&name);
         // A damaged record may hold a column twice; the last one counts.
-        let file = File::create(&path).map_err(|error| named(&path, error))?;
+        let file = File::create(&path).map_err(|error| with_path(&path, error))?;
         let writer = BufWriter::with_capacity(BUFFER, file);
         Ok(ValueFile { writer, path, name, bytes: 0, finished: false, files: self })
     }
 
-    /// Gives all of them their names; without it they are removed.
+    /// Moves all files to the final directory.
     pub fn publish(self) -> io::Result<()> {
         if self.count > 0 {
-            for entry in fs::read_dir(&self.stage).map_err(|error| named(&self.stage, error))? {
-                let staged = entry.map_err(|error| named(&self.stage, error))?;
+            for entry in fs::read_dir(&self.stage).map_err(|error| with_path(&self.stage, error))? {
+                let staged = entry.map_err(|error| with_path(&self.stage, error))?;
                 let target = self.directory.join(staged.file_name());
-                fs::rename(staged.path(), &target).map_err(|error| named(&target, error))?;
+                fs::rename(staged.path(), &target).map_err(|error| with_path(&target, error))?;
             }
             sync_directory(&self.directory)?;
         }
@@ -121,7 +121,7 @@ impl Drop for ValueFiles {
     }
 }
 
-/// A value on its way into its file, which is removed unless [`ValueFile::finish`] is reached.
+/// A file that is being written. It is removed unless [`ValueFile::finish`] is called.
 pub(crate) struct ValueFile<'f> {
     writer: BufWriter<File>,
     path: PathBuf,
@@ -134,15 +134,15 @@ pub(crate) struct ValueFile<'f> {
 impl ValueFile<'_> {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
-        self.writer.write_all(bytes).map_err(|error| named(&self.path, error))
+        self.writer.write_all(bytes).map_err(|error| with_path(&self.path, error))
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<Elsewhere> {
+    pub(crate) fn finish(mut self) -> io::Result<ValueFileRef> {
         let durable = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
-        durable.map_err(|error| named(&self.path, error))?;
+        durable.map_err(|error| with_path(&self.path, error))?;
         self.finished = true;
         self.files.count += 1;
-        Ok(Elsewhere { path: format!("{}/{}", self.files.folder, self.name), bytes: self.bytes })
+        Ok(ValueFileRef { path: format!("{}/{}", self.files.folder, self.name), bytes: self.bytes })
     }
 }
 
@@ -154,7 +154,8 @@ impl Drop for ValueFile<'_> {
     }
 }
 
-/// The name of a table in the names of its values' files: one that ends in a number would run into those behind it.
+/// The name of a table in the names of its value files. A name that ends in a number gets a `_`, so that it is not
+/// mistaken for the numbers that follow.
 pub(crate) fn stem(file_name: &str) -> String {
     let number = file_name.rsplit_once('-').is_some_and(|(_, end)| end.bytes().all(|b| b.is_ascii_digit()));
     format!("{file_name}{}", if number { "_" } else { "" })

@@ -1,7 +1,7 @@
-//! The leaves of a tree from left to right, as far as they can be reached.
+//! Traversal of the leaves of a tree, from left to right.
 //!
-//! An internal page that cannot be read hides its subtree; the leaves below it are then reached by the links of
-//! their siblings, from the left as far as these go. Every page is entered at most once.
+//! The leaves below an internal page that cannot be read are reached from the left by their sibling links, up to the
+//! first one that is not valid. Every page is entered at most once.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use ese_format::{PageNumber, TreeId};
 
 use crate::issue::Issues;
 
-/// No tree of 2^32 pages is deeper.
+/// Limit of the depth; a valid tree of 2^32 pages is less deep.
 const MAX_DEPTH: usize = 24;
-/// Children asked for ahead of need.
+/// Number of children that are read ahead.
 const AHEAD: usize = 64;
 
-/// One bit per page of the file, touched only where pages are seen.
+/// Bitmap of the pages of the file. Memory is committed only for ranges with pages that were added.
 struct PageSet(Vec<u64>);
 
 impl PageSet {
@@ -24,7 +24,7 @@ impl PageSet {
         PageSet(vec![0; pages as usize / 64 + 1])
     }
 
-    /// Adds the page; `false` if it is there already, or beyond the file.
+    /// Adds a page. Returns `false` if the set contains it already or it lies beyond the file.
     fn insert(&mut self, page: PageNumber) -> bool {
         let (index, bit) = ((page.get() / 64) as usize, 1 << (page.get() % 64));
         match self.0.get_mut(index) {
@@ -41,8 +41,8 @@ struct Level {
     image: Arc<PageImage>,
     number: PageNumber,
     next: usize,
-    /// Children below this index have been asked for.
-    asked: usize,
+    /// Children below this index have been read ahead.
+    prefetched: usize,
 }
 
 /// A walk over one tree.
@@ -51,12 +51,12 @@ pub(crate) struct LeafWalk {
     stack: Vec<Level>,
     root: Option<PageNumber>,
     seen: PageSet,
-    /// Where the last leaf's right link points.
+    /// Right sibling of the last leaf.
     right: Option<PageNumber>,
-    /// Following links of siblings past an unreadable internal page.
-    chasing: bool,
-    /// Leaves were reached by their links: their parents may name them once more.
-    chased: bool,
+    /// The walk follows sibling links past an unreadable internal page.
+    following_links: bool,
+    /// Leaves were reached by sibling links, so that their parents may refer to them again.
+    followed_links: bool,
 }
 
 impl LeafWalk {
@@ -67,8 +67,8 @@ impl LeafWalk {
             root: Some(root),
             seen: PageSet::new(reader.database.file_pages),
             right: None,
-            chasing: false,
-            chased: false,
+            following_links: false,
+            followed_links: false,
         }
     }
 
@@ -84,11 +84,11 @@ impl LeafWalk {
             return Some(leaf);
         }
         loop {
-            if self.chasing {
-                if let Some(leaf) = self.chase(reader) {
+            if self.following_links {
+                if let Some(leaf) = self.follow_link(reader) {
                     return Some(leaf);
                 }
-                self.chasing = false;
+                self.following_links = false;
             }
             let level = self.stack.last_mut()?;
             let (image, number) = (level.image.clone(), level.number);
@@ -99,8 +99,8 @@ impl LeafWalk {
                 continue;
             }
             level.next += 1;
-            if index >= level.asked {
-                level.asked = index + AHEAD;
+            if index >= level.prefetched {
+                level.prefetched = index + AHEAD;
                 reader.prefetch(
                     (index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()),
                 );
@@ -119,8 +119,8 @@ impl LeafWalk {
         }
     }
 
-    /// The page behind the last leaf, if it is a leaf of this tree not seen so far.
-    fn chase(&mut self, reader: &mut PageReader<'_>) -> Option<(PageNumber, Arc<PageImage>)> {
+    /// The right sibling of the last leaf, if it is a leaf of this tree that was not entered yet.
+    fn follow_link(&mut self, reader: &mut PageReader<'_>) -> Option<(PageNumber, Arc<PageImage>)> {
         let number = self.right?;
         let image = reader.get(number).ok()?;
         let page = image.page();
@@ -128,7 +128,7 @@ impl LeafWalk {
             return None;
         }
         self.right = page.next();
-        self.chased = true;
+        self.followed_links = true;
         Some((number, image))
     }
 
@@ -147,7 +147,7 @@ impl LeafWalk {
             Ok(image) => image,
             Err(problem) => {
                 lost(format!("the page {problem}"));
-                self.chasing = !leaf_expected;
+                self.following_links = !leaf_expected;
                 return None;
             }
         };
@@ -155,7 +155,7 @@ impl LeafWalk {
         if page.tree() != self.tree {
             lost(format!("the page belongs to tree {} and not to {}", page.tree().0, self.tree.0));
         } else if !self.seen.insert(number) {
-            if !self.chased {
+            if !self.followed_links {
                 lost("the page occurs a second time in its tree".to_owned());
             }
         } else if page.is_leaf() {
@@ -164,7 +164,7 @@ impl LeafWalk {
         } else if self.stack.len() >= MAX_DEPTH {
             lost(format!("the tree is deeper than {MAX_DEPTH} levels"));
         } else {
-            self.stack.push(Level { image, number, next: 0, asked: 0 });
+            self.stack.push(Level { image, number, next: 0, prefetched: 0 });
         }
         None
     }

@@ -1,4 +1,4 @@
-//! What was written as Parquet and SQLite, read again by their own libraries, beside the JSON Lines of the same tables.
+//! Parquet and SQLite output, read with their own libraries and compared with the JSON Lines of the same tables.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,12 +44,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes are hexadecimal in JSON, or a SID.
+/// Whether bytes are equal. JSON has them in hexadecimal, or as a SID.
 fn same_bytes(json: &Json, bytes: &[u8]) -> bool {
     json.as_str().is_some_and(|text| text == hex(bytes) || text.starts_with("S-1-"))
 }
 
-/// Is the value the same? Times, decimals and GUIDs have forms of their own; that they are there is enough.
+/// Whether a value is equal. Times, decimals and GUIDs have other text forms and are not compared.
 fn same_field(json: &Json, field: &Field) -> bool {
     match field {
         Field::Null => json.is_null() || json.get("$unreadable").is_some(),
@@ -79,7 +79,7 @@ fn same_field(json: &Json, field: &Field) -> bool {
 }
 
 #[test]
-fn parquet_holds_what_json_lines_say() {
+fn parquet_equals_json_lines() {
     let Some(corpus) = Corpus::locate() else { return };
     let (mut cells, mut values) = (0, 0);
     for name in DATABASES {
@@ -97,7 +97,7 @@ fn parquet_holds_what_json_lines_say() {
                 let columns: BTreeMap<&String, &Field> = row.get_column_iter().collect();
                 for (column, json) in expected {
                     let field = columns[column];
-                    // A list in a column that is not declared as one stands in `_unreadable`.
+                    // A list in a column that is not declared multi-valued is in `_unreadable`.
                     let aside = json.is_array()
                         && matches!(field, Field::Null)
                         && *columns[&"_unreadable".to_owned()] != Field::Null;
@@ -112,7 +112,7 @@ fn parquet_holds_what_json_lines_say() {
 }
 
 #[test]
-fn sqlite_holds_what_json_lines_say() {
+fn sqlite_equals_json_lines() {
     use rusqlite::types::ValueRef;
     let Some(corpus) = Corpus::locate() else { return };
     let (mut cells, mut values) = (0, 0);

@@ -1,4 +1,4 @@
-//! Long values that exceed a small limit: each is in a file of its own with the bytes that its cell has otherwise.
+//! Long values that exceed a small limit are in files of their own, with the same bytes as in a cell.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use ese_format::long_value::LongValueKey;
 use ese_format::page::PageFlags;
 use jetcell_export::{
-    Cell, Destination, ExportError, Exported, Format, Issues, Item, Options, ROW_LIMIT, Reading, Source,
-    export, read_rows,
+    Cell, Destination, ExportError, ExportSummary, Format, Issues, Item, Options, ROW_LIMIT, ReadOptions,
+    Source, export, read_rows,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -32,7 +32,7 @@ fn real() -> RealVfs {
     RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap()
 }
 
-/// What a test varies.
+/// An export with the options that the tests vary.
 struct Run<'r> {
     database: &'r Path,
     format: Format,
@@ -42,7 +42,7 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn to(&self, destination: Destination) -> Result<Exported, ExportError> {
+    fn to(&self, destination: Destination) -> Result<ExportSummary, ExportError> {
         let options = Options {
             tables: self.table.map(str::to_owned).into_iter().collect(),
             format: self.format,
@@ -54,7 +54,7 @@ impl Run<'_> {
         export(&real(), self.database, &options, &mut |_, _| {})
     }
 
-    fn to_directory(&self, directory: &Path) -> Result<Exported, ExportError> {
+    fn to_directory(&self, directory: &Path) -> Result<ExportSummary, ExportError> {
         self.to(Destination::Directory(directory.to_owned()))
     }
 }
@@ -62,26 +62,26 @@ impl Run<'_> {
 /// Table, number of the row in it, and column.
 type At = (String, usize, String);
 
-/// The values of a cell as they are with the default limit; none for one that is unreadable.
+/// The values of a cell with the default limit; `None` for an unreadable value.
 struct Whole {
     items: Vec<Option<Vec<u8>>>,
     multi: bool,
 }
 
-/// Every cell that is not null; and how many long or compressed values have any bytes.
+/// All cells that are not null, and the number of long or compressed values that are not empty.
 fn whole(database: &Path) -> (BTreeMap<At, Whole>, u64) {
     let source = Source::open(&real(), database, &mut Issues::default()).unwrap();
     let (mut cells, mut long) = (BTreeMap::new(), 0);
     for table in source.tables() {
         let mut number = 0;
-        read_rows(&source, table, Reading::default(), &mut Issues::default(), |row| {
+        read_rows(&source, table, ReadOptions::default(), &mut Issues::default(), |row| {
             for (cell, column) in row.cells.iter().zip(&table.columns) {
                 let items = cell.items().iter().map(|item| match item {
-                    Item::Here(bytes) => {
+                    Item::Inline(bytes) => {
                         long += u64::from(matches!(bytes, Cow::Owned(bytes) if !bytes.is_empty()));
                         Some(bytes.to_vec())
                     }
-                    Item::Elsewhere(elsewhere) => panic!("{elsewhere:?} without a place for it"),
+                    Item::File(file) => panic!("{file:?} though no files were given"),
                     Item::Unreadable(_) => None,
                 });
                 let whole = Whole { items: items.collect(), multi: matches!(cell, Cell::Multi(_)) };
@@ -97,7 +97,7 @@ fn whole(database: &Path) -> (BTreeMap<At, Whole>, u64) {
     (cells, long)
 }
 
-/// Path and length of each file that an output names, in order of the cells.
+/// Path and length of each file to which an output refers, in order of the cells.
 type Named = Vec<(At, String, u64)>;
 
 fn named_in_json(at: &At, json: &Json, named: &mut Named) {
@@ -190,7 +190,7 @@ fn named_in_sqlite(path: &Path, named: &mut Named) {
     }
 }
 
-/// The files of a directory with this ending.
+/// The files of a directory with this extension.
 fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -204,7 +204,8 @@ fn all_below(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| [all_below(&path), vec![path]].concat()).collect()
 }
 
-/// Each file that the output names has the bytes of its cell; there are no others. Returns how many.
+/// Checks that each file to which the output refers has the bytes of its cell, and that there are no other files.
+/// Returns the number of files.
 fn check_files(format: Format, output: &Path, cells: &BTreeMap<At, Whole>) -> u64 {
     let named = named_in_output(format, output);
     for (at, path, len) in &named {
@@ -235,7 +236,7 @@ fn each_file_has_the_bytes_of_its_cell() {
         let (cells, long) = whole(&database);
         for format in FORMATS {
             for row_limit in [0, 3000, ROW_LIMIT] {
-                // Thousands of files take long and say no more.
+                // Thousands of files take long and test nothing more.
                 if row_limit == 0 && long > 1000 {
                     continue;
                 }
@@ -271,7 +272,7 @@ fn a_damaged_chunk_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let database = corpus.unpack(name, directory.path());
         let patient = Patient::new(std::fs::read(&database).unwrap());
-        // Chunks that come after the first, so that a part of the value is written by then.
+        // Chunks after the first one, so that a part of the value is already written.
         let leaves = patient.find(|page| page.is_leaf() && page.flags().contains(PageFlags::LONG_VALUE));
         let later = leaves.iter().filter_map(|&page| {
             let is_later =
@@ -286,10 +287,10 @@ fn a_damaged_chunk_leaves_no_file() {
             let unreadable =
                 cells.values().flat_map(|whole| &whole.items).filter(|item| item.is_none()).count();
             let (format, output) = (Format::JsonLines, directory.path().join("out"));
-            // A value of several chunks has no room.
+            // A value of several chunks exceeds this limit.
             let run = Run { database: &database, format, row_limit: 3000, table: None, force: false };
             let exported = run.to_directory(&output).unwrap();
-            // Compares with the cells that are readable; a file for another one fails there.
+            // Compares with the readable cells, and fails on a file for another cell.
             kept += check_files(format, &output, &cells);
             let told = exported.issues.kept().iter().filter(|issue| issue.what.contains("chunk at byte"));
             assert_eq!(told.count(), unreadable, "{name}, page {page}: {:?}", exported.issues.kept());
@@ -310,7 +311,7 @@ fn first_file(output: &Path) -> (String, String, Vec<u8>) {
 }
 
 #[test]
-fn files_are_replaced_only_by_force_and_none_is_left_half() {
+fn files_are_replaced_only_with_force_and_no_partial_file_remains() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let database = corpus.unpack("db/4k/binary.edb", directory.path());
@@ -320,7 +321,7 @@ fn files_are_replaced_only_by_force_and_none_is_left_half() {
         run.to_directory(&output).unwrap();
         let (table, name, bytes) = first_file(&output);
 
-        // A file in the way, and what a killed run left.
+        // An existing file, and the files of a run that was killed.
         let other = directory.path().join(format!("{format}-other"));
         let in_the_way = other.join("values").join(&name);
         let stem = if format == Format::Sqlite { "binary.edb" } else { &table };
@@ -347,7 +348,7 @@ fn files_are_replaced_only_by_force_and_none_is_left_half() {
 }
 
 #[test]
-fn standard_output_has_no_place_for_files() {
+fn values_that_exceed_the_limit_are_unreadable_on_standard_output() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let database = corpus.unpack("db/4k/binary.edb", directory.path());
@@ -361,7 +362,7 @@ fn standard_output_has_no_place_for_files() {
     let what = &exported.issues.kept()[0].what;
     assert!(what.contains("standard output") && what.contains("--output"), "{what}");
     let source = Source::open(&real(), &database, &mut Issues::default()).unwrap();
-    let reading = Reading { row_limit: 0, ..Reading::default() };
+    let reading = ReadOptions { row_limit: 0, ..ReadOptions::default() };
     let mut marked = 0;
     read_rows(&source, source.table(&table).unwrap(), reading, &mut Issues::default(), |row| {
         let items = row.cells.iter().flat_map(Cell::items);

@@ -1,4 +1,4 @@
-//! CSV: a header line, then a line per row. Null is an empty field.
+//! CSV: a header line, then one line per row. Null is an empty field.
 
 use std::io;
 
@@ -39,7 +39,7 @@ impl CsvTable {
             self.writer.write_field(if row.deleted { "true" } else { "false" })?;
         }
         self.writer.write_record(None::<&[u8]>)?;
-        // A long value must not make the buffer long for good.
+        // Release the memory of a long value.
         self.field.shrink_to(1 << 16);
         Ok(())
     }

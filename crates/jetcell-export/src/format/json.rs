@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use ese_format::record::{Column, ColumnFlags};
 
-use crate::cell::{Cell, Elsewhere, Item};
+use crate::cell::{Cell, Item, ValueFileRef};
 use crate::format::{DELETED, Marker, item_value};
 use crate::output::Stream;
 use crate::rows::Row;
 use crate::table::Table;
-use crate::value::write_hex;
+use crate::value::{Value, write_hex};
 use crate::value_files::ValueFiles;
 
 /// Writes one table.
@@ -57,7 +57,7 @@ impl JsonTable {
     }
 }
 
-/// Is the cell a list? In a multi-valued column every cell is, whatever it holds.
+/// Whether the cell is written as a list. In a multi-valued column every cell that is not null is a list.
 pub(crate) fn is_list(column: &Column, cell: &Cell<'_>) -> bool {
     match cell {
         Cell::Null => false,
@@ -66,7 +66,7 @@ pub(crate) fn is_list(column: &Column, cell: &Cell<'_>) -> bool {
     }
 }
 
-/// A cell as JSON.
+/// Writes a cell as JSON.
 pub(crate) fn write_cell(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
     let list = is_list(column, cell);
     if list {
@@ -89,14 +89,14 @@ pub(crate) fn write_cell(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
 fn write_item(column: &Column, item: &Item<'_>, to: &mut Vec<u8>) {
     match item_value(column, item) {
         Ok(value) if value.is_json_literal() => value.write_text(to),
-        Ok(crate::Value::Text(text)) => write_string(&text, to),
+        Ok(Value::Text(text)) => write_string(&text, to),
         Ok(value) => {
             // Dates, GUIDs, SIDs and hexadecimal digits need no escapes.
             to.push(b'"');
             value.write_text(to);
             to.push(b'"');
         }
-        Err(Marker::Elsewhere(Elsewhere { path, bytes })) => {
+        Err(Marker::File(ValueFileRef { path, bytes })) => {
             to.extend_from_slice(b"{\"$file\":");
             write_string(path, to);
             to.extend_from_slice(format!(",\"$bytes\":{bytes}}}").as_bytes());
@@ -112,6 +112,6 @@ fn write_item(column: &Column, item: &Item<'_>, to: &mut Vec<u8>) {
 }
 
 fn write_string(text: &str, to: &mut Vec<u8>) {
-    // A string to memory does not fail.
+    // A write to memory does not fail.
     let _ = serde_json::to_writer(to, text);
 }

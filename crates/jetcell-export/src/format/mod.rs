@@ -1,4 +1,4 @@
-//! One writer per format. Each gets the rows of one table after the other.
+//! The formats of the output, with one writer for each.
 
 mod csv;
 mod json;
@@ -14,19 +14,19 @@ pub(crate) use json::JsonTable;
 pub(crate) use parquet::ParquetTable;
 pub(crate) use sqlite::SqliteFile;
 
-use crate::cell::{Cell, Elsewhere, Item, Unreadable};
+use crate::cell::{Cell, Item, Unreadable, ValueFileRef};
 use crate::value::{Value, write_hex};
 use ese_format::record::Column;
 
 /// Name of the column that marks rows flagged deleted.
 pub(crate) const DELETED: &str = "_deleted";
 
-/// What an export writes.
+/// Format of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Comma-separated values, RFC 4180, with a header line.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
     /// Apache Parquet.
     Parquet,
@@ -35,7 +35,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The usual ending of file names.
+    /// The extension of file names, which is also the name of the format.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Csv => "csv",
@@ -52,30 +52,35 @@ impl fmt::Display for Format {
     }
 }
 
-impl FromStr for Format {
-    type Err = String;
+/// A name that is not the name of a [`Format`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown format {0}; one of csv, jsonl, parquet, sqlite")]
+pub struct UnknownFormat(String);
 
-    fn from_str(name: &str) -> Result<Format, String> {
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Format, UnknownFormat> {
         [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite]
             .into_iter()
             .find(|format| format.extension() == name)
-            .ok_or_else(|| format!("unknown format {name}; one of csv, jsonl, parquet, sqlite"))
+            .ok_or_else(|| UnknownFormat(name.to_owned()))
     }
 }
 
-/// What stands in a cell in place of a value.
+/// Replaces a value in a cell.
 pub(crate) enum Marker<'v> {
-    /// It is in a file of its own.
-    Elsewhere(&'v Elsewhere),
-    /// It cannot be shown.
+    /// The value is in a file of its own.
+    File(&'v ValueFileRef),
+    /// The value cannot be read.
     Unreadable(Cow<'v, Unreadable>),
 }
 
 impl Marker<'_> {
-    /// Where the value is; or why it is not there, and the stored bytes in hexadecimal.
+    /// Writes the path of the file, or the reason and the stored bytes in hexadecimal.
     pub(crate) fn write_text(&self, to: &mut Vec<u8>) {
         match self {
-            Marker::Elsewhere(Elsewhere { path, bytes }) => {
+            Marker::File(ValueFileRef { path, bytes }) => {
                 to.extend_from_slice(format!("#file: {path} ({bytes} bytes)").as_bytes());
             }
             Marker::Unreadable(unreadable) => {
@@ -90,17 +95,19 @@ impl Marker<'_> {
     }
 }
 
-/// The value of one item, or what stands in its place.
+/// The value of one item, or the marker that replaces it.
 pub(crate) fn item_value<'v>(column: &Column, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
     match item {
-        Item::Here(bytes) => Value::decode(column, bytes)
-            .map_err(|reason| Marker::Unreadable(Cow::Owned(Unreadable { reason, stored: bytes.to_vec() }))),
-        Item::Elsewhere(elsewhere) => Err(Marker::Elsewhere(elsewhere)),
+        Item::Inline(bytes) => Value::decode(column, bytes).map_err(|error| {
+            let unreadable = Unreadable { reason: error.to_string(), stored: bytes.to_vec() };
+            Marker::Unreadable(Cow::Owned(unreadable))
+        }),
+        Item::File(file) => Err(Marker::File(file)),
         Item::Unreadable(unreadable) => Err(Marker::Unreadable(Cow::Borrowed(unreadable))),
     }
 }
 
-/// A cell as text: nothing for null, a JSON list for several values and for every cell of a multi-valued column.
+/// Writes a cell as text: nothing for null, a JSON list for several values and for every cell of a multi-valued column.
 pub(crate) fn write_cell_text(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
     match cell {
         Cell::Null => {}

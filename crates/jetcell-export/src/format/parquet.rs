@@ -1,7 +1,7 @@
-//! Parquet: typed columns, lists for multi-valued ones; a batch of rows becomes a row group.
+//! Parquet: typed columns, lists for multi-valued columns. A batch of rows becomes a row group.
 //!
-//! A value that cannot be shown or is in a file of its own is null, and the column `_unreadable` says why or where; the
-//! values of a cell that holds several although its column is not declared multi-valued stand there, too.
+//! A value that cannot be read or is in a file of its own is null, and the column `_unreadable` holds its marker. That
+//! column also holds the values of a cell with several values whose column is not declared multi-valued.
 
 use std::io;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::table::{Table, unique};
 use crate::value::Value;
 use crate::value_files::ValueFiles;
 
-/// Bytes of values per row group, about.
+/// Approximate size of the values of a row group, in bytes.
 const GROUP_BYTES: usize = 8 << 20;
-/// Cells per row group at most, whatever their size.
+/// Largest number of cells of a row group.
 const GROUP_CELLS: usize = 1 << 20;
 
 /// Writes one table.
@@ -48,7 +48,7 @@ enum Values {
     Fixed(Vec<FixedLenByteArray>),
 }
 
-/// The rows of a column that are not written yet.
+/// The values of a column that are not written yet.
 struct Batch {
     list: bool,
     values: Values,
@@ -109,7 +109,7 @@ impl ParquetTable {
             let mut column = group
                 .next_column()
                 .map_err(error)?
-                .ok_or_else(|| io::Error::other("a Parquet column too few"))?;
+                .ok_or_else(|| io::Error::other("the Parquet schema has too few columns"))?;
             batch.write(column.untyped()).map_err(error)?;
             column.close().map_err(error)?;
         }
@@ -146,7 +146,7 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(outer.build()?))
 }
 
-/// Bytes of a Currency: a decimal of 19 digits.
+/// Length of a Currency, a decimal of 19 digits, in bytes.
 const CURRENCY_LEN: usize = 9;
 
 fn element(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
@@ -202,7 +202,7 @@ impl Batch {
         Batch { list, values, definition: Vec::new(), repetition: Vec::new() }
     }
 
-    /// Takes in a cell and tells how many bytes it holds, about.
+    /// Adds a cell and returns its approximate size in bytes.
     fn cell(&mut self, column: &Column, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
         // Definition levels of a list: 0 null, 1 empty, 2 null element, 3 element.
         let (missing, present) = if self.list { (2, 3) } else { (0, 1) };
@@ -240,10 +240,10 @@ impl Batch {
     fn value(&mut self, value: Value<'_>, repetition: i16, definition: i16) -> usize {
         self.absent(repetition, definition);
         let mut len = 8;
-        // A value always has the type of its column.
+        // A decoded value always has the type of its column.
         match (&mut self.values, value) {
             (Values::Bool(values), Value::Bit(value)) => values.push(value),
-            // Truncation is how Parquet stores unsigned values.
+            // Parquet stores unsigned values as the signed value with the same bits.
             (Values::Int32(values), Value::Int(value)) => values.push(value as i32),
             (Values::Int64(values), Value::Int(value)) => values.push(value),
             (Values::Int64(values), Value::UInt(value)) => values.push(value as i64),
@@ -303,7 +303,7 @@ impl Batch {
     }
 }
 
-/// Begins what `_unreadable` says about a column.
+/// Starts the entry of a column in `_unreadable`.
 fn note(column: &Column, notes: &mut Vec<u8>) {
     if !notes.is_empty() {
         notes.push(b'\n');

@@ -1,4 +1,4 @@
-//! SQLite: one database, one table per table.
+//! SQLite: one database with all tables.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,7 +16,7 @@ use crate::table::{Table, unique};
 use crate::value::{Value, write_sid};
 use crate::value_files::ValueFiles;
 
-/// SQLite takes 2000 columns; those of a wider table that are left over go together into one, as a JSON object.
+/// SQLite allows 2000 columns. The further columns of a wider table are stored together in one, as a JSON object.
 const MOST_COLUMNS: usize = 1990;
 
 /// Writes all tables.
@@ -33,7 +33,7 @@ impl SqliteFile {
     pub(crate) fn new(target: &Path, force: bool, mark_deleted: bool) -> io::Result<SqliteFile> {
         let file = PartialFile::create(target, force)?;
         let connection = Connection::open(file.path()).map_err(io::Error::other)?;
-        // The file is thrown away unless it becomes complete, so nothing has to be put back.
+        // The file is removed unless it is completed, so a rollback journal is not needed.
         connection
             .execute_batch(
                 "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384; BEGIN",
@@ -44,9 +44,9 @@ impl SqliteFile {
         Ok(SqliteFile { connection, file, names, insert, mark_deleted, buffer })
     }
 
-    /// Rows from here on belong to this table.
+    /// Creates a table, to which the rows that follow belong.
     pub(crate) fn begin(&mut self, table: &Table) -> io::Result<()> {
-        // SQLite keeps names starting so for itself.
+        // SQLite reserves names with this prefix.
         let reserved = table.name.to_lowercase().starts_with("sqlite_");
         let name = if reserved { format!("_{}", table.name) } else { table.name.clone() };
         let name = quoted(&unique(&name, &mut self.names));
@@ -88,7 +88,7 @@ impl SqliteFile {
                     if self.buffer.len() > 1 {
                         self.buffer.push(b',');
                     }
-                    // A string to memory does not fail.
+                    // A write to memory does not fail.
                     let _ = serde_json::to_writer(&mut self.buffer, &column.column.name);
                     self.buffer.push(b':');
                     json::write_cell(&column.column, cell, &mut self.buffer);
@@ -145,8 +145,8 @@ fn sql_value<'b>(column: &Column, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -
     ToSqlOutput::Borrowed(value)
 }
 
-/// The declared type. A Currency is text and the largest integers have none: SQLite would make rounded numbers of
-/// them.
+/// The declared type. SQLite would round Currency and the largest integers; the former is text, the latter have the type
+/// BLOB, which converts nothing.
 fn affinity(column: &Column) -> &'static str {
     if column.flags.contains(ese_format::record::ColumnFlags::MULTI_VALUED) {
         return "TEXT";
