@@ -367,7 +367,7 @@ fn a_file_without_readable_metadata_is_not_left_out_of_a_list() {
     std::os::unix::fs::symlink(&file, &link).unwrap();
     assert_eq!(vfs.list(directory.path()).unwrap(), [file, link.clone()]);
     std::fs::remove_file(&link).unwrap();
-    // Whoever follows it gets an error, but not that nothing is there.
+    // Following it is an error, and does not say that no file exists.
     std::os::unix::fs::symlink(&link, &link).unwrap();
     assert!(vfs.list(directory.path()).is_err());
 }
