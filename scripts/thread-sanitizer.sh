@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=$(rustc -vV | sed -n 's/^host: //p')
-if ! sysroot=$(rustc +nightly --print sysroot 2>/dev/null) || [ ! -d "$sysroot/lib/rustlib/src/rust/library" ]; then
+if ! sysroot=$(rustc +nightly --print sysroot 2>/dev/null) || [ ! -e "$sysroot/lib/rustlib/src/rust/library/Cargo.lock" ]; then
     echo 'ThreadSanitizer was not run: it needs "rustup toolchain install nightly --component rust-src".'
     exit 0
 fi
