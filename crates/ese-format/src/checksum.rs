@@ -158,13 +158,13 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
     }
 }
 
-/// Bytes of the first block of a page, where that is less than the page: it has a checksum of its own.
+/// Length of the first block of a large page, which has a checksum of its own. `None` for pages of one block.
 pub fn first_block_len(size: PageSize) -> Option<usize> {
     size.is_large().then(|| block_len(size))
 }
 
-/// The time of the last change of a large page, from its first block alone. `None` unless that is sound and of this
-/// page; of the other blocks it says nothing.
+/// Reads the time of the last change of a large page from its first block alone. `None` unless that block is undamaged
+/// and belongs to this page. The other blocks are not verified.
 pub fn time_of_first_block(block: &[u8], size: PageSize, number: PageNumber) -> Option<DbTime> {
     let sound = first_block_len(size) == Some(block.len())
         && check_block(block, size, 0, number) == BlockCheck::Good

@@ -84,7 +84,7 @@ pub enum LongValueKey {
 impl LongValueKey {
     /// Decodes a node key.
     pub fn decode(key: &[u8]) -> Option<LongValueKey> {
-        // The first bit tells eight-byte ids from a four-byte id with an offset.
+        // The first bit distinguishes an eight-byte id from a four-byte id with an offset.
         let wide = key.first()? & 0x80 != 0 && key.len() >= 8;
         let (id, offset) = key.split_at_checked(if wide { 8 } else { 4 })?;
         let id = id.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));

@@ -18,7 +18,7 @@ layout! {
     /// ```
     #[doc(alias = "LRINSERT")]
     pub struct Insert {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
         [suffix: u16],
         [prefix: u16],
@@ -50,7 +50,7 @@ layout! {
     /// A node that was flagged deleted is inserted again. Payload at 48.
     #[doc(alias = "LRFLAGINSERT")]
     pub struct FlagInsert {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
         [key: u16],
         [data: u16],
@@ -66,7 +66,7 @@ layout! {
     /// Like [`FlagInsert`], with other data than those of the deleted node. Payload at 52.
     #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
     pub struct FlagInsertAndReplaceData {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
         [key: u16],
         [data: u16],
@@ -85,7 +85,7 @@ layout! {
     #[doc(alias = "LRFLAGDELETE")]
     #[derive(Copy)]
     pub struct FlagDelete {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
     }
 }
@@ -95,7 +95,7 @@ layout! {
     #[doc(alias = "LRDELETE")]
     #[derive(Copy)]
     pub struct Delete {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
     }
 }
@@ -237,13 +237,13 @@ layout! {
     /// ```
     #[doc(alias = "LRDELTA32")]
     pub struct Delta {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
         /// What is added.
         delta: i32,
-        /// Where in the data the counter stands.
+        /// Offset of the counter in the data.
         offset: u16,
     } then {
         /// Key of the node.
@@ -257,13 +257,13 @@ layout! {
     /// Like [`Delta`], for a 64-bit counter. Offset at 56, payload at 58.
     #[doc(alias = "LRDELTA64")]
     pub struct Delta64 {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
         /// What is added.
         delta: i64,
-        /// Where in the data the counter stands.
+        /// Offset of the counter in the data.
         offset: u16,
     } then {
         /// Key of the node.
@@ -277,7 +277,7 @@ layout! {
     /// The external header (tag 0) of a root page is replaced. Payload at 46.
     #[doc(alias = "LRSETEXTERNALHEADER")]
     pub struct SetExternalHeader {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
         [data: u16],
     } then {
@@ -294,7 +294,7 @@ layout! {
     /// ```
     #[doc(alias = "LRSCRUB")]
     pub struct Scrub {
-        /// Where.
+        /// The changed node.
         node: NodeChange,
         /// Bit 0: the page is not in use.
         flags: u32,
