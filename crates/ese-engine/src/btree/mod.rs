@@ -12,6 +12,8 @@ mod descend;
 mod merge;
 mod open_trees;
 #[cfg(test)]
+mod merge_tests;
+#[cfg(test)]
 mod race_tests;
 mod room;
 #[cfg(test)]

@@ -139,10 +139,12 @@ pub(crate) fn separator_at(
     incoming: Option<Incoming<'_>>,
     incoming_right: bool,
 ) -> Option<Vec<u8>> {
-    let last_left = line.checked_sub(1).and_then(|line| page.node(line)).map(|node| shape.order_key(&node));
+    let left = line.checked_sub(1).and_then(|line| page.node(line));
     if !page.is_leaf() {
-        return last_left;
+        // The data of an entry is its child, which is no part of the order of a non-unique tree.
+        return left.map(|node| node.key_to_vec());
     }
+    let last_left = left.map(|node| shape.order_key(&node));
     let first_right = page.node(line).map(|node| shape.order_key(&node));
     let new = incoming.map(|new| new.order_key(shape.is_unique()));
     let (left, right) = match new {

@@ -1,0 +1,273 @@
+//! Removal of records from trees of four levels, and records that come back to life while cleanup is about to
+//! remove them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ese_format::page::PageFlags;
+use ese_format::{PageNumber, PageSize};
+use jetcell_sync::{Arc, thread};
+use jetcell_vfs::SimVfs;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::descend::Target;
+use super::tests::{DB, Model, check_structure, contents, create_tree, open_with};
+use super::{Seek, Tree, TreeCursor};
+use crate::session::ActiveTransaction;
+use crate::versions::View;
+use crate::{CreateOptions, Instance};
+
+const SIZE: PageSize = PageSize::KIB_4;
+/// Long enough for a thread to reach the lock that it waits for. A shorter time hides a fault and never invents one.
+const TIME_TO_REACH_THE_LOCK: Duration = Duration::from_millis(50);
+/// Keys that share all bytes but the last one, so that the separators between them are as long as the keys.
+const GROUP: u32 = 8;
+const KEYS: u32 = 800;
+
+struct Fixture {
+    instance: Arc<Instance>,
+    tree: Arc<Tree>,
+    model: Model,
+}
+
+/// A key of 250 bytes. An internal page has room for about 17 separators, because most of them are as long as a
+/// key and keys of different groups share no prefix.
+fn long_key(number: u32) -> Vec<u8> {
+    let group = number / GROUP;
+    let mut key = group.to_be_bytes().to_vec();
+    key.extend((0..245_u32).map(|at| (group.wrapping_mul(31) ^ at.wrapping_mul(7)) as u8));
+    key.push((number % GROUP) as u8);
+    key
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture::of_kind(PageFlags::empty())
+    }
+
+    fn of_kind(kind: PageFlags) -> Fixture {
+        let instance = open_with(&SimVfs::new(), SIZE, 600, false).unwrap();
+        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let tree = create_tree(&instance, &db, kind);
+        Fixture { instance, tree, model: Model::new() }
+    }
+
+    fn session(&self, number: u16) -> ActiveTransaction {
+        ActiveTransaction::new(self.instance.core().clone(), number)
+    }
+
+    /// Inserts the numbers that have no record.
+    fn insert(&mut self, numbers: impl Iterator<Item = u32>, len: usize) {
+        let mut session = self.session(1);
+        session.begin().unwrap();
+        for number in numbers {
+            let (key, data) = (long_key(number), vec![number as u8; len]);
+            if !self.model.contains_key(&key) {
+                self.tree.insert(&mut session, &key, &data).unwrap();
+                self.model.insert(key, data);
+            }
+        }
+        session.commit().unwrap();
+    }
+
+    /// Flags the records of these numbers deleted. Cleanup removes them later.
+    fn delete(&mut self, numbers: impl Iterator<Item = u32>) {
+        let mut session = self.session(1);
+        session.begin().unwrap();
+        for key in numbers.map(long_key) {
+            if self.model.remove(&key).is_some() {
+                self.flag_deleted(&mut session, &key);
+            }
+        }
+        session.commit().unwrap();
+    }
+
+    fn flag_deleted(&self, session: &mut ActiveTransaction, key: &[u8]) {
+        let mut cursor = TreeCursor::new(self.tree.clone());
+        assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
+        let bookmark = cursor.bookmark().unwrap().clone();
+        self.tree.flag_delete(session, &bookmark).unwrap();
+    }
+
+    fn clean_up(&self) {
+        for _ in 0..3 {
+            self.instance.step().unwrap();
+        }
+    }
+
+    fn levels(&self) -> usize {
+        self.tree.path(Target::First).unwrap().len()
+    }
+
+    fn check(&self) {
+        check_structure(&self.tree);
+        assert_eq!(contents(&self.tree, &View::latest()), self.model);
+        for key in self.model.keys() {
+            let mut cursor = TreeCursor::new(self.tree.clone());
+            assert!(cursor.seek(&View::latest(), key, Seek::Equal).unwrap(), "no record by its key");
+        }
+    }
+
+    /// Internal pages of the level above the leaves, left to right, each with the numbers of records below it.
+    fn parents_of_leaves(&self) -> Vec<PageNumber> {
+        let mut parents: Vec<PageNumber> = Vec::new();
+        for number in 0..KEYS {
+            let path = self.tree.path(Target::Key(&long_key(number))).unwrap();
+            let parent = path[path.len() - 2];
+            if parents.last() != Some(&parent) {
+                parents.push(parent);
+            }
+        }
+        parents
+    }
+}
+
+#[test]
+fn range_deletes_leave_a_tree_of_four_levels_in_order() {
+    for seed in 0..3 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut fixture = Fixture::new();
+        // One record in each leaf.
+        fixture.insert(0..KEYS, 2500);
+        assert!(fixture.levels() >= 4, "{} levels", fixture.levels());
+        let mut fewest = u32::MAX;
+        for _ in 0..25 {
+            for _ in 0..rng.random_range(1..5) {
+                let first = rng.random_range(0..KEYS);
+                let last = (first + rng.random_range(1..200)).min(KEYS);
+                fixture.delete(first..last);
+                fixture.clean_up();
+                check_structure(&fixture.tree);
+            }
+            fewest = fewest.min(fixture.model.len() as u32);
+            let first = rng.random_range(0..KEYS);
+            let len = rng.random_range(300..2500);
+            let step = rng.random_range(1..4);
+            fixture.insert((first..(first + 300).min(KEYS)).step_by(step), len);
+            fixture.clean_up();
+            fixture.check();
+        }
+        assert!(fewest < KEYS / 2, "the deletes leave {fewest} of {KEYS} records");
+        fixture.delete(0..KEYS);
+        fixture.clean_up();
+        fixture.check();
+        assert_eq!(fixture.levels(), 1, "an empty tree has one page");
+        fixture.instance.shutdown().unwrap();
+    }
+}
+
+#[test]
+fn a_split_internal_page_of_a_non_unique_tree_repeats_its_own_separator() {
+    let mut fixture = Fixture::of_kind(PageFlags::INDEX | PageFlags::NON_UNIQUE);
+    fixture.insert((0..6 * KEYS).map(|number| number * 37 % (6 * KEYS)), 4);
+    assert!(fixture.levels() >= 3, "{} levels", fixture.levels());
+    check_structure(&fixture.tree);
+}
+
+/// Each removed internal page leaves its separator to the page on its left.
+#[test]
+fn internal_pages_are_removed_from_right_to_left() {
+    let mut fixture = Fixture::new();
+    fixture.insert(0..KEYS, 2500);
+    let parents = fixture.parents_of_leaves();
+    let mut removed = 0;
+    for pair in parents.windows(2).rev() {
+        let below: Vec<u32> = (0..KEYS)
+            .filter(|number| fixture.model.contains_key(&long_key(*number)))
+            .filter(|number| {
+                let path = fixture.tree.path(Target::Key(&long_key(*number))).unwrap();
+                path[path.len() - 2] == pair[1]
+            })
+            .collect();
+        removed += usize::from(!below.is_empty());
+        fixture.delete(below.into_iter());
+        fixture.clean_up();
+        check_structure(&fixture.tree);
+        // Fills the page on the left for the next round.
+        let free: Vec<u32> =
+            (0..KEYS).filter(|number| !fixture.model.contains_key(&long_key(*number))).collect();
+        let few = free.len() / 3;
+        fixture.insert(free.into_iter().take(few), 2500);
+    }
+    assert!(removed > 10, "{removed} internal pages");
+    fixture.check();
+}
+
+/// Cleanup finds that a leaf has only one record and that the record is dead, gives up the latch of the leaf, and
+/// waits for the lock of the tree's structure. `meanwhile` runs at that moment.
+fn while_cleanup_waits(fixture: &Fixture, dead: &[u8], meanwhile: impl FnOnce()) {
+    let mut session = fixture.session(1);
+    session.begin().unwrap();
+    fixture.flag_deleted(&mut session, dead);
+    session.commit().unwrap();
+    thread::scope(|scope| {
+        let structure = fixture.tree.structure.lock();
+        let cleanup = scope.spawn(|| fixture.instance.step().unwrap());
+        thread::sleep(TIME_TO_REACH_THE_LOCK);
+        meanwhile();
+        drop(structure);
+        cleanup.join().unwrap();
+    });
+}
+
+#[test]
+fn a_record_that_is_inserted_again_while_cleanup_waits_stays() {
+    let mut fixture = Fixture::new();
+    fixture.insert(0..20, 2500);
+    let key = long_key(7);
+    while_cleanup_waits(&fixture, &key, || {
+        let mut session = fixture.session(2);
+        session.begin().unwrap();
+        fixture.tree.insert(&mut session, &key, &[9; 2500]).unwrap();
+        session.commit().unwrap();
+    });
+    fixture.model.insert(key, vec![9; 2500]);
+    fixture.clean_up();
+    fixture.check();
+}
+
+#[test]
+fn a_record_that_is_inserted_and_deleted_again_while_cleanup_waits_can_be_rolled_back() {
+    let mut fixture = Fixture::new();
+    fixture.insert(0..20, 2500);
+    let key = long_key(7);
+    let mut deleter = fixture.session(3);
+    while_cleanup_waits(&fixture, &key, || {
+        let mut session = fixture.session(2);
+        session.begin().unwrap();
+        fixture.tree.insert(&mut session, &key, &[9; 2500]).unwrap();
+        session.commit().unwrap();
+        deleter.begin().unwrap();
+        fixture.flag_deleted(&mut deleter, &key);
+    });
+    deleter.rollback().unwrap();
+    fixture.model.insert(key, vec![9; 2500]);
+    fixture.clean_up();
+    fixture.check();
+}
+
+#[test]
+fn a_record_that_an_older_snapshot_sees_stays_until_the_snapshot_ends() {
+    let mut fixture = Fixture::new();
+    fixture.insert(0..20, 2500);
+    let (key, mut reader) = (long_key(7), fixture.session(4));
+    while_cleanup_waits(&fixture, &key, || {
+        let mut session = fixture.session(2);
+        session.begin().unwrap();
+        fixture.tree.insert(&mut session, &key, &[9; 2500]).unwrap();
+        session.commit().unwrap();
+        reader.begin().unwrap();
+        session.begin().unwrap();
+        fixture.flag_deleted(&mut session, &key);
+        session.commit().unwrap();
+    });
+    let mut cursor = TreeCursor::new(fixture.tree.clone());
+    assert!(cursor.seek(&reader.view(), &key, Seek::Equal).unwrap(), "the snapshot lost its record");
+    assert_eq!(cursor.data(), [9; 2500]);
+    drop(cursor);
+    reader.commit().unwrap();
+    fixture.model.remove(&key);
+    fixture.clean_up();
+    fixture.check();
+}
