@@ -19,12 +19,12 @@ use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::logged::partial_merges;
+use system_tests::logged::Merges;
 
 const SESSIONS: u64 = 8;
 const TIME: Duration = Duration::from_secs(10);
 
-struct World {
+struct Fixture {
     vfs: Arc<dyn Vfs>,
     path: std::path::PathBuf,
     instance: Arc<Instance>,
@@ -32,17 +32,17 @@ struct World {
     _directory: tempfile::TempDir,
 }
 
-impl World {
-    fn new(size: PageSize, pages: usize) -> World {
-        World::with_versions(size, pages, 64 << 20)
+impl Fixture {
+    fn new(size: PageSize, pages: usize) -> Fixture {
+        Fixture::with_versions(size, pages, 64 << 20)
     }
 
-    fn with_versions(size: PageSize, pages: usize, version_store_bytes: usize) -> World {
+    fn with_versions(size: PageSize, pages: usize, version_store_bytes: usize) -> Fixture {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
         let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, vfs.clock()));
         let mut options = InstanceOptions::new(vfs.clone(), directory.path().to_path_buf(), cache);
-        // All logs stay: they tell how often leaves shared.
+        // The logs stay, because the test counts partial merges in them.
         options.circular = false;
         options.checkpoint_depth = 2 << 20;
         options.version_store_bytes = version_store_bytes;
@@ -67,9 +67,9 @@ impl World {
         };
         s.create_table(&db, &definition).unwrap();
         s.commit(CommitMode::Durable).unwrap();
-        // All the time, as fast as it can: whatever it finds is a false finding.
+        // The scan runs all the time at full speed. Each of its findings is false.
         instance.start_scan(&db, Duration::ZERO);
-        World { vfs, path, instance, db, _directory: directory }
+        Fixture { vfs, path, instance, db, _directory: directory }
     }
 
     /// Returns how often full leaves shared nodes with their neighbours.
@@ -82,7 +82,7 @@ impl World {
         let report = check_database(&*self.vfs, Path::new(&self.path), &CheckOptions::default()).unwrap();
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(report.clean && findings.is_empty(), "{findings:#?}");
-        partial_merges(self.vfs, self.path.parent().unwrap())
+        Merges::in_logs(self.vfs, self.path.parent().unwrap()).partial
     }
 }
 
@@ -106,32 +106,32 @@ fn amount(open: &mut Open, s: &mut Session) -> i64 {
     }
 }
 
-/// Moves money between few accounts: whoever commits saw the newest committed amounts, and every snapshot has
-/// the same sum.
+/// Moves money between few accounts. A transaction that commits has seen the newest committed amounts, and each snapshot
+/// has the same sum.
 #[test]
-fn transfers_conflict_and_the_sum_stays() {
+fn conflicting_transfers_keep_the_sum() {
     const ACCOUNTS: i32 = 40;
-    let world = World::new(PageSize::KIB_4, 64);
-    let mut s = world.instance.session();
+    let fixture = Fixture::new(PageSize::KIB_4, 64);
+    let mut s = fixture.instance.session();
     s.begin().unwrap();
-    let mut accounts = open(&mut s, &world.db);
+    let mut accounts = open(&mut s, &fixture.db);
     for account in 0..ACCOUNTS {
         let row = [(accounts.id, Value::Long(account)), (accounts.amount, Value::LongLong(1000))];
         accounts.table.insert(&mut s, &row).unwrap();
     }
     s.commit(CommitMode::Durable).unwrap();
-    // What each account was last committed with, changed together with the commit.
+    // The committed amount of each account, changed together with the commit.
     let last: Mutex<BTreeMap<i32, i64>> = Mutex::new((0..ACCOUNTS).map(|account| (account, 1000)).collect());
     let (commits, conflicts, sums) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let until = Instant::now() + TIME;
     std::thread::scope(|scope| {
         for number in 0..SESSIONS {
-            let (world, last) = (&world, &last);
+            let (fixture, last) = (&fixture, &last);
             let (commits, conflicts, sums) = (&commits, &conflicts, &sums);
             scope.spawn(move || {
                 let mut rng = ChaCha8Rng::seed_from_u64(number);
-                let mut s = world.instance.session();
-                let mut accounts = open(&mut s, &world.db);
+                let mut s = fixture.instance.session();
+                let mut accounts = open(&mut s, &fixture.db);
                 while Instant::now() < until {
                     if rng.random_bool(0.1) {
                         s.begin().unwrap();
@@ -170,8 +170,8 @@ fn transfers_conflict_and_the_sum_stays() {
                             let id = s.commit(CommitMode::Lazy).unwrap();
                             drop(last);
                             if rng.random_bool(0.05) {
-                                world.instance.flush().unwrap();
-                                assert!(world.instance.durable() >= id.0);
+                                fixture.instance.flush().unwrap();
+                                assert!(fixture.instance.durable() >= id.0);
                             }
                             commits.fetch_add(1, Ordering::Relaxed);
                         }
@@ -193,38 +193,38 @@ fn transfers_conflict_and_the_sum_stays() {
     println!("{commits:?} transfers, {conflicts:?} conflicts, {sums:?} sums");
     assert!(commits.into_inner() > 100 && conflicts.into_inner() > 0 && sums.into_inner() > 10);
     drop((accounts, s));
-    world.end();
+    fixture.end();
 }
 
-/// Writers fill and empty ranges of keys, a range in one transaction; readers walk both ways and must see every
-/// range whole or not at all.
+/// Writers fill and empty ranges of keys, each range in one transaction. Readers walk in both directions and must see
+/// each range completely or not at all.
 #[test]
 fn readers_see_whole_ranges_while_pages_split_and_merge() {
     const RANGE: i32 = 60;
-    let world = World::new(PageSize::KIB_4, 96);
+    let fixture = Fixture::new(PageSize::KIB_4, 96);
     let until = Instant::now() + TIME;
     let (changes, walks) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..SESSIONS as i32 {
-            let (world, changes, walks, failed) = (&world, &changes, &walks, &failed);
+            let (fixture, changes, walks, failed) = (&fixture, &changes, &walks, &failed);
             scope.spawn(move || {
                 let mut rng = ChaCha8Rng::seed_from_u64(number as u64);
-                let mut s = world.instance.session();
-                let mut rows = open(&mut s, &world.db);
+                let mut s = fixture.instance.session();
+                let mut rows = open(&mut s, &fixture.db);
                 let mut full = [false; 8];
                 let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                     while Instant::now() < until && !failed.load(Ordering::Relaxed) {
                         s.begin().unwrap();
                         if number < 4 {
-                            // Ranges of the writers lie between each other.
+                            // The ranges of the writers alternate.
                             let which = rng.random_range(0..full.len());
                             for i in 0..RANGE {
                                 let key = (which as i32 * 4 + number) * RANGE + i;
                                 if full[which] {
                                     let there =
                                         rows.table.seek(&mut s, &[Value::Long(key)], Seek::Equal).unwrap();
-                                    assert!(there, "own row {key} is gone");
+                                    assert!(there, "the row {key} of this writer is missing");
                                     rows.table.delete(&mut s).unwrap();
                                 } else {
                                     let body = Value::Binary(vec![key as u8; rng.random_range(50..600)]);
@@ -272,7 +272,7 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
                             };
                         }
                         let partial: Vec<_> = seen.iter().filter(|(_, count)| **count != RANGE).collect();
-                        assert!(partial.is_empty(), "ranges in part: {partial:?}");
+                        assert!(partial.is_empty(), "incomplete ranges: {partial:?}");
                         s.commit(CommitMode::Lazy).unwrap();
                         walks.fetch_add(1, Ordering::Relaxed);
                     }
@@ -286,23 +286,23 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
     });
     println!("{changes:?} ranges, {walks:?} walks");
     assert!(changes.into_inner() > 50 && walks.into_inner() > 50);
-    let shared = world.end();
+    let shared = fixture.end();
     println!("leaves shared nodes {shared} times");
     assert!(shared > 10, "leaves hardly shared nodes: {shared}");
 }
 
-/// Sessions fill the version store many times over while others are about to change something and get no processor:
-/// those who are quick wait for the slow, and nobody is turned away. Only who never ends is in the way, soon.
+/// Sessions fill the version store many times while other transactions are open for a moment. The fast sessions wait for
+/// the slow ones, and none fails. Only a transaction that never ends makes changes fail.
 #[test]
-fn changes_wait_for_transactions_that_are_about_to_end() {
-    let world = World::with_versions(PageSize::KIB_4, 64, 512 << 10);
+fn changes_wait_for_transactions_that_end_soon() {
+    let fixture = Fixture::with_versions(PageSize::KIB_4, 64, 512 << 10);
     let at_work = AtomicU64::new(SESSIONS);
     std::thread::scope(|scope| {
         for number in 0..SESSIONS as i32 {
-            let (world, at_work) = (&world, &at_work);
+            let (fixture, at_work) = (&fixture, &at_work);
             scope.spawn(move || {
-                let mut s = world.instance.session();
-                let mut rows = open(&mut s, &world.db);
+                let mut s = fixture.instance.session();
+                let mut rows = open(&mut s, &fixture.db);
                 let mut change = |round: u32, pause: Duration| -> Result<(), Error> {
                     let row =
                         [(rows.id, Value::Long(number)), (rows.body, Value::Binary(vec![round as u8; 1000]))];
@@ -325,8 +325,8 @@ fn changes_wait_for_transactions_that_are_about_to_end() {
         }
     });
     assert_eq!(at_work.into_inner(), 0);
-    let [mut long, mut s] = [world.instance.session(), world.instance.session()];
-    let mut rows = open(&mut s, &world.db);
+    let [mut long, mut s] = [fixture.instance.session(), fixture.instance.session()];
+    let mut rows = open(&mut s, &fixture.db);
     long.begin().unwrap();
     let mut fill = || -> Error {
         loop {
@@ -345,8 +345,11 @@ fn changes_wait_for_transactions_that_are_about_to_end() {
     assert!(matches!(fill(), Error::VersionStoreFull { .. }));
     let again = Instant::now();
     (0..20).for_each(|_| assert!(matches!(fill(), Error::VersionStoreFull { .. })));
-    assert!(again.elapsed() < Duration::from_secs(5), "each waits for what never ends");
+    assert!(
+        again.elapsed() < Duration::from_secs(5),
+        "each change waits for the transaction that never ends"
+    );
     long.commit(CommitMode::Lazy).unwrap();
     drop((rows, s, long));
-    world.end();
+    fixture.end();
 }

@@ -8,18 +8,32 @@ use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
 use jetcell_vfs::Vfs;
 
-/// Times a full leaf shared nodes with its neighbour, by the logs in a directory, as far as they can be read.
-pub fn partial_merges(vfs: Arc<dyn Vfs>, logs: &Path) -> u64 {
-    let Ok(Some(reader)) = LogReader::open(vfs, LogNames::new(logs, "E00")) else { return 0 };
-    let mut count = 0;
-    let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
-    let visit = |stored: StoredRecord| {
-        if let Ok((LogRecord::Merge2(merge), _)) = LogRecord::decode(&stored.bytes) {
-            count += u64::from(matches!(merge.merge_type, 3 | 6));
-        }
-        Ok(())
-    };
-    // The end may be what a crash left; recovery judges that.
-    let _ = reader.read_from(from, visit);
-    count
+/// Merges of pages, as the logs tell them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Merges {
+    /// A full leaf gave nodes to its neighbour.
+    pub partial: u64,
+    /// An internal page was removed because nothing was left below it.
+    pub internal_removed: u64,
+}
+
+impl Merges {
+    /// Counts the merges in the logs of a directory, up to the first log that cannot be read.
+    pub fn in_logs(vfs: Arc<dyn Vfs>, logs: &Path) -> Merges {
+        let mut merges = Merges::default();
+        let Ok(Some(reader)) = LogReader::open(vfs, LogNames::new(logs, "E00")) else { return merges };
+        let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
+        let visit = |stored: StoredRecord| {
+            if let Ok((LogRecord::Merge2(merge), _)) = LogRecord::decode(&stored.bytes) {
+                merges.partial += u64::from(matches!(merge.merge_type, 3 | 6));
+                // Only leaves have siblings.
+                let internal = merge.left.is_none() && merge.right.is_none();
+                merges.internal_removed += u64::from(internal);
+            }
+            Ok(())
+        };
+        // A crash may leave a torn end behind; recovery judges that.
+        let _ = reader.read_from(from, visit);
+        merges
+    }
 }

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::run::ReadCell;
-use super::{
-    ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable, ReadTable, Reader, Readers,
-};
+use super::expected::{ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable};
+use super::run::{ReadCell, ReadTable, Reader, ReaderError, Readers};
 
 /// Differences reported before the rest is only counted.
 const REPORTED: usize = 20;
@@ -14,7 +12,7 @@ const REPORTED: usize = 20;
 /// Has all three readers read `path` and compares tables, columns and rows exactly.
 ///
 /// `Err` lists the differences. `Ok` also when the readers are not installed and not required (see the module).
-pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), String> {
+pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), ReaderError> {
     let Some(readers) = Readers::locate()? else { return Ok(()) };
     let with_rows = expected.tables.iter().any(|table| matches!(table.rows, ExpectedRows::Exact(_)));
     let mut differences = Vec::new();
@@ -23,7 +21,7 @@ pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), String> {
     for reader in Reader::ALL {
         match readers.read(reader, path, with_rows) {
             Ok(tables) => compare_tables(reader, expected, &tables, &mut unconfirmed, &mut differences),
-            Err(what) => differences.push(what),
+            Err(what) => differences.push(what.to_string()),
         }
     }
     unconfirmed.report(&mut differences);
@@ -33,7 +31,7 @@ pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), String> {
     let more = differences.len().saturating_sub(REPORTED);
     differences.truncate(REPORTED);
     let tail = if more > 0 { format!("\n... and {more} more") } else { String::new() };
-    Err(format!("{}:\n{}{tail}", path.display(), differences.join("\n")))
+    Err(format!("{}:\n{}{tail}", path.display(), differences.join("\n")).into())
 }
 
 /// One flag per cell: true until some reader has shown it as expected.
@@ -262,15 +260,15 @@ mod tests {
         let mut wrong = basic();
         let ExpectedRows::Exact(rows) = &mut wrong.tables[0].rows else { unreachable!() };
         rows[1][4] = value("eb55cc01");
-        let differences = compare(&path, &wrong).unwrap_err();
+        let differences = compare(&path, &wrong).unwrap_err().to_string();
         assert!(differences.contains("libesedb: table basic row 1 column Long"), "{differences}");
         assert!(differences.contains("dissect: table basic row 1 column Long"), "{differences}");
         assert!(differences.contains("impacket: table basic row 1 column Long"), "{differences}");
         let mut missing = basic();
         missing.tables[0].columns.pop();
-        let differences = compare(&path, &missing).unwrap_err();
+        let differences = compare(&path, &missing).unwrap_err().to_string();
         assert!(differences.contains("13 columns, not 12"), "{differences}");
-        let differences = compare(&path, &ExpectedDatabase::default()).unwrap_err();
+        let differences = compare(&path, &ExpectedDatabase::default()).unwrap_err().to_string();
         assert!(differences.contains("unexpected table basic"), "{differences}");
     }
 

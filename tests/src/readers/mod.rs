@@ -1,13 +1,12 @@
-//! Three ESE readers that nobody of this project wrote (libesedb, dissect.esedb, impacket), asked to read a file
-//! and compared with what it should hold.
+//! Compares files with what three independent ESE readers find in them: libesedb, dissect.esedb and impacket.
 //!
-//! They are Python packages in an environment that `scripts/setup-readers.sh` makes. Without it a comparison
-//! prints that it was skipped; with `JETCELL_REQUIRE_READERS=1` in the environment that is an error instead.
+//! The readers are Python packages in an environment that `scripts/setup-readers.sh` makes. Without the environment, a
+//! comparison prints that it was skipped; with `JETCELL_REQUIRE_READERS=1` it fails instead.
 //!
-//! A reader that cannot show something says so cell by cell (`unseen`), or is known to show NULL differently;
-//! those few rules are in [`compare`](self) and nowhere else. Everything else must be equal, and each cell
-//! must be seen by at least one reader. Inputs that a reader gets wrong by a defect of its own (a plain long-value
-//! chunk whose first byte looks like a compression header) are to be avoided by the writer of the test.
+//! A reader that cannot show a value says so for that cell (`unseen`), and some readers show NULL differently. Only
+//! [`compare`](self) has rules for these cases. All other cells must be equal, and at least one reader must confirm
+//! each cell. Some inputs trigger a defect of a reader, such as a plain long-value chunk whose first byte looks like a
+//! compression header; tests must not use such inputs.
 
 mod compare;
 mod expected;
@@ -15,4 +14,4 @@ mod run;
 
 pub use compare::compare;
 pub use expected::{ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable};
-pub use run::{ReadCell, ReadTable, Reader, Readers};
+pub use run::{ReadCell, ReadTable, Reader, ReaderError, Readers};

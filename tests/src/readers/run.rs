@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::ExpectedColumn;
+use super::expected::ExpectedColumn;
 
 /// How long one reader may take; impacket loops for ever on a link past the end of the file.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -35,6 +35,30 @@ impl Reader {
             Reader::Dissect => "dissect",
             Reader::Impacket => "impacket",
         }
+    }
+}
+
+/// Why a reader did not read a file, or how the file differs from what it should hold.
+#[derive(Debug)]
+pub struct ReaderError(String);
+
+impl std::fmt::Display for ReaderError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ReaderError {}
+
+impl From<String> for ReaderError {
+    fn from(what: String) -> ReaderError {
+        ReaderError(what)
+    }
+}
+
+impl From<&str> for ReaderError {
+    fn from(what: &str) -> ReaderError {
+        ReaderError(what.to_owned())
     }
 }
 
@@ -88,7 +112,7 @@ enum Line {
 
 impl Readers {
     /// The readers' environment: `Ok(None)`, with a message, when it is not installed and not required.
-    pub fn locate() -> Result<Option<Readers>, String> {
+    pub fn locate() -> Result<Option<Readers>, ReaderError> {
         let environment = std::env::var_os("JETCELL_READERS_VENV").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/readers-venv")),
             PathBuf::from,
@@ -100,15 +124,15 @@ impl Readers {
         let absent =
             format!("independent readers absent ({}); run scripts/setup-readers.sh", environment.display());
         if std::env::var("JETCELL_REQUIRE_READERS").is_ok_and(|value| value == "1") {
-            return Err(absent);
+            return Err(absent.into());
         }
         eprintln!("skipped: {absent}");
         Ok(None)
     }
 
     /// Everything `reader` finds in the file; rows only when `with_rows`.
-    pub fn read(&self, reader: Reader, path: &Path, with_rows: bool) -> Result<Vec<ReadTable>, String> {
-        let fail = |what: String| format!("{} on {}: {what}", reader.name(), path.display());
+    pub fn read(&self, reader: Reader, path: &Path, with_rows: bool) -> Result<Vec<ReadTable>, ReaderError> {
+        let fail = |what: String| ReaderError(format!("{} on {}: {what}", reader.name(), path.display()));
         let mut command = Command::new(&self.python);
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/read_all.py")).arg(reader.name()).arg(path);
         if !with_rows {
@@ -122,7 +146,7 @@ impl Readers {
         let (stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
         let (sender, results) = mpsc::channel();
         std::thread::spawn(move || {
-            let tables = stdout.ok_or("no output".to_owned()).and_then(|out| parse(BufReader::new(out)));
+            let tables = stdout.ok_or("no output".into()).and_then(|out| parse(BufReader::new(out)));
             // The receiver is gone only when the time limit has passed.
             let _ = sender.send(tables);
         });
@@ -133,7 +157,7 @@ impl Readers {
             }
             text
         });
-        let tables = results.recv_timeout(TIME_LIMIT).unwrap_or_else(|_| Err("took too long".to_owned()));
+        let tables = results.recv_timeout(TIME_LIMIT).unwrap_or_else(|_| Err("took too long".into()));
         if tables.is_err() {
             let _ = child.kill();
         }
@@ -144,7 +168,7 @@ impl Readers {
     }
 }
 
-fn parse(lines: impl BufRead) -> Result<Vec<ReadTable>, String> {
+fn parse(lines: impl BufRead) -> Result<Vec<ReadTable>, ReaderError> {
     let mut tables: Vec<ReadTable> = Vec::new();
     let mut open = false;
     for line in lines.lines() {
@@ -165,5 +189,5 @@ fn parse(lines: impl BufRead) -> Result<Vec<ReadTable>, String> {
             }
         }
     }
-    if open { Err("output stops inside a table".to_owned()) } else { Ok(tables) }
+    if open { Err("output stops inside a table".into()) } else { Ok(tables) }
 }

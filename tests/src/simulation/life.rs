@@ -8,17 +8,14 @@ use ese_engine::{CreateOptions, Error, Instance, Result};
 use ese_format::LogPosition;
 use rand::Rng;
 
-use super::model::{State, check_indexes, difference, read_all};
+use super::model::{Databases, State, check_indexes, difference, read_all};
 use super::work::Worker;
-use super::{World, db_path};
+use super::{Simulation, db_path};
 
 /// Steps of one life without a cut.
 const STEPS: usize = 250;
 
-/// The databases in use; `None` is detached or not yet created.
-pub(super) type Databases = Vec<Option<Arc<Database>>>;
-
-impl World {
+impl Simulation {
     /// Recovers, compares with the model, works until the power goes off or there is enough.
     pub(super) fn live(&mut self) {
         let mut instance = self.recover();
@@ -34,9 +31,11 @@ impl World {
             self.compare(&instance, &databases);
         }
 
-        let limit = 1 << self.rng.random_range(3..11);
+        // A deep tree takes time to grow.
+        let (shortest, longest, cut) = if self.plan.deep { (8, 15, 0.5) } else { (3, 11, 0.9) };
+        let limit = 1 << self.rng.random_range(shortest..longest);
         let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
-        self.disk.stop_after(if self.rng.random_bool(0.9) { at } else { u64::MAX });
+        self.disk.stop_after(if self.rng.random_bool(cut) { at } else { u64::MAX });
         let worked = self.work(&instance, &mut databases);
         if self.power() {
             worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", self.context));

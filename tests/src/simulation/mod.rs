@@ -5,6 +5,7 @@
 //! fails again during recovery, and then must find: everything that was durable, nothing uncommitted, and of the
 //! lazy commits the first ones without a gap; a file without findings; sound logs.
 
+mod deep;
 mod life;
 mod model;
 mod work;
@@ -21,7 +22,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use self::model::State;
-use crate::logged::partial_merges;
+use crate::logged::Merges;
+
+/// One seed of so many has deep trees.
+const DEEP_EVERY: u64 = 8;
 
 /// What a seed went through.
 #[derive(Clone, Copy, Default, Debug)]
@@ -38,6 +42,10 @@ pub struct Tally {
     pub commits: u64,
     /// Times a full leaf shared nodes with its neighbour, where all logs are kept.
     pub shared: u64,
+    /// Internal pages that were removed because all records below them were, where all logs are kept.
+    pub internal_removed: u64,
+    /// Levels of the deepest tree that was seen after a clean shutdown.
+    pub levels: u64,
     /// Dirty pages that left the cache without being written.
     pub delta_evictions: u64,
     /// Changes that recovery kept for pages that it did not read.
@@ -53,6 +61,8 @@ impl Tally {
         self.shutdowns += other.shutdowns;
         self.commits += other.commits;
         self.shared += other.shared;
+        self.internal_removed += other.internal_removed;
+        self.levels = self.levels.max(other.levels);
         self.delta_evictions += other.delta_evictions;
         self.kept += other.kept;
     }
@@ -67,10 +77,12 @@ struct Plan {
     circular: bool,
     depth: u64,
     databases: usize,
+    /// Each session has a table whose tree has four levels.
+    deep: bool,
 }
 
-/// A disk and what should be on it.
-struct World {
+/// One seed: a simulated disk, and what the databases on it should hold.
+struct Simulation {
     plan: Plan,
     rng: ChaCha8Rng,
     disk: SimVfs,
@@ -88,8 +100,10 @@ struct World {
 /// Runs one seed; panics when the engine lost or damaged something.
 pub fn run(seed: u64) -> Tally {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let size = [PageSize::KIB_4, PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32]
-        [rng.random_range(0..5)];
+    let deep = seed.is_multiple_of(DEEP_EVERY);
+    // Only pages of 4 KiB give deep trees with few records.
+    let sizes = [PageSize::KIB_4, PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
+    let size = sizes[if deep { 0 } else { rng.random_range(0..5) }];
     let log_bytes = match size.bytes() {
         4096 => [64 << 10, 128 << 10][rng.random_range(0..2)],
         8192 => 128 << 10,
@@ -105,9 +119,10 @@ pub fn run(seed: u64) -> Tally {
         log_bytes,
         circular: rng.random_bool(0.4),
         depth: u64::from(log_bytes) * rng.random_range(1..4),
-        databases: if rng.random_bool(0.3) { 2 } else { 1 },
+        databases: if !deep && rng.random_bool(0.3) { 2 } else { 1 },
+        deep,
     };
-    let mut world = World {
+    let mut simulation = Simulation {
         created: vec![false; plan.databases],
         plan,
         rng,
@@ -119,23 +134,26 @@ pub fn run(seed: u64) -> Tally {
         context: String::new(),
     };
     for life in 0..6 {
-        world.context = format!("seed {seed}, life {life}");
-        world.live();
-        if !world.power() || world.rng.random_bool(0.9) {
-            world.cut();
+        simulation.context = format!("seed {seed}, life {life}");
+        simulation.live();
+        if !simulation.power() || simulation.rng.random_bool(0.9) {
+            simulation.cut();
         }
     }
-    world.tally.shared =
-        if world.plan.circular { 0 } else { partial_merges(Arc::new(world.disk.clone()), Path::new("/log")) };
-    world.count_delta_evictions(None);
-    world.tally
+    if !simulation.plan.circular {
+        let merges = Merges::in_logs(Arc::new(simulation.disk.clone()), Path::new("/log"));
+        simulation.tally.shared = merges.partial;
+        simulation.tally.internal_removed = merges.internal_removed;
+    }
+    simulation.count_delta_evictions(None);
+    simulation.tally
 }
 
 fn db_path(number: usize) -> PathBuf {
     PathBuf::from(format!("/db{number}/data.edb"))
 }
 
-impl World {
+impl Simulation {
     fn open(&mut self) -> ese_engine::Result<Arc<Instance>> {
         let disk: Arc<dyn Vfs> = Arc::new(self.disk.clone());
         for directory in ["/db0", "/db1", "/log"] {
@@ -200,13 +218,14 @@ impl World {
     }
 
     /// The files, seen by other eyes.
-    fn check_files(&self, what: &str) {
+    fn check_files(&mut self, what: &str) {
         for (number, _) in self.created.iter().enumerate().filter(|(_, created)| **created) {
             let report = check_database(&self.disk, &db_path(number), &CheckOptions::default());
             let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
             let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
             assert!(report.clean, "{}, {what}: database {number} is {}", self.context, report.state);
             assert!(findings.is_empty(), "{}, {what}: {findings:#?}", self.context);
+            self.tally.levels = self.tally.levels.max(deep::levels(&self.disk, &db_path(number)));
         }
         let report = check_logs(&self.disk, Path::new("/log"), "E00", &Cancel::default());
         let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));

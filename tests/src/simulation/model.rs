@@ -7,6 +7,8 @@ use ese_engine::database::Database;
 use ese_engine::{ColumnDefinition, Error, IndexDefinition, Result, Session, Table, TableDefinition};
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
+use super::deep::{is_deep, long_key, with_long_keys};
+
 /// One record; its key is the model's.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Row {
@@ -32,6 +34,9 @@ impl TableModel {
 
 /// All tables of all databases, by number of the database and name.
 pub(super) type State = BTreeMap<(usize, String), Arc<TableModel>>;
+
+/// The databases by number; `None` if the database is detached or does not exist yet.
+pub(super) type Databases = Vec<Option<Arc<Database>>>;
 
 /// What differs between two states, in words; empty if nothing.
 pub(super) fn difference(expected: &State, found: &State) -> String {
@@ -59,8 +64,13 @@ pub(super) fn difference(expected: &State, found: &State) -> String {
     lines.join("; ")
 }
 
-/// The definition all simulated tables have.
+/// The definition of a simulated table.
 pub(super) fn definition(name: &str, auto: bool) -> TableDefinition {
+    let definition = plain_definition(name, auto);
+    if is_deep(name) { with_long_keys(definition) } else { definition }
+}
+
+fn plain_definition(name: &str, auto: bool) -> TableDefinition {
     let increment = if auto { ColumnFlags::AUTO_INCREMENT } else { ColumnFlags::empty() };
     TableDefinition {
         name: name.to_string(),
@@ -93,11 +103,13 @@ pub(super) fn extra_index() -> IndexDefinition {
 
 /// Columns of a table by their meaning.
 pub(super) struct Columns {
-    pub id: ColumnId,
+    id: ColumnId,
     group: ColumnId,
     code: ColumnId,
     short: ColumnId,
     long: ColumnId,
+    /// The long key of a deep table.
+    key: Option<ColumnId>,
 }
 
 impl Columns {
@@ -109,7 +121,19 @@ impl Columns {
             code: column("Code"),
             short: column("Short"),
             long: column("Long"),
+            key: table.column("Key"),
         }
+    }
+
+    /// What names a record in the primary index.
+    pub fn key(&self, id: i32) -> Value {
+        if self.key.is_some() { Value::Binary(long_key(id)) } else { Value::Long(id) }
+    }
+
+    /// The id, and the key where that is something else.
+    pub fn identity(&self, id: i32) -> Vec<(ColumnId, Value)> {
+        let key = self.key.map(|key| (key, Value::Binary(long_key(id))));
+        [(self.id, Value::Long(id))].into_iter().chain(key).collect()
     }
 
     pub fn values(&self, row: &Row) -> Vec<(ColumnId, Value)> {

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use ese_engine::btree::Seek;
-use ese_engine::{CommitMode, Error, Result, Session};
+use ese_engine::{CommitMode, Error, Result, Session, Table};
 use ese_format::LogPosition;
-use ese_format::record::Value;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::World;
-use super::life::Databases;
-use super::model::{Columns, Row, State, definition, extra_index};
+use super::Simulation;
+use super::deep::{IDS, LONGEST_RANGE, is_deep};
+use super::model::{Columns, Databases, Row, State, TableModel, definition, extra_index};
 
 /// Tables a session may have in a database.
 const TABLES: usize = 3;
@@ -40,9 +39,14 @@ impl Worker {
     }
 
     /// Some operations, maybe the begin or the end of a level.
-    pub fn step(&mut self, world: &mut World, databases: &Databases, commits: &mut Commits) -> Result<()> {
+    pub fn step(
+        &mut self,
+        simulation: &mut Simulation,
+        databases: &Databases,
+        commits: &mut Commits,
+    ) -> Result<()> {
         if self.saved.is_empty() {
-            let committed = world.states.last().expect("there is a state");
+            let committed = simulation.states.last().expect("there is a state");
             self.own = committed
                 .iter()
                 .filter(|(key, _)| self.owns(&key.1))
@@ -50,19 +54,19 @@ impl Worker {
                 .collect();
             self.begin()?;
         }
-        for _ in 0..world.rng.random_range(1..10) {
-            match world.rng.random_range(0..100) {
+        for _ in 0..simulation.rng.random_range(1..10) {
+            match simulation.rng.random_range(0..100) {
                 0..6 if self.saved.len() < 4 => self.begin()?,
                 6..10 if self.saved.len() > 1 => self.rollback()?,
                 10..14 if self.saved.len() > 1 => {
                     self.session.commit(CommitMode::Lazy)?;
                     self.saved.pop();
                 }
-                14..17 => self.define(world, databases)?,
-                _ => self.change(world, databases)?,
+                14..17 => self.define(simulation, databases)?,
+                _ => self.change(simulation, databases)?,
             }
         }
-        if world.rng.random_bool(0.6) { self.finish(world, commits) } else { Ok(()) }
+        if simulation.rng.random_bool(0.6) { self.finish(simulation, commits) } else { Ok(()) }
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -78,8 +82,8 @@ impl Worker {
     }
 
     /// Ends the transaction, if there is one.
-    pub fn finish(&mut self, world: &mut World, commits: &mut Commits) -> Result<()> {
-        if !self.saved.is_empty() && world.rng.random_bool(0.2) {
+    pub fn finish(&mut self, simulation: &mut Simulation, commits: &mut Commits) -> Result<()> {
+        if !self.saved.is_empty() && simulation.rng.random_bool(0.2) {
             while !self.saved.is_empty() {
                 self.rollback()?;
             }
@@ -91,27 +95,31 @@ impl Worker {
         if self.saved.pop().is_none() {
             return Ok(());
         }
-        let mut state = world.states.last().expect("there is a state").clone();
+        let mut state = simulation.states.last().expect("there is a state").clone();
         state.retain(|key, _| !self.owns(&key.1));
         state.extend(std::mem::take(&mut self.own));
         // A commit that fails may have happened.
-        world.states.push(state);
-        let durable = world.rng.random_bool(0.3);
+        simulation.states.push(state);
+        let durable = simulation.rng.random_bool(0.3);
         let id = self.session.commit(if durable { CommitMode::Durable } else { CommitMode::Lazy })?;
-        world.tally.commits += 1;
-        let number = world.states.len() - 1;
+        simulation.tally.commits += 1;
+        let number = simulation.states.len() - 1;
         commits.push((id.0, number));
         if durable && id.0 > LogPosition::MIN {
-            world.durable = number;
+            simulation.durable = number;
         }
         Ok(())
     }
 
     /// Creates a table or an index.
-    fn define(&mut self, world: &mut World, databases: &Databases) -> Result<()> {
-        let number = world.rng.random_range(0..databases.len());
+    fn define(&mut self, simulation: &mut Simulation, databases: &Databases) -> Result<()> {
+        let number = simulation.rng.random_range(0..databases.len());
         let Some(db) = &databases[number] else { return Ok(()) };
-        let name = format!("S{}T{}", self.number, world.rng.random_range(0..TABLES));
+        let table = simulation.rng.random_range(0..TABLES);
+        let name = match table {
+            0 | 1 if simulation.plan.deep => format!("S{}D", self.number),
+            _ => format!("S{}T{table}", self.number),
+        };
         match self.own.get_mut(&(number, name.clone())) {
             None => {
                 let auto = name.ends_with('0');
@@ -128,74 +136,133 @@ impl Worker {
     }
 
     /// Inserts, replaces or deletes one record, or many.
-    fn change(&mut self, world: &mut World, databases: &Databases) -> Result<()> {
+    fn change(&mut self, simulation: &mut Simulation, databases: &Databases) -> Result<()> {
         if self.own.is_empty() {
-            return self.define(world, databases);
+            return self.define(simulation, databases);
         }
-        let which = world.rng.random_range(0..self.own.len());
+        let which = simulation.rng.random_range(0..self.own.len());
         let (key, model) = self.own.iter_mut().nth(which).expect("within the length");
         let Some(db) = &databases[key.0] else { return Ok(()) };
-        let model = Arc::make_mut(model);
         let s = &mut self.session;
-        let mut table = s.open_table(db, &key.1)?;
+        let table = s.open_table(db, &key.1)?;
         let columns = Columns::of(&table);
+        let model = Arc::make_mut(model);
+        let context = format!("{}: {key:?}", simulation.context);
         let auto = key.1.ends_with('0');
-        let rng = &mut world.rng;
-        let page = world.plan.size.bytes();
+        let mut records = Records { s, table, columns, model, auto, context };
+        let rng = &mut simulation.rng;
+        if is_deep(&key.1) && rng.random_bool(0.15) {
+            return records.change_range(rng);
+        }
+        let (ids, page) = (if is_deep(&key.1) { IDS } else { 220 }, simulation.plan.size.bytes());
         let choice = rng.random_range(0..100);
-        // Now and then most of a table goes, so that pages become empty.
+        // Now and then the session deletes most of a table, so that pages become empty.
         let several = if rng.random_bool(0.06) { rng.random_range(10..60) } else { 1 };
         for _ in 0..several {
-            let id = rng.random_range(0..220);
-            let there = table.seek(s, &[Value::Long(id)], Seek::GreaterOrEqual)?;
-            let next = model.rows.range(id..).next().map(|(id, _)| *id);
-            assert_eq!(there, next.is_some(), "{}: {key:?}: seek {id}", world.context);
+            let id = rng.random_range(0..ids);
+            let next = records.seek(id)?;
             let size = if several > 1 { 300 } else { 3 * page };
             match (choice, next) {
-                (0..50, _) => {
-                    let row = random_row(rng, size);
-                    let mut values = columns.values(&row);
-                    if !auto {
-                        values.push((columns.id, Value::Long(id)));
-                    }
-                    let duplicate = model.has_code(&row.code, None) || !auto && model.rows.contains_key(&id);
-                    match table.insert(s, &values) {
-                        Ok(()) => {
-                            assert!(!duplicate, "{}: {key:?}: a duplicate was taken", world.context);
-                            assert!(table.go_to_inserted(s)?, "{}: inserted row is gone", world.context);
-                            let (stored, found) = columns.row(&mut table, s)?;
-                            assert!(auto || stored == id);
-                            assert_eq!(found, row, "{}: {key:?}: row {stored}", world.context);
-                            assert!(
-                                model.rows.insert(stored, row).is_none(),
-                                "{}: {key:?}: id {stored} was given twice",
-                                world.context
-                            );
-                        }
-                        Err(Error::KeyDuplicate) if duplicate => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                (50..75, Some(id)) => {
-                    let row = random_row(rng, size);
-                    let duplicate = model.has_code(&row.code, Some(id));
-                    match table.replace(s, &columns.values(&row)) {
-                        Ok(()) => {
-                            assert!(!duplicate, "{}: {key:?}: a duplicate was taken", world.context);
-                            model.rows.insert(id, row);
-                        }
-                        Err(Error::KeyDuplicate) if duplicate => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                (75.., Some(id)) => {
-                    table.delete(s)?;
-                    model.rows.remove(&id);
-                }
+                (0..50, _) => records.insert(id, random_row(rng, size))?,
+                (50..75, Some(id)) => records.replace(id, random_row(rng, size))?,
+                (75.., Some(id)) => records.delete(id)?,
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// The records of one table in the transaction of a session, and what the table should hold.
+struct Records<'a> {
+    s: &'a mut Session,
+    table: Table,
+    columns: Columns,
+    model: &'a mut TableModel,
+    /// The engine gives out the ids.
+    auto: bool,
+    context: String,
+}
+
+impl Records<'_> {
+    /// Positions the cursor on the first record from this id on; returns the id of that record.
+    fn seek(&mut self, id: i32) -> Result<Option<i32>> {
+        let there = self.table.seek(self.s, &[self.columns.key(id)], Seek::GreaterOrEqual)?;
+        let next = self.model.rows.range(id..).next().map(|(id, _)| *id);
+        assert_eq!(there, next.is_some(), "{}: seek {id}", self.context);
+        Ok(next)
+    }
+
+    fn insert(&mut self, id: i32, row: Row) -> Result<()> {
+        let mut values = self.columns.values(&row);
+        if !self.auto {
+            values.extend(self.columns.identity(id));
+        }
+        let duplicate =
+            self.model.has_code(&row.code, None) || !self.auto && self.model.rows.contains_key(&id);
+        match self.table.insert(self.s, &values) {
+            Ok(()) => {
+                assert!(!duplicate, "{}: the engine accepted a duplicate", self.context);
+                assert!(self.table.go_to_inserted(self.s)?, "{}: no inserted record", self.context);
+                let (stored, found) = self.columns.row(&mut self.table, self.s)?;
+                assert!(self.auto || stored == id);
+                assert_eq!(found, row, "{}: record {stored}", self.context);
+                let before = self.model.rows.insert(stored, row);
+                assert!(before.is_none(), "{}: the engine gave out id {stored} twice", self.context);
+                Ok(())
+            }
+            Err(Error::KeyDuplicate) if duplicate => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the record under the cursor.
+    fn replace(&mut self, id: i32, row: Row) -> Result<()> {
+        let duplicate = self.model.has_code(&row.code, Some(id));
+        match self.table.replace(self.s, &self.columns.values(&row)) {
+            Ok(()) => {
+                assert!(!duplicate, "{}: the engine accepted a duplicate", self.context);
+                self.model.rows.insert(id, row);
+                Ok(())
+            }
+            Err(Error::KeyDuplicate) if duplicate => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the record under the cursor.
+    fn delete(&mut self, id: i32) -> Result<()> {
+        self.table.delete(self.s)?;
+        self.model.rows.remove(&id);
+        Ok(())
+    }
+
+    /// Fills or empties a range of keys.
+    fn change_range(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
+        let first = rng.random_range(0..IDS);
+        let last = (first + rng.random_range(1..=LONGEST_RANGE)).min(IDS);
+        // A table with few records grows, and one with many shrinks.
+        let fill = rng.random_range(0..IDS as usize) > self.model.rows.len();
+        for id in first..last {
+            let next = self.seek(id)?;
+            if !fill && next == Some(id) {
+                self.delete(id)?;
+            } else if fill && next != Some(id) {
+                self.insert(id, wide_row(rng, id))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A row that takes at least a third of a leaf of 4 KiB.
+fn wide_row(rng: &mut ChaCha8Rng, id: i32) -> Row {
+    let len = rng.random_range(700..1000);
+    Row {
+        group: Some(rng.random_range(-4..4)),
+        code: format!("wide{id}"),
+        short: None,
+        long: Some((0..len).map(|_| rng.random()).collect()),
     }
 }
 

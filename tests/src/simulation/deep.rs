@@ -1,0 +1,66 @@
+//! Tables whose trees have four levels: long keys on small pages, filled and emptied by ranges of keys.
+//!
+//! Removal of a whole range empties internal pages, too. Then the page on the left takes over the separator of the
+//! removed page, on each level below their common parent.
+
+use std::path::Path;
+
+use ese_check::database::Database;
+use ese_check::reader::PageReader;
+use ese_engine::{ColumnDefinition, TableDefinition};
+use ese_format::PageNumber;
+use ese_format::page::PageFlags;
+use ese_format::record::{ColumnFlags, ColumnType};
+use jetcell_vfs::Vfs;
+
+/// Records that a deep table may have: one or two in a leaf, and 10 to 17 leaves below an internal page.
+pub(super) const IDS: i32 = 400;
+/// Most records of a range that is filled or emptied in one go.
+pub(super) const LONGEST_RANGE: i32 = 120;
+/// Records whose keys share all bytes but the last one, so that the separators between them are as long as the keys.
+const GROUP: i32 = 8;
+
+/// Whether the table of this name has long keys.
+pub(super) fn is_deep(table: &str) -> bool {
+    table.ends_with('D')
+}
+
+/// The key of a record. Keys are in the order of the ids. An index key takes 9 bytes for each 8 of these.
+pub(super) fn long_key(id: i32) -> Vec<u8> {
+    let group = id / GROUP;
+    let mut key = group.to_be_bytes().to_vec();
+    key.extend((0..211).map(|at: i32| (group.wrapping_mul(31) ^ at.wrapping_mul(7)) as u8));
+    key.push((id % GROUP) as u8);
+    key
+}
+
+/// Changes the definition of a simulated table: its primary key is the long key instead of the id.
+pub(super) fn with_long_keys(mut definition: TableDefinition) -> TableDefinition {
+    let key = ColumnDefinition::new("Key", ColumnType::Binary).with_flags(ColumnFlags::NOT_NULL);
+    definition.columns.push(key);
+    for index in definition.indexes.iter_mut().filter(|index| index.primary) {
+        index.columns = vec![("Key".to_string(), false)];
+    }
+    definition
+}
+
+/// Levels of the deepest tree in a database that was shut down cleanly.
+pub(super) fn levels(vfs: &dyn Vfs, path: &Path) -> u64 {
+    let Ok((database, _)) = Database::open_with_findings(vfs, path) else { return 0 };
+    let mut reader = PageReader::new(&database);
+    let mut most = 0;
+    for root in (1..=database.file_pages).filter_map(PageNumber::new) {
+        let (mut next, mut levels) = (Some(root), 0);
+        while let Some(number) = next {
+            let Ok(image) = reader.get(number) else { break };
+            let page = image.page();
+            if page.flags().contains(PageFlags::EMPTY) || levels == 0 && !page.is_root() {
+                break;
+            }
+            levels += 1;
+            next = page.node(0).filter(|_| !page.is_leaf()).and_then(|node| node.child());
+        }
+        most = most.max(levels);
+    }
+    most
+}
