@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
+use crate::Case;
 use crate::approximation::{classical_loss, classical_mean_time_to_loss, closed_form_loss};
 use crate::array::MOST_GROUP_DRIVES;
 use crate::diagram::{Diagram, Symbol};
-use crate::question::Case;
 use crate::step::{Step, show};
 use crate::{Error, Fate, Model};
 

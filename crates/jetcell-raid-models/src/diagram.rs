@@ -14,7 +14,7 @@
 //! ```
 
 use crate::array::Set;
-use crate::chain::Chain;
+use crate::chain::{Chain, Fate};
 use crate::model::{General, Model};
 use crate::{Error, Rates};
 
@@ -178,6 +178,13 @@ impl Diagram {
             }
         }
         diagram
+    }
+}
+
+impl Model {
+    /// The fate of one set after `hours`.
+    pub fn fate(self, set: Set, rates: &Rates, hours: f64) -> Result<Fate, Error> {
+        Diagram::new(self, set).chain(rates)?.after(hours)
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod approximation;
 pub mod array;
 pub mod assessment;
+mod case;
 pub mod chain;
 pub mod comparison;
 pub mod curve;
@@ -34,10 +35,16 @@ pub mod units;
 
 pub use array::{Array, RaidType, Set};
 pub use assessment::Assessment;
+pub use case::{Case, MOST_YEARS};
 pub use chain::Fate;
 pub use error::Error;
 pub use model::{General, Model};
-pub use question::{AfrReading, Case, Question};
+pub use question::{AfrReading, Question};
 pub use rates::Rates;
 pub use scrub::Scrub;
 pub use step::Step;
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::array::{RaidType, Set};
-use crate::chain::Fate;
-use crate::diagram::Diagram;
-use crate::{Error, Rates};
+use crate::Error;
+use crate::array::RaidType;
 
 /// A state diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +93,6 @@ impl Model {
             }),
             _ => Ok(self),
         }
-    }
-
-    /// The fate of one set after `hours`.
-    pub fn fate(self, set: Set, rates: &Rates, hours: f64) -> Result<Fate, Error> {
-        Diagram::new(self, set).chain(rates)?.after(hours)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::question::Case;
+use crate::Case;
 use crate::units::PerHour;
 use crate::{Error, Rates};
 

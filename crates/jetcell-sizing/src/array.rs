@@ -8,7 +8,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::catalogue::Disk;
-use crate::config::{Mistake, Storage};
+use crate::config::Storage;
+use crate::mistake::Mistake;
 use crate::raid::{Layout, Raid};
 use crate::sheet::{Sheet, ceil, max};
 use crate::states::State;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Mistake, parse};
+use crate::mistake::{Mistake, parse};
 use crate::units::{Rate, Share, Size};
 
 /// The catalogue that comes with Jetcell, comments included: also the documentation of the format.

@@ -6,6 +6,8 @@
 //!
 //! Left out: processors; anything that needs a measurement to be known.
 
+#![forbid(unsafe_code)]
+
 #[macro_use]
 pub mod sheet;
 
@@ -15,6 +17,7 @@ pub mod config;
 pub mod demand;
 pub mod economy;
 pub mod mailbox;
+mod mistake;
 pub mod platform;
 pub mod raid;
 mod sizing;
@@ -23,6 +26,12 @@ mod test_config;
 pub mod units;
 
 pub use catalogue::Catalogue;
-pub use config::{Config, EXAMPLE, Mistake};
+pub use config::{Config, EXAMPLE};
+pub use mistake::Mistake;
 pub use sheet::Sheet;
 pub use sizing::{Design, Sizing, size};
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Mistake, nearest, parse};
+use crate::mistake::{Mistake, nearest, parse};
 
 /// The platforms that come with Jetcell, with the evidence of every coefficient.
 pub const PLATFORMS: &str = include_str!("platforms.toml");

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use crate::array::{Array, Work};
 use crate::catalogue::{Catalogue, Disk};
-use crate::config::{Config, Mistake};
+use crate::config::Config;
 use crate::demand::{Demand, Load};
 use crate::economy::{Comparison, Economy};
 use crate::mailbox::Mailbox;
+use crate::mistake::Mistake;
 use crate::raid::Layout;
 use crate::sheet::{Sheet, ceil};
 use crate::test_config::test_config;

@@ -1,7 +1,8 @@
 //! The configuration of a performance test that proves the design: the storage of one server, in its worst state.
 
-use crate::config::{Config, Mistake};
+use crate::config::Config;
 use crate::demand::Demand;
+use crate::mistake::Mistake;
 use crate::platform::Platform;
 use crate::states::State;
 

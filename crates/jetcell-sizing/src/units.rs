@@ -17,22 +17,53 @@ enum Written {
     Text(String),
 }
 
+/// Why a text is no quantity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuantityError {
+    text: String,
+    what: QuantityFault,
+}
+
+/// The texts are examples of how to write the quantity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum QuantityFault {
+    NotUnderstood(String),
+    NoUnit(String),
+    TooLarge,
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        match &self.what {
+            QuantityFault::NotUnderstood(example) => {
+                write!(f, "'{text}' is not understood; write for example {example}")
+            }
+            QuantityFault::NoUnit(example) => write!(f, "'{text}' has no unit; write for example {example}"),
+            QuantityFault::TooLarge => write!(f, "'{text}' is too large"),
+        }
+    }
+}
+
+impl std::error::Error for QuantityError {}
+
 const GIB: f64 = (1u64 << 30) as f64;
 const MIB: f64 = (1u64 << 20) as f64;
 
 /// Splits `12.5GiB` into 12.5 and the factor of its unit.
-fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String> {
+fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, QuantityError> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let wrong = || format!("'{text}' is not understood; write for example {example}");
+    let error = |what| QuantityError { text: text.to_owned(), what };
+    let wrong = || error(QuantityFault::NotUnderstood(example.to_owned()));
     let unit = unit.trim();
     if unit.is_empty() && !number.is_empty() {
-        return Err(format!("'{text}' has no unit; write for example {example}"));
+        return Err(error(QuantityFault::NoUnit(example.to_owned())));
     }
     let factor = units.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
     let value = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    if value <= MOST { Ok(value) } else { Err(format!("'{text}' is too large")) }
+    if value <= MOST { Ok(value) } else { Err(error(QuantityFault::TooLarge)) }
 }
 
 /// An exabyte, or 30 thousand million years: beyond it is a slip of the keyboard.
@@ -50,15 +81,15 @@ macro_rules! quantity {
         }
 
         impl FromStr for $name {
-            type Err = String;
-            fn from_str(text: &str) -> Result<Self, String> {
+            type Err = QuantityError;
+            fn from_str(text: &str) -> Result<Self, QuantityError> {
                 scale(text, Self::UNITS, $example).map($name)
             }
         }
 
         impl TryFrom<Written> for $name {
-            type Error = String;
-            fn try_from(written: Written) -> Result<Self, String> {
+            type Error = QuantityError;
+            fn try_from(written: Written) -> Result<Self, QuantityError> {
                 match written {
                     Written::Text(text) => text.parse(),
                     Written::Whole(number) => number.to_string().parse(),
@@ -189,12 +220,15 @@ mod tests {
 
     #[test]
     fn what_is_not_a_quantity_is_refused_with_an_example() {
-        assert_eq!("300".parse::<Size>().unwrap_err(), "'300' has no unit; write for example 2GiB or 300GB");
+        assert_eq!(
+            "300".parse::<Size>().unwrap_err().to_string(),
+            "'300' has no unit; write for example 2GiB or 300GB"
+        );
         for text in ["", "GiB", "-5GiB", "1.2.3GiB", "1e3GiB", "5gb", "5 parsecs", "nanGiB"] {
-            assert!(text.parse::<Size>().unwrap_err().contains("2GiB"), "{text}");
+            assert!(text.parse::<Size>().unwrap_err().to_string().contains("2GiB"), "{text}");
         }
-        assert!("99999999999TiB".parse::<Size>().unwrap_err().contains("too large"));
-        assert!("20".parse::<Share>().unwrap_err().contains("no unit"));
+        assert!("99999999999TiB".parse::<Size>().unwrap_err().to_string().contains("too large"));
+        assert!("20".parse::<Share>().unwrap_err().to_string().contains("no unit"));
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::law::Weibull;
-use crate::question::Case;
+use crate::Case;
 use crate::units::{Hours, PerHour};
 use crate::{Error, Rates};
 

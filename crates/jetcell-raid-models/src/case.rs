@@ -1,0 +1,231 @@
+//! The numbers that a model needs, derived from a [`Question`].
+//!
+//! [`Question::case`] takes the published parameters for what the question leaves open, derives rates from what it
+//! gives, and tells in [`Case::steps`] how. It refuses two inputs for one number.
+
+mod rates;
+
+use crate::array::{Array, RaidType};
+use crate::question::Question;
+use crate::rebuild::{Drive, Times};
+use crate::step::{Step, show};
+use crate::units::{Fraction, HOURS_PER_YEAR, Hours, PerHour};
+use crate::{Error, Model, Rates};
+
+/// Longest mission in years.
+pub const MOST_YEARS: f64 = 1000.0;
+
+/// Share of the free bandwidth that a scrub gets if the question does not give one.
+const SCRUB_SHARE: f64 = 0.1;
+
+/// All numbers of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// What is bought.
+    pub array: Array,
+    /// Mission in years.
+    pub years: f64,
+    /// The diagram.
+    pub model: Model,
+    /// Rates of a drive.
+    pub rates: Rates,
+    /// Times that were derived from bandwidth and load.
+    pub times: Option<Times>,
+    /// Mean wait for a spare, within the restore time.
+    pub spare_wait: Option<Hours>,
+    /// Inputs that were left away and are the published ones.
+    pub defaults: Vec<&'static str>,
+    /// How the numbers came about.
+    pub steps: Vec<Step>,
+}
+
+impl Case {
+    /// Mission in hours.
+    pub fn hours(&self) -> f64 {
+        self.years * HOURS_PER_YEAR
+    }
+}
+
+/// Refuses two inputs for one number.
+fn only_one(answers: &[(&str, bool)]) -> Result<(), Error> {
+    let given: Vec<&str> = answers.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    if given.len() < 2 {
+        return Ok(());
+    }
+    Err(Error::Combination(format!("{} answer the same question; give one of them", given.join(" and "))))
+}
+
+fn needs(given: bool, option: &str, partner: bool, partners: &str) -> Result<(), Error> {
+    if given && !partner {
+        return Err(Error::Combination(format!("{option} says nothing without {partners}")));
+    }
+    Ok(())
+}
+
+impl Question {
+    /// Derives all numbers of the case, or tells which input is wrong.
+    pub fn case(&self) -> Result<Case, Error> {
+        let mut steps = Vec::new();
+        let mut defaults = Vec::new();
+        let array = self.array(&mut defaults)?;
+        let years = self.years.unwrap_or_else(|| default(&mut defaults, "years", 5.0));
+        if !years.is_finite() || years < 0.0 {
+            return Err(Error::Negative(format!("{years} years")));
+        }
+        if years == 0.0 {
+            return Err(Error::Zero("the number of years"));
+        }
+        if years > MOST_YEARS {
+            return Err(Error::Combination(format!(
+                "{years} years is more than the {MOST_YEARS} that are modelled"
+            )));
+        }
+        let model = self.model.unwrap_or_else(|| Model::default_for(array.raid())).check(array.raid())?;
+        let drive = self.drive()?;
+        let times = drive.map(|drive| drive.times(array.set().drives())).transpose()?;
+        let failure = self.failure(&mut steps, &mut defaults)?;
+        let latent = self.latent(&mut steps, &mut defaults)?;
+        let rebuild = self.rebuild(drive, times, &mut steps, &mut defaults)?;
+        let spare_wait = self.spare_wait(array, failure, &mut steps)?;
+        let restore = Hours::new(rebuild.get() + spare_wait.map_or(0.0, Hours::get))?;
+        let restore = PerHour::once_per(restore)?;
+        steps.push(Step::new(
+            "mo",
+            "restore rate",
+            "1 / mean time to restore",
+            format!("1 / {}", show(1.0 / restore.get())),
+            restore.get(),
+            "/h",
+        ));
+        let scrub = self.scrub_rate(drive, times, &mut steps, &mut defaults)?;
+        let rates = Rates { failure, latent, restore, scrub }.check()?;
+        Ok(Case { array, years, model, rates, times, spare_wait, defaults, steps })
+    }
+
+    fn array(&self, defaults: &mut Vec<&'static str>) -> Result<Array, Error> {
+        only_one(&[("--groups", self.groups.is_some()), ("--drives", self.drives.is_some())])?;
+        let raid = self.raid.unwrap_or_else(|| default(defaults, "type", RaidType::RaidDp));
+        let data = if raid.is_mirror() { 1 } else { 7 };
+        let data_disks = self.data_disks.unwrap_or_else(|| default(defaults, "data-disks", data));
+        let Some(drives) = self.drives else {
+            let groups = self.groups.unwrap_or_else(|| default(defaults, "groups", 1));
+            return Array::new(raid, data_disks, groups);
+        };
+        let group = Array::new(raid, data_disks, 1)?.group_drives();
+        let group = u32::try_from(group).unwrap_or(u32::MAX);
+        if group > drives {
+            return Err(Error::GroupLargerThanArray { group, array: drives });
+        }
+        if !drives.is_multiple_of(group) {
+            return Err(Error::Combination(format!(
+                "{drives} drives are no whole number of groups of {group}: {} are left over",
+                drives % group
+            )));
+        }
+        Array::new(raid, data_disks, drives / group)
+    }
+
+    /// The drive, if the question gives enough of its properties.
+    fn drive(&self) -> Result<Option<Drive>, Error> {
+        let Some(bandwidth) = self.bandwidth else {
+            needs(self.load.is_some(), "--load", false, "--bandwidth")?;
+            needs(self.scrub_share.is_some(), "--scrub-share", false, "--bandwidth")?;
+            needs(self.bus.is_some(), "--bus", false, "--bandwidth")?;
+            let used = self.rebuild_rate.is_some();
+            needs(self.capacity.is_some(), "--capacity", used, "--bandwidth or --rebuild-rate")?;
+            return Ok(None);
+        };
+        let Some(capacity) = self.capacity else {
+            needs(true, "--bandwidth", false, "--capacity")?;
+            return Ok(None);
+        };
+        let load = self.load.map_or_else(|| Fraction::new(0.0), Ok)?;
+        let scrub_share = self.scrub_share.map_or_else(|| Fraction::new(SCRUB_SHARE), Ok)?;
+        Ok(Some(Drive { capacity, bandwidth, load, scrub_share, bus: self.bus }))
+    }
+}
+
+fn default<T>(defaults: &mut Vec<&'static str>, name: &'static str, value: T) -> T {
+    defaults.push(name);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::AfrReading;
+    use crate::scrub::Scrub;
+    use crate::units::{AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte};
+
+    #[test]
+    fn nothing_said_is_the_published_case() {
+        let case = Question::default().case().unwrap();
+        assert_eq!(case.rates, Rates::published());
+        assert_eq!((case.array.group_drives(), case.model, case.hours()), (9, Model::B1, 43_800.0));
+        assert_eq!(
+            case.defaults,
+            ["type", "data-disks", "groups", "years", "afr", "latent-rate", "restore", "scrub"]
+        );
+    }
+
+    #[test]
+    fn every_way_to_say_the_published_rates_gives_them() {
+        let question = Question {
+            mtbf: Some("461052.63157894736h".parse().unwrap()),
+            error_rate: Some("1e-14/bit".parse().unwrap()),
+            read_rate: Some("1.35GB/h".parse().unwrap()),
+            capacity: Some("432GB".parse().unwrap()),
+            rebuild_rate: Some("10MB/s".parse().unwrap()),
+            scrub_pass: Some("14d".parse().unwrap()),
+            ..Question::default()
+        };
+        let (rates, published) = (question.case().unwrap().rates, Rates::published());
+        for (said, meant) in [
+            (rates.failure, published.failure),
+            (rates.latent, published.latent),
+            (rates.restore, published.restore),
+            (rates.scrub, published.scrub),
+        ] {
+            assert!((said.get() / meant.get() - 1.0).abs() < 1e-12, "{said} {meant}");
+        }
+    }
+
+    #[test]
+    fn the_two_readings_of_a_percentage() {
+        let question = Question { afr_reading: Some(AfrReading::Probability), ..Question::default() };
+        let rate = question.case().unwrap().rates.failure.get();
+        assert!((rate + (1.0f64 - 0.019).ln() / 8760.0).abs() < 1e-20);
+    }
+
+    #[test]
+    fn nonsense_is_one_clear_line() {
+        let refused = |question: Question| question.case().unwrap_err().to_string();
+        let base = Question::default;
+        for (question, part) in [
+            (Question { data_disks: Some(0), ..base() }, "data disks"),
+            (Question { groups: Some(0), ..base() }, "groups"),
+            (Question { drives: Some(8), ..base() }, "larger than the array"),
+            (Question { drives: Some(20), ..base() }, "left over"),
+            (Question { years: Some(0.0), ..base() }, "years"),
+            (Question { years: Some(-1.0), ..base() }, "negative"),
+            (Question { years: Some(f64::NAN), ..base() }, "negative"),
+            (Question { years: Some(1e9), ..base() }, "modelled"),
+            (Question { restore: Hours::new(0.0).ok(), ..base() }, "above zero"),
+            (Question { scrub: Some(Scrub::Mean(Hours::new(0.0).unwrap())), ..base() }, "above zero"),
+            (Question { mtbf: Hours::new(0.0).ok(), ..base() }, "above zero"),
+            (
+                Question { mtbf: Hours::new(1e6).ok(), afr: AnnualFailure::new(0.01).ok(), ..base() },
+                "same question",
+            ),
+            (Question { error_rate: ErrorsPerByte::new(1e-14).ok(), ..base() }, "--read-rate"),
+            (Question { load: Fraction::new(0.5).ok(), ..base() }, "--bandwidth"),
+            (Question { capacity: Bytes::new(1e12).ok(), ..base() }, "--rebuild-rate"),
+            (Question { bandwidth: BytesPerSecond::new(1e8).ok(), ..base() }, "--capacity"),
+            (Question { spare_delivery: Hours::new(1.0).ok(), ..base() }, "--spares"),
+            (Question { raid: Some(RaidType::Raid5), model: Some(Model::B1), ..base() }, "survives 1"),
+        ] {
+            let text = refused(question);
+            assert!(text.contains(part) && !text.contains('\n'), "{text}");
+        }
+    }
+}

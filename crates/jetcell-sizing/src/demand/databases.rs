@@ -1,0 +1,89 @@
+//! How the mailboxes are divided into databases, and the databases among servers.
+
+use crate::config::Config;
+use crate::mailbox::Mailbox;
+use crate::mistake::Mistake;
+use crate::platform::Platform;
+use crate::sheet::{Sheet, ceil, floor};
+
+/// The databases of the system.
+#[derive(Clone, Copy)]
+pub(super) struct DatabasePlan {
+    /// Mailboxes of the system.
+    pub mailboxes: f64,
+    pub servers: f64,
+    /// Copies of each database, the active one included.
+    pub copies: f64,
+    /// MiB of a mailbox on disk.
+    pub on_disk_mib: f64,
+    /// Databases of the system, copies not counted.
+    pub databases: f64,
+    pub mailboxes_per_database: f64,
+    /// GiB of a database.
+    pub database_gib: f64,
+    /// Copies on a server.
+    pub database_copies: f64,
+}
+
+impl DatabasePlan {
+    pub fn of(
+        config: &Config,
+        platform: &Platform,
+        mailbox: &Mailbox,
+        sheet: &mut Sheet,
+        warnings: &mut Vec<String>,
+    ) -> Result<DatabasePlan, Mistake> {
+        let servers_config = &config.servers;
+        sheet.heading("Databases");
+        input!(sheet, mailboxes = config.mailboxes.count as f64, "");
+        input!(sheet, servers = f64::from(servers_config.count), "");
+        input!(sheet, copies = f64::from(servers_config.copies), "of each database");
+        input!(sheet, on_disk_mib = mailbox.on_disk_mib, "MiB per mailbox");
+        input!(sheet, growth = config.mailboxes.growth.0, "");
+        formula!(sheet, mailbox_gib = on_disk_mib / 1024.0 * (1.0 + growth), "GiB per mailbox, grown");
+        let limit = match servers_config.copies {
+            1 => platform.largest_database_gib,
+            _ => platform.largest_replicated_gib,
+        };
+        input!(sheet, largest_gib = config.databases.largest.map_or(limit, |size| size.gib()), "GiB");
+        let databases = match config.databases.count {
+            Some(count) => {
+                input!(sheet, databases = f64::from(count), "given");
+                databases
+            }
+            None => {
+                formula!(sheet, mailboxes_that_fit = floor(largest_gib / mailbox_gib), "per database");
+                if mailboxes_that_fit < 1.0 {
+                    return Err(Mistake(format!(
+                        "a mailbox takes {mailbox_gib:.1} GiB but a database may have {largest_gib:.1} GiB: \
+                         raise databases.largest or lower mailboxes.quota"
+                    )));
+                }
+                formula!(
+                    sheet,
+                    databases = ceil(ceil(mailboxes / mailboxes_that_fit) / servers) * servers,
+                    "databases, the same number on each server"
+                );
+                databases
+            }
+        };
+        formula!(sheet, mailboxes_per_database = ceil(mailboxes / databases), "");
+        formula!(sheet, database_gib = mailboxes_per_database * mailbox_gib, "GiB");
+        if database_gib > largest_gib * (1.0 + 1e-9) {
+            warnings.push(format!(
+                "a database has {database_gib:.0} GiB, more than the {largest_gib:.0} GiB it should: use more databases"
+            ));
+        }
+        formula!(sheet, database_copies = ceil(databases * copies / servers), "copies on a server");
+        Ok(DatabasePlan {
+            mailboxes,
+            servers,
+            copies,
+            on_disk_mib,
+            databases,
+            mailboxes_per_database,
+            database_gib,
+            database_copies,
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! Memory of a server, and the mailboxes that are active on it.
+
+use super::databases::DatabasePlan;
+use crate::config::Config;
+use crate::mailbox::Mailbox;
+use crate::platform::Platform;
+use crate::sheet::{Sheet, max, min};
+
+/// Mailboxes and memory of a server.
+#[derive(Clone, Copy)]
+pub(super) struct MemoryPlan {
+    /// Copies of mailboxes on a server.
+    pub mailbox_copies: f64,
+    /// Active mailboxes while all servers work.
+    pub active_normal: f64,
+    /// Active mailboxes after the loss of servers.
+    pub active_lost: f64,
+    /// GiB of database cache.
+    pub cache_gib: f64,
+    /// GiB of memory.
+    pub memory_gib: f64,
+}
+
+impl MemoryPlan {
+    pub fn of(
+        config: &Config,
+        platform: &Platform,
+        mailbox: &Mailbox,
+        plan: &DatabasePlan,
+        sheet: &mut Sheet,
+    ) -> MemoryPlan {
+        let servers_config = &config.servers;
+        let DatabasePlan { mailboxes, servers, copies, .. } = *plan;
+        sheet.heading("Memory of a server");
+        let lost = if servers_config.count > 1 { f64::from(servers_config.lost) } else { 0.0 };
+        input!(sheet, lost = lost, "servers");
+        formula!(sheet, mailbox_copies = mailboxes * copies / servers, "on a server");
+        formula!(sheet, active_normal = mailboxes / servers, "mailboxes on a server");
+        formula!(
+            sheet,
+            active_lost = max(active_normal, min(mailboxes / (servers - lost), mailbox_copies)),
+            "mailboxes on a server that is left"
+        );
+        input!(sheet, cache_mib = mailbox.cache_mib, "MiB per active mailbox");
+        input!(sheet, cache_share = platform.cache_share_of_memory, "of the memory above the base");
+        input!(sheet, memory_base_gib = platform.memory_base_gib, "GiB");
+        input!(sheet, least_memory_gib = platform.least_memory_gib, "GiB");
+        formula!(sheet, cache_gib = active_lost * cache_mib / 1024.0, "GiB");
+        formula!(sheet, memory_gib = max(least_memory_gib, memory_base_gib + cache_gib / cache_share), "GiB");
+        MemoryPlan { mailbox_copies, active_normal, active_lost, cache_gib, memory_gib }
+    }
+}

@@ -1,0 +1,49 @@
+//! A mistake in a configuration file, in one line: where it is, what it is, and what to write instead.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+/// One thing wrong: what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake(pub String);
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+/// Reads TOML. A mistake names file and line, and for an unknown key the nearest known one.
+pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let place = match error.span() {
+            Some(span) => {
+                let line = text.get(..span.start).unwrap_or("").matches('\n').count() + 1;
+                format!("{file}, line {line}")
+            }
+            None => file.to_string(),
+        };
+        Mistake(format!("{place}: {}", explain(error.message())))
+    })
+}
+
+/// The parser's message in one line; an unknown key gets the nearest known one instead of the list of all.
+fn explain(message: &str) -> String {
+    let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match (message.starts_with("unknown field"), named.split_first()) {
+        (true, Some((unknown, known))) => match nearest(unknown, known) {
+            Some(near) => format!("unknown key '{unknown}': the nearest known key is '{near}'"),
+            None => format!("unknown key '{unknown}': known are {}", known.join(", ")),
+        },
+        _ => message.split_whitespace().collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The known word that takes the fewest changes, unless a large part of it would change.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near = known.iter().map(|name| (strsim::osa_distance(word, name), *name)).min()?;
+    (near.0 <= near.1.chars().count().div_ceil(2)).then_some(near.1)
+}
