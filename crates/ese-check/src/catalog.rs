@@ -1,7 +1,7 @@
 //! The tables, columns, indexes and trees that the catalog names, and whether its shadow agrees.
 //!
-//! Read with a schema of its own: the rows that describe the catalog's own fixed columns give wrong offsets (a
-//! peculiarity of every ESE database), so the catalog cannot be read by what it says of itself.
+//! The schema of the catalog is built in: in every ESE database, the rows that describe the fixed columns of the catalog
+//! have wrong offsets, so the catalog cannot describe itself.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::tree_shape::TreeShape;
 const CATALOG: &str = "MSysObjects";
 const SHADOW: &str = "MSysObjectsShadow";
 
-/// Everything the catalog says, as far as it can be read.
+/// The content of the catalog, as far as it can be read.
 pub(crate) struct Catalog {
     /// In catalog order.
     pub(crate) tables: Vec<Table>,
@@ -213,7 +213,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
         }
     }
     for table in &mut tables {
-        settle(table);
+        lay_out_columns(table);
     }
     if !tables.iter().any(|table| table.tree == TreeId(2)) {
         findings.structure(
@@ -226,7 +226,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
     Catalog { tables, complete: complete && decoded }
 }
 
-/// Gets page, key and data of a row.
+/// Receives page, key and data of a row.
 type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
 
 fn each_row(
@@ -320,8 +320,8 @@ fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), &'sta
     Ok(())
 }
 
-/// Order and offsets, once all columns of a table are known.
-fn settle(table: &mut Table) {
+/// Sets order and offsets of the columns, after the last row of a table.
+fn lay_out_columns(table: &mut Table) {
     table.columns.sort_by_key(|column| column.id);
     if table.tree == TreeId(2) || table.tree == TreeId(3) {
         let fixed = schema();

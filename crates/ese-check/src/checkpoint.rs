@@ -10,7 +10,7 @@ use crate::findings::Findings;
 use crate::report::FileReport;
 use crate::source::Source;
 
-/// Judges both copies; the one to believe is returned, too.
+/// Checks both copies. Returns the valid one, too.
 pub(crate) fn check_checkpoint(
     source: &Source,
     path: &Path,

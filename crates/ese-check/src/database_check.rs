@@ -36,16 +36,16 @@ pub struct CheckReport {
     pub file_pages: u32,
     /// Last page the database owns.
     pub last_owned_page: u32,
-    /// It is a temporary database, whose pages have no checksums.
+    /// The database is temporary: its pages have no checksums.
     pub temporary: bool,
-    /// The check was cancelled; its page by page part can go on at this page.
+    /// First page that was not verified, if the check was cancelled. [`CheckOptions::from`] takes it.
     #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
     /// The check was cancelled.
     pub cancelled: bool,
-    /// Pages by state, when they were verified.
+    /// Pages by state, if pages were verified.
     pub pages: Option<PageCounts>,
-    /// What the trees hold, when they were walked.
+    /// What the trees hold, if the structure was verified.
     pub structure: Option<StructureSummary>,
     /// Everything found, by page.
     pub findings: Vec<Finding>,
@@ -57,7 +57,7 @@ impl CheckReport {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// No damage was found.
+    /// Whether no damage was found.
     pub fn is_sound(&self) -> bool {
         self.count(Severity::Error) == 0
     }
@@ -70,7 +70,9 @@ impl CheckReport {
 
 /// Checks one database file.
 ///
-/// `Err` only if there is nothing to check (unreadable file, no usable header); damage is in the report.
+/// # Errors
+///
+/// If the file cannot be read or neither copy of its header is usable. Damage is no error: the report has it.
 pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
     let mut findings = Findings::new(path).with_sink(options.sink.clone());
     let (_, mut report) = examine_database(vfs, path, options, &mut findings)?;
@@ -78,7 +80,7 @@ pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Res
     Ok(report)
 }
 
-/// Everything about a database that its own file tells.
+/// Checks a database by its own file alone.
 pub(crate) fn examine_database(
     vfs: &dyn Vfs,
     path: &Path,
@@ -92,8 +94,8 @@ pub(crate) fn examine_database(
     let progress = options.progress.as_deref();
     let (last_owned, doubt) = last_owned_page(&database);
     let (mut pages, mut resume_from, mut structure) = (None, None, None);
-    // The trees first, and then only the pages they do not reach: no page is read twice. A database without checksums,
-    // a resumed check and a throttled one go through the file in its order first.
+    // The walk through the trees comes first, and then only pages that no tree reaches are read: no page is read twice.
+    // Databases without checksums, resumed checks and throttled checks read the file in its order first.
     let mut judged = None;
     let trees_first = options.pages
         && options.structure
@@ -107,7 +109,7 @@ pub(crate) fn examine_database(
         structure = Some(structure::check_structure(&database, last_owned, &mut judged, findings, progress));
     }
     if options.cancel.is_cancelled() {
-        // Whoever goes on begins with the first page.
+        // A resumed check begins with the first page.
         judged = None;
     }
     if options.pages {
@@ -119,7 +121,7 @@ pub(crate) fn examine_database(
     if let Some(what) = doubt.filter(|_| !temporary) {
         findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
     }
-    // Without checksums there is nothing that tells which pages may be looked at.
+    // Without checksums, nothing tells which pages can be trusted.
     let go_on = !temporary && !options.cancel.is_cancelled();
     if trees_first {
         // Done.
@@ -146,12 +148,13 @@ pub(crate) fn examine_database(
     Ok((database.header, report))
 }
 
-/// Owned pages up to which it is remembered which were read, in 64 MiB; in larger databases they are read twice.
+/// Largest database for which the check remembers which pages it has read, in 64 MiB. Pages of larger databases are
+/// read twice.
 const MOST_JUDGED: u32 = 1 << 29;
-/// Pages a truncated file may be short of before its root is not believed.
+/// Pages that a truncated file may lack. If the database root claims more, the claim is not believed.
 const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
 
-/// The last page the root tree owns; the end of the file if that cannot be told, and why.
+/// The last page that the root tree owns. If it is unknown: the last page of the file, and the reason.
 fn last_owned_page(database: &Database) -> (u32, Option<String>) {
     let mut reader = PageReader::new(database);
     // The structure check reports what is wrong with these pages.

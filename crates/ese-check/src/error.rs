@@ -8,7 +8,7 @@ use ese_format::header::HeaderError;
 /// Why a file could not be checked at all.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// It cannot be opened or its beginning cannot be read.
+    /// The file cannot be opened, or its beginning cannot be read.
     #[error("{path}: {error}")]
     Io {
         /// The file.

@@ -1,6 +1,6 @@
-//! Several files together: each is recognised and checked, and then what they say about each other.
+//! Checks several files: each by itself, and then whether they fit each other.
 //!
-//! Logs come first, so that a database can say whether the logs it needs are there.
+//! Logs come first, so that the report of a database can say whether the logs that it needs are present.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,8 @@ pub struct LogSet {
 /// Directory and signature of a log stream.
 type StreamKey = (PathBuf, [u8; 28]);
 
-/// Checks all files and hands each report to `each` as soon as it is complete: logs, checkpoints, flush maps,
-/// databases, others. Returns what the logs make up together.
+/// Checks all files and passes each report to `each` as soon as it is complete: logs, checkpoints, flush maps,
+/// databases, others. Returns the log streams.
 pub fn check_files(
     vfs: &dyn Vfs,
     paths: &[PathBuf],
@@ -87,7 +87,7 @@ impl FileSet<'_> {
         Findings::new(path).with_sink(self.options.sink.clone())
     }
 
-    /// Each log by itself, and the chains they make up.
+    /// Checks each log, and the chains of logs.
     fn logs(&mut self, paths: Vec<PathBuf>) {
         let mut chains: BTreeMap<StreamKey, Vec<(CheckedLog, Findings)>> = BTreeMap::new();
         for path in paths {
@@ -190,7 +190,6 @@ impl FileSet<'_> {
     fn unknown(&mut self, path: &Path) {
         let why = "this is no ESE database, log, checkpoint or flush map".to_owned();
         let mut findings = Findings::new(path);
-        // In a directory of other things this is not worth a word; the caller decides.
         findings.lenient = true;
         (self.each)(FileReport::unreadable(path, Format::Unknown, why, findings));
     }
@@ -224,7 +223,7 @@ impl FileSet<'_> {
         (self.each)(report);
     }
 
-    /// Looks among the logs that were checked, and beside the database.
+    /// Searches the logs that were checked, or the directory of the database if none of them is of its stream.
     fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> NeedsLogs {
         let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
         let committed = header.gen_max_committed.0.max(last);
@@ -239,7 +238,7 @@ impl FileSet<'_> {
         }
         logs.retain(|(generation, ..)| (first..=committed).contains(generation));
         let there = |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
-        // A wild header may name billions.
+        // A damaged header may name billions.
         let missing: Vec<u32> =
             (first..=last).filter(|&wanted| !there(wanted)).take(MISSING_LISTED).collect();
         let complete = missing.is_empty();
@@ -268,7 +267,7 @@ impl FileSet<'_> {
     }
 }
 
-/// What a database needs before its contents count.
+/// Reports what a dirty database needs for recovery.
 fn report_dirty(report: &FileReport, findings: &mut Findings) {
     let Some(needs) = &report.needs_logs else { return };
     let state = report.state.as_deref().unwrap_or_default();
@@ -330,7 +329,7 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// A log that waits to be used again, such as `E00tmp.log`; what is in it is no part of the chain.
+/// Whether the log is reserved for later use, such as `E00tmp.log`. Its content is not part of the chain.
 fn is_recycled(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     stem.to_ascii_lowercase().ends_with("tmp")

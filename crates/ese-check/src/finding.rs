@@ -12,7 +12,7 @@ use crate::tree_label::table_of;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// A state worth knowing; not damage.
+    /// A state, not damage.
     Info,
     /// Unusual, or explained by a database that was not shut down cleanly.
     Warning,
@@ -26,7 +26,7 @@ pub struct Finding {
     /// The file.
     #[serde(rename = "path")]
     pub file: PathBuf,
-    /// What sort of thing it is.
+    /// The kind of the finding.
     pub kind: FindingKind,
     /// How bad it is.
     pub severity: Severity,
@@ -89,7 +89,7 @@ impl Finding {
         }
     }
 
-    /// The same, about this tree.
+    /// The finding with its tree.
     pub(crate) fn about(mut self, tree: &str) -> Finding {
         self.table = table_of(tree).map(str::to_owned);
         self.meaning = self.kind.meaning(Some(tree));
@@ -98,7 +98,7 @@ impl Finding {
     }
 }
 
-/// Gets each finding as soon as it is complete.
+/// Receives each finding as soon as it is complete.
 pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
 
 /// How many findings there were of each severity.
@@ -106,7 +106,7 @@ pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
 pub struct FindingCounts {
     /// Damage.
     pub errors: u64,
-    /// Unusual, or to be settled by recovery.
+    /// Unusual, or repaired by recovery.
     pub warnings: u64,
     /// States.
     pub infos: u64,

@@ -9,13 +9,13 @@ use ese_format::PageNumber;
 use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 use crate::tree_label::table_of;
 
-/// Findings kept in full; a wrecked file may have millions, and more than this tell nothing new.
+/// Findings that a report lists. A file may have millions of them, which say nothing new.
 const MOST_LISTED: usize = 10_000;
 
 /// Collects findings about one file, or several in turn.
 pub(crate) struct Findings {
     file: PathBuf,
-    /// Damage in a database that was not shut down cleanly may be what recovery repairs: report it as warnings.
+    /// Report damage of the structure as warnings, because recovery may repair it.
     pub(crate) lenient: bool,
     /// For the offsets of pages.
     pub(crate) page_size: Option<ese_format::PageSize>,
@@ -42,13 +42,13 @@ impl Findings {
         }
     }
 
-    /// None yet, of the same file and the same severity, for somebody else to collect.
+    /// An empty collection for the same file, for another thread.
     pub(crate) fn like(&self) -> Findings {
         let (lenient, page_size) = (self.lenient, self.page_size);
         Findings { lenient, page_size, ..Findings::new(&self.file) }
     }
 
-    /// Adds what somebody else has collected.
+    /// Adds the findings of another collection.
     pub(crate) fn take_over(&mut self, other: Findings) {
         for finding in other.kept {
             self.add(finding);
@@ -59,13 +59,13 @@ impl Findings {
         }
     }
 
-    /// Findings also go there, at once.
+    /// Also passes each finding to `sink`, at once.
     pub(crate) fn with_sink(mut self, sink: Option<Arc<FindingFn>>) -> Findings {
         self.sink = sink;
         self
     }
 
-    /// Findings from here on are about this file.
+    /// Sets the file of later findings.
     pub(crate) fn set_file(&mut self, file: &Path) {
         self.file = file.to_owned();
     }
@@ -82,7 +82,7 @@ impl Findings {
         }
     }
 
-    /// About the file, or a place in it.
+    /// Adds a finding about the file or a place in it.
     pub(crate) fn at(
         &mut self,
         severity: Severity,
@@ -94,8 +94,8 @@ impl Findings {
         self.add(Finding { offset: offset.into(), ..finding });
     }
 
-    /// A page that is wrong by itself. It is reported when its tree is known, or nothing more can be learnt; `rows`
-    /// is how many nodes it seems to have.
+    /// Adds a page that is damaged in itself. The finding is reported when its tree is known or the check ends. `rows` is
+    /// the number of nodes that the page claims.
     pub(crate) fn damaged_page(&mut self, kind: FindingKind, page: PageNumber, what: String, rows: u32) {
         let offset = self.page_size.map(|size| size.offset_of(page));
         let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
@@ -107,23 +107,23 @@ impl Findings {
         }
     }
 
-    /// Whether pages were found that are wrong by themselves.
+    /// Whether damaged pages wait for their tree.
     pub(crate) fn has_damaged_pages(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether this page was.
+    /// Whether this page waits for its tree.
     pub(crate) fn is_damaged_page(&self, page: PageNumber) -> bool {
         self.held.contains_key(&page)
     }
 
-    /// The pages were not damaged after all.
+    /// Drops the damaged pages: the database has no checksums.
     pub(crate) fn forget_damaged_pages(&mut self) {
         self.held.clear();
     }
 
-    /// The tree of a damaged page has become known; `leaf` when that is known to be a leaf. False if the page was
-    /// not reported as damaged.
+    /// Reports a damaged page as part of a tree; `leaf` if the page is known to be a leaf. False if the page is not
+    /// damaged.
     pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
         let Some((finding, rows)) = self.held.remove(&page) else { return false };
         let mut finding = finding.about(tree);
@@ -134,7 +134,7 @@ impl Findings {
         true
     }
 
-    /// Damage to structure: an error, or a warning while the database awaits recovery.
+    /// Adds damage of the structure: an error, or a warning if the database awaits recovery.
     pub(crate) fn structure(
         &mut self,
         kind: FindingKind,
@@ -169,12 +169,12 @@ impl Findings {
         self.add(finding.about(tree));
     }
 
-    /// How many there are so far.
+    /// Number of findings so far.
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Damaged pages that no tree was found for are reported as they are.
+    /// Reports the damaged pages whose tree is unknown.
     pub(crate) fn release_held(&mut self) {
         let mut held: Vec<_> = self.held.drain().collect();
         held.sort_by_key(|(page, _)| *page);
@@ -183,7 +183,7 @@ impl Findings {
         }
     }
 
-    /// All findings, those about the file as a whole first, then by page; and how many there were of each severity.
+    /// All findings, first those about the whole file, then by page; and the number of each severity.
     pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
         self.release_held();
         self.kept.sort_by(|a, b| {

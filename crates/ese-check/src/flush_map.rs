@@ -12,7 +12,7 @@ use crate::findings::Findings;
 use crate::report::FileReport;
 use crate::source::Source;
 
-/// Judges the header and every page of the map.
+/// Checks the header and each page of the map.
 pub(crate) fn check_flush_map(
     source: &Source,
     path: &Path,
@@ -37,7 +37,7 @@ pub(crate) fn check_flush_map(
             findings.at(Severity::Error, FindingKind::FlushMapPage, at, format!("cannot be read: {error}"));
             continue;
         }
-        // Made, and never written.
+        // Allocated and never written.
         if page.iter().all(|&byte| byte == 0) {
             continue;
         }

@@ -33,9 +33,9 @@ pub(crate) struct LostWrite {
     pub(crate) expected: u8,
 }
 
-/// Larger databases are not compared: their flush types would take more than 32 MiB.
+/// Larger databases are not compared, because their flush types take more than 32 MiB.
 const MOST_PAGES: u32 = 1 << 27;
-/// Flush type of a page that was never written, or of which nothing is known.
+/// Flush type of a page that was never written or is unknown to the map.
 const UNKNOWN: u8 = 0;
 
 impl FlushTypes {

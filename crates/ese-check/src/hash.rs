@@ -1,14 +1,14 @@
-//! Hashes for sums and filters: the same in every run, and quick on the short keys of trees.
+//! Hashes for sums and filters: the same in each run, and fast on short keys.
 
 use twox_hash::XxHash3_64;
 
-/// Of one string of bytes.
+/// Hash of one byte string.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// Of two, told apart.
+/// Hash of an ordered pair of byte strings.
 pub(crate) fn hash_pair(first: &[u8], second: &[u8]) -> u64 {
-    // An odd factor keeps the two from being exchanged.
+    // The odd factor makes the order of the pair count.
     hash(first).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ hash(second)
 }

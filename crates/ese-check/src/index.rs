@@ -1,8 +1,8 @@
 //! A secondary index against the rows of its table.
 //!
-//! While the trees are walked only sums over hashes are kept: of the entries the rows ask for, and of those that
-//! are there. If they differ, further walks find out which ones ([`crate::structure`]). An index whose keys cannot be
-//! rebuilt is checked for entries that lead to no row.
+//! The walks keep only sums over hashes: of the entries that the rows require, and of the entries of the index. If the
+//! sums differ, further walks find the entries ([`crate::structure`]). If the keys of an index cannot be rebuilt, the
+//! check only looks for entries that lead to no row.
 
 use ese_format::page::Node;
 use ese_format::record::Record;
@@ -17,10 +17,10 @@ use crate::keys::{self, KeyScratch};
 use crate::leaf::{Fork, Visitor};
 use crate::tree_shape::TreeShape;
 
-/// Where a key is cut off, its last bytes depend on oddities of the cut; that many are not compared.
+/// The last bytes of a truncated key depend on details of the truncation. This many are not compared.
 const UNSURE_TAIL: usize = 10;
 
-/// How many, and the sum of their hashes.
+/// A number of entries and the sum of their hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Tally {
     count: u64,
@@ -48,7 +48,7 @@ pub(crate) struct IndexCheck<'t> {
     keys: KeyScratch,
 }
 
-/// Gets key, bookmark and hash of an entry.
+/// Receives key, bookmark and hash of an entry.
 type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8], u64);
 
 impl<'t> IndexCheck<'t> {
@@ -66,12 +66,12 @@ impl<'t> IndexCheck<'t> {
         }
     }
 
-    /// The same index, with nothing seen.
+    /// A check of the same index that has seen nothing.
     pub(crate) fn fork(&self) -> IndexCheck<'t> {
         IndexCheck { rebuild: self.rebuild, ..IndexCheck::new(self.table, self.index, self.page_size) }
     }
 
-    /// Adds what was seen elsewhere.
+    /// Adds what another thread has seen.
     pub(crate) fn join(&mut self, other: IndexCheck<'t>) {
         self.rebuild &= other.rebuild;
         self.strays += other.strays;
@@ -95,18 +95,18 @@ impl<'t> IndexCheck<'t> {
         hash_pair(key.get(..sure).unwrap_or(key), bookmark)
     }
 
-    /// Notes what a row asks for; `bookmark` is its key.
+    /// Adds the entries that a row requires; `bookmark` is the key of the row.
     pub(crate) fn expect(&mut self, record: &Record<'_>, bookmark: &[u8]) {
         if !self.rebuild {
             return;
         }
         let (index, expected) = (self.index, &mut self.expected);
         let mut add = |key: &[u8]| expected.add(IndexCheck::hash_of(index, key, bookmark));
-        // One row is enough to make the sums useless.
+        // One row without keys makes the sums useless.
         self.rebuild = keys::for_each_key(self.table, index, record, &mut self.keys, &mut add);
     }
 
-    /// Notes an entry that is there; true if it leads to a row that may be there.
+    /// Adds an entry of the index; true if its row may exist.
     fn find(&mut self, node: &Node<'_>, key: &mut Vec<u8>, keys: &KeyFilter) -> bool {
         key.clear();
         node.append_key(key);
@@ -116,12 +116,12 @@ impl<'t> IndexCheck<'t> {
         known
     }
 
-    /// How many rows have an entry, but could not be read; none if a row may have several entries.
+    /// Number of entries without a readable row; none if a row may have several entries.
     pub(crate) fn unreadable_rows(&self) -> Option<u64> {
         (self.index.flags & Index::MULTI_VALUED == 0).then_some(self.strays)
     }
 
-    /// Rows and entries add up to the same, or cannot be compared.
+    /// Whether rows and entries have the same sum, or cannot be compared.
     pub(crate) fn agrees(&self) -> bool {
         !self.rebuild || self.expected == self.found
     }
@@ -130,12 +130,12 @@ impl<'t> IndexCheck<'t> {
         IndexCheck::hash_of(self.index, &node.key_to_vec(), node.data)
     }
 
-    /// Entries that are there or should be.
+    /// Number of entries, or of required entries if that is larger.
     pub(crate) fn entries(&self) -> u64 {
         self.found.count.max(self.expected.count)
     }
 
-    /// Rows and entries differ, and there are too many of them to say where.
+    /// Reports that rows and entries differ in more places than a check names.
     pub(crate) fn report_disagreement(&self, findings: &mut Findings) {
         let (found, expected) = (self.found.count, self.expected.count);
         let what = format!(
@@ -144,7 +144,7 @@ impl<'t> IndexCheck<'t> {
         findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
 
-    /// The entries a row asks for: key, bookmark, hash.
+    /// The entries that a row requires: key, bookmark, hash.
     pub(crate) fn for_each_expected(&mut self, node: &Node<'_>, visit: VisitEntry<'_>) {
         let (bookmark, record) = (node.key_to_vec(), Record::new(node.data, self.page_size));
         let index = self.index;
@@ -170,8 +170,8 @@ impl<'t> IndexCheck<'t> {
     }
 }
 
-/// Goes through the entries of an index. `keys` are those of the rows; when some rows could not be read, entries without
-/// row are only counted.
+/// Visits the entries of an index. `keys` are the keys of the rows. If some rows could not be read, entries without a row
+/// are only counted.
 pub(crate) struct EntryVisitor<'t, 'k> {
     pub(crate) check: IndexCheck<'t>,
     keys: &'k KeyFilter,

@@ -1,4 +1,4 @@
-//! Pages that the walk through the trees has read and judged, so that the look at every page need not read them again.
+//! Pages that the walk through the trees has read and judged. The verification of all pages skips them.
 
 use ese_format::PageNumber;
 use ese_format::checksum::PageIntegrity;
@@ -7,7 +7,7 @@ use crate::findings::Findings;
 use crate::page_set::PageSet;
 use crate::page_status::{PageCounts, PageStatus, report};
 
-/// One bit per owned page, and what there is to say about the pages that are not good.
+/// One bit per owned page, and the status of the pages that are not good.
 pub(crate) struct JudgedPages {
     seen: PageSet,
     last_owned: u32,
@@ -16,7 +16,7 @@ pub(crate) struct JudgedPages {
 }
 
 impl JudgedPages {
-    /// None yet, of pages 1 to `last_owned`; pages behind mean nothing.
+    /// For pages 1 to `last_owned`; later pages have no meaning.
     pub(crate) fn new(last_owned: u32) -> JudgedPages {
         JudgedPages {
             seen: PageSet::for_pages(last_owned.saturating_add(1)),

@@ -1,8 +1,7 @@
-//! Which keys a table has, in a fixed amount of memory: a Bloom filter, filled by several threads.
+//! The keys of a table in a fixed amount of memory: a blocked Bloom filter that several threads fill.
 //!
-//! Invariants: a key that was added is always found; the memory does not depend on the number of keys. One or two keys
-//! in a hundred that were never added are found, too, when there is a key for every 200 bytes of the database. The
-//! bits of a key are neighbours, so that it costs one access to memory.
+//! Invariants: an added key is always found; the memory does not depend on the number of keys. With a key for each 200
+//! bytes of the database, one or two percent of other keys are found as well. All bits of a key are in one cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,10 +13,10 @@ const BITS: (u64, u64) = (1 << 16, 1 << 28);
 const BYTES_PER_BIT: u64 = 16;
 /// Bits per key.
 const PROBES: u32 = 4;
-/// Words that the bits of a key are in: a line of the processor's cache.
+/// Words of a block: a line of the processor's cache.
 const NEIGHBOURS: u64 = 8;
 
-/// A set of keys that may contain a few it should not.
+/// A set of keys with a few false positives.
 pub(crate) struct KeyFilter {
     words: Vec<AtomicU64>,
 }
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_is_found_and_little_else() {
+    fn added_keys_are_found_and_few_others() {
         let filter = KeyFilter::new(200 * 50_000);
         (0..50_000u32).for_each(|key| filter.add(&key.to_be_bytes()));
         assert!((0..50_000u32).all(|key| filter.contains(&key.to_be_bytes())));

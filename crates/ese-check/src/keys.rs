@@ -1,6 +1,6 @@
 //! Index keys rebuilt from records.
 //!
-//! Written apart from `ese_format::key`, which the engine uses, so that a mistake there shows as a difference here.
+//! This code is independent of `ese_format::key`, which the engine uses, so that a fault there shows as a difference here.
 //! Left out: Unicode text (needs Windows' sort tables), conditional and tuple indexes, several multi-valued
 //! segments, values that are not in the record itself.
 
@@ -25,15 +25,15 @@ pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
     !(index.special || columns.is_empty() || cut_segments || unicode)
 }
 
-/// Room for making keys, used again and again.
+/// Reused memory for keys.
 #[derive(Default)]
 pub(crate) struct KeyScratch {
     key: Vec<u8>,
     several: Vec<Vec<u8>>,
 }
 
-/// Gives `each` the keys a record should have in an index; none when its nulls keep it out. False if they cannot be
-/// rebuilt.
+/// Passes to `each` the keys that a record should have in an index; none if the index leaves out records with such
+/// nulls. False if the keys cannot be rebuilt.
 pub(crate) fn for_each_key(
     table: &Table,
     index: &Index,

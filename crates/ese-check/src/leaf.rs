@@ -1,7 +1,7 @@
-//! The leaves of a tree from left to right: links between them, order of their nodes, and who looks at the nodes.
+//! The leaves of a tree from left to right: links between them, order of their nodes, and visitors of the nodes.
 //!
-//! A [`Trail`] is what is known after some leaves. One may begin in the middle of a tree, and be joined to the one
-//! before it when that is there; what has to be compared across the seam is compared then.
+//! A [`LeafSequence`] is the state after some consecutive leaves. A sequence may begin in the middle of a tree. Later it is
+//! joined to the sequence before it, and the two leaves where they meet are compared.
 
 use std::cmp::Ordering;
 
@@ -13,21 +13,21 @@ use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
 use crate::tree_shape::{KIND, TreeShape};
 
-/// Looks at every node of a leaf that is not deleted, in order.
+/// Visits the nodes of leaves that are not flagged deleted, in order.
 pub(crate) trait Visitor {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings);
 }
 
-/// A visitor whose work can be divided.
+/// A visitor whose work several threads can share.
 pub(crate) trait Fork: Visitor + Send + Sized {
-    /// One that begins at some later leaf and has seen nothing.
+    /// A visitor for leaves further to the right, which has seen nothing.
     fn fork(&self) -> Self;
-    /// Takes over what the visitor of the next leaves has seen.
+    /// Adds what the visitor of the next leaves has seen.
     fn join(&mut self, right: Self, findings: &mut Findings);
 }
 
-/// What the judgement of a page needs besides the page.
-pub(crate) struct Scene<'a> {
+/// What the check of a page needs besides the page.
+pub(crate) struct TreeContext<'a> {
     pub(crate) database: &'a Database,
     pub(crate) shape: &'a TreeShape,
     pub(crate) findings: &'a mut Findings,
@@ -35,24 +35,24 @@ pub(crate) struct Scene<'a> {
     pub(crate) newest: DbTime,
 }
 
-impl Scene<'_> {
+impl TreeContext<'_> {
     fn report(&mut self, kind: FindingKind, page: PageNumber, what: String) {
         self.findings.structure(kind, page, &self.shape.label, what);
     }
 
-    /// What is wrong with a page in itself.
+    /// Checks the layout of a page.
     pub(crate) fn check_layout(&mut self, number: PageNumber, bytes: &[u8]) {
         if let Err(fault) = validate(bytes, self.database.page_size) {
             self.report(FindingKind::PageLayout, number, fault.to_string());
         }
     }
 
-    /// Whether the page can be taken for a page of this tree at all.
+    /// Whether the page is a page of this tree.
     pub(crate) fn belongs(&self, page: &Page<'_>) -> bool {
         page.tree() == self.shape.tree && !page.flags().contains(PageFlags::EMPTY)
     }
 
-    /// Everything in the header but the links.
+    /// Checks the header of a page without its links.
     pub(crate) fn check_header(&mut self, number: PageNumber, page: &Page<'_>, depth: u32) {
         let (shape, flags) = (self.shape, page.flags());
         if page.tree() != shape.tree {
@@ -91,7 +91,7 @@ impl Scene<'_> {
     }
 }
 
-/// What a walk saw.
+/// What a walk has counted.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct TreeSummary {
     pub(crate) pages: u64,
@@ -100,15 +100,15 @@ pub(crate) struct TreeSummary {
     pub(crate) deleted: u64,
     /// First page with a deleted node.
     pub(crate) first_deleted: Option<PageNumber>,
-    /// Some page could not be read, so that counts are too low.
+    /// A page could not be read: the counts are too low.
     pub(crate) incomplete: bool,
 }
 
-/// What the leaves seen so far lead to.
-pub(crate) struct Trail {
+/// The leaves seen so far, and what the next leaf is compared with.
+pub(crate) struct LeafSequence {
     pub(crate) summary: TreeSummary,
     leaf_depth: Option<u32>,
-    /// The leaf before, and where its link to the right points. None before the first and behind a gap.
+    /// The last leaf, and where its link to the right points. None before the first leaf and after a gap.
     last_leaf: Option<(PageNumber, Option<PageNumber>)>,
     /// No leaf was seen or skipped so far.
     at_start: bool,
@@ -119,23 +119,23 @@ pub(crate) struct Trail {
     first_node: Option<FirstNode>,
 }
 
-/// The first node of a trail, for comparison with the last one of the trail before.
+/// The first node of a sequence, for comparison with the last node of the sequence before it.
 struct FirstNode {
     page: PageNumber,
-    /// As [`Trail::last_key`].
+    /// As [`LeafSequence::last_key`].
     order: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Trail {
-    /// Of a whole tree.
-    pub(crate) fn of_tree() -> Trail {
-        Trail { at_start: true, ..Trail::within_tree() }
+impl LeafSequence {
+    /// A sequence that begins with the first leaf of the tree.
+    pub(crate) fn of_tree() -> LeafSequence {
+        LeafSequence { at_start: true, ..LeafSequence::within_tree() }
     }
 
-    /// Of leaves that follow others.
-    pub(crate) fn within_tree() -> Trail {
-        Trail {
+    /// A sequence that begins in the middle of the tree.
+    pub(crate) fn within_tree() -> LeafSequence {
+        LeafSequence {
             summary: TreeSummary::default(),
             leaf_depth: None,
             last_leaf: None,
@@ -146,67 +146,67 @@ impl Trail {
         }
     }
 
-    /// Part of the tree is not seen; what comes next has no known neighbour.
+    /// Skips a part of the tree: the next leaf has no known neighbour.
     pub(crate) fn gap(&mut self) {
         self.summary.incomplete = true;
         self.at_start = false;
         self.last_leaf = None;
     }
 
-    /// There are no more leaves.
-    pub(crate) fn finish(&self, scene: &mut Scene<'_>) {
+    /// Ends the sequence with the last leaf of the tree.
+    pub(crate) fn finish(&self, context: &mut TreeContext<'_>) {
         if let Some((leaf, Some(next))) = self.last_leaf {
             let what = format!("the last leaf links to page {next} on its right");
-            scene.report(FindingKind::SiblingLink, leaf, what);
+            context.report(FindingKind::SiblingLink, leaf, what);
         }
     }
 
-    fn check_depth(&mut self, scene: &mut Scene<'_>, leaf: PageNumber, depth: u32) {
+    fn check_depth(&mut self, context: &mut TreeContext<'_>, leaf: PageNumber, depth: u32) {
         let leaf_depth = *self.leaf_depth.get_or_insert(depth);
         if depth != leaf_depth {
             let what = format!("the leaf is at level {depth}, the first leaf at level {leaf_depth}");
-            scene.report(FindingKind::TreeShape, leaf, what);
+            context.report(FindingKind::TreeShape, leaf, what);
         }
     }
 
     /// The links between the last leaf and the next one.
-    fn check_links(&mut self, scene: &mut Scene<'_>, leaf: PageNumber, prev: Option<PageNumber>) {
+    fn check_links(&mut self, context: &mut TreeContext<'_>, leaf: PageNumber, prev: Option<PageNumber>) {
         if let Some((left, next)) = self.last_leaf {
             if next != Some(leaf) {
                 let raw = PageNumber::to_raw(next);
                 let what = format!("the link to the right is {raw}, the next leaf is page {leaf}");
-                scene.report(FindingKind::SiblingLink, left, what);
+                context.report(FindingKind::SiblingLink, left, what);
             }
             if prev != Some(left) {
                 let raw = PageNumber::to_raw(prev);
                 let what = format!("the link to the left is {raw}, the leaf before is page {left}");
-                scene.report(FindingKind::SiblingLink, leaf, what);
+                context.report(FindingKind::SiblingLink, leaf, what);
             }
         } else if let Some(prev) = prev.filter(|_| self.at_start) {
             let what = format!("the first leaf links to page {prev} on its left");
-            scene.report(FindingKind::SiblingLink, leaf, what);
+            context.report(FindingKind::SiblingLink, leaf, what);
         }
         self.at_start = false;
     }
 
-    /// The next leaf, which is one and belongs to the tree.
+    /// Adds the next leaf. The caller has checked that the page is a leaf of the tree.
     pub(crate) fn leaf(
         &mut self,
-        scene: &mut Scene<'_>,
+        context: &mut TreeContext<'_>,
         visitor: &mut impl Visitor,
         (number, page, depth): (PageNumber, &Page<'_>, u32),
         (low, high): (Option<&[u8]>, Option<&[u8]>),
     ) {
         self.summary.pages += 1;
-        self.check_depth(scene, number, depth);
-        self.check_links(scene, number, page.prev());
+        self.check_depth(context, number, depth);
+        self.check_links(context, number, page.prev());
         self.first_leaf.get_or_insert((number, page.prev()));
         self.last_leaf = Some((number, page.next()));
         let count = page.node_count();
         if count == 0 && depth > 0 {
-            scene.report(FindingKind::TreeShape, number, "a leaf below the root has no nodes".into());
+            context.report(FindingKind::TreeShape, number, "a leaf below the root has no nodes".into());
         }
-        let by_data = scene.shape.non_unique();
+        let by_data = context.shape.non_unique();
         let order = |node: &Node<'_>, bound: &[u8]| {
             if by_data { node.cmp_key_data(bound) } else { node.cmp_key(bound) }
         };
@@ -231,20 +231,20 @@ impl Trail {
             };
             if !above {
                 in_order = false;
-                report_disorder(scene, number, seen, &node.key_to_vec());
+                report_disorder(context, number, seen, &node.key_to_vec());
             }
             if node.flags.contains(NodeFlags::DELETED) {
                 self.summary.deleted += 1;
                 self.summary.first_deleted.get_or_insert(number);
             } else {
                 self.summary.nodes += 1;
-                visitor.visit(number, &node, scene.findings);
+                visitor.visit(number, &node, context.findings);
             }
             before = Some(node);
             seen += 1;
         }
         if seen < count {
-            scene.report(FindingKind::NodeDamaged, number, format!("node {seen} cannot be decoded"));
+            context.report(FindingKind::NodeDamaged, number, format!("node {seen} cannot be decoded"));
             self.summary.incomplete = true;
         }
         // Where all is in order the two ends tell. A misplaced page has all its nodes outside; the first one is named.
@@ -254,7 +254,7 @@ impl Trail {
         if doubtful && let Some((index, node)) = page.nodes().enumerate().find(|(_, node)| outside(node)) {
             let key = hex(&node.key_to_vec());
             let what = format!("node {index} ({key}) is outside the separators of its parent");
-            scene.report(FindingKind::KeyOrder, number, what);
+            context.report(FindingKind::KeyOrder, number, what);
         }
         if let Some(node) = before {
             let key = self.last_key.get_or_insert_default();
@@ -266,23 +266,23 @@ impl Trail {
         }
     }
 
-    /// Goes on with the trail of the next leaves, which are these.
+    /// Appends the sequence of the next leaves, which are `leaves`.
     pub(crate) fn join(
         &mut self,
-        right: Trail,
+        right: LeafSequence,
         leaves: impl Iterator<Item = PageNumber>,
-        scene: &mut Scene<'_>,
+        context: &mut TreeContext<'_>,
     ) {
         if let Some(depth) = right.leaf_depth {
-            leaves.for_each(|leaf| self.check_depth(scene, leaf, depth));
+            leaves.for_each(|leaf| self.check_depth(context, leaf, depth));
         }
         if let Some((leaf, prev)) = right.first_leaf {
-            self.check_links(scene, leaf, prev);
+            self.check_links(context, leaf, prev);
             self.first_leaf.get_or_insert((leaf, prev));
         }
         match (&self.last_key, right.first_node) {
             (Some(last), Some(first)) if first.order <= *last => {
-                report_disorder(scene, first.page, 0, &first.key);
+                report_disorder(context, first.page, 0, &first.key);
             }
             (None, first) if self.first_node.is_none() => self.first_node = first,
             _ => {}
@@ -297,9 +297,9 @@ impl Trail {
     }
 }
 
-fn report_disorder(scene: &mut Scene<'_>, page: PageNumber, index: usize, key: &[u8]) {
+fn report_disorder(context: &mut TreeContext<'_>, page: PageNumber, index: usize, key: &[u8]) {
     let what = format!("node {index} ({}) is not above the node before it", hex(key));
-    scene.report(FindingKind::KeyOrder, page, what);
+    context.report(FindingKind::KeyOrder, page, what);
 }
 
 /// Is the node above the one before it on the same page?

@@ -1,11 +1,11 @@
-//! Leaves of one tree, read and judged by several threads, and put together again in the order of the tree.
+//! Reads and checks the leaves of one tree with several threads, and joins the results in the order of the tree.
 //!
-//! The walk hands over the pages that parents of leaves refer to. They are gathered to tasks of about a MiB, whose reads
-//! start at once; a thread takes the task, waits for its reads, verifies the pages and judges the leaves. Whatever is not
-//! a sound leaf of the tree goes back to the walk, which knows what to say about it.
+//! The walk passes on the pages that parents of leaves refer to. They are collected into tasks of about 1 MiB, whose
+//! reads start at once. A thread takes a task, waits for its reads, verifies the pages and checks the leaves. A page that
+//! is no sound leaf of the tree goes back to the walk, which reports it.
 //!
-//! Invariants: what was found does not depend on which thread was first; no more than [`PER_THREAD`] tasks for each
-//! thread and [`SPARE`] buffers are in memory; trees of less than a task start no thread.
+//! Invariants: the findings do not depend on the order in which threads finish; memory holds at most [`PER_THREAD`]
+//! tasks for each thread and [`SPARE`] buffers; a tree smaller than one task starts no thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,23 +21,23 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
 use crate::findings::Findings;
-use crate::leaf::{Fork, Scene, Trail, TreeSummary};
+use crate::leaf::{Fork, LeafSequence, TreeContext, TreeSummary};
 use crate::page_status::PageStatus;
-use crate::tree::{Entry, Leaves, State, Walker, look_below};
+use crate::tree::{Entry, LeafQueue, WalkState, Walker, visit_child};
 use crate::tree_shape::TreeShape;
 
 /// Bytes of the pages of a task.
 const TASK_LEN: usize = 1 << 20;
 /// Bytes of neighbouring pages that are read with one transfer.
 const RUN_LEN: usize = 256 * 1024;
-/// Threads at most; beyond that the walk itself is the limit.
+/// Most threads. With more, the walk itself is the limit.
 const MAX_THREADS: usize = 8;
-/// Tasks for each thread that are read or judged at a time.
+/// Tasks for each thread that are in work at a time.
 const PER_THREAD: usize = 3;
 /// Buffers kept for further reads.
 const SPARE: usize = 32;
 
-/// Pages to judge, and where they will be.
+/// Pages to check, and where their bytes will be.
 struct Task<V> {
     number: u64,
     entries: Vec<Entry>,
@@ -48,8 +48,8 @@ struct Task<V> {
     visitor: V,
 }
 
-/// What became of a task.
-struct Done<V> {
+/// The result of a task.
+struct TaskResult<V> {
     number: u64,
     entries: Vec<Entry>,
     pieces: Vec<Piece<V>>,
@@ -61,30 +61,30 @@ struct Done<V> {
 
 /// Part of a task.
 enum Piece<V> {
-    /// Sound leaves, side by side.
-    Leaves(Range<usize>, Trail, V),
-    /// Something else.
+    /// Sound leaves next to each other.
+    Leaves(Range<usize>, LeafSequence, V),
+    /// A page that is no sound leaf of the tree.
     Other(usize),
 }
 
-/// The same by several threads, for large trees.
-pub(crate) fn walk_together<V: Fork>(
+/// Walks the tree with several threads, for large trees.
+pub(crate) fn walk_parallel<V: Fork>(
     walker: &mut Walker<'_, '_>,
     shape: &TreeShape,
     visitor: V,
 ) -> (TreeSummary, V) {
     let (database, newest, findings) = (walker.reader.database, walker.newest, walker.findings.like());
     thread::scope(|scope| {
-        let mut state = State::new(shape, visitor);
+        let mut state = WalkState::new(shape, visitor);
         if !database.pace.is_throttled() {
-            state.team = Some(Box::new(Team::new(scope, database, shape, newest, findings)));
+            state.workers = Some(Box::new(LeafWorkers::new(scope, database, shape, newest, findings)));
         }
         (state.walk(walker), state.visitor)
     })
 }
 
 /// The threads of one walk.
-pub(crate) struct Team<'scope, 'env, V> {
+pub(crate) struct LeafWorkers<'scope, 'env, V> {
     scope: &'scope Scope<'scope, 'env>,
     database: &'env Database,
     shape: &'env TreeShape,
@@ -93,28 +93,28 @@ pub(crate) struct Team<'scope, 'env, V> {
     findings: Findings,
     threads: usize,
     tasks: Option<Sender<Task<V>>>,
-    done_sender: Sender<Done<V>>,
-    done: Receiver<Done<V>>,
-    /// Of the task that is being gathered.
+    done_sender: Sender<TaskResult<V>>,
+    done: Receiver<TaskResult<V>>,
+    /// Entries of the next task.
     entries: Vec<Entry>,
     started: u64,
     joined: u64,
-    /// Done before those that come before them.
-    early: HashMap<u64, Done<V>>,
+    /// Results of tasks that finished before an earlier task.
+    early: HashMap<u64, TaskResult<V>>,
     spare: VecDeque<IoBuffer>,
 }
 
-impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
-    /// Nobody yet.
+impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
+    /// Starts no thread yet.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         database: &'env Database,
         shape: &'env TreeShape,
         newest: DbTime,
         findings: Findings,
-    ) -> Team<'scope, 'env, V> {
+    ) -> LeafWorkers<'scope, 'env, V> {
         let (done_sender, done) = channel();
-        Team {
+        LeafWorkers {
             scope,
             database,
             shape,
@@ -151,9 +151,9 @@ impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
                     let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(task) = task else { return };
                     let mut local = findings.like();
-                    let scene = Scene { database, shape, findings: &mut local, newest };
-                    let (number, entries, pieces, verdicts, buffers) = judge(task, scene);
-                    let all = Done { number, entries, pieces, findings: local, verdicts, buffers };
+                    let context = TreeContext { database, shape, findings: &mut local, newest };
+                    let (number, entries, pieces, verdicts, buffers) = judge(task, context);
+                    let all = TaskResult { number, entries, pieces, findings: local, verdicts, buffers };
                     if done.send(all).is_err() {
                         return;
                     }
@@ -163,7 +163,7 @@ impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
         self.tasks.insert(sender).clone()
     }
 
-    /// Starts to read what was gathered.
+    /// Starts the reads of the collected entries.
     fn start(&mut self, visitor: V) {
         let entries = std::mem::take(&mut self.entries);
         let size = self.database.page_size;
@@ -172,7 +172,7 @@ impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
         pages.sort_unstable();
         let longest = (RUN_LEN / size.bytes()).max(1);
         let (sender, reads) = channel();
-        // What lies beyond the file has no place.
+        // Pages beyond the end of the file have no place.
         let mut places = vec![(usize::MAX, 0); entries.len()];
         let mut batch = Vec::new();
         let held = pages.iter().take_while(|(page, _)| self.database.holds(*page)).count();
@@ -193,26 +193,26 @@ impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
                 offset,
                 buffer: buffer.unwrap_or_else(|| IoBuffer::zeroed(len)),
                 reason: IoReason::Verify,
-                // A check that is gone needs no page.
+                // The receiver is gone if the check was cancelled.
                 done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
             });
         }
         let task = Task { number: self.started, entries, places, runs: batch.len(), reads, visitor };
         self.started += 1;
         self.database.file.submit(batch);
-        // The threads live until the team goes.
+        // The threads live as long as `self`.
         drop(self.tasks().send(task));
     }
 
-    /// Waits for the next task in the order of the tree, and makes what it found part of the state.
-    fn join_next(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>) {
+    /// Waits for the next task in the order of the tree, and adds its result to the state.
+    fn join_next(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>) {
         let done = loop {
             if let Some(done) = self.early.remove(&self.joined) {
                 break done;
             }
             match self.done.recv() {
                 Ok(done) => drop(self.early.insert(done.number, done)),
-                Err(_) => unreachable!("the team holds a sender"),
+                Err(_) => unreachable!("the workers hold a sender"),
             }
         };
         self.joined += 1;
@@ -225,14 +225,14 @@ impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
         walker.findings.take_over(done.findings);
         for piece in done.pieces {
             match piece {
-                Piece::Leaves(range, trail, visitor) => {
+                Piece::Leaves(range, sequence, visitor) => {
                     let leaves = done.entries.get(range).unwrap_or_default().iter().map(|entry| entry.child);
-                    state.trail.join(trail, leaves, &mut walker.scene(self.shape));
+                    state.sequence.join(sequence, leaves, &mut walker.context(self.shape));
                     state.visitor.join(visitor, walker.findings);
                 }
                 Piece::Other(index) => {
                     if let Some(entry) = done.entries.get(index) {
-                        look_below(walker, state, entry);
+                        visit_child(walker, state, entry);
                     }
                 }
             }
@@ -243,8 +243,8 @@ impl<'scope, 'env, V: Fork + 'scope> Team<'scope, 'env, V> {
     }
 }
 
-impl<'scope, V: Fork + 'scope> Leaves<V> for Team<'scope, '_, V> {
-    fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>, entry: Entry) {
+impl<'scope, V: Fork + 'scope> LeafQueue<V> for LeafWorkers<'scope, '_, V> {
+    fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, entry: Entry) {
         self.entries.push(entry);
         if self.entries.len() < self.task_pages() {
             return;
@@ -255,7 +255,7 @@ impl<'scope, V: Fork + 'scope> Leaves<V> for Team<'scope, '_, V> {
         self.start(state.visitor.fork());
     }
 
-    fn settle(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>) {
+    fn drain(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>) {
         if self.tasks.is_some() && !self.entries.is_empty() {
             self.start(state.visitor.fork());
         }
@@ -265,15 +265,15 @@ impl<'scope, V: Fork + 'scope> Leaves<V> for Team<'scope, '_, V> {
         let few = std::mem::take(&mut self.entries);
         walker.reader.prefetch(few.iter().map(|entry| entry.child));
         for entry in &few {
-            look_below(walker, state, entry);
+            visit_child(walker, state, entry);
         }
     }
 }
 
 type Judged<V> = (u64, Vec<Entry>, Vec<Piece<V>>, Vec<(PageNumber, PageStatus)>, Vec<IoBuffer>);
 
-/// Verifies and judges the pages of a task.
-fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
+/// Verifies and checks the pages of a task.
+fn judge<V: Fork>(task: Task<V>, mut context: TreeContext<'_>) -> Judged<V> {
     let mut buffers: Vec<Option<IoBuffer>> = Vec::new();
     buffers.resize_with(task.runs, || None);
     let mut failed = Vec::new();
@@ -284,27 +284,27 @@ fn judge<V: Fork>(task: Task<V>, mut scene: Scene<'_>) -> Judged<V> {
             _ => failed.push(buffer),
         }
     }
-    let size = scene.database.page_size;
+    let size = context.database.page_size;
     let mut verdicts = Vec::with_capacity(task.entries.len());
     let mut pieces: Vec<Piece<V>> = Vec::new();
     for (index, (entry, (run, start))) in task.entries.iter().zip(&task.places).enumerate() {
         let buffer = buffers.get_mut(*run).and_then(Option::as_mut);
         let bytes = buffer.and_then(|buffer| buffer.get_mut(*start..*start + size.bytes()));
-        let verdict = bytes.map(|bytes| (scene.database.judge_page(bytes, entry.child), &*bytes));
+        let verdict = bytes.map(|bytes| (context.database.judge_page(bytes, entry.child), &*bytes));
         let good = verdict
             .as_ref()
             .filter(|(verdict, _)| matches!(verdict, PageStatus::Page(PageIntegrity::Good, _)));
         let page = good.map(|(_, bytes)| (Page::new(bytes, size), *bytes));
-        if let Some((page, bytes)) = page.filter(|(page, _)| page.is_leaf() && scene.belongs(page)) {
-            scene.check_layout(entry.child, bytes);
-            scene.check_header(entry.child, &page, entry.depth);
+        if let Some((page, bytes)) = page.filter(|(page, _)| page.is_leaf() && context.belongs(page)) {
+            context.check_layout(entry.child, bytes);
+            context.check_header(entry.child, &page, entry.depth);
             if !matches!(pieces.last(), Some(Piece::Leaves(..))) {
-                pieces.push(Piece::Leaves(index..index, Trail::within_tree(), task.visitor.fork()));
+                pieces.push(Piece::Leaves(index..index, LeafSequence::within_tree(), task.visitor.fork()));
             }
-            if let Some(Piece::Leaves(range, trail, visitor)) = pieces.last_mut() {
+            if let Some(Piece::Leaves(range, sequence, visitor)) = pieces.last_mut() {
                 range.end = index + 1;
                 let bounds = (entry.low.as_deref(), entry.high.as_deref());
-                trail.leaf(&mut scene, visitor, (entry.child, &page, entry.depth), bounds);
+                sequence.leaf(&mut context, visitor, (entry.child, &page, entry.depth), bounds);
             }
         } else {
             pieces.push(Piece::Other(index));

@@ -1,13 +1,13 @@
 //! Offline verification of databases and logs: a second opinion that shares only the byte formats with the engine.
 //!
-//! [`check_database`] first looks at every page by itself ([`pages`]: checksum and page number), then at what the
-//! pages mean together ([`structure`]: trees, space, catalog, records, indexes, long values). [`check_logs`] looks at
-//! a log directory. Everything wrong becomes a [`Finding`]; a check never stops at the first, never writes, and
-//! no content makes it panic or run for ever.
+//! [`check_database`] verifies each page alone (`pages`: checksum and page number) and the pages together
+//! (`structure`: trees, space, catalog, records, indexes, long values). [`check_logs`] verifies a log directory, and
+//! [`check_files`] verifies files of all formats. Each fault becomes a [`Finding`]. A check does not stop at the first
+//! finding, it never writes, and no content makes it panic or run forever.
 //!
-//! A database that was not shut down cleanly is a state and not damage: its structure is judged leniently
-//! (warnings), because recovery may be what puts it right. So is one that is used without a log, whose header never
-//! tells.
+//! A database that was not shut down cleanly is not damaged: recovery may repair what looks wrong. Findings about the
+//! structure of such a database are warnings. The same holds for a database that was used without a log, because its
+//! header does not tell whether it was in use.
 #![forbid(unsafe_code)]
 
 mod catalog;
@@ -59,3 +59,8 @@ pub use crate::pace::{Cancel, Throttle};
 pub use crate::page_status::PageCounts;
 pub use crate::report::{CheckOutcome, FileReport, NeedsLogs, PageSummary};
 pub use crate::structure::{StructureSummary, TableSummary};
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

@@ -1,4 +1,4 @@
-//! Which trees damaged pages belong to, without reading all of the database: only the internal pages are walked.
+//! Finds the trees of damaged pages. It reads the internal pages only.
 
 use ese_format::PageNumber;
 use ese_format::page::PageFlags;
@@ -13,7 +13,7 @@ use crate::tree_shape::TreeShape;
 /// No tree is deeper.
 const MAX_DEPTH: u32 = 24;
 
-/// Gives each damaged page that some tree refers to the name of that tree.
+/// Reports each damaged page with the name of the tree that refers to it.
 pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings) {
     let mut reader = PageReader::new(database);
     let catalog = catalog::load(&mut reader, &mut Findings::new(&database.path));
@@ -44,7 +44,7 @@ pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings)
 struct Search<'a, 'd> {
     reader: PageReader<'d>,
     findings: &'a mut Findings,
-    /// Pages that may still be looked at, so that cycles end.
+    /// Pages that the search may still read, so that cycles end.
     budget: u64,
 }
 

@@ -27,12 +27,12 @@ pub(crate) struct LongValueCheck {
     label: String,
     chunk_len: usize,
     current: Option<Current>,
-    /// As the long values count them.
+    /// The references that the long values count.
     counted: References,
     roots: u64,
     /// A root was seen.
     began: bool,
-    /// Chunks before the first root, when the check began in the middle: they belong to a value that began before.
+    /// Chunks before the first root, if the check began in the middle of the tree: they belong to an earlier value.
     head: Option<Vec<HeadChunk>>,
     key: Vec<u8>,
 }
@@ -120,12 +120,12 @@ impl LongValueCheck {
         }
     }
 
-    /// The last node was seen.
+    /// Ends the check after the last node.
     pub(crate) fn finish(&mut self, findings: &mut Findings) {
         self.end_current(findings);
     }
 
-    /// Long values.
+    /// Number of long values.
     pub(crate) fn roots(&self) -> u64 {
         self.roots
     }
@@ -188,7 +188,7 @@ impl Fork for LongValueCheck {
     }
 }
 
-/// How many references to long values there are, and enough to tell whether two counts are of the same.
+/// A number of references to long values, and a sum that tells whether two counts refer to the same values.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct References {
     count: u64,
@@ -212,7 +212,7 @@ impl References {
     }
 }
 
-/// References one by one, for those long values whose number falls into this part of all.
+/// Exact counts of references, for the long values whose hash belongs to one part.
 pub(crate) struct Account {
     part: u64,
     parts: u64,
@@ -225,7 +225,7 @@ pub(crate) struct Account {
 const ACCOUNT: u64 = 1 << 20;
 
 impl Account {
-    /// So many accounts does it take.
+    /// Number of parts for a table.
     pub(crate) fn parts(long_values: u64, references: &References) -> u64 {
         long_values.max(references.count()).div_ceil(ACCOUNT).max(1)
     }
@@ -256,7 +256,7 @@ impl Account {
         });
     }
 
-    /// Names what differs.
+    /// Reports the differences.
     pub(crate) fn compare(&self, table: &Table, findings: &mut Findings) {
         let label = format!("{} / long values", table.name);
         let mut wrong: Vec<_> = self.counted.iter().collect();
@@ -277,7 +277,7 @@ impl Account {
     }
 }
 
-/// Every long value that a record refers to, as often as it does.
+/// Each reference of a record to a long value.
 fn for_each_reference(record: &Record<'_>, each: &mut dyn FnMut(LongValueId)) {
     for (_, _, value) in record.tagged_columns() {
         references_of(&value, each);

@@ -8,7 +8,7 @@ use ese_format::PageNumber;
 use crate::finding::FindingFn;
 use crate::pace::{Cancel, Throttle};
 
-/// Called as the check advances; from one thread, often.
+/// Receives the progress of a check. The check calls it often, always from one thread.
 pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
 
 /// What a check is doing.
@@ -23,11 +23,11 @@ pub enum Phase {
 /// How far a check has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// What it is doing.
+    /// The current phase.
     pub phase: Phase,
-    /// Pages (phase [`Phase::Pages`]) or trees done.
+    /// Pages done in [`Phase::Pages`], tables done in [`Phase::Structure`].
     pub done: u64,
-    /// Of how many.
+    /// How many there are in all.
     pub total: u64,
 }
 
@@ -38,11 +38,11 @@ pub struct CheckOptions {
     pub pages: bool,
     /// Walk the trees.
     pub structure: bool,
-    /// Told about progress.
+    /// Receives the progress.
     pub progress: Option<Arc<ProgressFn>>,
-    /// Gets every finding as soon as it is complete, however many there are.
+    /// Receives each finding as soon as it is complete, also those that a report does not list.
     pub sink: Option<Arc<FindingFn>>,
-    /// How fast to read.
+    /// Limit on the read rate.
     pub throttle: Option<Throttle>,
     /// Ends the check early.
     pub cancel: Cancel,
@@ -51,7 +51,7 @@ pub struct CheckOptions {
 }
 
 impl Default for CheckOptions {
-    /// Everything, silently.
+    /// Verifies pages and structure, without progress.
     fn default() -> CheckOptions {
         CheckOptions {
             pages: true,

@@ -1,4 +1,4 @@
-//! How fast a check may read, and whether it is still wanted.
+//! The read rate of a check, and its cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use jetcell_vfs::Clock;
 
-/// Longest sleep before looking for a request to stop.
+/// Longest sleep between two looks at the request to stop.
 const NAP: Duration = Duration::from_millis(100);
 
-/// What a check may ask of a disk that others use.
+/// Limit on the reads of a check, for disks in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Throttle {
-    /// One read at a time, and this long a rest after each.
+    /// One read at a time, with this pause after each.
     Pause(Duration),
     /// No more than this many bytes per second.
     BytesPerSecond(u64),
@@ -28,7 +28,7 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Whether the request was made.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

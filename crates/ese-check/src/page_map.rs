@@ -1,11 +1,11 @@
-//! For every page of the database: which tree owns it, and what it is used for. Each page has to have exactly one
-//! owner and exactly one use; this is where a second one is noticed.
+//! The owner and the use of each page of the database. Each page must have exactly one owner and exactly one use; the
+//! map finds a second one.
 //!
-//! Pages are kept in blocks. A block knows the few states that its pages are in, and for each page only which of them,
-//! in as few bits as these take: none where all pages are in one state, two or four in a large tree.
+//! Pages are stored in blocks. A block has a list of the few states of its pages, and for each page an index into the
+//! list, in as few bits as possible: none if all pages have one state, two or four in a large tree.
 //!
-//! Invariants: the blocks take no more than a stated number of bytes; a block that would need more is not watched any
-//! longer, and [`PageMap::unwatched`] says how many pages that concerns.
+//! Invariants: the blocks never exceed their memory; a block that needs more is dropped, and [`PageMap::unwatched`] is
+//! the number of pages in such blocks.
 
 use ese_format::PageNumber;
 
@@ -16,7 +16,7 @@ pub(crate) struct TreeIndex(pub(crate) u32);
 /// What a page is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// Nothing claimed it yet.
+    /// Not used so far.
     None,
     /// Part of the tree or one of its two space trees.
     Tree(TreeIndex),
@@ -135,7 +135,7 @@ fn widened(bits: u32) -> u32 {
 /// Owner and use of all pages.
 pub(crate) struct PageMap {
     pages: u32,
-    /// None: not watched any longer.
+    /// None: the block was dropped.
     blocks: Vec<Option<Block>>,
     bytes: usize,
     budget: usize,
@@ -160,7 +160,7 @@ impl PageMap {
         self.pages
     }
 
-    /// Pages that nothing is said about, because that would take too much memory.
+    /// Number of pages in dropped blocks.
     pub(crate) fn unwatched(&self) -> u64 {
         self.blocks.iter().filter(|block| block.is_none()).count() as u64 * u64::from(BLOCK)
     }
@@ -243,7 +243,7 @@ mod tests {
 
     /// Against a plain table, with more and more states in a block.
     #[test]
-    fn states_are_kept_whatever_the_width() {
+    fn states_survive_wider_indexes() {
         let pages = 2 * BLOCK + 100;
         let mut map = PageMap::new(pages);
         let mut model = vec![UNTOUCHED; pages as usize + 1];
@@ -286,7 +286,7 @@ mod tests {
 
     /// The largest databases of ESE have 2^29 pages of 32 KiB.
     #[test]
-    fn pages_are_given_away_in_runs() {
+    fn runs_of_pages_change_together() {
         let pages = (1 << 29) - 5;
         let mut map = PageMap::new(pages);
         let mut next = 1;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_budget_blocks_are_given_up_and_that_is_said() {
+    fn blocks_beyond_the_memory_limit_are_dropped_and_counted() {
         let pages = 64 * BLOCK;
         let mut map = PageMap::with_budget(pages, 200_000);
         for number in 1..=pages {

@@ -1,21 +1,21 @@
-//! A set of page numbers: one bit each, in blocks that are there only once a page of theirs is.
+//! A set of page numbers: one bit each, in blocks that are allocated with their first page.
 //!
-//! Invariant: no more blocks than were allowed; pages that would need a further one are not kept.
+//! Invariant: the set never exceeds its number of blocks; it ignores pages that need a further block.
 
 use ese_format::PageNumber;
 
 /// Pages of a block.
 const BLOCK: usize = 1 << 15;
 
-/// Pages of any number.
+/// A set of pages with any numbers.
 pub(crate) struct PageSet {
     blocks: Vec<Option<Box<[u64; BLOCK / 64]>>>,
-    /// Further blocks that may be made.
+    /// Blocks that may still be allocated.
     left: usize,
 }
 
 impl PageSet {
-    /// For so many pages side by side.
+    /// A set with room for this many consecutive pages.
     pub(crate) fn for_pages(most: u32) -> PageSet {
         PageSet { blocks: Vec::new(), left: (most as usize).div_ceil(BLOCK) }
     }
@@ -25,7 +25,7 @@ impl PageSet {
         (page / BLOCK, page % BLOCK / 64, 1 << (page % 64))
     }
 
-    /// False if it is known to have been there.
+    /// Adds a page; false if the page is already in the set.
     pub(crate) fn insert(&mut self, page: PageNumber) -> bool {
         let (block, word, bit) = PageSet::place(page);
         if self.blocks.len() <= block {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_inserted_is_there_and_nothing_else() {
+    fn a_set_contains_the_inserted_pages_only() {
         let mut set = PageSet::for_pages(3 * BLOCK as u32);
         let pages = [1, 63, 64, 65, 32767, 32768, 32769, u32::MAX].map(PageNumber::fixed);
         for page in pages {

@@ -44,8 +44,7 @@ impl PageCounts {
         self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
     }
 
-    /// A database in which no page at all has a checksum is a temporary one: nothing is wrong with it. Returns whether
-    /// this is the case.
+    /// Whether the database is temporary: no page has a checksum. Then the pages are not damaged.
     pub(crate) fn forgive(&mut self, findings: &mut Findings) -> bool {
         let temporary = self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
         if temporary {
@@ -56,13 +55,13 @@ impl PageCounts {
     }
 }
 
-/// What a page is by itself.
+/// The status of a page by itself.
 pub(crate) enum PageStatus {
     /// With the number of nodes that the page claims.
     Page(PageIntegrity, u32),
-    /// Sound, but not what was written last.
+    /// Sound, but older than the last write of the page.
     LostWrite(LostWrite),
-    /// There is content, but no checksum.
+    /// The page has content, but no checksum.
     NoChecksum(u32),
     Unreadable(String),
 }

@@ -1,7 +1,7 @@
-//! Every page by itself: checksum, page number, never written, repairable. Many reads in flight, all cores busy.
+//! Verifies each page by itself: checksum and page number. Many reads are in flight, and all processors work.
 //!
-//! Pages behind the owned space mean nothing and are not judged; zeros among them are counted. An all-zero page is legal unless a tree refers to
-//! it, which only the structure check can tell.
+//! Pages beyond the owned space have no meaning and are not judged; only those that are all zero are counted. A page of
+//! zeros is legal unless a tree refers to it, which only the structure check can tell.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,9 +23,9 @@ use crate::page_status::{PageCounts, PageStatus, report};
 const CHUNK_LEN: u32 = 256 * 1024;
 /// Reads in flight.
 const IN_FLIGHT: usize = 16;
-/// Reads made ready, that follow those in flight.
+/// Prepared reads that follow those in flight.
 const READY: usize = 8;
-/// Bytes of files that get memory for all reads at once.
+/// Files of this size get the memory for all reads in one piece.
 const WORTH_A_SLAB: u64 = 64 << 20;
 /// Threads computing checksums at most; beyond that memory bandwidth is the limit.
 const MAX_WORKERS: usize = 8;
@@ -38,26 +38,26 @@ struct Chunk {
     buffer: IoBuffer,
 }
 
-/// Reads that follow each other: the next one starts when one has ended, before anybody has looked at what it brought.
-struct Line {
+/// A queue of reads. The next read starts as soon as one has ended, before a worker has judged its pages.
+struct ReadQueue {
     file: Arc<dyn File>,
     most: usize,
-    state: Mutex<LineState>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-struct LineState {
+struct QueueState {
     in_flight: usize,
     /// With the first page of each.
     ready: VecDeque<(PageNumber, Transfer)>,
 }
 
-impl Line {
-    fn new(file: Arc<dyn File>, most: usize) -> Arc<Line> {
-        Arc::new(Line { file, most, state: Mutex::default() })
+impl ReadQueue {
+    fn new(file: Arc<dyn File>, most: usize) -> Arc<ReadQueue> {
+        Arc::new(ReadQueue { file, most, state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, LineState> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,15 +85,15 @@ impl Line {
         self.file.submit(vec![next]);
     }
 
-    /// Takes back what has not started: how many reads, and the first page of the first one.
+    /// Removes the reads that have not started: their number, and the first page of the first one.
     fn take_back(&self) -> (usize, Option<PageNumber>) {
         let ready = std::mem::take(&mut self.state().ready);
         (ready.len(), ready.front().map(|(first, _)| *first))
     }
 }
 
-/// What a worker thinks of the pages of one chunk.
-struct Judged {
+/// The status of the pages of one chunk.
+struct JudgedChunk {
     verdicts: Vec<(PageNumber, PageStatus)>,
     good: u64,
     zero: u64,
@@ -125,7 +125,7 @@ pub(crate) fn verify_pages(
     }
     let mut resume = None;
     let (completed, chunks) = channel::<Chunk>();
-    let (judged_sender, judged) = channel::<Judged>();
+    let (judged_sender, judged) = channel::<JudgedChunk>();
     let chunks = Mutex::new(chunks);
     let workers = thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
     thread::scope(|scope| {
@@ -137,7 +137,7 @@ pub(crate) fn verify_pages(
         let pace = &database.pace;
         let per_chunk = (CHUNK_LEN / database.page_size.get()).max(1);
         let (most, ready) = if pace.is_throttled() { (1, 0) } else { (IN_FLIGHT, READY) };
-        let line = Line::new(database.file.clone(), most);
+        let queue = ReadQueue::new(database.file.clone(), most);
         let mut next = from;
         let mut outstanding = 0;
         // Side by side, so that they are in huge pages; small files do without.
@@ -159,20 +159,20 @@ pub(crate) fn verify_pages(
                 }
                 pace.before_read(u64::from(count) * database.page_size.bytes() as u64);
                 let first = PageNumber::fixed(next);
-                reads.push((first, request(database, first, count, spare.pop(), &line, &completed)));
+                reads.push((first, request(database, first, count, spare.pop(), &queue, &completed)));
                 outstanding += 1;
                 next += count;
             }
-            line.extend(reads);
+            queue.extend(reads);
             if pace.is_cancelled() {
-                let (count, first) = line.take_back();
+                let (count, first) = queue.take_back();
                 outstanding -= count;
                 next = first.map_or(next, PageNumber::get);
             }
             if outstanding == 0 {
                 break;
             }
-            // Workers live until `completed` is dropped, and each chunk comes back once.
+            // Workers live until `completed` is dropped, and they return each chunk once.
             let Ok(chunk) = judged.recv() else { break };
             outstanding -= 1;
             done += u64::from(chunk.pages);
@@ -200,20 +200,20 @@ fn request(
     first: PageNumber,
     count: u32,
     spare: Option<IoBuffer>,
-    line: &Arc<Line>,
+    queue: &Arc<ReadQueue>,
     completed: &Sender<Chunk>,
 ) -> Transfer {
     let (offset, len, _) = database.aligned_range(first, count);
     let buffer = spare.filter(|buffer| buffer.len() == len).unwrap_or_else(|| IoBuffer::zeroed(len));
-    let (line, completed) = (line.clone(), completed.clone());
+    let (queue, completed) = (queue.clone(), completed.clone());
     Transfer {
         kind: TransferKind::Read,
         offset,
         buffer,
         reason: IoReason::Verify,
         done: Box::new(move |result, buffer| {
-            line.advance();
-            // Nobody listens any more only when the check has ended.
+            queue.advance();
+            // The receiver is gone only after the end of the check.
             drop(completed.send(Chunk { first, count, result, buffer }));
         }),
     }
@@ -224,7 +224,7 @@ fn judge_all(
     last: u32,
     before: Option<&JudgedPages>,
     chunks: &Mutex<Receiver<Chunk>>,
-    judged: &Sender<Judged>,
+    judged: &Sender<JudgedChunk>,
 ) {
     loop {
         let chunk = chunks.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -235,7 +235,7 @@ fn judge_all(
     }
 }
 
-fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk: Chunk) -> Judged {
+fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk: Chunk) -> JudgedChunk {
     let mut verdicts = Vec::new();
     let (mut good, mut zero, mut beyond_zero) = (0, 0, 0);
     let (_, _, start) = database.aligned_range(chunk.first, chunk.count);
@@ -262,7 +262,7 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
             other => verdicts.push((number, other)),
         }
     }
-    Judged { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
+    JudgedChunk { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
 }
 
 fn judge_alone(database: &Database, number: PageNumber) -> PageStatus {

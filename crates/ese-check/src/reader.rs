@@ -1,4 +1,4 @@
-//! Pages on demand, verified, through a small cache with read-ahead.
+//! Verified pages on demand, through a small cache with read-ahead.
 //!
 //! Invariants: never more than [`CACHED`] pages in memory; a page handed out has a good (or repaired) checksum;
 //! a page number from the disk is compared with the file size before anything is read.
@@ -18,7 +18,7 @@ use crate::finding::FindingKind;
 use crate::judged::JudgedPages;
 use crate::page_status::PageStatus;
 
-/// Pages kept, a descent with its siblings several times over.
+/// Pages in the cache: several descents with their siblings.
 const CACHED: usize = 512;
 /// Pages requested ahead of need at most.
 const AHEAD: usize = 256;
@@ -45,7 +45,7 @@ impl PageImage {
     }
 }
 
-/// Why a page cannot be looked at.
+/// Why a page cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageProblem {
     /// The file is shorter.
@@ -103,7 +103,7 @@ struct Completion {
 }
 
 impl Completion {
-    /// Judges the pages. On the thread that completes reads, so that the walk need not.
+    /// Judges the pages on the thread that completes the read, which relieves the walk.
     fn new(
         (first, count, start, size): (PageNumber, u32, usize, PageSize),
         result: io::Result<()>,
@@ -132,7 +132,7 @@ pub struct PageReader<'d> {
     in_flight: HashSet<PageNumber>,
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
-    /// What is known of each page by itself, if somebody wants to know.
+    /// Collects the status of each page that is read.
     pub(crate) judged: Option<JudgedPages>,
 }
 
@@ -197,7 +197,7 @@ impl<'d> PageReader<'d> {
             offset,
             buffer: IoBuffer::zeroed(len),
             reason: IoReason::Verify,
-            // A reader that is gone needs no page.
+            // The receiver is gone if the reader was dropped.
             done: Box::new(move |result, buffer| {
                 drop(sender.send(Completion::new(pages, result, buffer)));
             }),

@@ -16,7 +16,7 @@ use crate::long_values::{References, references_of};
 /// Length of the key of a record in a table without primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;
 
-/// Checks record after record, and notes their keys, the long values they refer to and the index entries they ask for.
+/// Checks records, and collects their keys, the long values that they refer to and the index entries that they require.
 pub(crate) struct RowCheck<'t, 'k> {
     table: &'t Table,
     page_size: PageSize,
@@ -105,7 +105,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
                 let mut wrong = None;
                 let mut first = true;
                 keys::for_each_key(self.table, primary, &record, &mut self.rebuilt, &mut |key| {
-                    // A cut key ends in bytes that depend on oddities of the cut.
+                    // The last bytes of a truncated key depend on details of the truncation.
                     if std::mem::take(&mut first) && key.len() < primary.key_most && key != self.key {
                         wrong = Some(hex(key));
                     }

@@ -12,15 +12,15 @@ use crate::logs::SegmentCounts;
 use crate::page_status::PageCounts;
 use crate::structure::StructureSummary;
 
-/// What a check comes to.
+/// The result of the check of one file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckOutcome {
     /// Nothing is wrong.
     Sound,
-    /// Something was found that is more than a state.
+    /// There are findings with severity `warning` or `error`.
     Findings,
-    /// There was nothing to check: no ESE file, or no way to read it.
+    /// The file could not be checked: it is no ESE file, or it cannot be read.
     Unreadable,
 }
 
@@ -32,7 +32,7 @@ pub struct FileReport {
     /// What it is.
     #[serde(serialize_with = "format_name")]
     pub format: Format,
-    /// In what state it was left, such as `DirtyShutdown`.
+    /// The state of the file, such as `DirtyShutdown`.
     pub state: Option<String>,
     /// Bytes per page of a database; of the databases of a log.
     pub page_size: Option<u32>,
@@ -50,19 +50,19 @@ pub struct FileReport {
     pub databases: Vec<String>,
     /// The logs that a dirty database needs.
     pub needs_logs: Option<NeedsLogs>,
-    /// What the trees hold, when they were walked.
+    /// What the trees hold, if the structure was verified.
     pub structure: Option<StructureSummary>,
     /// How many findings there are.
     pub counts: FindingCounts,
-    /// What all this comes to.
+    /// The result. In JSON: `verdict`.
     #[serde(rename = "verdict")]
     pub outcome: CheckOutcome,
-    /// The check was cancelled; page by page it can go on here.
+    /// First page that was not verified, if the check was cancelled.
     #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
-    /// The check ended before everything was looked at.
+    /// The check ended before it was complete.
     pub cancelled: bool,
-    /// Everything found; left out of the summary.
+    /// All findings; not part of the summary.
     #[serde(skip)]
     pub findings: Vec<Finding>,
 }
@@ -147,7 +147,7 @@ impl std::fmt::Display for NeedsLogs {
 }
 
 impl FileReport {
-    /// Nothing known yet.
+    /// A report without content.
     pub(crate) fn new(path: &Path, format: Format) -> FileReport {
         FileReport {
             path: path.to_owned(),
@@ -179,7 +179,7 @@ impl FileReport {
         report
     }
 
-    /// The findings are complete: what do they come to?
+    /// Takes over the findings when they are complete, and sets the result.
     pub(crate) fn take(&mut self, findings: Findings) {
         (self.findings, self.counts) = findings.finish();
         let wrong = self.counts.errors + self.counts.warnings > 0;

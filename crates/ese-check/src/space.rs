@@ -1,7 +1,7 @@
-//! Who owns each page: space headers, the two space trees of a tree, and the partition invariant.
+//! The owner of each page: space headers, the two space trees of a tree, and the partition invariant.
 //!
 //! For every tree T: owned(T) = pages of T + pages of its space trees + available(T) + owned(children of T), each
-//! page exactly once. Trees are taken parents first; a page passes from the parent's hands into the child's.
+//! page exactly once. Parents come before children, and the ownership of a page passes from the parent to the child.
 //!
 //! Invariant: the work is bounded by the number of pages and of space-tree nodes, whatever extents claim.
 
@@ -23,11 +23,11 @@ pub(crate) struct TreeEntry {
     pub(crate) shape: TreeShape,
     /// The tree its pages come from; none for the database root.
     pub(crate) parent: Option<TreeIndex>,
-    /// Some of its pages, or of its space trees, could not be read: what seems unused may not be.
+    /// Some pages of it or of its space trees could not be read: pages that seem unused may be in use.
     pub(crate) incomplete: bool,
 }
 
-/// The extents of the database root, for a first look at how far the database reaches. Errors end the list.
+/// The extents of the database root, to find the last page that the database owns. Errors end the list.
 pub(crate) fn owned_extents(
     reader: &mut PageReader<'_>,
     findings: &mut Findings,
@@ -172,7 +172,7 @@ fn take_owned(
         let (state, run) = map.run(page);
         let run = run.min(extent.count - offset);
         offset += run;
-        // Pages that are not watched are anybody's.
+        // The owner of pages without a map is unknown.
         let Some(State { owner, used }) = state else { continue };
         if owner != parent || owner == Some(tree) {
             let what = if owner == Some(tree) {
@@ -217,7 +217,7 @@ fn take_available(
     }
 }
 
-/// After all trees: pages used by another than their owner, and pages used by nobody.
+/// Reports, after all trees, pages that a tree uses without owning them, and pages that are owned and unused.
 pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[TreeEntry]) {
     let entry = |tree: TreeIndex| trees.get(tree.0 as usize);
     let label = |tree: TreeIndex| entry(tree).map_or("?", |entry| entry.shape.label.as_str());

@@ -1,7 +1,7 @@
-//! What the pages of a database mean together: every tree the catalog names, its space, its contents.
+//! The structure of a database: each tree that the catalog names, its space, and its contents.
 //!
-//! Trees are taken parents first: the database root, then each table followed by its secondary indexes and its
-//! long values. At the end every owned page has to have exactly one use ([`crate::space`]).
+//! The order is parents first: the database root, then each table followed by its secondary indexes and its long
+//! values. At the end each owned page must have exactly one use ([`crate::space`]).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ use crate::index::{EntryVisitor, IndexCheck};
 use crate::judged::JudgedPages;
 use crate::key_filter::KeyFilter;
 use crate::leaf::{Fork, TreeSummary};
-use crate::leaf_workers::walk_together;
+use crate::leaf_workers::walk_parallel;
 use crate::long_values::{Account, LongValueCheck, References};
 use crate::options::{Phase, Progress, ProgressFn};
 use crate::page_map::{PageMap, TreeIndex};
@@ -28,8 +28,8 @@ use crate::tree::{Visit, Walker, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
-/// What is not right in sum is looked for part by part: this many index entries at a time, in no more than so many parts,
-/// and this many of each part are named.
+/// If the sums of an index differ, further walks compare its entries in parts: entries of a part, most parts, and most
+/// differences that each part names.
 const PART_ENTRIES: u64 = 1 << 20;
 const MOST_PARTS: u64 = 64;
 const MOST_NAMED: usize = 20_000;
@@ -69,8 +69,8 @@ struct StructureCheck<'a, 'd> {
     summary: StructureSummary,
 }
 
-/// Walks everything; findings are the result, the summary tells how much there was. The pages it reads are added to
-/// `judged`, if that is there.
+/// Walks all trees and reports what is wrong. The summary counts what the trees hold. The pages that the walk reads are
+/// added to `judged`, if present.
 pub(crate) fn check_structure(
     database: &Database,
     last_owned: u32,
@@ -94,7 +94,7 @@ pub(crate) fn check_structure(
     });
     check.space(root);
     if !catalog.complete {
-        // Trees we do not know of own pages, too.
+        // Unknown trees own pages, too.
         check.trees[0].incomplete = true;
     }
     let total = catalog.tables.len() as u64;
@@ -129,9 +129,9 @@ impl StructureCheck<'_, '_> {
         self.walk_by(index, |walker, shape| (walk(walker, shape, visit), ())).0
     }
 
-    /// The same by several threads.
-    fn walk_together<V: Fork>(&mut self, index: TreeIndex, visitor: V) -> (TreeSummary, V) {
-        self.walk_by(index, |walker, shape| walk_together(walker, shape, visitor))
+    /// Walks a tree of the list with several threads, claiming its pages.
+    fn walk_parallel<V: Fork>(&mut self, index: TreeIndex, visitor: V) -> (TreeSummary, V) {
+        self.walk_by(index, |walker, shape| walk_parallel(walker, shape, visitor))
     }
 
     fn walk_by<T>(
@@ -158,7 +158,7 @@ impl StructureCheck<'_, '_> {
         (summary, rest)
     }
 
-    /// Walks a tree again for its contents only; what is wrong with its pages was reported.
+    /// Walks a tree again for its contents only: the first walk reported its damage.
     fn walk_again(
         &mut self,
         shape: &TreeShape,
@@ -178,10 +178,10 @@ impl StructureCheck<'_, '_> {
         let shape = table.shape();
         let main = self.add(shape.clone(), Some(root));
         let page_size = self.reader.database.page_size;
-        // Nobody asks for the keys of a table without indexes.
+        // Only indexes need the keys of the rows.
         let database_len = if table.indexes.is_empty() { 0 } else { self.database_len() };
         let keys = KeyFilter::new(database_len);
-        let (walked, rows) = self.walk_together(main, RowCheck::new(table, page_size, &keys));
+        let (walked, rows) = self.walk_parallel(main, RowCheck::new(table, page_size, &keys));
         self.space(main);
         let mut summary = TableSummary {
             name: table.name.clone(),
@@ -194,10 +194,10 @@ impl StructureCheck<'_, '_> {
         for index in rows.indexes {
             let tree = self.add(index.shape(), Some(main));
             let visitor = EntryVisitor::new(index, &keys, !walked.incomplete);
-            let (walked_index, EntryVisitor { check: mut index, .. }) = self.walk_together(tree, visitor);
+            let (walked_index, EntryVisitor { check: mut index, .. }) = self.walk_parallel(tree, visitor);
             self.space(tree);
             summary.indexes.insert(index.name().to_owned(), walked_index.nodes);
-            // What could not be read is missing on either side.
+            // Rows or entries on unreadable pages are missing from the sums.
             if !walked.incomplete && !walked_index.incomplete {
                 self.reconcile(&shape, &mut index);
             }
@@ -210,7 +210,7 @@ impl StructureCheck<'_, '_> {
         let mut complete = !walked.incomplete;
         if let Some(shape) = table.long_value_shape() {
             let tree = self.add(shape, Some(main));
-            let (walked, visitor) = self.walk_together(tree, long_values);
+            let (walked, visitor) = self.walk_parallel(tree, long_values);
             long_values = visitor;
             self.space(tree);
             complete &= !walked.incomplete;
@@ -227,7 +227,7 @@ impl StructureCheck<'_, '_> {
         u64::from(self.map.pages()) * self.reader.database.page_size.bytes() as u64
     }
 
-    /// Rows that are lost with their pages are still known to the indexes.
+    /// Reports rows on unreadable pages that an index still has entries for.
     fn report_unreadable_rows(&mut self, table: &Table, indexes: &[IndexCheck<'_>]) {
         let Some((rows, index)) =
             indexes.iter().filter_map(|index| Some((index.unreadable_rows()?, index.name()))).max()
@@ -241,7 +241,7 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Names the long values that count other references than there are.
+    /// Names the long values whose reference count is wrong.
     fn account_for_long_values(
         &mut self,
         table: &Table,
@@ -266,7 +266,7 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Names the rows and entries that differ, if rows and entries of an index do not add up to the same.
+    /// Names the rows and entries that differ, if the sums over rows and entries of an index differ.
     fn reconcile(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>) {
         if index.agrees() {
             return;
@@ -280,14 +280,14 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// The same for the entries whose hash is of this part.
+    /// Does this for the entries whose hash belongs to one part.
     fn reconcile_part(
         &mut self,
         shape: &TreeShape,
         index: &mut IndexCheck<'_>,
         concerns: &dyn Fn(u64) -> bool,
     ) {
-        // How often each expected entry was not met yet.
+        // Entries of the index that no row has asked for yet.
         let mut open: HashMap<u64, i64> = HashMap::new();
         self.walk_again(&index.shape(), &mut |_, node| {
             let hash = index.entry_hash(node);

@@ -4,18 +4,17 @@
 //! entry before it on; an empty S is infinity and stands only at the right edge; the last entry of any other
 //! internal page repeats the separator above it; only leaves have siblings; all leaves have the same depth.
 //!
-//! The leaves of large trees are read and judged by several threads ([`crate::team`]), and what they find is put
-//! together in the order of the tree; everything else about a tree is this module's.
+//! Several threads read and check the leaves of large trees (`leaf_workers`); this module does everything else.
 //!
-//! Invariants: a page is entered at most once per walk, and a walk goes no deeper than [`MAX_DEPTH`], so no
-//! link on the disk makes it run for ever. What cannot be read is reported and left out.
+//! Invariants: a walk enters each page at most once and goes no deeper than [`MAX_DEPTH`], so no link on the disk makes
+//! it run forever. Pages that cannot be read are reported and skipped.
 
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{DbTime, PageNumber};
 
 use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::leaf::{Scene, Trail, TreeSummary, Visitor};
+use crate::leaf::{LeafSequence, TreeContext, TreeSummary, Visitor};
 use crate::page_map::{PageMap, TreeIndex, Use};
 use crate::page_set::PageSet;
 use crate::reader::PageReader;
@@ -23,9 +22,9 @@ use crate::tree_shape::TreeShape;
 
 /// No tree of 2^32 pages is deeper.
 const MAX_DEPTH: u32 = 24;
-/// Pages of one walk that are remembered: 16 MiB. In trees with more it takes a count of pages to notice a cycle.
+/// Pages of one walk that are remembered, in 16 MiB. In a larger tree, only the count of pages reveals a cycle.
 const MOST_VISITED: u32 = 1 << 27;
-/// Children of a page that are read ahead of the walk, and after how many more are asked for.
+/// Children of a page that are read ahead of the walk, and the number of children after which more are requested.
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
 /// What a walk needs besides the tree.
@@ -38,7 +37,7 @@ pub(crate) struct Walker<'a, 'd> {
     pub(crate) newest: DbTime,
 }
 
-/// Gets every node of a leaf that is not deleted, in order.
+/// Receives the nodes of leaves that are not flagged deleted, in order.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(PageNumber, &Node<'_>, &mut Findings);
 
 /// A [`Visit`] as a visitor.
@@ -51,23 +50,23 @@ impl Visitor for Each<'_> {
 }
 
 impl Walker<'_, '_> {
-    pub(crate) fn scene<'s>(&'s mut self, shape: &'s TreeShape) -> Scene<'s> {
+    pub(crate) fn context<'s>(&'s mut self, shape: &'s TreeShape) -> TreeContext<'s> {
         let (database, newest) = (self.reader.database, self.newest);
-        Scene { database, shape, findings: self.findings, newest }
+        TreeContext { database, shape, findings: self.findings, newest }
     }
 }
 
 /// One walk.
-pub(crate) struct State<'s, V> {
+pub(crate) struct WalkState<'s, V> {
     shape: &'s TreeShape,
     pub(crate) visitor: V,
-    pub(crate) trail: Trail,
-    /// Pages that were arrived at, but for those that the map tells of.
+    pub(crate) sequence: LeafSequence,
+    /// Pages that the walk has entered, except those that the map knows.
     visited: PageSet,
-    /// How often somebody arrived at a page.
-    arrivals: u32,
-    /// Others to give leaves to; not there while what they found is put together.
-    pub(crate) team: Option<Box<dyn Leaves<V> + 's>>,
+    /// References to pages that the walk has followed.
+    references: u32,
+    /// Threads that check leaves. Absent while their results are joined.
+    pub(crate) workers: Option<Box<dyn LeafQueue<V> + 's>>,
 }
 
 /// A page that a parent of leaves refers to.
@@ -80,59 +79,59 @@ pub(crate) struct Entry {
     pub(crate) high: Option<Vec<u8>>,
 }
 
-/// Takes leaves off the walk's hands.
-pub(crate) trait Leaves<V> {
-    /// The next page to look at.
-    fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>, entry: Entry);
-    /// Everything that was added is part of the state.
-    fn settle(&mut self, walker: &mut Walker<'_, '_>, state: &mut State<'_, V>);
+/// Checks leaves in place of the walk.
+pub(crate) trait LeafQueue<V> {
+    /// Adds the next page.
+    fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, entry: Entry);
+    /// Waits until the state includes all pages that were added.
+    fn drain(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>);
 }
 
-impl<V: Visitor> State<'_, V> {
-    pub(crate) fn new(shape: &TreeShape, visitor: V) -> State<'_, V> {
-        State {
+impl<V: Visitor> WalkState<'_, V> {
+    pub(crate) fn new(shape: &TreeShape, visitor: V) -> WalkState<'_, V> {
+        WalkState {
             shape,
             visitor,
-            trail: Trail::of_tree(),
+            sequence: LeafSequence::of_tree(),
             visited: PageSet::for_pages(MOST_VISITED),
-            arrivals: 0,
-            team: None,
+            references: 0,
+            workers: None,
         }
     }
 
-    /// What comes next does so in the order of the tree.
-    fn settle(&mut self, walker: &mut Walker<'_, '_>) {
-        if let Some(mut team) = self.team.take() {
-            team.settle(walker, self);
-            self.team = Some(team);
+    /// Waits for the leaves so far, so that the next page is checked in the order of the tree.
+    fn drain(&mut self, walker: &mut Walker<'_, '_>) {
+        if let Some(mut workers) = self.workers.take() {
+            workers.drain(walker, self);
+            self.workers = Some(workers);
         }
     }
 
     fn gap(&mut self, walker: &mut Walker<'_, '_>) {
-        self.settle(walker);
-        self.trail.gap();
+        self.drain(walker);
+        self.sequence.gap();
     }
 
     pub(crate) fn walk(&mut self, walker: &mut Walker<'_, '_>) -> TreeSummary {
         let root = self.shape.root;
-        if arrive(walker, self, root, None, 0) {
-            look(walker, self, root, None, 0, None, None);
+        if enter(walker, self, root, None, 0) {
+            visit_page(walker, self, root, None, 0, None, None);
         }
-        self.settle(walker);
-        self.trail.finish(&mut walker.scene(self.shape));
-        self.trail.summary
+        self.drain(walker);
+        self.sequence.finish(&mut walker.context(self.shape));
+        self.sequence.summary
     }
 }
 
 /// Walks the tree from its root; `visit` gets its records.
 pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<'_>) -> TreeSummary {
-    State::new(shape, Each(visit)).walk(walker)
+    WalkState::new(shape, Each(visit)).walk(walker)
 }
 
-/// Whether a page that is referred to may be looked at: it is the first time, and the walk goes on.
-fn arrive<V: Visitor>(
+/// Whether the walk may enter a page: it has not been there, and the check goes on.
+fn enter<V: Visitor>(
     walker: &mut Walker<'_, '_>,
-    state: &mut State<'_, V>,
+    state: &mut WalkState<'_, V>,
     number: PageNumber,
     parent: Option<PageNumber>,
     depth: u32,
@@ -147,11 +146,11 @@ fn arrive<V: Visitor>(
         skip(walker, state, number, FindingKind::TreeShape, what);
         return false;
     }
-    // A page of the tree's own space trees is told apart from the tree's by none but the walk itself.
+    // The map does not tell pages of the tree from pages of its space trees; only the walk does.
     let watched = walker.claims.as_ref().filter(|_| !state.shape.kind.contains(PageFlags::SPACE));
     let known = watched.and_then(|(map, tree)| Some(map.state(number)?.used == Use::Tree(*tree)));
-    state.arrivals = state.arrivals.saturating_add(1);
-    let endless = state.arrivals > walker.reader.database.file_pages.saturating_add(MOST_VISITED);
+    state.references = state.references.saturating_add(1);
+    let endless = state.references > walker.reader.database.file_pages.saturating_add(MOST_VISITED);
     if endless || known.unwrap_or_else(|| !state.visited.insert(number)) {
         let what = format!("the page occurs a second time in the tree, below {}", referrer(parent));
         skip(walker, state, number, FindingKind::TreeShape, what);
@@ -178,10 +177,11 @@ fn referrer(parent: Option<PageNumber>) -> String {
     parent.map_or_else(|| "the catalog".to_owned(), |parent| format!("page {parent}"))
 }
 
-/// A page, and what is below it. `parent` is the page that refers to it, and whether that says it is a leaf.
-fn look<V: Visitor>(
+/// Checks a page and all pages below it. `parent` is the page that refers to it, and whether its flags say that its
+/// children are leaves.
+fn visit_page<V: Visitor>(
     walker: &mut Walker<'_, '_>,
-    state: &mut State<'_, V>,
+    state: &mut WalkState<'_, V>,
     number: PageNumber,
     parent: Option<(PageNumber, bool)>,
     depth: u32,
@@ -206,30 +206,34 @@ fn look<V: Visitor>(
         }
     };
     let page = image.page();
-    // Its damage could be put right in memory.
+    // A flipped bit was corrected in memory.
     walker.findings.attribute(number, &shape.label, page.is_leaf());
-    let mut scene = walker.scene(shape);
-    scene.check_layout(number, image.bytes());
-    scene.check_header(number, &page, depth);
-    if !scene.belongs(&page) {
-        state.trail.summary.pages += 1;
+    let mut context = walker.context(shape);
+    context.check_layout(number, image.bytes());
+    context.check_header(number, &page, depth);
+    if !context.belongs(&page) {
+        state.sequence.summary.pages += 1;
         let what = "the page is not part of this tree; what should be below it is not checked".into();
         return skip(walker, state, number, FindingKind::PageObjectId, what);
     }
     if page.is_leaf() {
-        state.settle(walker);
-        let (trail, visitor) = (&mut state.trail, &mut state.visitor);
-        return trail.leaf(&mut walker.scene(shape), visitor, (number, &page, depth), (low, high));
+        state.drain(walker);
+        let (sequence, visitor) = (&mut state.sequence, &mut state.visitor);
+        return sequence.leaf(&mut walker.context(shape), visitor, (number, &page, depth), (low, high));
     }
-    state.trail.summary.pages += 1;
+    state.sequence.summary.pages += 1;
     internal(walker, state, (number, &page, depth), low, high);
 }
 
-/// A page that was referred to by a parent of leaves, and was arrived at.
-pub(crate) fn look_below<V: Visitor>(walker: &mut Walker<'_, '_>, state: &mut State<'_, V>, entry: &Entry) {
+/// Checks a page that a parent of leaves refers to, after the walk has entered it.
+pub(crate) fn visit_child<V: Visitor>(
+    walker: &mut Walker<'_, '_>,
+    state: &mut WalkState<'_, V>,
+    entry: &Entry,
+) {
     check_leaf_flag(walker, state.shape, entry.parent, entry.child, true);
     let parent = Some((entry.parent, true));
-    look(walker, state, entry.child, parent, entry.depth, entry.low.as_deref(), entry.high.as_deref());
+    visit_page(walker, state, entry.child, parent, entry.depth, entry.low.as_deref(), entry.high.as_deref());
 }
 
 fn check_leaf_flag(
@@ -250,7 +254,7 @@ fn check_leaf_flag(
 
 fn internal<V: Visitor>(
     walker: &mut Walker<'_, '_>,
-    state: &mut State<'_, V>,
+    state: &mut WalkState<'_, V>,
     (number, page, depth): (PageNumber, &Page<'_>, u32),
     low: Option<&[u8]>,
     high: Option<&[u8]>,
@@ -265,11 +269,11 @@ fn internal<V: Visitor>(
         return skip(walker, state, number, FindingKind::TreeShape, "an internal page has no entries".into());
     }
     let parent_of_leaf = page.flags().contains(PageFlags::PARENT_OF_LEAF);
-    let together = parent_of_leaf && state.team.is_some();
+    let together = parent_of_leaf && state.workers.is_some();
     let children: Vec<PageNumber> = page.nodes().filter_map(|node| node.child()).collect();
     let mut below: Option<Vec<u8>> = low.map(<[u8]>::to_vec);
     for (index, node) in page.nodes().enumerate() {
-        // Read-ahead keeps its distance as the walk goes on.
+        // Read-ahead stays at the same distance.
         if index % PREFETCH_STEP == 0 && !together {
             let ahead = children.get(index..).unwrap_or_default().iter().copied();
             walker.reader.prefetch(ahead.take(PREFETCH_DISTANCE));
@@ -302,19 +306,19 @@ fn internal<V: Visitor>(
             skip(walker, state, number, FindingKind::NodeDamaged, format!("entry {index} has no child page"));
             continue;
         };
-        let arrived = arrive(walker, state, child, Some(number), depth + 1);
-        match state.team.take_if(|_| together && arrived) {
-            Some(mut team) => {
+        let entered = enter(walker, state, child, Some(number), depth + 1);
+        match state.workers.take_if(|_| together && entered) {
+            Some(mut workers) => {
                 let (low, high) = (below.clone(), above.map(<[u8]>::to_vec));
                 let entry = Entry { child, parent: number, depth: depth + 1, low, high };
-                team.add(walker, state, entry);
-                state.team = Some(team);
+                workers.add(walker, state, entry);
+                state.workers = Some(workers);
             }
             None => {
                 check_leaf_flag(walker, state.shape, number, child, parent_of_leaf);
-                if arrived {
+                if entered {
                     let parent = Some((number, parent_of_leaf));
-                    look(walker, state, child, parent, depth + 1, below.as_deref(), above);
+                    visit_page(walker, state, child, parent, depth + 1, below.as_deref(), above);
                 }
             }
         }
@@ -328,10 +332,10 @@ fn internal<V: Visitor>(
     }
 }
 
-/// Reports why part of the tree is not looked at.
+/// Reports why a part of the tree is not checked.
 fn skip<V: Visitor>(
     walker: &mut Walker<'_, '_>,
-    state: &mut State<'_, V>,
+    state: &mut WalkState<'_, V>,
     number: PageNumber,
     kind: FindingKind,
     what: String,
@@ -340,7 +344,7 @@ fn skip<V: Visitor>(
     state.gap(walker);
 }
 
-/// The leaf on which a node with this key and data has its place, as far as the way there can be read.
+/// The leaf to which a node with this key and data belongs, or the last page on the way that can be read.
 pub(crate) fn leaf_for(
     reader: &mut PageReader<'_>,
     shape: &TreeShape,
