@@ -10,9 +10,9 @@ pub(crate) mod change;
 mod cursor;
 mod descend;
 mod merge;
-mod open_trees;
 #[cfg(test)]
 mod merge_tests;
+mod open_trees;
 #[cfg(test)]
 mod race_tests;
 mod room;
