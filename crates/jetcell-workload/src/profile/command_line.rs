@@ -1,6 +1,8 @@
 //! A profile as the command line that repeats the run, without options that have their default.
 
-use super::{OptionKind, Options, Profile};
+use super::Profile;
+use super::option_value::OptionKind;
+use super::options::Options;
 
 /// Options that are always part of the command line: a reader looks for them.
 const ALWAYS: [&str; 3] = ["dir", "duration", "seed"];

@@ -28,7 +28,8 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 pub use self::toml::EXAMPLE;
 pub use configuration::Configuration;
 pub use mistake::Mistake;
-pub use options::{OptionInfo, OptionKind, Options, RecordOptions, ThresholdOptions};
+pub use option_value::OptionKind;
+pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
 pub use skew::Skew;
 
 /// A complete, valid description of a run.

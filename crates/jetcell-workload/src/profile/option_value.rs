@@ -3,10 +3,22 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use super::Mix;
 use super::skew::Skew;
-use super::{Mix, OptionKind};
+
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
+
+/// What the command line has to know about a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionKind {
+    /// Any other text.
+    Value,
+    /// `true` or `false`; the option without a value means `true`.
+    Flag,
+    /// The path of a file or directory.
+    Path,
+}
 
 /// A value of an option. What [`show`](OptionValue::show) gives, [`read`](OptionValue::read) accepts.
 pub(super) trait OptionValue: Sized {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Mix;
-use super::option_value::OptionValue;
+use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
@@ -33,17 +33,6 @@ pub struct OptionInfo {
     default: fn() -> String,
     set: fn(&mut Options, &OsStr) -> Result<(), ParseError>,
     get: fn(&Options) -> Vec<String>,
-}
-
-/// What the command line has to know about a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptionKind {
-    /// Text that [`OptionInfo::set`] reads.
-    Value,
-    /// `true` or `false`; the option without a value means `true`.
-    Flag,
-    /// The path of a file or directory.
-    Path,
 }
 
 impl OptionInfo {

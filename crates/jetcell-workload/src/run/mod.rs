@@ -5,10 +5,10 @@ mod interim;
 mod recorder;
 mod test_log;
 
-use std::fmt;
 use std::time::Instant;
 
 use chrono::Local;
+use thiserror::Error;
 
 use crate::drive::Drive;
 use crate::engine::{Depth, Engine, Opening, Store};
@@ -25,34 +25,19 @@ use crate::run::interim::Interim;
 use crate::run::recorder::{Recorder, Subject};
 
 /// A run without a result.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Error)]
 pub enum RunError {
     /// The plan was refused; nothing on disk has changed.
-    Refused(Refusal),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The run started and could not continue.
+    #[error("{}: {error}", phase.title().to_lowercase())]
     Failed {
         /// The phase that failed.
         phase: Phase,
         /// What happened.
         error: String,
     },
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Refused(refusal) => refusal.fmt(f),
-            RunError::Failed { phase, error } => write!(f, "{}: {error}", phase.title().to_lowercase()),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-impl From<Refusal> for RunError {
-    fn from(refusal: Refusal) -> RunError {
-        RunError::Refused(refusal)
-    }
 }
 
 /// A finished run: its result and the samples behind it.

@@ -239,7 +239,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::live::monitor::tests::measuring;
+    use crate::live::watcher::tests::measuring;
 
     fn fetch(server: &MetricsServer, request: &str) -> String {
         let mut stream = TcpStream::connect(server.address).unwrap();

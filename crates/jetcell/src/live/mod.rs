@@ -6,10 +6,12 @@ mod monitor;
 mod progress;
 mod screen;
 mod view;
+mod watcher;
 
 pub use metrics::MetricsServer;
-pub use monitor::{Monitor, Watcher};
+pub use monitor::Monitor;
 pub use progress::Progress;
 pub use screen::{Screen, restore_terminal};
+pub use watcher::Watcher;
 
 use monitor::{Rates, State};

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jetcell_workload::measurement::{IoTotals, Snapshot};
-use jetcell_workload::{Observer, Phase, Unit};
+use jetcell_workload::{Phase, Unit};
 use parking_lot::Mutex;
-
-use super::Progress;
 
 /// Time span of the charts in the terminal view.
 pub const HISTORY: Duration = Duration::from_secs(300);
@@ -118,7 +116,7 @@ impl Rates {
 }
 
 impl State {
-    fn begin(&mut self, phase: Phase, total: u64) {
+    pub(super) fn begin(&mut self, phase: Phase, total: u64) {
         if matches!(phase, Phase::Create | Phase::Attach | Phase::Verify) {
             // Databases are opened again, and their counters start at zero.
             (self.counters, self.history) = (None, VecDeque::new());
@@ -127,7 +125,7 @@ impl State {
         (self.began, self.note) = (Instant::now(), String::new());
     }
 
-    fn count(&mut self, now: &Snapshot) {
+    pub(super) fn count(&mut self, now: &Snapshot) {
         if let Some(before) = &self.counters
             && now.at > before.at
         {
@@ -139,7 +137,7 @@ impl State {
         }
     }
 
-    fn log(&mut self, line: &str) {
+    pub(super) fn log(&mut self, line: &str) {
         self.log.push_back(line.to_string());
         if self.log.len() > LOG_LINES {
             self.log.pop_front();
@@ -190,126 +188,15 @@ impl Monitor {
         self.0.lock().clone()
     }
 
+    /// Changes the state, and gives the new state to `view`.
+    pub(super) fn update(&self, change: impl FnOnce(&mut State), view: impl FnOnce(&State)) {
+        let mut state = self.0.lock();
+        change(&mut state);
+        view(&state);
+    }
+
     /// Records that the end of the run was requested.
     pub fn stopping(&self) {
         self.0.lock().stopping = true;
-    }
-}
-
-/// An observer that updates a [`Monitor`] and draws the progress line.
-pub struct Watcher {
-    monitor: Monitor,
-    progress: Option<Progress>,
-}
-
-impl Watcher {
-    /// An observer; without `progress` it draws nothing.
-    pub fn new(monitor: Monitor, progress: Option<Progress>) -> Watcher {
-        Watcher { monitor, progress }
-    }
-
-    /// Removes the progress line.
-    pub fn finish(&mut self) {
-        if let Some(progress) = &mut self.progress {
-            progress.finish();
-        }
-    }
-
-    fn update(&mut self, change: impl FnOnce(&mut State)) {
-        let mut state = self.monitor.0.lock();
-        change(&mut state);
-        if let Some(progress) = &mut self.progress {
-            progress.show(&state);
-        }
-    }
-}
-
-impl Observer for Watcher {
-    fn begin(&mut self, phase: Phase, total: u64) {
-        self.update(|state| state.begin(phase, total));
-    }
-
-    fn advance(&mut self, done: u64, note: &str) {
-        self.update(|state| {
-            state.done = done;
-            state.done_before.get_or_insert(done);
-            if state.note != note {
-                state.note = note.to_string();
-            }
-        });
-    }
-
-    fn log(&mut self, line: &str) {
-        self.update(|state| state.log(line));
-    }
-
-    fn counters(&mut self, now: &Snapshot) {
-        self.update(|state| state.count(now));
-    }
-}
-
-#[cfg(test)]
-pub mod tests {
-    use super::*;
-    use jetcell_workload::measurement::{CacheState, InstanceIo};
-
-    /// Counters after `at` seconds of a steady load on two instances.
-    pub fn snapshot(at: u64) -> Snapshot {
-        let mut io = InstanceIo::default();
-        for _ in 0..at * 10 {
-            io.database_read.record(32768, 2_000);
-            io.database_write.record(32768, 4_000);
-            io.log_write.record(4096, 500);
-        }
-        let cache = CacheState { used_bytes: 96 << 20, limit_bytes: 128 << 20, stalls: at };
-        Snapshot { at: at as f64, io: vec![io.clone(), io], cache, operations: at * 50 }
-    }
-
-    /// A run in its measurement, `seconds` after databases were opened.
-    pub fn measuring(seconds: u64) -> Monitor {
-        let monitor = Monitor::default();
-        let mut watcher = Watcher::new(monitor.clone(), None);
-        watcher.begin(Phase::Measure, 60_000);
-        watcher.log("Measuring");
-        for at in 0..=seconds {
-            watcher.advance(at * 1000, "");
-            watcher.counters(&snapshot(at));
-        }
-        monitor
-    }
-
-    #[test]
-    fn rates_are_those_of_the_last_second() {
-        let state = measuring(3).state();
-        let rates = state.rates().unwrap();
-        assert_eq!((rates.iops(), rates.read_ms, rates.write_ms, rates.log_write_ms), (40.0, 2.0, 4.0, 0.5));
-        assert_eq!((rates.operations, rates.cache_percent, state.history.len()), (50.0, 75.0, 3));
-        assert_eq!((state.fraction(), state.remaining()), (0.05, Some(Duration::from_secs(57))));
-    }
-
-    #[test]
-    fn opening_databases_resets_the_counters() {
-        let monitor = measuring(3);
-        let mut watcher = Watcher::new(monitor.clone(), None);
-        watcher.begin(Phase::Attach, 1);
-        let state = monitor.state();
-        assert!(state.counters.is_none() && state.history.is_empty() && state.remaining().is_none());
-        assert!(!state.measurable() && state.bytes_per_second().is_none());
-    }
-
-    #[test]
-    fn a_phase_of_bytes_estimates_its_end() {
-        let monitor = Monitor::default();
-        let mut watcher = Watcher::new(monitor.clone(), None);
-        watcher.begin(Phase::Create, 400);
-        assert_eq!(monitor.state().remaining(), None);
-        // Units that were done before do not count for the speed.
-        watcher.advance(0, "");
-        monitor.0.lock().began = Instant::now() - Duration::from_secs(10);
-        watcher.advance(100, "");
-        let left = monitor.state().remaining().unwrap().as_secs_f64();
-        assert!((30.0..31.0).contains(&left), "{left}");
-        watcher.advance(900, "");
-        assert_eq!((monitor.state().fraction(), monitor.state().remaining()), (1.0, Some(Duration::ZERO)));
     }
 }

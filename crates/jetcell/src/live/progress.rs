@@ -104,7 +104,7 @@ pub fn time(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::monitor::tests::measuring;
+    use crate::live::watcher::tests::measuring;
 
     #[test]
     fn a_line_has_time_rate_and_latency() {

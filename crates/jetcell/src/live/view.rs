@@ -177,7 +177,7 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::live::monitor::tests::measuring;
+    use crate::live::watcher::tests::measuring;
     use crate::live::{Monitor, Watcher};
 
     fn picture(state: &State, width: u16, height: u16) -> String {
