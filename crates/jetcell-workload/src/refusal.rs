@@ -1,4 +1,4 @@
-//! Why a run cannot start.
+//! The refusal of a run, before anything on disk has changed.
 
 use thiserror::Error;
 

@@ -24,17 +24,8 @@ fn a_chart_follows_the_page() {
 
 #[test]
 fn unusual_values_can_be_drawn() {
-    let odd = [
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        f64::MAX,
-        f64::MIN,
-        f64::MIN_POSITIVE,
-        0.0,
-        -0.0,
-        -1.0,
-    ];
+    let odd =
+        [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, f64::MIN_POSITIVE, 0.0, -0.0, -1.0];
     for a in odd {
         for b in odd {
             let mut odd = chart(vec![line("a", &[(a, b)]), line("b", &[(b, a), (a, a), (b, b)])]);

@@ -1,4 +1,4 @@
-//! What the load does next, decided by the seed only.
+//! The sequence of operations of a thread. It depends on the seed only.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -39,7 +39,7 @@ impl OperationKind {
 /// One operation of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// What to do.
+    /// Kind of the operation.
     pub(crate) kind: OperationKind,
     /// The table.
     pub(crate) table: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Generator {
     lazy_percent: u8,
     records: Records,
     skew: Skew,
-    /// Where the next insert goes.
+    /// Table of the next insert.
     insert_table: u32,
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
     Operation { kind: OperationKind::Insert, table: place.table, point: 0, durable: false, long, stamp }
 }
 
-/// Where a record belongs.
+/// The database and the table of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Database number in the plan, from 0.
@@ -81,12 +81,12 @@ pub(crate) fn row(records: &Records, place: Place, id: i64, operation: &Operatio
     }
 }
 
-/// Why a record is not what was written.
+/// A record whose content is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrongContent {
     /// The place that the record was read from.
     pub(crate) place: Place,
-    /// Its key.
+    /// Key of the record.
     pub(crate) id: i64,
     /// What is wrong.
     pub(crate) what: String,

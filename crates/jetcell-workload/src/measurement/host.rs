@@ -24,7 +24,7 @@ pub(crate) struct HostCounters {
 pub struct HostUse {
     /// End of the interval in seconds since the measurement began.
     pub at_seconds: f64,
-    /// Its length.
+    /// Length of the interval in seconds.
     pub seconds: f64,
     /// Busy share of all processors in percent, for all programs. Waiting for I/O is not busy.
     pub cpu_percent: f64,

@@ -43,7 +43,7 @@ impl Limiter {
 pub struct Limit {
     /// The factor.
     pub limiter: Limiter,
-    /// Why, in a sentence.
+    /// Reason for the decision, in a sentence.
     pub reason: String,
     /// Busy share of all processors in percent, the whole machine.
     pub cpu_percent: f64,

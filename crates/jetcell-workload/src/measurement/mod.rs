@@ -48,7 +48,7 @@ pub struct Measurement {
     pub cache: CacheState,
     /// The work of the load.
     pub tally: Tally,
-    /// Its intervals.
+    /// Samples of the measured time.
     pub samples: Vec<Sample>,
     /// The machine over the measured time.
     pub host: HostUse,

@@ -19,7 +19,7 @@ const T: [f64; 30] = [
 /// Figures of one repetition. Latencies are those of the worst instance, as the verdict judges them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetition {
-    /// Its length.
+    /// Length in seconds.
     pub seconds: f64,
     /// Database reads and writes per second, all instances.
     pub transactional_iops: f64,

@@ -1,4 +1,4 @@
-//! What the threads of the load have done.
+//! The work of the threads of the load.
 
 use crate::measurement::latency::Latencies;
 

@@ -1,4 +1,4 @@
-//! What the verification after the load found.
+//! The results of a verification.
 
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use super::skew::Skew;
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-/// What the command line has to know about a value.
+/// The kinds of values that the command line distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     /// Any other text.
@@ -22,7 +22,7 @@ pub enum OptionKind {
 
 /// A value of an option. What [`show`](OptionValue::show) gives, [`read`](OptionValue::read) accepts.
 pub(super) trait OptionValue: Sized {
-    /// What the command line has to know about the type.
+    /// Kind of the type.
     const KIND: OptionKind = OptionKind::Value;
 
     fn read(text: &OsStr) -> Result<Self, ParseError>;

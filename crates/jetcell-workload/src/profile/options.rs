@@ -24,9 +24,9 @@ pub struct OptionInfo {
     pub heading: &'static str,
     /// Placeholder of its value in the help, such as `PERCENT`.
     pub value_name: &'static str,
-    /// What it does, in one line without the default.
+    /// Effect of the option, in one line without the default.
     pub help: &'static str,
-    /// What the command line has to know about its value.
+    /// Kind of its value.
     pub kind: OptionKind,
     /// Whether it may be given several times.
     pub is_list: bool,

@@ -70,7 +70,7 @@ pub struct Analysis {
     pub host_samples: Vec<HostUse>,
 }
 
-/// How long a phase took.
+/// Duration of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTime {
     /// The phase.

@@ -20,7 +20,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
 
-/// What the format demands: every sample belongs to a family announced before it, and the end is marked.
+/// Checks the format: every sample belongs to a family that is announced before it, and the end is marked.
 fn check_open_metrics(text: &str) {
     assert!(text.ends_with("# EOF\n"), "{text}");
     let mut family = ("", "");

@@ -1,4 +1,4 @@
-//! What follows from all elements together: directories, sizes, thresholds, and the lines for the terminal.
+//! The conclusion of an import, from all elements together: directories, sizes, thresholds, and lines for the terminal.
 
 use std::path::PathBuf;
 

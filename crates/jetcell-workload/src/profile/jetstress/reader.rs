@@ -1,4 +1,4 @@
-//! What has been read from a configuration so far.
+//! The reader of a configuration: options, notes and mistakes so far.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub(super) fn shown(node: Node<'_, '_>) -> String {
     Mistake::new(node.text().unwrap_or("").trim()).to_string()
 }
 
-/// What becomes of an element.
+/// The effect of an element.
 pub(super) enum Fate {
     /// It has this effect.
     Honoured(String),

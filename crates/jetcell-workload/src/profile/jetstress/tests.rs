@@ -1,3 +1,5 @@
+//! Imports of a real configuration, of changed copies of it, and of hostile text.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -78,16 +78,16 @@ options! {
         /// Drives in the array, instead of --groups
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         drives: u32,
-        /// Mission in years [default: 5]
+        /// Service life in years [default: 5]
         #[arg(long, value_name = "Y", allow_negative_numbers = true)]
         years: f64,
-        /// Diagram: a for one parity, b1 or b2 for two, general for any number [default: a, b1, general]
+        /// Model: a for one parity, b1 or b2 for two, general for any number [default: a, b1, general]
         #[arg(long, value_name = "MODEL")]
         model: Model,
         /// Annual failure rate of a drive, such as 1.9% or 0.019/y [default: 1.9%]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         afr: AnnualFailure,
-        /// How --afr is meant: rate (failures per year of work) or probability (of failing within a year) [default: rate]
+        /// Meaning of --afr: rate (failures per year of work) or probability (of a failure within a year) [default: rate]
         #[arg(long, value_name = "READING", value_parser = afr_reading)]
         afr_reading: AfrReading,
         /// Mean time between failures of a drive, instead of --afr
@@ -99,7 +99,7 @@ options! {
         /// Unrecoverable errors per bit or byte read, such as 1e-15/bit, instead of --latent-rate
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         error_rate: ErrorsPerByte,
-        /// What hosts read from a drive, for --error-rate [default: --bandwidth times --load]
+        /// Rate at which hosts read from a drive, for --error-rate [default: --bandwidth times --load]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         read_rate: BytesPerSecond,
         /// Mean time to restore a failed drive, without the wait for a spare [default: 12h]
@@ -123,13 +123,13 @@ options! {
         /// Share of the bandwidth that hosts use [default: 0%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         load: Fraction,
-        /// Share of what the hosts leave that a scrub may use [default: 10%]
+        /// Share of the remaining bandwidth that a scrub may use [default: 10%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         scrub_share: Fraction,
-        /// What all drives of a group can move together during a rebuild [default: no limit]
+        /// Highest rate of all drives of a group together during a rebuild [default: no limit]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         bus: BytesPerSecond,
-        /// Spare drives on the shelf [default: one is always there]
+        /// Number of spare drives [default: one is always available]
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         spares: u32,
         /// Time until a used spare is replaced [default: 72h]
