@@ -138,7 +138,7 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
             _ => "were not",
         };
         lines.push(format!(
-            "{who} {verb} repeated (--repeat): the influence of chance on the figures is unknown"
+            "{who} {verb} repeated (--repeat): the effect of chance on the figures is unknown"
         ));
     }
     lines

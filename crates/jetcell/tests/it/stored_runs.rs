@@ -54,7 +54,7 @@ fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
         (
             "directory",
             "directory/result.json: no run is stored here",
-            "name the directory that holds result.json",
+            "give the directory that contains result.json",
         ),
         ("sampleless", "sampleless/samples.csv: ", "the samples belong to the run"),
     ]
