@@ -112,7 +112,7 @@ impl Store for Jetcell {
 
     fn checkpoint(&self) -> Result<()> {
         self.instance.flush()?;
-        self.cache.flush_file(self.database.file_id)?;
+        self.cache.flush_file(self.database.file_id())?;
         self.instance.checkpoint()?;
         Ok(())
     }
