@@ -51,8 +51,8 @@ pub enum Error {
         /// Finding.
         what: String,
     },
-    /// The database is dirty and the logs that recovery needs are not there.
-    #[error("{path}: database is dirty and needs log generations {first:X}..{last:X} (hexadecimal), which are not in the log directory",
+    /// Logs that recovery needs are missing.
+    #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), and not all of them are in the log directory",
         first = required.0.0, last = required.1.0)]
     LogsMissing {
         /// Database or log directory.

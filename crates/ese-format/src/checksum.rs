@@ -14,7 +14,7 @@
 //! Invariant: a correction is reported only if every block of the page verifies afterwards. Otherwise the bytes stay
 //! unchanged.
 
-use crate::{DbTime, PageNumber, PageSize};
+use crate::{PageNumber, PageSize};
 
 /// Start value of the 32-bit XOR; also the magic number of a database header.
 const XOR_SEED: u32 = 0x89AB_CDEF;
@@ -28,8 +28,6 @@ const LARGE_PAGE_BLOCKS: usize = 4;
 const LARGE_PAGE_WORDS: usize = 40;
 /// Offset of the page number of a large page.
 const LARGE_PAGE_NUMBER: usize = 64;
-/// Offset of the time of the last change.
-const DB_TIME: usize = 8;
 /// Offset of a byte of the page flags, and its bit that selects the algorithm.
 const FORMAT_FLAG: (usize, u8) = (37, 0x20);
 
@@ -156,20 +154,6 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
         _ if bits.is_empty() => PageIntegrity::Good,
         _ => PageIntegrity::Repaired { bits },
     }
-}
-
-/// Length of the first block of a large page, which has a checksum of its own. `None` for pages of one block.
-pub fn first_block_len(size: PageSize) -> Option<usize> {
-    size.is_large().then(|| block_len(size))
-}
-
-/// Reads the time of the last change of a large page from its first block alone. `None` unless that block is undamaged
-/// and belongs to this page. The other blocks are not verified.
-pub fn time_of_first_block(block: &[u8], size: PageSize, number: PageNumber) -> Option<DbTime> {
-    let sound = first_block_len(size) == Some(block.len())
-        && check_block(block, size, 0, number) == BlockCheck::Good
-        && stored_number(block, size) == Some(number.get());
-    sound.then(|| u64_at(block, DB_TIME).map(DbTime)).flatten()
 }
 
 /// Prepares a page for writing: sets the format flag, the page number (large pages) and the checksums.

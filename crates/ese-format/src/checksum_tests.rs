@@ -270,27 +270,6 @@ fn one_flipped_bit_in_each_block_of_a_large_page_is_repaired() {
 }
 
 #[test]
-fn the_time_of_a_large_page_is_read_from_its_first_block_only_if_that_is_undamaged() {
-    for (size, number, sound, _) in real_pages() {
-        let number = PageNumber::fixed(number);
-        let Some(len) = first_block_len(size) else {
-            assert_eq!(time_of_first_block(&sound, size, number), None);
-            continue;
-        };
-        let mut block = sound[..len].to_vec();
-        let time = crate::page::Page::new(&sound, size).db_time();
-        assert_eq!(time_of_first_block(&block, size, number), Some(time));
-        assert_eq!(time_of_first_block(&block, size, PageNumber::fixed(number.get() + 1)), None);
-        assert_eq!(time_of_first_block(&sound, size, number), None, "not just the first block");
-        for bit in (0..80 * 8).step_by(7).chain([len as u32 * 8 - 1]) {
-            flip(&mut block, bit);
-            assert_eq!(time_of_first_block(&block, size, number), None, "bit {bit}");
-            flip(&mut block, bit);
-        }
-    }
-}
-
-#[test]
 fn two_flipped_bits_in_a_block_are_bad_and_stay_unchanged() {
     for (size, number, sound, _) in real_pages() {
         let mut page = sound.clone();

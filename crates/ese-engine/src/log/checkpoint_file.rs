@@ -8,7 +8,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::{Error, Result};
 
-/// `E00.chk`.
+/// The checkpoint file, `E00.chk`.
 pub struct CheckpointFile {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
@@ -21,14 +21,15 @@ impl CheckpointFile {
         CheckpointFile { vfs, path: directory.join(format!("{base}.chk")), file: Mutex::new(None) }
     }
 
-    /// The checkpoint, if there is a readable one. Without it recovery starts at the oldest log.
+    /// The checkpoint. `None`: there is no readable one, and recovery starts at the oldest log.
     pub fn read(&self) -> Result<Option<Checkpoint>> {
         let failed = |e: std::io::Error| Error::io(&self.path, &e);
-        if !self.vfs.exists(&self.path).map_err(failed)? {
-            return Ok(None);
-        }
-        let file = self.vfs.open(&self.path, OpenMode::Write).map_err(failed)?;
-        // A killed process may have left it to the kernel, and logs below it may be gone already.
+        let file = match self.vfs.open(&self.path, OpenMode::Write) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        // A killed process may have left its writes to the page cache of the kernel, and logs below the checkpoint may be
+        // removed already.
         file.sync(IoReason::CheckpointFile).map_err(failed)?;
         if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
             return Ok(None);
@@ -38,7 +39,7 @@ impl CheckpointFile {
         Ok(Checkpoint::decode_file(&copies).ok())
     }
 
-    /// Takes the room on disk that the file needs, so that a full disk does not keep an instance from ending.
+    /// Allocates the space that the file needs, so that an instance can end when the disk is full.
     pub fn reserve(&self) -> Result<()> {
         self.open().map(|_| ())
     }
@@ -50,7 +51,7 @@ impl CheckpointFile {
             let there = self.vfs.exists(&self.path).map_err(failed)?;
             let mode = if there { OpenMode::Write } else { OpenMode::CreateNew };
             let file = self.vfs.open(&self.path, mode).map_err(failed)?;
-            // Also if it is there: a process killed right after creating it may have left the name to the kernel.
+            // Also if the file exists: a process that was killed after creating it may not have synced the directory.
             let directory = self.path.parent().unwrap_or(Path::new("."));
             self.vfs.sync_directory(directory).map_err(failed)?;
             if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
@@ -61,7 +62,7 @@ impl CheckpointFile {
         open.clone().ok_or_else(|| Error::io(&self.path, &std::io::ErrorKind::NotFound.into()))
     }
 
-    /// Writes both copies, syncing between, so that one is always whole.
+    /// Writes both copies with a sync after each, so that one is always complete.
     pub fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
         let failed = |e: std::io::Error| Error::io(&self.path, &e);
         let file = self.open()?;
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_is_there_after_a_power_cut_though_the_creator_of_its_file_was_killed() {
+    fn a_checkpoint_survives_a_power_cut_though_the_process_that_created_its_file_was_killed() {
         let checkpoint = Checkpoint::new(LogPosition::new(3, 1, 40), Signature::new(7, LogTime::NONE));
         let file = |disk: &SimVfs| CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00");
         for operations in 1..5 {

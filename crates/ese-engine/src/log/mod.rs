@@ -1,25 +1,25 @@
-//! The write-ahead log: ESE's v8 container, written and read.
+//! The write-ahead log: reads and writes ESE's v8 log format.
 //!
 //! Lock order: `files`, then `state`; neither is held across a write of records.
 
-mod batch;
-mod buffer;
 mod checkpoint_file;
-mod generation;
-mod name;
+mod group_commit;
+mod log_file;
+mod log_names;
+mod log_options;
 mod reader;
-#[cfg(test)]
-mod reader_tests;
+mod record_batch;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod segment_buffer;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod writer;
 
-pub use batch::RecordBatch;
 pub use checkpoint_file::CheckpointFile;
-pub use name::LogNames;
+pub use log_names::LogNames;
+pub use log_options::{LogCounters, LogListener, LogOptions};
 pub(crate) use reader::RecordReads;
 pub use reader::{LogReader, LogTail, StoredRecord};
-pub use stream::{Appended, LogCounters, LogListener, LogOptions, LogStream};
+pub use record_batch::RecordBatch;
+pub use stream::{Appended, LogStream};

@@ -1,11 +1,12 @@
-//! Reading a log stream: generations in order, segments, and the records put together from their fragments.
+//! Reads a log stream: generations in order, segments, and records assembled from their fragments.
 //!
-//! Where a file ends, and whether a crash or damage made that end, is told by [`ese_format::log::scan`]. Nothing is
-//! changed on disk; what was repaired in memory goes to disk when the stream is resumed.
+//! [`ese_format::log::scan`] determines where a file ends, and whether a crash or damage made that end. Reading changes
+//! nothing on disk; repairs are made in memory and written when the stream is resumed.
 //!
-//! The next file is read while the records of one are visited; not the newest, which may be written to at the time.
+//! While the records of one file are visited, the next file is being read; not the newest, which may be written to at the
+//! time.
 
-mod record_read;
+mod record_reads;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,18 +21,18 @@ use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
-use self::record_read::OpenLogFile;
-pub(crate) use self::record_read::RecordReads;
+use self::record_reads::OpenLogFile;
+pub(crate) use self::record_reads::RecordReads;
 use super::LogNames;
 use crate::{Error, Result};
 
 const NOP: u8 = 0;
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT: u8 = 77;
-/// What is set aside for a record at once, whatever it says about its length.
-const MOST_RESERVED: usize = 1 << 20;
+/// The most memory allocated for a record before its fragments are read, whatever length it claims.
+const MAX_RESERVED: usize = 1 << 20;
 
-/// One record with its place.
+/// One record with its position.
 #[derive(Debug, Clone)]
 pub struct StoredRecord {
     /// First byte.
@@ -42,20 +43,20 @@ pub struct StoredRecord {
     pub bytes: Vec<u8>,
 }
 
-/// Where a stream ends, and what is needed to go on writing it.
+/// The end of a stream, with what appending to it needs.
 #[derive(Debug, Clone)]
 pub struct LogTail {
     /// Header of the newest generation.
     pub header: LogHeader,
-    /// First segment that is free.
+    /// The first free segment.
     pub next_segment: u16,
-    /// XOR of the checksums of its segments.
+    /// XOR of the checksums of the segments of the newest generation.
     pub accumulated: u64,
-    /// Its file. A crash may have fallen before it got the current name, or between the two renames for that.
+    /// The file of the newest generation. A crash may have come before it got the current name.
     pub path: PathBuf,
-    /// Segments of it whose bytes on disk are not what was read.
+    /// Segments that reading repaired, so that their bytes on disk differ.
     pub repaired: Vec<(u16, Vec<u8>)>,
-    /// An engine that marks where its writes begin wrote it, so that it can be written on.
+    /// The engine that wrote the file marks where its writes begin, so records can be appended to it.
     pub marked: bool,
 }
 
@@ -64,12 +65,12 @@ pub struct LogReader {
     vfs: Arc<dyn Vfs>,
     names: LogNames,
     files: BTreeMap<Generation, PathBuf>,
-    /// LogFiles that records are read from again.
+    /// Log files that stay open to read single records from them.
     open_files: Mutex<BTreeMap<Generation, OpenLogFile>>,
     pinned: OnceLock<PinnedTail>,
 }
 
-/// The newest file as far as it was read. The stream goes on behind that, and gives the file other names.
+/// The newest file up to the tail. The stream appends behind that, and renames the file.
 struct PinnedTail {
     header: LogHeader,
     next_segment: u16,
@@ -83,7 +84,7 @@ struct LoadedLog {
     scan: LogScan,
 }
 
-/// A file on its way into memory.
+/// A file that is being read.
 struct FileRead {
     header: LogHeader,
     path: PathBuf,
@@ -98,7 +99,7 @@ impl LoadedLog {
     }
 }
 
-/// One segment of a file of so many.
+/// One segment of a file of `of` segments.
 struct Segment<'a> {
     generation: Generation,
     of: u16,
@@ -106,7 +107,7 @@ struct Segment<'a> {
     bytes: &'a [u8],
 }
 
-/// A record of which some fragments are still missing.
+/// A record whose last fragments have not been read yet.
 struct PartialRecord {
     start: LogPosition,
     total: usize,
@@ -114,7 +115,7 @@ struct PartialRecord {
 }
 
 impl LogReader {
-    /// Finds the logs in a directory. `None` when there are none.
+    /// Finds the logs in a directory. `None`: there are none. [`Error::LogsMissing`]: the newest log is missing.
     pub fn open(vfs: Arc<dyn Vfs>, names: LogNames) -> Result<Option<LogReader>> {
         let directory = names.directory().to_path_buf();
         let listed = vfs.list(&directory).map_err(|e| Error::io(&directory, &e))?;
@@ -126,7 +127,7 @@ impl LogReader {
         let is_there = |name: &Path| listed.iter().any(|path| path.file_name() == name.file_name());
         if is_there(&current) {
             let generation = reader.header(&current)?.generation;
-            // It would be archived over one of them.
+            // Archiving it would replace an archived log.
             if let Some((newest, archived)) =
                 files.last_key_value().filter(|(newest, _)| **newest >= generation)
             {
@@ -139,27 +140,36 @@ impl LogReader {
                 );
                 return Err(Error::Corrupt { path: current, page: None, what });
             }
-            files.insert(generation, current);
+            files.insert(generation, current.clone());
         }
+        let archived_only = match is_there(&current) {
+            true => None,
+            false => files.last_key_value().map(|(newest, _)| *newest),
+        };
         reader.files = files;
         if !reader.files.is_empty()
             && is_there(&next)
-            && let Some(generation) = reader.begun(&next)?
+            && let Some(generation) = reader.entered(&next)?
         {
             reader.files.insert(generation, next);
+        } else if let Some(newest) = archived_only {
+            // No crash leaves archived logs only: before the current log gets its archive name, the next generation
+            // has been entered. ESE: `JET_errMissingLogFile`.
+            return Err(Error::LogsMissing { path: current, required: (newest.next(), newest.next()) });
         }
         Ok((!reader.files.is_empty()).then_some(reader))
     }
 
-    /// The generation in the prepared file, if that was entered before a crash: it continues the newest log. Any other
-    /// content is that of an earlier use, or a header that a crash cut off, behind which nothing was acknowledged.
-    fn begun(&self, next: &Path) -> Result<Option<Generation>> {
+    /// The generation in the prepared file, if it was entered before a crash: then it continues the newest log. Any other
+    /// content is of an earlier use of the file, or a header that a crash cut off, before any commit in it was
+    /// acknowledged.
+    fn entered(&self, next: &Path) -> Result<Option<Generation>> {
         let header = match self.header(next) {
             Ok(header) => header,
             Err(Error::Corrupt { .. } | Error::Io { kind: io::ErrorKind::UnexpectedEof, .. }) => {
                 return Ok(None);
             }
-            // What cannot be read may well hold what was acknowledged.
+            // A file that cannot be read may contain acknowledged commits.
             Err(error) => return Err(error),
         };
         let (_, newest) = self.range();
@@ -178,12 +188,12 @@ impl LogReader {
         (bound(self.files.first_key_value()), bound(self.files.last_key_value()))
     }
 
-    /// Where its files are.
+    /// The directory of the logs.
     pub fn directory(&self) -> &Path {
         self.names.directory()
     }
 
-    /// Header of a generation.
+    /// The header of a generation.
     pub fn header_of(&self, generation: Generation) -> Result<LogHeader> {
         self.header(&self.path_of(generation)?)
     }
@@ -210,7 +220,7 @@ impl LogReader {
         })
     }
 
-    /// Visits all records of generations that follow each other, and returns the last one.
+    /// Visits all records of consecutive generations, and returns the last generation.
     fn read_files(
         &self,
         generations: impl Iterator<Item = u32>,
@@ -221,8 +231,8 @@ impl LogReader {
         let mut previous: Option<LoadedLog> = None;
         let mut next: Option<Result<FileRead>> = None;
         for generation in generations.map(Generation) {
-            let coming = next.take().unwrap_or_else(|| self.begin(generation, IoBuffer::zeroed(0)));
-            let log = self.finish(coming?, generation == newest)?;
+            let read = next.take().unwrap_or_else(|| self.begin(generation, IoBuffer::zeroed(0)));
+            let log = self.finish(read?, generation == newest)?;
             let mut spare = IoBuffer::zeroed(0);
             if let Some(previous) = previous.take() {
                 self.check_chain(&previous, &log.header)?;
@@ -239,44 +249,45 @@ impl LogReader {
         Ok(previous)
     }
 
-    /// Keeps hold of the newest file, before the stream is resumed behind `tail`: who reads records of it again does not
-    /// look for it by names that change, nor sees what is being written behind them.
+    /// Keeps the newest file open, before the stream is resumed behind `tail`. Later reads of it do not depend on its name,
+    /// which changes, and do not see what is written behind the tail.
     pub fn pin_tail(&self, tail: &LogTail) -> Result<()> {
-        let held = PinnedTail {
+        let pinned = PinnedTail {
             header: tail.header.clone(),
             next_segment: tail.next_segment,
             accumulated: tail.accumulated,
             file: self.open_log_file(&tail.path)?,
         };
-        let _ = self.pinned.set(held);
+        let _ = self.pinned.set(pinned);
         Ok(())
     }
 
-    /// Reads again up to where the stream ended when it was held; it may have grown since.
+    /// Reads again, up to the pinned tail. The stream may have grown since.
     pub fn read_to_pinned_tail(
         &self,
         from: LogPosition,
         mut visit: impl FnMut(StoredRecord) -> Result<()>,
     ) -> Result<()> {
-        let held = self.pinned.get().ok_or_else(|| Error::Usage("the newest log is not held".to_string()))?;
+        let pinned =
+            self.pinned.get().ok_or_else(|| Error::Usage("the tail of the log is not pinned".to_string()))?;
         let mut visit = |record: StoredRecord| if record.start >= from { visit(record) } else { Ok(()) };
-        let generation = held.header.generation;
+        let generation = pinned.header.generation;
         let mut pending = None;
         if let Some(previous) = self.read_files(from.generation.0..generation.0, &mut pending, &mut visit)? {
-            self.check_chain(&previous, &held.header)?;
+            self.check_chain(&previous, &pinned.header)?;
         }
-        // Behind them one that is empty: that is where the log ended.
-        let end = usize::from(held.next_segment) * SEGMENT_BYTES;
+        // An empty segment behind the others marks the end.
+        let end = usize::from(pinned.next_segment) * SEGMENT_BYTES;
         let mut bytes = IoBuffer::zeroed(end + SEGMENT_BYTES);
-        let file = &held.file.file;
+        let file = &pinned.file.file;
         file.read_at(0, &mut bytes[..end], IoReason::LogRead).map_err(|e| Error::io(file.path(), &e))?;
         let scan =
             scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
-        if (scan.last + 1, scan.accumulated) != (held.next_segment, held.accumulated) {
-            return Err(self.corrupt(generation, "it is not what it was when it was read first".to_string()));
+        if (scan.last + 1, scan.accumulated) != (pinned.next_segment, pinned.accumulated) {
+            return Err(self.corrupt(generation, "it has changed since it was first read".to_string()));
         }
-        let log = LoadedLog { header: held.header.clone(), bytes, scan };
-        for index in 1..held.next_segment {
+        let log = LoadedLog { header: pinned.header.clone(), bytes, scan };
+        for index in 1..pinned.next_segment {
             self.records(&log.segment(index), &mut pending, &mut visit)?;
         }
         Ok(())
@@ -284,7 +295,7 @@ impl LogReader {
 
     fn check_chain(&self, previous: &LoadedLog, header: &LogHeader) -> Result<()> {
         let generation = header.generation;
-        // Earlier formats leave the field zero.
+        // Earlier formats leave the checksum zero.
         let has_checksum = (header.version_update, header.version_update_minor) >= (5, 13);
         let what = if header.signature != previous.header.signature {
             "belongs to another log stream"
@@ -310,7 +321,7 @@ impl LogReader {
         })
     }
 
-    /// Where a generation is now: the newest ones get other names when the stream goes on while it is read.
+    /// The path of a generation now. The stream renames the newest ones while they are read.
     fn path_of(&self, generation: Generation) -> Result<PathBuf> {
         let found = self.files.get(&generation).ok_or_else(|| self.missing(generation))?;
         if self.names.generation_of(found).is_some() {
@@ -327,7 +338,7 @@ impl LogReader {
         }
     }
 
-    /// Starts reading a file, into `buffer` if that fits.
+    /// Starts to read a file, into `buffer` if that has the right size.
     fn begin(&self, generation: Generation, mut buffer: IoBuffer) -> Result<FileRead> {
         let path = self.path_of(generation)?;
         let failed = |e: io::Error| Error::io(&path, &e);
@@ -346,10 +357,10 @@ impl LogReader {
         if buffer.len() as u64 != len {
             buffer = IoBuffer::zeroed(len as usize);
         }
-        let (ended, read) = channel();
-        // Nobody waits for it any more if that fails.
+        let (sender, read) = channel();
+        // Sending fails if the receiver was dropped; then the file is not needed.
         let done = move |result, buffer| {
-            let _ = ended.send((result, buffer));
+            let _ = sender.send((result, buffer));
         };
         let kind = TransferKind::Read;
         file.submit(vec![Transfer {
@@ -362,8 +373,8 @@ impl LogReader {
         Ok(FileRead { header, path, read })
     }
 
-    fn finish(&self, coming: FileRead, newest: bool) -> Result<LoadedLog> {
-        let FileRead { header, path, read } = coming;
+    fn finish(&self, read: FileRead, newest: bool) -> Result<LoadedLog> {
+        let FileRead { header, path, read } = read;
         let failed = |e: io::Error| Error::io(&path, &e);
         let (result, mut bytes) = read.recv().map_err(|e| failed(io::Error::other(e)))?;
         result.map_err(failed)?;
@@ -372,7 +383,7 @@ impl LogReader {
             scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
         if scan.torn && !newest {
             let what = format!(
-                "log segment {} is damaged, and the next generation says it was whole",
+                "log segment {} is damaged, but the next generation shows that it was complete",
                 scan.last + 1
             );
             return Err(self.corrupt(generation, what));
@@ -409,12 +420,12 @@ impl LogReader {
             match bytes {
                 [FRAGMENT_BEGIN, a, b, c, d, _, _, piece @ ..] => {
                     let total = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-                    let mut bytes = Vec::with_capacity(total.min(MOST_RESERVED));
+                    let mut bytes = Vec::with_capacity(total.min(MAX_RESERVED));
                     bytes.extend_from_slice(piece);
                     *pending = Some(PartialRecord { start, total, bytes });
                 }
                 [FRAGMENT, _, _, piece @ ..] => {
-                    // Without its beginning: that lies before the part that is read.
+                    // The record begins before the part that is read.
                     let Some(mut whole) = pending.take() else { continue };
                     whole.bytes.extend_from_slice(piece);
                     match whole.bytes.len().cmp(&whole.total) {
@@ -424,14 +435,14 @@ impl LogReader {
                         }
                         std::cmp::Ordering::Greater => {
                             let what = format!(
-                                "log record at {:?}: its pieces are longer than the whole",
+                                "log record at {:?}: its fragments are longer than the record",
                                 whole.start
                             );
                             return Err(self.corrupt(generation, what));
                         }
                     }
                 }
-                // A chain that a crash cut off is followed by the records of recovery.
+                // A crash cut the record off; the records of recovery follow.
                 _ => {
                     *pending = None;
                     visit(StoredRecord { start, end, bytes: bytes.to_vec() })?;

@@ -1,64 +1,44 @@
-//! The log being written: appending records, and the parts that make them durable.
+//! The log being written: appends records, and makes them durable.
 //!
-//! Records are copied into 4 KiB segments in memory ([`SegmentBuffer`]); the writer takes them from there.
+//! Records are copied into 4 KiB segments in memory ([`SegmentBuffer`]). The writer ([`writer`]) writes segments, and
+//! [`generations`] prepares, names and removes the files.
 //!
-//! Invariants: positions only grow; `durable` is a segment boundary below which everything survives a crash; no
-//! record is accepted whose generation has no file ready; a generation is entered with the write of its header and
-//! first records; after a failed write or sync nothing is written any more.
+//! Invariants: positions only grow; `durable` is a segment boundary below which everything survives a crash; no record is
+//! accepted whose generation has no file ready; a generation is entered with the write of its header and first records;
+//! after a failed write or sync the stream writes nothing any more.
+
+mod generations;
+mod reserve_logs;
+mod writer;
 
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use jetcell_sync::{Arc, Condvar, Mutex, OnceLock};
-use jetcell_vfs::{File, IoBuffer, Vfs};
+use jetcell_vfs::{File, IoBuffer};
 
-use super::buffer::SegmentBuffer;
-use super::generation::{LogFiles, NameState, PreparedFile};
-use super::writer::{GroupCommit, LONGEST_WRITE, Waiter};
-use super::{LogNames, LogTail, RecordBatch};
+use self::generations::{LogFiles, NameState, PreparedFile};
+use super::group_commit::{GroupCommit, Waiter};
+use super::segment_buffer::SegmentBuffer;
+use super::{LogCounters, LogListener, LogOptions, LogTail, RecordBatch};
+
 use crate::{Error, Result};
-use crossbeam_utils::CachePadded;
 
-/// The share of the buffer that is worth a write: an eighth.
-const WORTH_WRITING: usize = 8;
-/// How long an append waits for the background to take segments, before it writes itself.
+/// Segments in one write, at most: 4 MiB. A sync takes as long as writing a megabyte, so a write takes everything that was
+/// appended during the write before.
+const MAX_WRITE_SEGMENTS: usize = 1024;
+/// The part of the buffer that is worth a write: an eighth.
+const WRITE_SHARE: usize = 8;
+/// How long an append waits for room in the buffer before it writes itself.
 const MAX_ROOM_WAIT: Duration = Duration::from_millis(10);
 /// Pieces of the next file that one step formats.
 const FORMAT_PIECES: usize = 4;
 
-/// Settings of a log stream.
-#[derive(Clone)]
-pub struct LogOptions {
-    /// The world of files.
-    pub vfs: Arc<dyn Vfs>,
-    /// Where and under which names.
-    pub names: LogNames,
-    /// Bytes of one file of a new stream, a multiple of 4096. An existing one keeps the size that it has.
-    pub file_size: u32,
-    /// Page size of the databases, for the header.
-    pub page_size: u32,
-    /// Recycle files below the checkpoint.
-    pub circular: bool,
-    /// LogFiles of older generations that there may be before those that nothing needs any more are removed. Until then they
-    /// are kept to be written over: what was written before is quicker to make durable.
-    pub retained_files: usize,
-}
-
-/// What the log asks of its owner, without locks of the log that appending needs.
-pub trait LogListener: Send + Sync {
-    /// The list of attached databases for a new log header. Asked by the writer: must not wait for I/O.
-    fn attachments(&self) -> Vec<u8>;
-    /// The newest generation whose file has its name: headers of attached databases must say so, durably, before this
-    /// returns. Called by whoever settles, again and again with the same generation.
-    fn entered(&self, generation: Generation, created: LogTime) -> Result<()>;
-    /// Where redo would start now. Asked by the writer as well.
-    fn checkpoint(&self) -> LogPosition;
-}
-
-/// Where appended records stand.
+/// Where appended records are.
 #[derive(Clone, Copy, Debug)]
 pub struct Appended {
     /// First byte of the first record.
@@ -67,52 +47,31 @@ pub struct Appended {
     pub end: LogPosition,
 }
 
-/// What the log has done, since it was opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LogCounters {
-    /// Records appended.
-    pub records: u64,
-    /// Bytes of records appended.
-    pub bytes: u64,
-    /// Bytes of filler.
-    pub wasted: u64,
-    /// Writes; each is one sync.
-    pub writes: u64,
-    /// Bytes of segments written, without their shadows.
-    pub written: u64,
-    /// Flushes that found something not yet durable: `flushes / writes` share one write.
-    pub flushes: u64,
-    /// Appends that found the buffer full.
-    pub stalls: u64,
-    /// Generations begun.
-    pub generations: u64,
-}
-
-pub(super) struct State {
-    pub(super) buffer: SegmentBuffer,
-    /// Somebody has the turn to write.
-    pub(super) writing: bool,
-    pub(super) waiters: Vec<Arc<Waiter>>,
-    pub(super) group_commit: GroupCommit,
+pub(in crate::log) struct State {
+    pub(in crate::log) buffer: SegmentBuffer,
+    /// A thread is the writer.
+    pub(in crate::log) writing: bool,
+    pub(in crate::log) waiters: Vec<Arc<Waiter>>,
+    pub(in crate::log) group_commit: GroupCommit,
     /// The next file, until its generation is entered.
-    pub(super) prepared: Option<PreparedFile>,
-    /// The file being written, and its generation; the open segment may be a generation ahead.
-    pub(super) file: Arc<dyn File>,
-    pub(super) generation: Generation,
-    pub(super) created: LogTime,
-    pub(super) accumulated: u64,
-    pub(super) named: NameState,
-    /// The disk was full and a reserve log was used; ordinary appends wait until all reserves are back.
-    pub(super) on_reserves: bool,
-    pub(super) requested: LogPosition,
-    /// Somebody waits for headers to name the generation entered last.
-    pub(super) naming_requested: bool,
-    /// Archived generations below this may be written over.
-    pub(super) retired: Generation,
-    pub(super) counters: LogCounters,
+    pub(in crate::log) prepared: Option<PreparedFile>,
+    /// The file being written. Its generation follows; the open segment may be one generation ahead.
+    pub(in crate::log) file: Arc<dyn File>,
+    pub(in crate::log) generation: Generation,
+    pub(in crate::log) created: LogTime,
+    pub(in crate::log) accumulated: u64,
+    pub(in crate::log) named: NameState,
+    /// The disk was full and a reserve log was used. Ordinary appends fail until all reserve logs are restored.
+    pub(in crate::log) on_reserves: bool,
+    pub(in crate::log) requested: LogPosition,
+    /// A thread waits for database headers to name the generation entered last.
+    pub(in crate::log) naming_requested: bool,
+    /// Archived generations below this one are obsolete; their files may be overwritten.
+    pub(in crate::log) obsolete_below: Generation,
+    pub(in crate::log) counters: LogCounters,
 }
 
-/// The right to append now, see [`LogStream::append_with`].
+/// Appends records under the lock of the log's tail; see [`LogStream::append_with`].
 pub(crate) struct Appender<'a> {
     log: &'a LogStream,
     state: &'a mut State,
@@ -120,7 +79,7 @@ pub(crate) struct Appender<'a> {
 }
 
 impl Appender<'_> {
-    /// Appends records, no more than was said.
+    /// Appends records, at most as many bytes as [`LogStream::append_with`] was told.
     pub fn append(self, batch: &RecordBatch) -> Appended {
         debug_assert!(batch.len() <= self.bytes);
         let state = self.state;
@@ -142,46 +101,46 @@ impl Appender<'_> {
 #[doc(alias = "LOG")]
 #[repr(align(128))]
 pub struct LogStream {
-    pub(super) options: LogOptions,
-    pub(super) signature: Signature,
-    pub(super) listener: OnceLock<Arc<dyn LogListener>>,
-    pub(super) state: CachePadded<Mutex<State>>,
-    /// Rung when much has gathered that nobody waits for.
+    pub(in crate::log) options: LogOptions,
+    pub(in crate::log) signature: Signature,
+    pub(in crate::log) listener: OnceLock<Arc<dyn LogListener>>,
+    pub(in crate::log) state: CachePadded<Mutex<State>>,
+    /// Signalled when many segments are full that no thread waits for.
     work: Condvar,
-    /// Rung when a file is to be prepared, and when names and headers are to be settled.
-    pub(super) file_work: Condvar,
-    /// Rung when a writer has taken segments out of the buffer.
-    pub(super) room: Condvar,
-    /// Somebody waits for work.
-    attended: AtomicBool,
+    /// Signalled when a file is to be prepared or a generation to be named.
+    pub(in crate::log) file_work: Condvar,
+    /// Signalled when the writer has taken segments out of the buffer.
+    pub(in crate::log) room: Condvar,
+    /// A background thread waits for full segments.
+    has_background_writer: AtomicBool,
     tail: CachePadded<AtomicU64>,
-    pub(super) durable: CachePadded<AtomicU64>,
-    pub(super) flushes: AtomicU64,
-    pub(super) down: OnceLock<String>,
-    /// The header of a new file; held by the writer while it writes.
-    pub(super) head: Mutex<IoBuffer>,
-    /// One change of names at a time.
-    pub(super) files: Mutex<LogFiles>,
+    pub(in crate::log) durable: CachePadded<AtomicU64>,
+    pub(in crate::log) flushes: AtomicU64,
+    pub(in crate::log) down: OnceLock<String>,
+    /// The header of a new file. The writer holds the lock while it writes.
+    pub(in crate::log) head: Mutex<IoBuffer>,
+    /// The names of the files. The lock is held while files are made, renamed or removed.
+    pub(in crate::log) files: Mutex<LogFiles>,
 }
 
 impl LogStream {
     /// Starts a new stream at generation 1.
     pub fn create(options: LogOptions, signature: Signature) -> Result<LogStream> {
-        let (file, created) = super::generation::create_first(&options, signature)?;
+        let (file, created) = super::log_file::create_first(&options, signature)?;
         let log = LogStream::at(options, signature, file, LogPosition::new(1, 1, 0), created);
         log.restore_reserves();
         Ok(log)
     }
 
-    /// Goes on behind the tail of an existing stream. What a crash left behind the tail is wiped out first, and
-    /// what reading repaired is written; then everything that was read is durable.
+    /// Opens an existing stream for appends behind its tail. Erases what a crash left behind the tail, and writes what
+    /// reading repaired. Afterwards everything that was read is durable.
     pub fn resume(options: LogOptions, tail: LogTail) -> Result<LogStream> {
-        let (file, named) = super::generation::reopen(&options, &tail)?;
+        let (file, named) = super::log_file::reopen(&options, &tail)?;
         let header = &tail.header;
         let options = LogOptions { file_size: LogStream::file_size_behind(&tail), ..options };
         let mut position =
             LogPosition { generation: header.generation, segment: tail.next_segment, offset: 0 };
-        // A file that another engine began is left as it is: in it a torn write could not be told from damage.
+        // A file that another engine began is left as it is: there a torn write could not be told from damage.
         if !tail.marked || tail.next_segment + 1 >= header.file_segments {
             position = LogPosition { generation: header.generation.next(), segment: 1, offset: 0 };
         }
@@ -195,7 +154,7 @@ impl LogStream {
         Ok(log)
     }
 
-    /// Bytes of one file of a stream that goes on behind its tail: what they were.
+    /// Bytes of one file of an existing stream.
     pub(crate) fn file_size_behind(tail: &LogTail) -> u32 {
         u32::from(tail.header.file_segments) * SEGMENT_BYTES as u32
     }
@@ -222,7 +181,7 @@ impl LogStream {
             on_reserves: false,
             requested: LogPosition::MIN,
             naming_requested: false,
-            retired: Generation(0),
+            obsolete_below: Generation(0),
             counters: LogCounters::default(),
         };
         LogStream {
@@ -233,7 +192,7 @@ impl LogStream {
             work: Condvar::new(),
             file_work: Condvar::new(),
             room: Condvar::new(),
-            attended: AtomicBool::new(false),
+            has_background_writer: AtomicBool::new(false),
             tail: CachePadded::new(AtomicU64::new(start.to_u64())),
             durable: CachePadded::new(AtomicU64::new(start.to_u64())),
             flushes: AtomicU64::new(0),
@@ -243,7 +202,7 @@ impl LogStream {
         }
     }
 
-    /// Tells the log whom to ask. Once.
+    /// Sets the owner that the log asks. Can be set once.
     pub fn set_listener(&self, listener: Arc<dyn LogListener>) {
         let _ = self.listener.set(listener);
     }
@@ -258,12 +217,13 @@ impl LogStream {
         self.options.file_size
     }
 
-    /// The newest generation whose file has its name, and when it was created. Records may be in the next already.
+    /// The newest generation whose file has its name, and when it was created. Records may be in the next generation
+    /// already.
     pub fn named_generation(&self) -> (Generation, LogTime) {
         self.files.lock().named()
     }
 
-    /// Where the next record will stand.
+    /// The end of the log: where the next record will start.
     pub fn tail(&self) -> LogPosition {
         LogPosition::from_u64(self.tail.load(Ordering::Acquire))
     }
@@ -278,18 +238,18 @@ impl LogStream {
         LogCounters { flushes: self.flushes.load(Ordering::Relaxed), ..self.state.lock().counters }
     }
 
-    /// Appends records in one piece. `DiskFull`: nothing was appended; free space and try again.
+    /// Appends records together. After `DiskFull` nothing was appended; free space and try again.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         self.append_with(batch.len(), false, |appender| appender.append(batch))
     }
 
-    /// The same for ending transactions and shutting down: may use the reserve logs of a full disk.
+    /// Like [`LogStream::append`], to end transactions and to shut down: uses the reserve logs if the disk is full.
     pub fn append_privileged(&self, batch: &RecordBatch) -> Result<Appended> {
         self.append_with(batch.len(), true, |appender| appender.append(batch))
     }
 
-    /// Lets `work` append records of at most `bytes` when there is room for them and nobody else can append. It must
-    /// not wait.
+    /// Calls `work`, which may append records of at most `bytes`, when there is room for them. No other thread can append
+    /// meanwhile, so `work` must not wait.
     pub(crate) fn append_with<T>(
         &self,
         bytes: usize,
@@ -312,16 +272,17 @@ impl LogStream {
             }
             if state.buffer.waiting() + needed > most_waiting {
                 state.counters.stalls += 1;
-                // There is room as soon as a write begins; whoever writes itself waits until it ends.
-                let attended = self.attended.load(Ordering::Relaxed);
+                // There is room as soon as a write of the background begins. A thread that writes itself waits until its
+                // write ends.
+                let has_background_writer = self.has_background_writer.load(Ordering::Relaxed);
                 self.work.notify_one();
-                if !attended || self.room.wait_for(&mut state, MAX_ROOM_WAIT).timed_out() {
+                if !has_background_writer || self.room.wait_for(&mut state, MAX_ROOM_WAIT).timed_out() {
                     drop(state);
                     self.write(None)?;
                 }
                 continue;
             }
-            // At most one generation is begun and not entered, because at most one file is prepared.
+            // At most one generation has begun and is not entered, because at most one file is prepared.
             let begun = state.buffer.tail().generation > state.generation;
             let crosses = needed >= state.buffer.left();
             if (begun || crosses) && state.prepared.is_none() {
@@ -335,14 +296,14 @@ impl LogStream {
                 continue;
             }
             let done = work(Appender { log: self, state: &mut state, bytes });
-            if state.buffer.waiting() >= most_waiting / WORTH_WRITING {
+            if state.buffer.waiting() >= most_waiting / WRITE_SHARE {
                 self.work.notify_one();
             }
             return Ok(done);
         }
     }
 
-    /// Ends the generation being written, however much room it has left. One without records stays.
+    /// Ends the generation being written, even if it has room left. A generation without records stays.
     pub fn roll(&self) -> Result<()> {
         let goal = loop {
             self.check()?;
@@ -371,7 +332,7 @@ impl LogStream {
         self.name_generation()
     }
 
-    /// Asks for the same without waiting; the next flush or step does it.
+    /// Requests a flush without waiting; the next flush or step does it.
     pub fn request_flush(&self, upto: LogPosition) {
         let mut state = self.state.lock();
         state.requested = state.requested.max(upto);
@@ -383,13 +344,13 @@ impl LogStream {
         self.file_work.notify_one();
     }
 
-    /// Background work when little happens: writes what was appended, prepares the next file and formats some of it,
-    /// restores reserves. A full disk is no error here; the append that needs the space reports it.
+    /// Background work while the load is low: writes what was appended, prepares the next file and formats a part of it,
+    /// restores reserve logs. A full disk is no error here; the append that needs the space reports it.
     pub fn step(&self) -> Result<()> {
         self.check()?;
         self.flush(self.tail())?;
         let prepared = self.prepare_if_room()?;
-        // A generation that has begun and has no records yet.
+        // Enters a generation that has begun and has no records yet.
         self.write(None)?;
         self.state.lock().naming_requested = false;
         self.name_generation()?;
@@ -408,8 +369,8 @@ impl LogStream {
         self.write(None)
     }
 
-    /// What takes syncs of its own, for which writing should not wait: prepares the next file, and settles if that was
-    /// asked for. `false`: the disk is full.
+    /// Background work with syncs of its own, which the writer should not wait for: prepares the next file, and names the
+    /// generation if that was requested. `false`: the disk is full.
     pub fn prepare_files(&self) -> Result<bool> {
         self.check()?;
         let prepared = self.prepare_if_room()?;
@@ -426,22 +387,22 @@ impl LogStream {
         }
     }
 
-    /// Waits until full segments are worth a write. `false`: the time is over.
+    /// Waits until full segments are worth a write. `false`: the time is over first.
     pub fn wait_for_segments(&self, timeout: Duration) -> bool {
-        self.attended.store(true, Ordering::Relaxed);
-        let enough = self.most_waiting() / WORTH_WRITING;
+        self.has_background_writer.store(true, Ordering::Relaxed);
+        let enough = self.most_waiting() / WRITE_SHARE;
         self.wait_while(&self.work, timeout, |state| state.buffer.waiting() < enough)
     }
 
-    /// Waits until there is a chore that whoever appends would have to do before long. `false`: the time is over.
+    /// Waits until [`LogStream::prepare_files`] has something to do. `false`: the time is over first.
     pub fn wait_for_file_work(&self, timeout: Duration) -> bool {
         self.wait_while(&self.file_work, timeout, |state| state.prepared.is_some() && !state.naming_requested)
     }
 
-    fn wait_while(&self, bell: &Condvar, timeout: Duration, idle: impl Fn(&State) -> bool) -> bool {
+    fn wait_while(&self, signal: &Condvar, timeout: Duration, idle: impl Fn(&State) -> bool) -> bool {
         let mut state = self.state.lock();
         if idle(&state) {
-            bell.wait_for(&mut state, timeout);
+            signal.wait_for(&mut state, timeout);
         }
         !idle(&state)
     }
@@ -454,20 +415,20 @@ impl LogStream {
         Ok(())
     }
 
-    /// Full segments in memory, at most.
+    /// The most full segments in memory.
     fn most_waiting(&self) -> usize {
-        (self.file_segments() / 2).min(LONGEST_WRITE * 2)
+        (self.file_segments() / 2).min(MAX_WRITE_SEGMENTS * 2)
     }
 
     fn file_segments(&self) -> usize {
         self.options.file_size as usize / SEGMENT_BYTES
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::log) fn check(&self) -> Result<()> {
         self.down.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
     }
 
-    pub(super) fn publish_tail(&self, state: &State) {
+    pub(in crate::log) fn publish_tail(&self, state: &State) {
         self.tail.store(state.buffer.tail().to_u64(), Ordering::Release);
     }
 }

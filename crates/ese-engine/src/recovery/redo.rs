@@ -1,14 +1,15 @@
-//! Redo: bringing pages to where the log ends, and collecting what unfinished transactions did.
+//! Redo: repeats the changes that pages lack, up to the end of the log, and collects what unfinished transactions did.
 //!
-//! A record applies to a page exactly when the page's dbtime is the record's time before; a page at or past the
-//! time after has the change already; anything else is damage and ends recovery. Pages that a record formats
-//! from nothing are formatted whenever they are older. Records between MacroBegin and MacroCommit wait for the
-//! commit; a macro that the log cuts off never happened.
+//! A record applies to a page exactly if the page's dbtime is the record's time before. A page at or past the time after
+//! has the change already. Anything else is damage and ends recovery. A page that a record formats from nothing is
+//! formatted whenever it is older. Records between MacroBegin and MacroCommit wait for the commit; a macro that the log
+//! cuts off never happened.
 //!
-//! So the changes of a page depend on nothing but the page and the log, and only their order on that page matters.
-//! Redo gathers a window of the log in its order, with what transactions did, and then brings the pages forward in
-//! theirs ([`pass`]). What only a page can tell about a change (before-images, keys of deleted nodes) is known when
-//! that is done; a record that needs it ends the window before it, as does what attaches or detaches a database.
+//! So the changes of a page depend on nothing but the page and the log, and only their order on that page matters. Redo
+//! collects records in the order of the log, with what transactions did, and then replays them page by page
+//! ([`page_replay`]). What only a page can tell about a change (before-images, keys of deleted nodes) is known after that.
+//! A record that needs such knowledge makes redo replay the pages of all records before it; so does a record that
+//! attaches or detaches a database.
 
 mod page_redo;
 mod page_replay;
@@ -23,8 +24,8 @@ use jetcell_sync::Arc;
 
 use self::page_redo::{PageRedo, formats, pages_of, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
-pub(crate) use self::unfinished_transactions::UndoInfos;
-use self::unfinished_transactions::{Act, OpenTransaction, bookmark_of};
+use self::unfinished_transactions::{OpenTransaction, Operation, bookmark_of};
+pub(super) use self::unfinished_transactions::{UndoInfos, UnfinishedTransactions};
 use super::replay_window::{BufferedRecord, Payloads};
 use crate::cache::{FileId, MemoryGrant};
 use crate::core::Core;
@@ -34,40 +35,43 @@ use crate::transaction::{Change, Transaction};
 use crate::{Error, Result};
 
 /// Redo in progress.
-pub(crate) struct Redo {
+pub(super) struct Redo {
     core: Arc<Core>,
     log: Arc<LogReader>,
-    /// Threads that bring pages forward.
+    /// Threads that replay pages.
     threads: usize,
-    infos: UndoInfos,
-    /// The cache's memory that the window is in; goes back as the window shrinks, but for so many bytes.
+    undo_infos: UndoInfos,
+    /// Cache memory that holds the window. Redo gives it back as the window shrinks, except for `reserved` bytes.
     grant: MemoryGrant,
     pub reserved: usize,
     transactions: BTreeMap<u16, OpenTransaction>,
     macros: BTreeMap<u16, Vec<BufferedRecord>>,
-    /// The last plain replace: an Undo record of a replace right behind it finds its data restored.
-    restored: Option<PlainReplace>,
-    window: Window,
+    /// The last unversioned replace. An Undo record of a replace that directly follows it on the page finds the data
+    /// restored.
+    last_plain_replace: Option<PlainReplace>,
+    pending: PendingRedo,
     newest_number: u64,
     newest_id: u32,
-    /// Records looked at, page changes that had to be made, and those kept for pages that were not read.
+    /// Records read.
     pub records: u64,
+    /// Page changes made.
     pub applied: u64,
+    /// Page changes left in memory for pages that were not read.
     pub deferred: u64,
 }
 
-/// Records whose pages have not been brought forward yet.
+/// Records whose pages have not been replayed yet.
 #[derive(Default)]
-struct Window {
-    steps: Vec<RedoRecord>,
-    touches: Vec<PageRedo>,
-    /// What files must hold.
-    last: BTreeMap<FileId, PageNumber>,
-    /// Transactions that ended, whether and where they committed, and where they ended.
+struct PendingRedo {
+    records: Vec<RedoRecord>,
+    pages: Vec<PageRedo>,
+    /// The last page that each file must have.
+    last_pages: BTreeMap<FileId, PageNumber>,
+    /// Transactions that ended, and where. A committed one says so itself.
     ended: Vec<(OpenTransaction, LogPosition)>,
 }
 
-/// A plain replace, which may be the first half of an undo.
+/// An unversioned replace, which may be the first half of an undo.
 #[derive(Clone, Copy)]
 struct PlainReplace {
     database: u8,
@@ -78,18 +82,18 @@ struct PlainReplace {
 
 /// A record that changes pages.
 struct RedoRecord {
-    kept: BufferedRecord,
-    /// Where redo must begin while a page lacks the change: the record alone may not be enough.
+    buffered: BufferedRecord,
+    /// Where redo must start while a page lacks the change. The record alone may not be enough.
     needs_from: LogPosition,
-    /// Who made a versioned change.
+    /// The transaction of a versioned change.
     transaction: Option<Arc<Transaction>>,
-    /// What an Undo record takes back, unless the data are restored already.
+    /// The change that an Undo record takes back, unless the data are restored already.
     undoes: Option<Change>,
 }
 
 impl RedoRecord {
     fn decode(&self, log: &LogReader) -> Result<LogRecord> {
-        super::decode(log, &self.kept)
+        super::decode(log, &self.buffered)
     }
 }
 
@@ -98,22 +102,22 @@ impl Redo {
         core: Arc<Core>,
         log: Arc<LogReader>,
         threads: usize,
-        infos: UndoInfos,
+        undo_infos: UndoInfos,
         grant: MemoryGrant,
     ) -> Redo {
-        // An id that an UndoInfo record has must never get another meaning behind it.
-        let newest_id = infos.last_key_value().map_or(0, |(id, _)| *id);
+        // A version id in an UndoInfo record must never be used again behind it.
+        let newest_id = undo_infos.last_key_value().map_or(0, |(id, _)| *id);
         Redo {
             core,
             log,
             threads,
-            infos,
+            undo_infos,
             grant,
             reserved: 0,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
-            restored: None,
-            window: Window::default(),
+            last_plain_replace: None,
+            pending: PendingRedo::default(),
             newest_number: 0,
             newest_id,
             records: 0,
@@ -122,9 +126,9 @@ impl Redo {
         }
     }
 
-    /// Takes the next record. Attach, detach and create records are the caller's. What it does to pages is done by
-    /// [`Redo::run`], which gets the payloads of all records taken since the last time.
-    pub fn record(&mut self, kept: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
+    /// Collects the next record. The caller handles attach and detach records. [`Redo::replay_pages`] changes the pages;
+    /// it gets the payloads of all records since its last call.
+    pub fn record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
         match &record {
             LogRecord::MacroBegin(begin) => {
@@ -136,29 +140,29 @@ impl Redo {
                 return Ok(());
             }
             LogRecord::MacroCommit(commit) => {
-                for kept in self.macros.remove(&commit.procid).unwrap_or_default() {
-                    let record = super::decode(&self.log, &kept)?;
-                    self.take(kept, &record, payloads)?;
+                for buffered in self.macros.remove(&commit.procid).unwrap_or_default() {
+                    let record = super::decode(&self.log, &buffered)?;
+                    self.collect(buffered, &record, payloads)?;
                 }
                 return Ok(());
             }
-            // What a crash cut off stays cut off; recovery goes on under the same session numbers.
+            // A macro that a crash cut off never completes: recovery uses the same session numbers again.
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.macros.clear(),
             _ => {}
         }
         if let Some(procid) = procid_of(&record)
             && let Some(waiting) = self.macros.get_mut(&procid)
         {
-            waiting.push(kept);
+            waiting.push(buffered);
             return Ok(());
         }
-        self.take(kept, &record, payloads)
+        self.collect(buffered, &record, payloads)
     }
 
-    fn take(&mut self, kept: BufferedRecord, record: &LogRecord, payloads: &Payloads) -> Result<()> {
-        let (start, end) = (kept.start, kept.end);
-        // Databases that were shut down cleanly later on are not attached: their files have all of this. Nor are those
-        // that are missed: either they will have been detached, or redo fails in the end.
+    fn collect(&mut self, buffered: BufferedRecord, record: &LogRecord, payloads: &Payloads) -> Result<()> {
+        let (start, end) = (buffered.start, buffered.end);
+        // A database that was shut down cleanly later on is not attached: its file has this change. Nor is a missing
+        // database: the log detaches it later, or recovery fails.
         if record.database().is_some_and(|id| self.attached(id.0).is_none()) {
             return Ok(());
         }
@@ -170,7 +174,7 @@ impl Redo {
                     transaction: Transaction::new(u64::from(begin.begin0)),
                     begun: start,
                     level: begin.levels.count().max(1),
-                    acts: Vec::new(),
+                    operations: Vec::new(),
                 };
                 self.transactions.insert(begin.procid, open);
             }
@@ -187,10 +191,12 @@ impl Redo {
             LogRecord::Commit0(commit) => {
                 self.newest_number = self.newest_number.max(u64::from(commit.commit0));
                 if let Some(mut open) = self.transactions.remove(&commit.procid) {
-                    // At once: what is committed needs no before-image.
+                    // Before the pages are replayed: a committed change needs no before-image.
                     open.transaction.set_committed(u64::from(commit.commit0), end);
-                    open.acts.retain(|act| matches!(act, Act::Node(act) if act.may_leave_a_node()));
-                    self.window.ended.push((open, end));
+                    open.operations.retain(|operation| {
+                        matches!(operation, Operation::Node(node) if node.may_leave_deleted_node())
+                    });
+                    self.pending.ended.push((open, end));
                 }
             }
             LogRecord::Rollback(rollback) => {
@@ -199,37 +205,38 @@ impl Redo {
                     if open.level == 0
                         && let Some(open) = self.transactions.remove(&rollback.procid)
                     {
-                        self.window.ended.push((open, end));
+                        self.pending.ended.push((open, end));
                     }
                 }
             }
             LogRecord::Undo(undo) => {
                 let of_replace = undo.operation == operation::REPLACE;
-                let restored =
-                    self.restored.filter(|restored| of_replace && restored.is_right_before(&undo.node.page));
+                let restored = self
+                    .last_plain_replace
+                    .filter(|restored| of_replace && restored.is_directly_before(&undo.node.page));
                 match restored {
                     Some(restored) => needs_from = restored.start,
-                    // The before-image may be on a page.
-                    None if of_replace => self.run(payloads)?,
+                    // Only a page may have the before-image.
+                    None if of_replace => self.replay_pages(payloads)?,
                     None => {}
                 }
-                undoes = self.undone(undo).filter(|_| restored.is_none());
+                undoes = self.mark_undone(undo).filter(|_| restored.is_none());
             }
-            // All transactions were over when the engine wrote these.
+            // All transactions had ended when the engine wrote these.
             LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) | LogRecord::RecoveryQuitKeepAttachments(_) => {
                 self.transactions.clear()
             }
             LogRecord::ExtendDb(extend) => {
                 let file = self.database(extend.database.0)?.file_id;
-                self.window.must_hold(file, extend.last);
+                self.pending.require_page(file, extend.last);
             }
             _ => {}
         }
-        self.change(RedoRecord { kept, needs_from, transaction: None, undoes }, record)
+        self.add_page_changes(RedoRecord { buffered, needs_from, transaction: None, undoes }, record)
     }
 
-    /// Takes what a record does to pages into the window.
-    fn change(&mut self, mut step: RedoRecord, record: &LogRecord) -> Result<()> {
+    /// Adds what a record does to pages.
+    fn add_page_changes(&mut self, mut redo_record: RedoRecord, record: &LogRecord) -> Result<()> {
         let (pages, after) = pages_of(record);
         let Some(change) = record.page_change().filter(|_| !pages.is_empty()) else { return Ok(()) };
         let database = self.database(change.database.0)?;
@@ -239,59 +246,70 @@ impl Redo {
             return Err(corrupt_page(&database, change.page, "split without new page"));
         }
         database.time_used(after);
-        let number = self.window.steps.len() as u32;
+        let record_index = self.pending.records.len() as u32;
         for (page, role) in pages {
             let key = database.page_key(page);
             if formats(record, role) {
-                self.window.must_hold(key.file, page);
+                self.pending.require_page(key.file, page);
             }
-            self.window.touches.push(PageRedo { key, after, step: number, role });
+            self.pending.pages.push(PageRedo { key, after, record_index, role });
         }
-        self.did(&database, record, number, step.kept.start);
-        step.transaction = self.transactions.get(&change.procid).map(|open| open.transaction.clone());
-        self.window.steps.push(step);
+        self.add_operation(&database, record, record_index, redo_record.buffered.start);
+        redo_record.transaction = self.transactions.get(&change.procid).map(|open| open.transaction.clone());
+        self.pending.records.push(redo_record);
         Ok(())
     }
 
-    /// Remembers what a record says that its transaction did.
-    fn did(&mut self, database: &Arc<DatabaseFile>, record: &LogRecord, step: u32, start: LogPosition) {
+    /// Adds what a record says that its transaction did.
+    fn add_operation(
+        &mut self,
+        database: &Arc<DatabaseFile>,
+        record: &LogRecord,
+        record_index: u32,
+        start: LogPosition,
+    ) {
         if let Some(node) = record.node_change() {
             self.newest_id = self.newest_id.max(node.rceid);
         }
         match record {
             LogRecord::Insert(insert) => {
                 let bookmark = bookmark_of(&insert.node, &insert.key(), &insert.data);
-                self.remember(&insert.node, Some(bookmark), Change::Insert, None);
+                self.add_node_operation(&insert.node, Some(bookmark), Change::Insert, None);
             }
             LogRecord::FlagInsert(revive) => {
                 let bookmark = bookmark_of(&revive.node, &revive.key, &revive.data);
-                self.remember(&revive.node, Some(bookmark), Change::Insert, None);
+                self.add_node_operation(&revive.node, Some(bookmark), Change::Insert, None);
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let bookmark = Some(bookmark_of(&revive.node, &revive.key, &revive.data));
                 self.newest_id = self.newest_id.max(revive.replace_rceid);
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..revive.node };
-                self.remember(&replaced, bookmark.clone(), Change::ReplaceUnknown, Some(step));
-                self.remember(&revive.node, bookmark, Change::Insert, None);
+                self.add_node_operation(
+                    &replaced,
+                    bookmark.clone(),
+                    Change::ReplaceUnknown,
+                    Some(record_index),
+                );
+                self.add_node_operation(&revive.node, bookmark, Change::Insert, None);
             }
-            // The record names only the line. If the page has moved on, an UndoInfo record has the key.
+            // The record names only the line. If the page has the change already, an UndoInfo record has the key.
             LogRecord::FlagDelete(delete) => {
-                self.remember(&delete.node, None, Change::FlagDelete, Some(step));
+                self.add_node_operation(&delete.node, None, Change::FlagDelete, Some(record_index));
             }
             LogRecord::Replace(replace) => {
                 let PageChange { database, page, after, .. } = replace.node.page;
                 if !versioned(&replace.node) {
-                    self.restored = Some(PlainReplace { database: database.0, page, after, start });
+                    self.last_plain_replace = Some(PlainReplace { database: database.0, page, after, start });
                 }
-                self.remember(&replace.node, None, Change::ReplaceUnknown, Some(step));
+                self.add_node_operation(&replace.node, None, Change::ReplaceUnknown, Some(record_index));
             }
             LogRecord::SetExternalHeader(set) if set.data.is_empty() => {
-                // The creation of a tree was taken back: what was done in it needs no undo nor cleanup any more.
+                // The creation of a tree was undone: changes in it need neither undo nor cleanup.
                 if let Some(open) = self.transactions.get_mut(&set.node.page.procid) {
-                    let gone = (set.node.page.database.0, set.node.page.page);
-                    open.acts.retain(|act| match act {
-                        Act::Node(act) => (act.database, act.root) != gone,
-                        Act::Tree { database, root } => (*database, *root) != gone,
+                    let removed = (set.node.page.database.0, set.node.page.page);
+                    open.operations.retain(|operation| match operation {
+                        Operation::Node(node) => (node.database, node.root) != removed,
+                        Operation::CreateTree { database, root } => (*database, *root) != removed,
                     });
                 }
             }
@@ -299,26 +317,28 @@ impl Redo {
                 let change = create.change;
                 database.tree_id_used(create.tree);
                 if let Some(open) = self.transactions.get_mut(&change.procid) {
-                    open.acts.push(Act::Tree { database: change.database.0, root: change.page });
+                    open.operations
+                        .push(Operation::CreateTree { database: change.database.0, root: change.page });
                 }
             }
             _ => {}
         }
     }
 
-    /// Notes that a change was taken back, and tells what it was.
-    fn undone(&mut self, undo: &Undo) -> Option<Change> {
+    /// Marks a change as undone, and returns what it was.
+    fn mark_undone(&mut self, undo: &Undo) -> Option<Change> {
         let node = undo.node;
-        let acts = self.transactions.get_mut(&node.page.procid).map(|open| open.acts.iter_mut().rev());
-        let remembered = acts.into_iter().flatten().find_map(|act| match act {
-            Act::Node(act) if act.id == node.rceid && !act.undone => Some(act),
+        let operations =
+            self.transactions.get_mut(&node.page.procid).map(|open| open.operations.iter_mut().rev());
+        let undone = operations.into_iter().flatten().find_map(|operation| match operation {
+            Operation::Node(operation) if operation.id == node.rceid && !operation.undone => Some(operation),
             _ => None,
         });
-        if let Some(act) = remembered {
-            act.undone = true;
-            act.key = [&undo.key[..], &undo.bookmark_data].concat();
-            act.key_len = undo.key.len();
-            return Some(act.change.clone());
+        if let Some(operation) = undone {
+            operation.undone = true;
+            operation.key = [&undo.key[..], &undo.bookmark_data].concat();
+            operation.key_len = undo.key.len();
+            return Some(operation.change.clone());
         }
         Some(match undo.operation {
             operation::INSERT => Change::Insert,
@@ -327,30 +347,30 @@ impl Redo {
         })
     }
 
-    /// Brings the pages of all records taken so far forward.
-    pub fn run(&mut self, payloads: &Payloads) -> Result<()> {
-        let Window { steps, mut touches, last, ended } = std::mem::take(&mut self.window);
-        for (file, page) in last {
+    /// Replays the pages of all records collected so far.
+    pub fn replay_pages(&mut self, payloads: &Payloads) -> Result<()> {
+        let PendingRedo { records, mut pages, last_pages, ended } = std::mem::take(&mut self.pending);
+        for (file, page) in last_pages {
             if let Some(database) = self.core.file(file) {
                 database.grow_file(page)?;
             }
         }
-        // Stable: the order of the log stays for each page.
-        touches.sort_by_key(|touch| touch.key);
+        // A stable sort, so that the changes of a page stay in the order of the log.
+        pages.sort_by_key(|page| page.key);
         let memory = (&self.grant, self.reserved);
-        let mut pass = PageReplay::new(&self.core, &steps, payloads, &self.log, memory);
-        let result = pass.run(&touches, self.threads);
-        let ReplayOutcome { mut found, applied, deferred } = pass.tally;
+        let mut replay = PageReplay::new(&self.core, &records, payloads, &self.log, memory);
+        let result = replay.run(&pages, self.threads);
+        let ReplayOutcome { mut recovered, applied, deferred } = replay.outcome;
         self.applied += applied;
         self.deferred += deferred;
         result?;
-        self.transactions.values_mut().for_each(|open| open.learn(&mut found));
+        self.transactions.values_mut().for_each(|open| open.complete(&mut recovered));
         for (mut open, end) in ended {
-            open.learn(&mut found);
+            open.complete(&mut recovered);
             if open.transaction.is_running() {
                 open.transaction.set_rolled_back();
             }
-            self.settle(open, end)?;
+            self.end_transaction(open, end)?;
         }
         Ok(())
     }
@@ -369,14 +389,14 @@ impl Redo {
 }
 
 impl PlainReplace {
-    fn is_right_before(&self, change: &PageChange) -> bool {
+    fn is_directly_before(&self, change: &PageChange) -> bool {
         (self.database, self.page, self.after) == (change.database.0, change.page, change.before)
     }
 }
 
-impl Window {
-    fn must_hold(&mut self, file: FileId, page: PageNumber) {
-        let last = self.last.entry(file).or_insert(page);
+impl PendingRedo {
+    fn require_page(&mut self, file: FileId, page: PageNumber) {
+        let last = self.last_pages.entry(file).or_insert(page);
         *last = page.max(*last);
     }
 }
@@ -385,7 +405,7 @@ fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: &str) -> Error 
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 
-/// The session a record belongs to, if macros can hold it back.
+/// The session of a record, if the record can be part of a macro.
 fn procid_of(record: &LogRecord) -> Option<u16> {
     Some(match record {
         LogRecord::Begin(r) => r.procid,

@@ -1,8 +1,9 @@
-//! A stretch of the log in memory, from the first reading of the log to redo.
+//! The part of the log that redo holds in memory.
 //!
-//! Images of pages and data of records are most of a log, and only pages that had not been written before the crash need
-//! them. They are kept apart, and as memory runs out the oldest go; redo reads a record again when its page turns out
-//! to need it. Each is needed once at most, so that its memory serves for something else as soon as redo has it.
+//! Page images and the data of records are most of a log, and only pages that were not written before the crash need
+//! them. The window stores these payloads apart from their records. When memory runs out it drops the oldest payloads;
+//! redo reads a record a second time if its page turns out to need it. Each payload is needed once at most, so its
+//! memory is free as soon as redo has taken it.
 
 use std::collections::BTreeMap;
 
@@ -15,100 +16,101 @@ use twox_hash::XxHash3_64;
 use crate::log::{LogReader, StoredRecord};
 use crate::{Error, Result};
 
-/// Shorter data stay in their records.
-const WORTH_PARTING: usize = 128;
-/// What a payload costs beside its bytes.
-const ENTRY: usize = 2 * size_of::<Vec<u8>>();
-/// What redo notes about a record that changes pages while it has it, beside the record.
-const NOTES: usize = 160;
+/// Shorter payloads stay in their records.
+const MIN_PAYLOAD_BYTES: usize = 128;
+/// Bytes that a payload costs beside its own.
+const PAYLOAD_OVERHEAD: usize = 2 * size_of::<Vec<u8>>();
+/// Bytes that redo needs for a record while it replays its pages, beside the record.
+const REDO_OVERHEAD: usize = 160;
 
-/// A record.
+/// A log record in memory.
 #[derive(Clone)]
 pub(super) struct BufferedRecord {
     pub start: LogPosition,
     pub end: LogPosition,
-    /// Encoded, without its payload if that is kept apart.
+    /// The encoded record, without its payload if that is stored apart.
     bytes: Vec<u8>,
-    /// Hash of the payload.
-    parted: Option<u64>,
+    /// Hash of the payload, if that is stored apart.
+    payload_hash: Option<u64>,
 }
 
 impl From<StoredRecord> for BufferedRecord {
     fn from(stored: StoredRecord) -> BufferedRecord {
         let StoredRecord { start, end, bytes } = stored;
-        BufferedRecord { start, end, bytes, parted: None }
+        BufferedRecord { start, end, bytes, payload_hash: None }
     }
 }
 
 impl BufferedRecord {
-    /// The record, without what is kept apart.
+    /// The decoded record, with an empty payload if that is stored apart.
     pub fn record(&self) -> std::result::Result<LogRecord, RecordError> {
         LogRecord::decode(&self.bytes).map(|(record, _)| record)
     }
 }
 
-/// What is kept apart, by where the record starts.
+/// Payloads of records, by the position at which the record starts.
 #[derive(Default)]
 pub(super) struct Payloads {
-    kept: BTreeMap<LogPosition, Mutex<Option<Vec<u8>>>>,
+    payloads: BTreeMap<LogPosition, Mutex<Option<Vec<u8>>>>,
+    /// Bytes of the payloads.
     bytes: AtomicUsize,
-    /// Bytes of the records without them.
-    beside: usize,
+    /// Bytes of the records without their payloads.
+    record_bytes: usize,
 }
 
 impl Payloads {
     fn insert(&mut self, start: LogPosition, payload: Vec<u8>) {
-        self.bytes.fetch_add(payload.len() + ENTRY, Ordering::Relaxed);
-        self.kept.insert(start, Mutex::new(Some(payload)));
+        self.bytes.fetch_add(payload.len() + PAYLOAD_OVERHEAD, Ordering::Relaxed);
+        self.payloads.insert(start, Mutex::new(Some(payload)));
     }
 
     fn drop_oldest(&mut self) -> bool {
-        let Some((_, payload)) = self.kept.pop_first() else { return false };
+        let Some((_, payload)) = self.payloads.pop_first() else { return false };
         let bytes = payload.into_inner().map_or(0, |payload| payload.len());
-        self.bytes.fetch_sub(bytes + ENTRY, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes + PAYLOAD_OVERHEAD, Ordering::Relaxed);
         true
     }
 
-    /// Bytes that they and their records use.
+    /// Bytes of the payloads and their records.
     pub fn memory(&self) -> usize {
-        self.beside + self.bytes.load(Ordering::Relaxed)
+        self.record_bytes + self.bytes.load(Ordering::Relaxed)
     }
 
     fn take(&self, start: LogPosition) -> Option<Vec<u8>> {
-        let payload = self.kept.get(&start)?.lock().take()?;
+        let payload = self.payloads.get(&start)?.lock().take()?;
         self.bytes.fetch_sub(payload.len(), Ordering::Relaxed);
         Some(payload)
     }
 
-    /// Whether the payload of the record would have to be read again.
-    pub fn lacks(&self, kept: &BufferedRecord) -> bool {
-        kept.parted.is_some() && !self.kept.contains_key(&kept.start)
+    /// Whether the payload of the record was dropped, so that the record must be read again.
+    pub fn lacks(&self, buffered: &BufferedRecord) -> bool {
+        buffered.payload_hash.is_some() && !self.payloads.contains_key(&buffered.start)
     }
 
-    /// Puts the payload back into the record; it is not kept any longer. `again` holds records that were read again.
+    /// Moves the payload back into the record. `reread` holds records that were read again.
     pub fn restore(
         &self,
-        kept: &BufferedRecord,
+        buffered: &BufferedRecord,
         record: &mut LogRecord,
         log: &LogReader,
-        again: &BTreeMap<LogPosition, Vec<u8>>,
+        reread: &BTreeMap<LogPosition, Vec<u8>>,
     ) -> Result<()> {
-        let (Some(sum), Some(place)) = (kept.parted, payload_of(record)) else { return Ok(()) };
-        if let Some(payload) = self.take(kept.start) {
+        let (Some(hash), Some(place)) = (buffered.payload_hash, payload_of(record)) else { return Ok(()) };
+        if let Some(payload) = self.take(buffered.start) {
             *place = payload;
             return Ok(());
         }
         let read;
-        let bytes = match again.get(&kept.start) {
+        let bytes = match reread.get(&buffered.start) {
             Some(bytes) => bytes,
             None => {
-                read = log.read_record(kept.start, kept.end)?;
+                read = log.read_record(buffered.start, buffered.end)?;
                 &read
             }
         };
-        if let Ok((mut again, _)) = LogRecord::decode(bytes)
-            && let Some(payload) = payload_of(&mut again)
-            && XxHash3_64::oneshot(payload) == sum
+        if let Ok((mut record, _)) = LogRecord::decode(bytes)
+            && let Some(payload) = payload_of(&mut record)
+            && XxHash3_64::oneshot(payload) == hash
         {
             *place = std::mem::take(payload);
             return Ok(());
@@ -116,12 +118,13 @@ impl Payloads {
         Err(Error::Corrupt {
             path: log.directory().to_path_buf(),
             page: None,
-            what: format!("log record at {:?} is not what it was when it was read first", kept.start),
+            what: format!("log record at {:?} has changed since recovery first read it", buffered.start),
         })
     }
 }
 
-/// The part of a record that only the page needs. Where data belong to the order of a tree, redo needs them, too.
+/// The part of a record that only the page needs. Redo itself needs the data of a node if they are part of its order in
+/// the tree; such data are no payload.
 fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     let unique = |node: &NodeChange| node.page.flags.contains(PageChangeFlags::UNIQUE);
     match record {
@@ -133,7 +136,7 @@ fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     }
 }
 
-/// Records one behind the other.
+/// Consecutive records of the log, within a limit of memory.
 #[derive(Default)]
 pub(super) struct ReplayWindow {
     pub records: Vec<BufferedRecord>,
@@ -142,31 +145,31 @@ pub(super) struct ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// For about `limit` bytes, and one record at least.
+    /// A window of about `limit` bytes. It takes at least one record.
     pub fn new(limit: usize) -> ReplayWindow {
         ReplayWindow { limit, ..ReplayWindow::default() }
     }
 
-    /// Takes a record, or gives it back because the stretch is full.
+    /// Adds a record, or returns it if the window is full.
     pub fn push(&mut self, stored: StoredRecord) -> std::result::Result<(), StoredRecord> {
-        if self.payloads.beside >= self.limit && !self.records.is_empty() {
+        if self.payloads.record_bytes >= self.limit && !self.records.is_empty() {
             return Err(stored);
         }
-        let mut kept = BufferedRecord::from(stored);
-        // What cannot be decoded is reported by redo, in its turn.
-        if kept.bytes.len() > WORTH_PARTING
-            && let Ok(mut record) = kept.record()
-            && let Some(payload) = payload_of(&mut record).filter(|payload| payload.len() > WORTH_PARTING)
+        let mut buffered = BufferedRecord::from(stored);
+        // Redo reports a record that cannot be decoded, when it gets there.
+        if buffered.bytes.len() > MIN_PAYLOAD_BYTES
+            && let Ok(mut record) = buffered.record()
+            && let Some(payload) = payload_of(&mut record).filter(|payload| payload.len() > MIN_PAYLOAD_BYTES)
         {
             let payload = std::mem::take(payload);
-            kept.parted = Some(XxHash3_64::oneshot(&payload));
-            self.payloads.insert(kept.start, payload);
-            kept.bytes = Vec::new();
-            record.encode(&mut kept.bytes);
-            kept.bytes.shrink_to_fit();
+            buffered.payload_hash = Some(XxHash3_64::oneshot(&payload));
+            self.payloads.insert(buffered.start, payload);
+            buffered.bytes = Vec::new();
+            record.encode(&mut buffered.bytes);
+            buffered.bytes.shrink_to_fit();
         }
-        self.payloads.beside += size_of::<BufferedRecord>() + kept.bytes.len() + NOTES;
-        self.records.push(kept);
+        self.payloads.record_bytes += size_of::<BufferedRecord>() + buffered.bytes.len() + REDO_OVERHEAD;
+        self.records.push(buffered);
         while self.payloads.memory() > self.limit && self.payloads.drop_oldest() {}
         Ok(())
     }

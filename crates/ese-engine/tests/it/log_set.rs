@@ -85,6 +85,29 @@ fn logs_that_are_gone_from_either_end_are_missed() {
     }
 }
 
+/// After a clean shutdown no database is attached, so only the logs themselves and the database can tell.
+#[test]
+fn a_missing_newest_log_is_reported_after_a_clean_shutdown() {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 1024);
+    create(&instance);
+    instance.core().log().roll().unwrap();
+    instance.shutdown().unwrap();
+    drop(instance);
+    let names = LogNames::new(Path::new("/log"), "E00");
+    disk.remove(&names.current()).unwrap();
+    let logs = disk.list(Path::new("/log")).unwrap();
+    let newest = logs.iter().filter(|path| names.generation_of(path).is_some()).max().unwrap();
+    let renamed = disk.clone_disk();
+    renamed.rename(newest, &names.current()).unwrap();
+    for disk in [disk, renamed] {
+        let before = contents(&disk);
+        let error = open_log(&disk, "/log", 1).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::LogsMissing { .. }), "{error}");
+        assert!(contents(&disk) == before);
+    }
+}
+
 /// A disk on which the first log was cut off when it had let the database go, but not its checkpoint. The second log has
 /// the database then, and is cut off as well or not. Returns what the database must hold.
 fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {

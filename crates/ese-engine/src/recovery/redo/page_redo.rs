@@ -1,5 +1,6 @@
-//! Which pages a record changes, and how it changes each.
+//! Which pages a record changes, and how it changes each of them.
 
+use ese_format::log::record::ImageError;
 use ese_format::log::record::{
     FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChangeFlags, Replace,
 };
@@ -13,10 +14,10 @@ use crate::pages::apply::{self, merge_type, split_type};
 use crate::space::{convert_root_pages, create_root_pages};
 use crate::transaction::Change;
 
-/// What a page is to a record that changes it.
+/// The role of a page in a record that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageRole {
-    /// The page it names first.
+    /// The page that the record names first.
     Main,
     /// The page a split adds.
     New,
@@ -31,17 +32,17 @@ pub(super) enum PageRole {
     Listed(u32),
 }
 
-/// One record's change of one page.
+/// The change that one record makes to one page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRedo {
     pub key: PageKey,
     pub after: DbTime,
-    /// The record, by its place in the window.
-    pub step: u32,
+    /// The index of the record in the window.
+    pub record_index: u32,
     pub role: PageRole,
 }
 
-/// The pages a record changes, with what each is to it, and the time that all of them get.
+/// The pages that a record changes, each with its role, and the time of change that all of them get.
 pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTime) {
     let some = |page: Option<PageNumber>, role| page.map(|page| (page, role));
     let (pages, change) = match record {
@@ -105,7 +106,7 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTi
     (pages, change.after)
 }
 
-/// Whether the page is built from nothing, whatever it holds.
+/// Whether the record builds the page from nothing, whatever it holds.
 pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     match record {
         LogRecord::Split2(_) => role == PageRole::New,
@@ -115,7 +116,7 @@ pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     }
 }
 
-/// The time of the page before, where the change depends on it.
+/// The time of change that the page must have before the record, if the change depends on it.
 pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> {
     match (record, role) {
         _ if formats(record, role) => None,
@@ -131,7 +132,7 @@ pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> 
     }
 }
 
-/// Whether the change takes nodes from the image that the record carries.
+/// Whether the change needs the page image in the record.
 fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     match record {
         LogRecord::Split2(_) => role == PageRole::New,
@@ -144,13 +145,13 @@ fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     }
 }
 
-/// Whether the record carries an image that the change does not need.
+/// Whether the record has a page image that the change does not need.
 pub(super) fn has_needless_image(record: &LogRecord, role: PageRole) -> bool {
     matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, role)
 }
 
-/// The change as an edit, if the record alone tells it. `key` gets the key of a new node.
-pub(super) fn edit_unseen<'a>(
+/// The change as an delta, if the record alone determines it. `key` receives the key of a new node.
+pub(super) fn delta_from_record<'a>(
     record: &'a LogRecord,
     role: PageRole,
     key: &'a mut Vec<u8>,
@@ -159,7 +160,7 @@ pub(super) fn edit_unseen<'a>(
     let versioned = node.is_some_and(versioned);
     let line = node.map_or(0, |node| usize::from(node.page.line));
     Some(match (record, role) {
-        // The page itself is what it was before the split: its time says so.
+        // The page is as it was before the split: its time of change says so.
         (LogRecord::Split2(split), PageRole::Main) if split.split_type == split_type::RIGHT => {
             apply::split_cut(split)
         }
@@ -180,9 +181,9 @@ pub(super) fn edit_unseen<'a>(
     })
 }
 
-/// The change as an edit, if it is one. `undoes` is what an Undo record takes back, if anything is left to do. `key` gets
-/// the key of a new node.
-pub(super) fn edit_of<'a>(
+/// The change as an delta, if it is one. `undoes` is the change that an Undo record takes back, if anything is left to
+/// do. `key` receives the key of a new node.
+pub(super) fn delta_of<'a>(
     record: &'a LogRecord,
     role: PageRole,
     page: &Page<'_>,
@@ -192,17 +193,17 @@ pub(super) fn edit_of<'a>(
     if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
         return apply::merge_loss(merge, page.node_count());
     }
-    if let known @ Some(_) = edit_unseen(record, role, key) {
+    if let known @ Some(_) = delta_from_record(record, role, key) {
         return Ok(known);
     }
     let Some(node) = record.node_change() else { return Ok(None) };
     let line = usize::from(node.page.line);
-    let kept = flags_after(page, line, node);
+    let flags = flags_after(page, line, node);
     Ok(Some(match record {
         LogRecord::FlagInsert(FlagInsert { data, .. })
         | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
-        | LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags: kept, data },
-        LogRecord::FlagDelete(_) => PageDelta::SetFlags { line, flags: kept | NodeFlags::DELETED },
+        | LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags, data },
+        LogRecord::FlagDelete(_) => PageDelta::SetFlags { line, flags: flags | NodeFlags::DELETED },
         LogRecord::Undo(_) => match undoes {
             Some(change) => undo_edit(line, apply::flags_of(page, line), change)?,
             None => return Ok(None),
@@ -211,17 +212,31 @@ pub(super) fn edit_of<'a>(
     }))
 }
 
-/// Makes a change that is not an edit.
+/// Why a change that is not an delta cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApplyError {
+    #[error("{0}")]
+    Page(&'static str),
+    #[error("image in the log record: {0}")]
+    Image(#[from] ImageError),
+}
+
+impl From<&'static str> for ApplyError {
+    fn from(what: &'static str) -> ApplyError {
+        ApplyError::Page(what)
+    }
+}
+
+/// Makes a change that is not an delta.
 pub(super) fn apply(
     record: &LogRecord,
     role: PageRole,
     page: PageNumber,
     bytes: &mut [u8],
     size: PageSize,
-) -> std::result::Result<(), String> {
-    let image = |image: std::result::Result<Option<Vec<u8>>, _>| match image {
-        Ok(image) => Ok(image.unwrap_or_else(|| vec![0; size.bytes()])),
-        Err(error) => Err(format!("image in the log record: {error}")),
+) -> Result<(), ApplyError> {
+    let image = |image: Result<Option<Vec<u8>>, ImageError>| {
+        image.map(|image| image.unwrap_or_else(|| vec![0; size.bytes()]))
     };
     match (record, role) {
         (LogRecord::Split2(split), PageRole::New) => {
@@ -229,7 +244,7 @@ pub(super) fn apply(
             apply::split_new(bytes, size, &Page::new(&before, size), split)?;
         }
         (LogRecord::Split2(split), PageRole::Main) => {
-            // The page itself is what it was before the split: its time says so.
+            // The page is as it was before the split: its time of change says so.
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
@@ -267,7 +282,7 @@ pub(super) fn apply(
             let mut page = PageMut::new(bytes, size);
             page.set_external_header(&set.data).map_err(|_| "external header does not fit")?;
         }
-        // An Undo record that finds nothing to take back.
+        // An Undo record that has nothing left to take back.
         _ => {}
     }
     Ok(())
@@ -277,7 +292,7 @@ pub(super) fn versioned(node: &NodeChange) -> bool {
     node.page.flags.contains(PageChangeFlags::VERSIONED)
 }
 
-/// Flags for a node that stays, after a versioned or unversioned change.
+/// The flags of a node after a versioned or unversioned change that keeps it.
 fn flags_after(page: &Page<'_>, line: usize, node: &NodeChange) -> NodeFlags {
     if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(page, line) }
 }

@@ -1,5 +1,5 @@
-//! What a page told about versioned changes while redo made them: before-images, which hang on the page again until they
-//! are logged, and keys.
+//! What redo learns from a page about versioned changes while it repeats them: keys, and before-images that are pending
+//! on the page again until they are logged.
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
 use ese_format::page::{Page, PageFlags};
@@ -13,38 +13,38 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::{Change, Transaction, Version};
 
-/// What a page told about a versioned change when it was made.
-pub(super) struct ReplayedVersion {
+/// What a page told about a versioned change when redo repeated it.
+pub(super) struct RecoveredVersion {
     pub key: Vec<u8>,
     pub key_len: usize,
     pub change: Change,
-    /// Hangs on the page until its before-image is logged or it is settled.
+    /// The version whose before-image is pending on the page until it is logged or no longer needed.
     pub version: Option<Arc<Version>>,
-    /// The node was removed later on.
-    pub gone: bool,
+    /// A later record removed the node.
+    pub node_removed: bool,
 }
 
-/// Before-images of the changes made to one page.
+/// Before-images of the changes that redo makes to one page.
 #[derive(Default)]
 pub(super) struct PendingBeforeImages {
     images: Vec<BeforeImage>,
 }
 
 struct BeforeImage {
-    step: u32,
+    record_index: u32,
     node: NodeChange,
     transaction: Arc<Transaction>,
     key: Vec<u8>,
     key_len: usize,
     change: Change,
-    gone: bool,
+    node_removed: bool,
 }
 
 impl PendingBeforeImages {
-    /// Notes what a change is about to hide, while the page still has it.
-    pub fn note(
+    /// Saves what a change is about to overwrite, while the page still has it.
+    pub fn save(
         &mut self,
-        step: u32,
+        record_index: u32,
         record: &LogRecord,
         node: &NodeChange,
         transaction: Option<&Arc<Transaction>>,
@@ -64,7 +64,7 @@ impl PendingBeforeImages {
                 let (key, _) = bookmark();
                 let of_node =
                     self.images.iter_mut().filter(|image| image.key == key && image.node.root == node.root);
-                of_node.for_each(|image| image.gone = image.transaction.committed().is_some());
+                of_node.for_each(|image| image.node_removed = image.transaction.committed().is_some());
             }
             return;
         }
@@ -73,7 +73,7 @@ impl PendingBeforeImages {
         };
         let (node, change) = match record {
             LogRecord::FlagDelete(_) => (*node, Change::FlagDelete),
-            // Nothing takes back what is known to be committed.
+            // A committed replace is never undone.
             _ if transaction.committed().is_some() => return,
             LogRecord::Replace(_) => (*node, Change::Replace { before: stored.data.into() }),
             LogRecord::FlagInsertAndReplaceData(revive) => {
@@ -84,15 +84,17 @@ impl PendingBeforeImages {
         };
         let (key, key_len) = bookmark();
         let transaction = transaction.clone();
-        self.images.push(BeforeImage { step, node, transaction, key, key_len, change, gone: false });
+        let node_removed = false;
+        self.images.push(BeforeImage { record_index, node, transaction, key, key_len, change, node_removed });
     }
 
-    /// Hangs them on the page, as they did when the changes were made first.
-    pub fn hang(self, database: &Arc<DatabaseFile>, latch: &mut WriteLatch) -> Vec<(u32, ReplayedVersion)> {
+    /// Makes the before-images pending on the page, as they were when the changes were first made. Returns what the page
+    /// told about each change, with the index of its record in the window.
+    pub fn defer(self, database: &Arc<DatabaseFile>, latch: &mut WriteLatch) -> Vec<(u32, RecoveredVersion)> {
         let page = latch.key().page;
-        let hang = |image: BeforeImage| {
-            let BeforeImage { step, node, transaction, key, key_len, change, gone } = image;
-            let version = node.root.filter(|_| !gone).map(|root| {
+        let defer = |image: BeforeImage| {
+            let BeforeImage { record_index, node, transaction, key, key_len, change, node_removed } = image;
+            let version = node.root.filter(|_| !node_removed).map(|root| {
                 let version = Arc::new(Version {
                     tree: (database.file_id, root),
                     bookmark: key.clone().into(),
@@ -111,8 +113,8 @@ impl PendingBeforeImages {
                 latch.defer_undo(Arc::new(undo));
                 version
             });
-            (step, ReplayedVersion { key, key_len, change, version, gone })
+            (record_index, RecoveredVersion { key, key_len, change, version, node_removed })
         };
-        self.images.into_iter().map(hang).collect()
+        self.images.into_iter().map(defer).collect()
     }
 }

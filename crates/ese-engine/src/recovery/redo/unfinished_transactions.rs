@@ -1,4 +1,4 @@
-//! What transactions did that had not ended when the log did, and deletions that still wait for cleanup.
+//! What transactions did that had not ended where the log ends, and deleted nodes that cleanup has still to remove.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use jetcell_sync::{Arc, Mutex};
 
 use super::Redo;
 use super::page_redo::versioned;
-use super::pending_before_images::ReplayedVersion;
+use super::pending_before_images::RecoveredVersion;
 use crate::Result;
 use crate::cache::FileId;
 use crate::transaction::{ActiveTransaction, Change, EndedTransaction, Transaction, UndoEntry, Version};
 
-/// A change as redo remembers it, until its transaction ends.
-pub(super) struct NodeChangeOf {
+/// A versioned change of a node. Redo holds it until its transaction ends.
+pub(super) struct NodeOperation {
     pub database: u8,
     pub root: PageNumber,
     pub tree: TreeId,
@@ -25,16 +25,16 @@ pub(super) struct NodeChangeOf {
     pub level: u8,
     pub change: Change,
     pub undone: bool,
-    /// The place of its record in the window, until its page has been brought forward.
-    pub step: Option<u32>,
-    /// The version that hangs on the page until its before-image is logged or it is settled.
+    /// The index of its record in the window, until the page has been replayed.
+    pub record_index: Option<u32>,
+    /// The version whose before-image is pending on the page.
     pub version: Option<Arc<Version>>,
-    /// Its node was removed by a later record.
-    pub gone: bool,
+    /// A later record removed the node.
+    pub node_removed: bool,
 }
 
-impl NodeChangeOf {
-    fn version_of(&self, file: FileId, transaction: &Arc<Transaction>) -> Version {
+impl NodeOperation {
+    fn to_version(&self, file: FileId, transaction: &Arc<Transaction>) -> Version {
         Version {
             tree: (file, self.root),
             bookmark: self.key.clone().into(),
@@ -48,8 +48,8 @@ impl NodeChangeOf {
         }
     }
 
-    /// Whether cleanup may have to remove its node, once the transaction is committed.
-    pub fn may_leave_a_node(&self) -> bool {
+    /// Whether cleanup may have to remove the node once the transaction has committed.
+    pub fn may_leave_deleted_node(&self) -> bool {
         match self.change {
             Change::FlagDelete => !self.undone,
             Change::Insert => self.undone,
@@ -57,12 +57,12 @@ impl NodeChangeOf {
         }
     }
 
-    /// Takes over what its page told, if redo made the change. Otherwise the page has moved on, and key and
-    /// before-image are in an UndoInfo record if they can be needed.
-    fn learn(&mut self, found: &mut BTreeMap<u32, ReplayedVersion>) {
-        if let Some(found) = self.step.take().and_then(|step| found.remove(&step)) {
-            (self.key, self.key_len, self.change) = (found.key, found.key_len, found.change);
-            (self.version, self.gone) = (found.version, found.gone);
+    /// Takes over what the page told, if redo made the change. If the page had the change already, key and before-image
+    /// are in an UndoInfo record if they can be needed.
+    fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
+        if let Some(recovered) = self.record_index.take().and_then(|index| recovered.remove(&index)) {
+            (self.key, self.key_len, self.change) = (recovered.key, recovered.key_len, recovered.change);
+            (self.version, self.node_removed) = (recovered.version, recovered.node_removed);
         }
         if let Some(version) = self.version.as_ref().filter(|_| self.undone) {
             version.settled.store(true, Ordering::Release);
@@ -70,42 +70,47 @@ impl NodeChangeOf {
     }
 }
 
-pub(super) enum Act {
-    Node(NodeChangeOf),
-    Tree { database: u8, root: PageNumber },
+/// What a transaction did.
+pub(super) enum Operation {
+    /// It changed a node.
+    Node(NodeOperation),
+    /// It created a tree.
+    CreateTree { database: u8, root: PageNumber },
 }
 
+/// A transaction that has not ended at this point of the log.
 pub(super) struct OpenTransaction {
     pub transaction: Arc<Transaction>,
     pub begun: LogPosition,
     pub level: u8,
-    pub acts: Vec<Act>,
+    pub operations: Vec<Operation>,
 }
 
 impl OpenTransaction {
-    pub fn learn(&mut self, found: &mut BTreeMap<u32, ReplayedVersion>) {
-        for act in &mut self.acts {
-            if let Act::Node(act) = act {
-                act.learn(found);
+    /// Takes over what the pages of a window told.
+    pub fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
+        for operation in &mut self.operations {
+            if let Operation::Node(operation) = operation {
+                operation.complete(recovered);
             }
         }
     }
 }
 
-/// Before-images and keys that the log holds, by version id: collected before redo, because a record that needs
-/// one may stand before it. ESE: `LRUNDOINFO`.
+/// Before-images and keys in the log, by version id. Collected before redo, because a record may need one that stands
+/// behind it. ESE: `LRUNDOINFO`.
 pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
 
-/// What is left to do after redo.
+/// The transactions that undo rolls back, and the numbers from which normal operation continues.
 pub(crate) struct UnfinishedTransactions {
-    pub unfinished: Vec<ActiveTransaction>,
+    pub transactions: Vec<ActiveTransaction>,
     pub next_number: u64,
     pub newest_id: u32,
 }
 
 impl Redo {
-    /// The transaction of a versioned change. One that was over before the checkpoint may still have changes behind
-    /// it, without its Begin.
+    /// The transaction of a versioned change. A transaction that ended before the checkpoint may have changes behind it;
+    /// then its Begin record is missing.
     pub(super) fn transaction_of(&mut self, node: &NodeChange) -> Option<&mut OpenTransaction> {
         if !versioned(node) || node.root.is_none() {
             return None;
@@ -114,28 +119,28 @@ impl Redo {
             transaction: Transaction::new(u64::from(node.page.begin0)),
             begun: LogPosition::MIN,
             level: node.page.level,
-            acts: Vec::new(),
+            operations: Vec::new(),
         }))
     }
 
-    /// Remembers a versioned change of an open transaction. `bookmark` is what the record itself tells; `step` is its
-    /// place in the window, if the page may tell more.
-    pub(super) fn remember(
+    /// Adds a versioned change to its transaction. `bookmark` is what the record itself tells; `record_index` is its
+    /// index in the window, if the page may tell more.
+    pub(super) fn add_node_operation(
         &mut self,
         node: &NodeChange,
         bookmark: Option<(Vec<u8>, usize)>,
         change: Change,
-        step: Option<u32>,
+        record_index: Option<u32>,
     ) {
         let Some(root) = node.root else { return };
-        let info = self.infos.get(&node.rceid);
-        let known = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
-        let (key, key_len) = bookmark.or(known).unwrap_or_default();
+        let info = self.undo_infos.get(&node.rceid);
+        let logged = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
+        let (key, key_len) = bookmark.or(logged).unwrap_or_default();
         let change = match (change, info) {
             (Change::ReplaceUnknown, Some(info)) => Change::Replace { before: info.before.clone().into() },
             (change, _) => change,
         };
-        let remembered = NodeChangeOf {
+        let operation = NodeOperation {
             database: node.page.database.0,
             root,
             tree: node.tree,
@@ -145,76 +150,81 @@ impl Redo {
             level: node.page.level,
             change,
             undone: false,
-            step,
+            record_index,
             version: None,
-            gone: false,
+            node_removed: false,
         };
         if let Some(open) = self.transaction_of(node) {
-            open.acts.push(Act::Node(remembered));
+            open.operations.push(Operation::Node(operation));
         }
     }
 
-    /// A transaction ended: its deletions are left for cleanup.
-    pub(super) fn settle(&mut self, open: OpenTransaction, end: LogPosition) -> Result<()> {
+    /// Ends a transaction: passes the nodes that it deleted to cleanup.
+    pub(super) fn end_transaction(&mut self, open: OpenTransaction, end: LogPosition) -> Result<()> {
         let committed = open.transaction.committed().is_some();
-        let mut changes = Vec::new();
-        for act in open.acts {
-            let Act::Node(act) = act else { continue };
-            let dead = act.may_leave_a_node() && !act.gone && (committed || act.undone);
-            // Without a key: the node has been removed since, by records that the page has or that are kept for it.
-            if dead && !act.key.is_empty() {
-                changes.push(self.undo_entry(act, &open.transaction)?);
+        let mut entries = Vec::new();
+        for operation in open.operations {
+            let Operation::Node(operation) = operation else { continue };
+            let deleted = operation.may_leave_deleted_node()
+                && !operation.node_removed
+                && (committed || operation.undone);
+            // Without a key: later records have removed the node; the page has them, or the cache keeps them for it.
+            if deleted && !operation.key.is_empty() {
+                entries.push(self.undo_entry(operation, &open.transaction)?);
             }
         }
-        if !changes.is_empty() {
-            self.core.ended.push(EndedTransaction::new(0, end, None, changes));
+        if !entries.is_empty() {
+            self.core.ended.push(EndedTransaction::new(0, end, None, entries));
         }
         Ok(())
     }
 
-    fn undo_entry(&self, act: NodeChangeOf, transaction: &Arc<Transaction>) -> Result<UndoEntry> {
-        let file = self.database(act.database)?.file_id;
-        let version = act.version.clone().unwrap_or_else(|| Arc::new(act.version_of(file, transaction)));
-        Ok(UndoEntry::Node(act.tree, version))
+    fn undo_entry(&self, operation: NodeOperation, transaction: &Arc<Transaction>) -> Result<UndoEntry> {
+        let file = self.database(operation.database)?.file_id;
+        let version =
+            operation.version.clone().unwrap_or_else(|| Arc::new(operation.to_version(file, transaction)));
+        Ok(UndoEntry::Node(operation.tree, version))
     }
 
-    /// Ends redo: what unfinished transactions did, ready to be rolled back.
+    /// Ends redo. Returns the unfinished transactions, ready to be rolled back.
     pub fn finish(mut self) -> Result<UnfinishedTransactions> {
-        let mut unfinished = Vec::new();
+        let mut transactions = Vec::new();
         for (procid, open) in std::mem::take(&mut self.transactions) {
-            let mut undo = Vec::new();
-            for act in open.acts {
-                match act {
-                    Act::Node(act) if act.undone && act.change == Change::Insert => {
-                        let changes = vec![self.undo_entry(act, &open.transaction)?];
-                        self.core.ended.push(EndedTransaction::new(0, LogPosition::MIN, None, changes));
+            let mut entries = Vec::new();
+            for operation in open.operations {
+                match operation {
+                    Operation::Node(operation) if operation.undone && operation.change == Change::Insert => {
+                        let entries = vec![self.undo_entry(operation, &open.transaction)?];
+                        self.core.ended.push(EndedTransaction::new(0, LogPosition::MIN, None, entries));
                     }
-                    Act::Node(act) if act.undone => {}
-                    Act::Node(act) => undo.push(self.undo_entry(act, &open.transaction)?),
-                    Act::Tree { database, root } => {
-                        undo.push(UndoEntry::Tree(self.database(database)?.file_id, root));
+                    Operation::Node(operation) if operation.undone => {}
+                    Operation::Node(operation) => {
+                        entries.push(self.undo_entry(operation, &open.transaction)?);
+                    }
+                    Operation::CreateTree { database, root } => {
+                        entries.push(UndoEntry::Tree(self.database(database)?.file_id, root));
                     }
                 }
             }
             let pin = self.core.pins.pin(open.begun);
-            unfinished.push(ActiveTransaction::resumed(
+            transactions.push(ActiveTransaction::resumed(
                 self.core.clone(),
                 procid,
                 open.transaction,
                 open.level,
                 pin,
-                undo,
+                entries,
             ));
         }
         Ok(UnfinishedTransactions {
-            unfinished,
+            transactions,
             next_number: self.newest_number + 1,
             newest_id: self.newest_id,
         })
     }
 }
 
-/// Key and, where it is part of the order, data; and the length of the key.
+/// The bookmark of a node: its key, followed by its data where these are part of the order; and the length of the key.
 pub(super) fn bookmark_of(node: &NodeChange, key: &[u8], data: &[u8]) -> (Vec<u8>, usize) {
     match node.page.flags.contains(PageChangeFlags::UNIQUE) {
         true => (key.to_vec(), key.len()),

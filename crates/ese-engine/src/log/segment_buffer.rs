@@ -1,11 +1,11 @@
-//! Segments in memory: the open one that records are copied into, and the full ones that wait for the writer.
+//! Log segments in memory: the open one, into which records are copied, and full ones that wait for the writer.
 //!
-//! Segments lie side by side in blocks, from which they are written: nothing is copied on the way out. A block that the
-//! writer takes before it is full is not used further, so that nobody changes what is being written.
+//! Segments lie next to each other in blocks, and are written from there without a copy. A block that the writer takes
+//! before it is full is not used further, so that no thread changes what is being written.
 //!
-//! Invariants: the open segment always has room for a byte; segments are contiguous, the last record segment of a
-//! generation being followed by segment 1 of the next; those of a block are of one generation; what the writer took is
-//! never changed again.
+//! Invariants: the open segment always has room for a byte; segments are contiguous, and segment 1 of the next generation
+//! follows the last record segment of a generation; the segments of a block are of one generation; segments that the
+//! writer took are never changed again.
 
 use std::collections::VecDeque;
 
@@ -15,38 +15,38 @@ use ese_format::log::record::LogRecord;
 use ese_format::log::segment::RECORDS_AT;
 use jetcell_vfs::IoBuffer;
 
-/// Below this the rest of a segment is filled rather than used for a fragment.
+/// If less room is left in a segment, it is filled instead of used for a fragment.
 const SMALLEST_FRAGMENT: usize = 32;
-/// Type, total length and length of the first piece of a record; type and length of the following ones.
+/// The first fragment of a record has a type, the total length and its own length; the others a type and their length.
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT_BEGIN_BYTES: usize = 7;
 const FRAGMENT: u8 = 77;
 const FRAGMENT_BYTES: usize = 3;
-/// How far ahead of the records memory is fetched that the writer used last: a record or two.
+/// How far ahead of the records their memory is prefetched: a record or two.
 const AHEAD: usize = 2048;
-/// Segments of a block: 256 KiB, so that a long write is of few pieces.
+/// Segments of a block: 256 KiB, so that a long write has few pieces.
 pub(super) const BLOCK: usize = 64;
 
-/// Full segments side by side, whose headers are still to be written.
+/// Consecutive full segments, whose headers are still to be written.
 pub(super) struct Run {
-    /// The first byte of the first one.
+    /// The first byte of the first segment.
     pub position: LogPosition,
     block: IoBuffer,
     segments: usize,
 }
 
 impl Run {
-    /// How many there are.
+    /// The number of segments.
     pub fn len(&self) -> usize {
         self.segments
     }
 
-    /// Their bytes.
+    /// The bytes of the segments.
     pub fn bytes(&self) -> &[u8] {
         &self.block[..self.segments * SEGMENT_BYTES]
     }
 
-    /// Each with its position.
+    /// Each segment with its position.
     pub fn segments_mut(&mut self) -> impl Iterator<Item = (LogPosition, &mut [u8; SEGMENT_BYTES])> {
         let (segments, _) = self.block.as_chunks_mut();
         let positions = (self.position.segment..).map(|segment| LogPosition { segment, ..self.position });
@@ -54,7 +54,7 @@ impl Run {
     }
 }
 
-/// What was appended and not yet handed to the writer.
+/// What was appended and not yet taken by the writer.
 pub(super) struct SegmentBuffer {
     /// First byte of the open segment.
     open: LogPosition,
@@ -72,7 +72,7 @@ pub(super) struct SegmentBuffer {
 }
 
 impl SegmentBuffer {
-    /// Goes on at the start of the segment of `position`; files have `file_segments`, header and shadow included.
+    /// A buffer that starts with the segment of `position`. Files have `file_segments`, header and shadow included.
     pub fn new(position: LogPosition, file_segments: usize) -> SegmentBuffer {
         SegmentBuffer {
             open: LogPosition { offset: 0, ..position },
@@ -86,12 +86,12 @@ impl SegmentBuffer {
         }
     }
 
-    /// Segments that records of `bytes` together may take, however they fall.
+    /// The most segments that records of `bytes` can take.
     pub fn segments_for(bytes: usize) -> usize {
         bytes / (SEGMENT_BYTES - RECORDS_AT - SMALLEST_FRAGMENT - FRAGMENT_BEGIN_BYTES) + 2
     }
 
-    /// Where the next record will stand.
+    /// Where the next record will start.
     pub fn tail(&self) -> LogPosition {
         LogPosition { offset: self.used as u16, ..self.open }
     }
@@ -101,23 +101,23 @@ impl SegmentBuffer {
         self.open
     }
 
-    /// Where the records start that the writer has not taken.
+    /// Where the records start that the writer has not taken yet.
     pub fn untaken(&self) -> LogPosition {
         let first = self.full.front().map_or_else(|| self.first_of_block(), |run| run.position);
         LogPosition { offset: RECORDS_AT as u16, ..first }
     }
 
-    /// Full segments waiting.
+    /// The number of full segments that wait for the writer.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Segments for records that the open generation still has, the open one included.
+    /// Segments for records that the open generation still has, including the open segment.
     pub fn left(&self) -> usize {
         self.file_segments - 1 - usize::from(self.open.segment)
     }
 
-    /// Appends a record, in pieces if it does not fit; where it starts, and the bytes lost to padding.
+    /// Appends a record, in fragments if it does not fit. Returns where it starts, and the bytes of padding before it.
     pub fn append(&mut self, record: &[u8]) -> (LogPosition, usize) {
         let mut padding = 0;
         if record.len() > SEGMENT_BYTES - self.used && SEGMENT_BYTES - self.used < SMALLEST_FRAGMENT {
@@ -146,8 +146,8 @@ impl SegmentBuffer {
         (start, padding)
     }
 
-    /// Closes the open segment with filler, so that it can be written and need not be written again. Returns the
-    /// bytes of filler: none if it is empty.
+    /// Closes the open segment with filler, so that it can be written once and for all. Returns the bytes of filler: 0 if
+    /// the segment is empty.
     pub fn fill(&mut self) -> usize {
         let room = SEGMENT_BYTES - self.used;
         if self.used == RECORDS_AT {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_not_changed_and_a_segment_in_use_moves_on() {
+    fn taken_segments_do_not_change_and_the_open_segment_moves_to_another_block() {
         let mut log = SegmentBuffer::new(LogPosition::new(1, 1, 0), 1000);
         log.append(&[1; 4056]);
         log.append(&[2; 100]);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_does_not_fit_is_cut_and_a_small_rest_is_left_empty() {
+    fn a_record_that_does_not_fit_is_split_and_a_small_rest_is_left_empty() {
         let mut log = buffer();
         assert_eq!(log.append(&[9; 4000]), (LogPosition::new(1, 1, 40), 0));
         // 56 bytes are left: 7 of header and 49 of content; the other 51 follow a header of 3.
@@ -302,12 +302,16 @@ mod tests {
         let first = &log.take(BLOCK)[0];
         assert_eq!(first.bytes()[4040..4048], [76, 100, 0, 0, 0, 49, 0, 8]);
         log.append(&vec![9; 4096 - 94 - 31]);
-        assert_eq!(log.append(&[7; 32]), (LogPosition::new(1, 3, 40), 31), "31 bytes are not worth a piece");
+        assert_eq!(
+            log.append(&[7; 32]),
+            (LogPosition::new(1, 3, 40), 31),
+            "31 bytes are too few for a fragment"
+        );
         assert_eq!(log.take(BLOCK)[0].bytes()[4065..], [0; 31]);
     }
 
     #[test]
-    fn generations_follow_each_other_and_the_last_segment_stays_free_for_a_shadow() {
+    fn generations_are_contiguous_and_the_last_segment_stays_free_for_a_shadow() {
         let mut log = buffer();
         for expected in [(1, 2), (1, 3), (2, 1), (2, 2)] {
             log.append(&[1; 4056]);

@@ -1,4 +1,4 @@
-//! Records that are read again, by their positions.
+//! Reads single records again, by their positions.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,27 +13,27 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 use super::{LogReader, Segment};
 use crate::{Error, Result};
 
-/// Bytes of the log in one batch of records that are read again: a page may lack any number of changes.
-const AGAIN_BYTES: usize = 4 << 20;
-/// LogFiles that stay open while records are read again.
-const MOST_OPEN: usize = 64;
+/// The most bytes that one batch of records reads. A page may lack any number of changes.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+/// The most log files that stay open.
+const MAX_OPEN_FILES: usize = 64;
 
-/// A file that stays open for that.
+/// A log file that stays open to read records from it.
 #[derive(Clone)]
 pub(super) struct OpenLogFile {
     pub file: Arc<dyn File>,
     segments: u16,
 }
 
-/// Records on their way to be read again.
+/// Reads of records in progress.
 pub(crate) struct RecordReads {
     asked: usize,
     arrived: Receiver<(LogPosition, u16, io::Result<IoBuffer>)>,
 }
 
 impl LogReader {
-    /// Starts reading records again, once the stream is resumed: the first of them, up to a limit, that lie within one
-    /// generation. The others are left out.
+    /// Starts to read records again, after the stream was resumed. Skips records that span two generations, and those
+    /// behind a limit of bytes.
     pub(crate) fn begin_record_reads(&self, records: &[(LogPosition, LogPosition)]) -> Result<RecordReads> {
         let (sender, arrived) = channel();
         let mut of_files: BTreeMap<Generation, Vec<Transfer>> = BTreeMap::new();
@@ -43,11 +43,11 @@ impl LogReader {
             let (first, last) = (start.segment, end.segment.min(of.saturating_sub(2)));
             let len = (usize::from(last.saturating_sub(first)) + 1) * SEGMENT_BYTES;
             bytes += len;
-            if bytes > AGAIN_BYTES {
+            if bytes > MAX_BATCH_BYTES {
                 break;
             }
             let sender = sender.clone();
-            // Nobody waits for it any more if that fails.
+            // Sending fails if the receiver was dropped; then the record is not needed.
             let done =
                 move |result: io::Result<()>, buffer| drop(sender.send((start, of, result.map(|()| buffer))));
             of_files.entry(start.generation).or_default().push(Transfer {
@@ -65,7 +65,8 @@ impl LogReader {
         Ok(RecordReads { asked, arrived })
     }
 
-    /// Waits for the records and takes them apart. Their bytes are not verified; what could not be read is missing.
+    /// Waits for the reads and returns the records by their start. Checksums are not verified. A record that could not be
+    /// read is missing.
     pub(crate) fn finish_record_reads(&self, reading: RecordReads) -> BTreeMap<LogPosition, Vec<u8>> {
         let mut found = BTreeMap::new();
         for (start, of, bytes) in reading.arrived.iter().take(reading.asked) {
@@ -91,16 +92,16 @@ impl LogReader {
         if let Some(held) = self.pinned.get().filter(|held| held.header.generation == generation) {
             return Ok(held.file.clone());
         }
-        if let Some(again) = self.open_files.lock().get(&generation) {
-            return Ok(again.clone());
+        if let Some(file) = self.open_files.lock().get(&generation) {
+            return Ok(file.clone());
         }
-        let again = self.open_log_file(&self.path_of(generation)?)?;
+        let file = self.open_log_file(&self.path_of(generation)?)?;
         let mut open = self.open_files.lock();
-        if open.len() >= MOST_OPEN {
+        if open.len() >= MAX_OPEN_FILES {
             open.clear();
         }
-        open.insert(generation, again.clone());
-        Ok(again)
+        open.insert(generation, file.clone());
+        Ok(file)
     }
 
     pub(super) fn open_log_file(&self, path: &Path) -> Result<OpenLogFile> {
@@ -110,7 +111,7 @@ impl LogReader {
         Ok(OpenLogFile { file, segments })
     }
 
-    /// Reads a record again that was visited before, once the stream is resumed. Its bytes are not verified.
+    /// Reads one record again that was visited before, after the stream was resumed. Checksums are not verified.
     pub fn read_record(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
         let mut pending = None;
         let mut found = None;
@@ -119,7 +120,7 @@ impl LogReader {
             let OpenLogFile { file, segments: of } = self.open_file(generation)?;
             let first = if generation == start.generation { start.segment } else { 1 };
             let last = if generation == end.generation { end.segment } else { u16::MAX };
-            // The last segment of a file is only ever a shadow.
+            // The last segment of a file can only be a shadow.
             let last = last.min(of.saturating_sub(2));
             let count = usize::from(last.saturating_sub(first)) + 1;
             let mut bytes = IoBuffer::zeroed(count * SEGMENT_BYTES);
@@ -135,7 +136,7 @@ impl LogReader {
             }
         }
         found.ok_or_else(|| {
-            self.corrupt(start.generation, format!("log record at {start:?} is not there any more"))
+            self.corrupt(start.generation, format!("log record at {start:?} is no longer there"))
         })
     }
 }

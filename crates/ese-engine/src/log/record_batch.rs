@@ -1,8 +1,8 @@
-//! Encoded records that go into the log together.
+//! Encoded records that are appended together.
 
 use ese_format::log::record::{Insert, LogRecord, NodeChange, Replace};
 
-/// Records in one buffer, with their ends.
+/// Encoded records in one buffer, with the end of each.
 #[derive(Default, Clone, Debug)]
 pub struct RecordBatch {
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ impl RecordBatch {
         RecordBatch::default()
     }
 
-    /// Takes the records out and keeps the memory.
+    /// Removes the records and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -27,7 +27,7 @@ impl RecordBatch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds an Insert record; its key is cut where the page's shared prefix ends.
+    /// Adds an Insert record. Its key is split where the prefix that the page shares ends.
     pub fn push_insert(&mut self, node: &NodeChange, key: [&[u8]; 2], data: &[u8]) {
         Insert::encode_parts(&mut self.bytes, node, key, data);
         self.ends.push(self.bytes.len());
@@ -44,7 +44,7 @@ impl RecordBatch {
         self.bytes.len()
     }
 
-    /// No records.
+    /// Whether the batch has no records.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

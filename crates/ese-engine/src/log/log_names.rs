@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::Generation;
 
-/// The names in one directory with one base name.
+/// File names of the streams in one directory with one base name.
 #[derive(Clone, Debug)]
 pub struct LogNames {
     directory: PathBuf,
@@ -22,27 +22,27 @@ impl LogNames {
         &self.directory
     }
 
-    /// The generation being written.
+    /// The log being written.
     pub fn current(&self) -> PathBuf {
         self.directory.join(format!("{}.log", self.base))
     }
 
-    /// A closed generation.
+    /// An archived log.
     pub fn archived(&self, generation: Generation) -> PathBuf {
         self.directory.join(format!("{}{:08X}.log", self.base, generation.0))
     }
 
-    /// The next generation, prepared.
+    /// The prepared log of the next generation.
     pub fn next(&self) -> PathBuf {
         self.directory.join(format!("{}tmp.log", self.base))
     }
 
-    /// Room for ending transactions on a full disk.
+    /// A reserve log, for a full disk.
     pub fn reserve(&self, number: u32) -> PathBuf {
         self.directory.join(format!("{}res{number:05X}.jrs", self.base))
     }
 
-    /// The generation an archived file holds, by its name (8 digits; 5 in older streams).
+    /// The generation of an archived log, from its name (8 digits; 5 in older streams).
     pub fn generation_of(&self, path: &Path) -> Option<Generation> {
         let name = path.file_name()?.to_str()?.strip_suffix(".log")?;
         let digits = name.strip_prefix(self.base.as_str())?;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archived_names_give_their_generation_back() {
+    fn the_name_of_an_archived_log_tells_its_generation() {
         let names = LogNames::new(Path::new("/logs"), "E00");
         let path = names.archived(Generation(0x1ab));
         assert_eq!(path, Path::new("/logs/E00000001AB.log"));

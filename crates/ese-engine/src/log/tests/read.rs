@@ -1,14 +1,14 @@
-//! Streams whose files were moved about, or cannot be read, or grow while they are read.
+//! Reading streams whose files were moved, cannot be read, or grow meanwhile.
 
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
-use super::tests::{batch, contents, create, names, options, read, record};
-use super::*;
+use super::{batch, contents, create, names, options, read, record};
 use crate::Error;
+use crate::log::{LogReader, LogStream, StoredRecord};
 
-/// Appends records of 3000 bytes, each durable, until `done`.
+/// Appends records of 3000 bytes and makes each durable, until `done`.
 fn fill(log: &LogStream, next: &mut u64, done: impl Fn(&LogStream) -> bool) {
     while !done(log) {
         let end = log.append(&batch(&[record(*next, 3000)])).unwrap().end;
@@ -36,7 +36,7 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
         let whole = disk.contents(&newest).unwrap();
         match read(&disk) {
             Ok((_, tail)) => {
-                // What it comes to.
+                // Show what the stream would do.
                 let log = LogStream::resume(options(disk.clone()), tail).unwrap();
                 let begun = log.tail().generation;
                 fill(&log, &mut next, |log| log.tail().generation.0 > begun.0 + 2);
@@ -56,11 +56,11 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
 }
 
 #[test]
-fn a_generation_that_cannot_be_read_is_not_taken_for_one_that_was_not_entered() {
+fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let mut next = 0;
-    // Nobody settles, so it has no name.
+    // The last generation is not named.
     fill(&log, &mut next, |log| log.tail().segment > 2 && log.tail().generation > log.named_generation().0);
     let disk = disk.process_kill();
     assert_eq!(read(&disk).unwrap().1.path, names().next());
@@ -75,7 +75,7 @@ fn a_generation_that_cannot_be_read_is_not_taken_for_one_that_was_not_entered() 
     }
     let (found, tail) = read(&disk).unwrap();
     assert_eq!(contents(&found), (0..next).map(|number| record(number, 3000)).collect::<Vec<_>>());
-    // A header that a crash cut off is still no error.
+    // A header that a crash cut off is no error.
     let cut = disk.clone_disk();
     cut.put(&names().next(), &[0; 512]);
     assert!(read(&cut).is_ok());
@@ -83,10 +83,10 @@ fn a_generation_that_cannot_be_read_is_not_taken_for_one_that_was_not_entered() 
     assert_eq!(read(&disk).unwrap().0.len(), found.len());
 }
 
-/// Recovery may read the end of the log a second time when the stream goes on behind it: under other names, with more
-/// records, and a write that is under way.
+/// Recovery may read the end of the log a second time when the stream has been resumed: under other names, with more
+/// records, and during a write.
 #[test]
-fn what_was_read_is_read_again_while_the_stream_goes_on() {
+fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
     for unnamed in [false, true] {
         let disk = SimVfs::new();
         let log = create(disk.clone());
@@ -126,16 +126,31 @@ fn what_was_read_is_read_again_while_the_stream_goes_on() {
         fill(&log, &mut next, |log| log.tail().generation.0 > generation.0 + 1 && log.tail().segment > 2);
         log.name_generation().unwrap();
         again();
-        // As it looks to who reads in the middle of a write: a segment not yet there, the one behind it is.
+        // As a read during a write can find it: a segment is missing, the one behind it is there.
         let archived = names().archived(generation);
         disk.corrupt(&archived, u64::from(end + 1) * 4096, &[0; 4096]).unwrap();
         assert!(read(&disk).is_err());
         again();
-        // Of a record the place is known, and its file stays at hand among any number of others.
+        // A record can be read by its position, however many files are open.
         let last = first.iter().rfind(|record| record.start.generation == generation).unwrap();
         assert_eq!(reader.read_record(last.start, last.end).unwrap(), last.bytes);
         let damaged = u64::from(end - 1) * 4096 + 600;
         disk.corrupt(&archived, damaged, &[0xA5; 64]).unwrap();
         assert!(reader.read_to_pinned_tail(from, |_| Ok(())).is_err());
     }
+}
+
+/// An operator removes the current log by hand, and the older logs stay. The checkpoint may lie behind them then.
+#[test]
+fn a_stream_without_its_newest_log_is_refused() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    fill(&log, &mut 0, |log| log.tail().generation == Generation(3) && log.tail().segment > 2);
+    log.close().unwrap();
+    disk.remove(&names().current()).unwrap();
+    let error = read(&disk).map(|_| ()).unwrap_err();
+    assert!(
+        matches!(&error, Error::LogsMissing { path, required: (Generation(3), Generation(3)) } if *path == names().current()),
+        "{error}"
+    );
 }

@@ -1,0 +1,185 @@
+//! Group commit: threads that wait for the writer, and whether a commit waits for others to share one write with them.
+
+use std::time::Duration;
+
+use ese_format::LogPosition;
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicU8, Ordering};
+use jetcell_sync::thread::Thread;
+use jetcell_vfs::Clock;
+
+/// Decides whether commits wait for each other.
+///
+/// Sessions that commit one transaction after the other fall into two groups that alternate: each write carries one group,
+/// and the threads of the other group work meanwhile. If a commit waits until all of them have arrived, one write carries
+/// all. That pays only if they arrive soon. Each time they do not, waiting is suspended for more writes than before.
+pub(super) struct GroupCommit {
+    /// Commits that took part in the last write, or waited for the next one.
+    pub expected: usize,
+    /// How long a commit waits at most.
+    pub max_wait: Duration,
+    /// Writes for which waiting is still suspended.
+    suspended: u32,
+    /// Writes for which the next timeout will suspend it.
+    next_suspension: u32,
+}
+
+/// The longest wait, in units of the last write's duration. A group forms within one such unit, and its write takes
+/// another. After a shorter wait the thread that measures the time would wake in the middle of the write for nothing.
+const WAIT_IN_WRITES: u32 = 2;
+const SHORTEST_WAIT: Duration = Duration::from_micros(20);
+const LONGEST_WAIT: Duration = Duration::from_millis(1);
+const SHORTEST_SUSPENSION: u32 = 16;
+const LONGEST_SUSPENSION: u32 = 1024;
+
+impl GroupCommit {
+    pub fn new() -> GroupCommit {
+        GroupCommit {
+            expected: 1,
+            max_wait: SHORTEST_WAIT,
+            suspended: 0,
+            next_suspension: SHORTEST_SUSPENSION,
+        }
+    }
+
+    /// Whether to wait for more than `present` commits. Each commit that could write asks once.
+    pub fn should_wait(&mut self, present: usize) -> bool {
+        if self.suspended > 0 {
+            self.suspended -= 1;
+            return false;
+        }
+        if present >= self.expected {
+            if self.expected > 1 {
+                self.next_suspension = SHORTEST_SUSPENSION;
+            }
+            return false;
+        }
+        true
+    }
+
+    /// A write took this long.
+    pub fn write_took(&mut self, duration: Duration) {
+        self.max_wait = (duration * WAIT_IN_WRITES).clamp(SHORTEST_WAIT, LONGEST_WAIT);
+    }
+
+    /// The group was not complete in time.
+    pub fn timed_out(&mut self) {
+        self.suspended = self.next_suspension;
+        self.next_suspension = (self.next_suspension * 2).min(LONGEST_SUSPENSION);
+    }
+}
+
+/// Why a thread waits for durability.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Commit,
+    Flush,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitResult {
+    /// The records are durable, or the log is down.
+    Durable = 1,
+    /// The waiting thread is the writer now.
+    BecomeWriter = 2,
+}
+
+/// A thread that waits for the writer.
+pub(super) struct Waiter {
+    pub upto: LogPosition,
+    pub purpose: Purpose,
+    thread: Thread,
+    /// A [`WaitResult`], or zero.
+    result: AtomicU8,
+}
+
+impl Waiter {
+    /// A waiter for the calling thread.
+    pub fn new(upto: LogPosition, purpose: Purpose) -> Arc<Waiter> {
+        Arc::new(Waiter { upto, purpose, thread: jetcell_sync::thread::current(), result: AtomicU8::new(0) })
+    }
+
+    /// Ends the wait.
+    pub fn wake(&self, result: WaitResult) {
+        self.result.store(result as u8, Ordering::Release);
+        self.thread.unpark();
+    }
+
+    /// Prepares the waiter for another wait.
+    pub fn reset(&self) {
+        self.result.store(0, Ordering::Relaxed);
+    }
+
+    fn result(&self) -> Option<WaitResult> {
+        match self.result.load(Ordering::Acquire) {
+            1 => Some(WaitResult::Durable),
+            2 => Some(WaitResult::BecomeWriter),
+            _ => None,
+        }
+    }
+
+    /// Waits as long as it takes.
+    pub fn wait(&self) -> WaitResult {
+        loop {
+            if let Some(result) = self.result() {
+                return result;
+            }
+            jetcell_sync::thread::park();
+        }
+    }
+
+    /// Waits at most `max_wait`. `None`: the time is over.
+    pub fn wait_for(&self, max_wait: Duration, clock: &dyn Clock) -> Option<WaitResult> {
+        let end = clock.monotonic() + max_wait;
+        // A late wake-up for an earlier wait can end one park, but not two. A simulated clock may stand still, so the
+        // clock alone must not decide when the wait ends.
+        for _ in 0..2 {
+            let left = end.saturating_sub(clock.monotonic());
+            if left.is_zero() || self.result().is_some() {
+                break;
+            }
+            jetcell_sync::thread::park_timeout(left);
+        }
+        self.result()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::{RealClock, SimClock};
+
+    use super::*;
+
+    #[test]
+    fn commits_wait_for_each_other_while_that_works() {
+        let mut group = GroupCommit::new();
+        assert!(!group.should_wait(1), "no other commit is known");
+        group.expected = 3;
+        assert!(group.should_wait(1) && group.should_wait(2) && !group.should_wait(3));
+        for writes in [SHORTEST_SUSPENSION, 2 * SHORTEST_SUSPENSION] {
+            group.timed_out();
+            assert!((0..writes).all(|_| !group.should_wait(1)) && group.should_wait(1));
+        }
+        assert!(!group.should_wait(3), "the group is complete");
+        group.timed_out();
+        assert!((0..SHORTEST_SUSPENSION).all(|_| !group.should_wait(1)) && group.should_wait(1));
+    }
+
+    #[test]
+    fn a_late_wake_up_does_not_end_the_next_wait() {
+        let clock = RealClock::new();
+        let waiter = Waiter::new(LogPosition::MIN, Purpose::Commit);
+        waiter.wake(WaitResult::Durable);
+        waiter.reset();
+        let (before, max_wait) = (clock.monotonic(), Duration::from_millis(20));
+        assert!(waiter.wait_for(max_wait, &clock).is_none());
+        assert!(clock.monotonic() - before >= max_wait);
+    }
+
+    #[test]
+    fn a_wait_ends_though_the_clock_stands_still() {
+        let waiter = Waiter::new(LogPosition::MIN, Purpose::Commit);
+        assert!(waiter.wait_for(Duration::from_millis(1), &SimClock::new()).is_none());
+    }
+}

@@ -1,0 +1,177 @@
+//! Log files on disk: creating, naming and reopening them.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use ese_format::attachment::ATTACHMENT_LIST_LEN;
+use ese_format::log::header::{ENGINE_VERSION, FILE_TYPE_LOG, LOG_VERSION, LogHeader, SEGMENT_BYTES};
+use ese_format::log::parameters::EngineParameters;
+use ese_format::{Generation, LogPosition, LogTime, Signature};
+use jetcell_sync::Arc;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
+
+use super::{LogOptions, LogTail};
+use crate::{Error, Result};
+
+/// Bytes of zeros in one write.
+const ZEROS_BYTES: usize = 256 << 10;
+
+/// The name of the file being written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameState {
+    /// The name of a prepared file: its generation has just been entered.
+    Next,
+    /// The name of the current log.
+    Current,
+    /// The name of an archived log: a crash came between two renames, and no generation was entered since.
+    Archived,
+}
+
+/// Durably creates a file of the size of a log whose blocks read as zeros. On failure it leaves no file.
+pub(super) fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
+    let failed = |e: std::io::Error| Error::io(path, &e);
+    let made = (|| {
+        if options.vfs.exists(path).map_err(failed)? {
+            options.vfs.remove(path).map_err(failed)?;
+        }
+        let file = options.vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
+        file.grow(u64::from(options.file_size)).map_err(failed)?;
+        file.sync(IoReason::LogFormat).map_err(failed)?;
+        options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
+        Ok(file)
+    })();
+    if made.is_err() {
+        let _ = options.vfs.remove(path);
+    }
+    made
+}
+
+/// Like [`create`], and writes the zeros.
+pub(super) fn create_zeroed(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
+    let file = create(options, path)?;
+    match write_zeros(&*file, 0..u64::from(options.file_size)).and_then(|()| file.sync(IoReason::LogFormat)) {
+        Ok(()) => Ok(file),
+        Err(e) => {
+            let _ = options.vfs.remove(path);
+            Err(Error::io(path, &e))
+        }
+    }
+}
+
+/// Writes zeros into allocated blocks. The first write into an allocated block that was never written would change
+/// metadata as well.
+pub(super) fn write_zeros(file: &dyn File, range: Range<u64>) -> std::io::Result<()> {
+    let zeros = IoBuffer::zeroed(ZEROS_BYTES.min((range.end - range.start) as usize));
+    let mut at = range.start;
+    while at < range.end {
+        let len = zeros.len().min((range.end - at) as usize);
+        file.write_at(at, &zeros[..len], IoReason::LogFormat)?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+/// The header of a new log. The writer completes it when the generation is entered.
+pub(super) fn header(
+    options: &LogOptions,
+    signature: Signature,
+    generation: Generation,
+    created: LogTime,
+) -> LogHeader {
+    let mut parameters = EngineParameters::default();
+    let path = options.names.directory().to_string_lossy();
+    let len = path.len().min(parameters.log_path.len() - 1);
+    parameters.log_path[..len].copy_from_slice(&path.as_bytes()[..len]);
+    parameters.flags = u8::from(options.circular);
+    parameters.log_file_segments = options.file_size / SEGMENT_BYTES as u32;
+    LogHeader {
+        generation,
+        segment_bytes: SEGMENT_BYTES as u16,
+        header_segments: 1,
+        file_segments: (options.file_size as usize / SEGMENT_BYTES) as u16,
+        database_page_size: options.page_size as u16,
+        created,
+        previous_created: LogTime::NONE,
+        version_major: LOG_VERSION.0,
+        version_minor: LOG_VERSION.1,
+        version_update: LOG_VERSION.2,
+        signature,
+        parameters,
+        flags: if options.circular { 2 } else { 0 },
+        checkpoint: LogPosition::MIN,
+        version_update_minor: LOG_VERSION.3,
+        sector_code: 0,
+        previous_checksum: 0,
+        engine_version: ENGINE_VERSION,
+        reserved: [0; 2],
+        file_type: FILE_TYPE_LOG,
+        attachment_list: [0; ATTACHMENT_LIST_LEN],
+    }
+}
+
+/// Creates generation 1 under the current name.
+pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result<(Arc<dyn File>, LogTime)> {
+    let next = options.names.next();
+    let file = create_zeroed(options, &next)?;
+    let created = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
+    let failed = |e: std::io::Error| Error::io(options.names.current(), &e);
+    let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
+    segment.copy_from_slice(&header(options, signature, Generation(1), created).encode());
+    file.write_durable(0, &segment, IoReason::LogFormat).map_err(failed)?;
+    options.vfs.rename(&next, &options.names.current()).map_err(failed)?;
+    options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
+    Ok((file, created))
+}
+
+/// Opens the newest log for appends behind its tail. Makes durable exactly what was read, names included.
+pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
+    let (vfs, names) = (&options.vfs, &options.names);
+    let failed = |e: std::io::Error| Error::io(&tail.path, &e);
+    let file = vfs.open(&tail.path, OpenMode::Write).map_err(failed)?;
+    // Before the shadow is erased.
+    for (index, segment) in &tail.repaired {
+        let mut buffer = IoBuffer::zeroed(SEGMENT_BYTES);
+        buffer.copy_from_slice(segment);
+        file.write_at(u64::from(*index) * SEGMENT_BYTES as u64, &buffer, IoReason::LogFormat)
+            .map_err(failed)?;
+    }
+    if !tail.repaired.is_empty() {
+        file.sync(IoReason::LogFormat).map_err(failed)?;
+    }
+    let end = u64::from(tail.next_segment) * SEGMENT_BYTES as u64;
+    let rest = file.len().map_err(failed)?.saturating_sub(end);
+    if tail.marked && rest > 0 {
+        file.write_at(end, &IoBuffer::zeroed(rest as usize), IoReason::LogFormat).map_err(failed)?;
+    }
+    // Writes and renames of a killed process may still be in the page cache of the kernel only.
+    file.sync(IoReason::LogFormat).map_err(failed)?;
+    let next = names.next();
+    if tail.path == next {
+        archive_current(options, tail.header.generation).map_err(failed)?;
+    } else if vfs.exists(&next).map_err(failed)? {
+        // An earlier run prepared it; it may be incomplete.
+        vfs.remove(&next).map_err(failed)?;
+    }
+    vfs.sync_directory(names.directory()).map_err(failed)?;
+    let archived = names.generation_of(&tail.path).is_some();
+    Ok((file, if archived { NameState::Archived } else { NameState::Current }))
+}
+
+/// Renames the current log to its archive name, unless it has that already, and the prepared file, which holds
+/// `generation`, to the current name. Can be repeated. Returns the path of the archived log if it was renamed.
+pub(super) fn archive_current(
+    options: &LogOptions,
+    generation: Generation,
+) -> std::io::Result<Option<PathBuf>> {
+    let (vfs, names) = (&options.vfs, &options.names);
+    let current = names.current();
+    let archived = names.archived(Generation(generation.0 - 1));
+    // Trying is the only way to be sure that there is no current log: the next rename would replace it.
+    let archived = match vfs.rename(&current, &archived) {
+        Ok(()) => Some(archived),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    vfs.rename(&names.next(), &current)?;
+    Ok(archived)
+}

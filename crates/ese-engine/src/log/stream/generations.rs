@@ -1,0 +1,288 @@
+//! The files of the stream: the next one is prepared in advance, entered, named and recycled.
+//!
+//! Entering a generation costs the commit that does it no extra sync: the header goes into the prepared file with the
+//! first records, in one synced write. The rest follows in the background, and a crash may interrupt it anywhere: the
+//! current file gets its archive name; the prepared file gets the current name; both names become durable; then the
+//! headers of attached databases name the generation, which must come before any page with changes of it. Until the names
+//! are right, recovery finds the file by its header. The next file is prepared only after the renames, so at most one
+//! generation has no name.
+//!
+//! A new file is ready as soon as it has its blocks. The background writes zeros into them while the load is low: that
+//! makes small synced writes cheaper. A log that fills faster has large writes, which do not need that.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use ese_format::log::header::LogHeader;
+use ese_format::{Generation, LogTime};
+use jetcell_sync::{Arc, MutexGuard};
+use jetcell_vfs::{File, IoReason, OpenMode};
+
+use super::LogStream;
+pub(super) use crate::log::log_file::NameState;
+use crate::log::log_file::{archive_current, create, header, write_zeros};
+use crate::{Error, Result};
+
+/// No generation follows this one. ESE: `lGenerationMax`.
+const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
+/// The most files removed at once. Each takes milliseconds, and as a rule fewer generations begin between two checkpoints.
+const MAX_REMOVED: usize = 16;
+/// Bytes of zeros written while no other thread can take the prepared file.
+const FORMAT_BYTES: u64 = 1 << 20;
+
+/// A file ready to become the next generation.
+#[derive(Clone)]
+pub(in crate::log) struct PreparedFile {
+    pub(super) file: Arc<dyn File>,
+    pub(super) from_reserve: bool,
+    /// Blocks behind this offset were never written.
+    pub(super) written: u64,
+}
+
+/// The names of the files.
+pub(in crate::log) struct LogFiles {
+    /// The newest generation with its right name, and when it was created.
+    named: (Generation, LogTime),
+    /// The names are durable.
+    durable: bool,
+    /// Archived generations, oldest first, once the directory was read.
+    archived: Option<VecDeque<(Generation, PathBuf)>>,
+    /// The stream has stopped; the files may belong to another instance by now.
+    pub(super) stopped: bool,
+    /// Reserve logs of the wrong size, which were there when the stream was opened, have been removed.
+    pub(super) reserves_checked: bool,
+}
+
+impl LogFiles {
+    pub(super) fn new(generation: Generation, created: LogTime) -> LogFiles {
+        LogFiles {
+            named: (generation, created),
+            durable: true,
+            archived: None,
+            stopped: false,
+            reserves_checked: false,
+        }
+    }
+
+    pub(super) fn named(&self) -> (Generation, LogTime) {
+        self.named
+    }
+}
+
+impl LogStream {
+    /// Locks the files, to make, rename and remove them. An error once the stream has stopped.
+    pub(super) fn files(&self) -> Result<MutexGuard<'_, LogFiles>> {
+        let files = self.files.lock();
+        if files.stopped {
+            self.check()?;
+        }
+        Ok(files)
+    }
+
+    /// Prepares the next file. `privileged`: uses a reserve log if the disk is full.
+    pub(in crate::log) fn prepare_next(&self, privileged: bool) -> Result<()> {
+        let mut files = self.files()?;
+        let entered = {
+            let state = self.state.lock();
+            if state.prepared.is_some() {
+                return Ok(());
+            }
+            state.generation
+        };
+        if entered >= LAST_GENERATION {
+            return Err(Error::Usage(
+                "log generation numbers are used up; start a new log stream".to_string(),
+            ));
+        }
+        self.rename_files(&mut files)?;
+        // What follows syncs the directory, which makes the renames durable, too.
+        let made = match self.take_obsolete(&mut files)? {
+            Some(file) => Ok((file, u64::from(self.options.file_size))),
+            None => create(&self.options, &self.options.names.next()).map(|file| (file, 0)),
+        };
+        let prepared = match made {
+            Ok((file, written)) => PreparedFile { file, from_reserve: false, written },
+            Err(Error::DiskFull { .. }) if privileged => {
+                let prepared = self.take_reserve()?;
+                self.state.lock().on_reserves = true;
+                prepared
+            }
+            Err(error) => return Err(error),
+        };
+        files.durable = true;
+        self.state.lock().prepared = Some(prepared);
+        Ok(())
+    }
+
+    /// Writes zeros into a part of the prepared file, if it has unwritten blocks and no record was accepted for it yet.
+    pub(super) fn format_next(&self) -> Result<()> {
+        let size = u64::from(self.options.file_size);
+        // A thread that needs the file meanwhile finds none, and waits for this lock to prepare one.
+        let _files = self.files()?;
+        let mut prepared = {
+            let mut state = self.state.lock();
+            let begun = state.buffer.tail().generation > state.generation;
+            match state.prepared.take_if(|prepared| !begun && prepared.written < size) {
+                Some(prepared) => prepared,
+                None => return Ok(()),
+            }
+        };
+        let end = size.min(prepared.written + FORMAT_BYTES);
+        let mut formatted = write_zeros(&*prepared.file, prepared.written..end);
+        if end == size {
+            formatted = formatted.and_then(|()| prepared.file.sync(IoReason::LogFormat));
+        }
+        if let Err(error) = formatted {
+            let path = self.options.names.next();
+            let _ = self.options.vfs.remove(&path);
+            return Err(Error::io(path, &error));
+        }
+        prepared.written = end;
+        self.state.lock().prepared = Some(prepared);
+        Ok(())
+    }
+
+    /// Renames the files, if a generation was entered since the last time.
+    fn rename_files(&self, files: &mut LogFiles) -> Result<()> {
+        let (generation, created) = {
+            let state = self.state.lock();
+            if state.named != NameState::Next {
+                return Ok(());
+            }
+            (state.generation, state.created)
+        };
+        let archived = archive_current(&self.options, generation)
+            .map_err(|e| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display())))?;
+        if let (Some(path), Some(list)) = (archived, &mut files.archived) {
+            list.push_back((Generation(generation.0 - 1), path));
+        }
+        files.named = (generation, created);
+        files.durable = false;
+        // No generation is entered meanwhile, because no file is prepared.
+        self.state.lock().named = NameState::Current;
+        Ok(())
+    }
+
+    /// Names the newest generation: renames the files, makes the names durable, and then lets the headers of attached
+    /// databases name the generation.
+    pub(crate) fn name_generation(&self) -> Result<()> {
+        let (generation, created) = {
+            let mut files = self.files()?;
+            self.rename_files(&mut files)?;
+            if !files.durable {
+                self.sync_names()?;
+                files.durable = true;
+            }
+            files.named
+        };
+        self.listener.get().map_or(Ok(()), |listener| listener.entered(generation, created))
+    }
+
+    /// Makes the names durable. A failed sync is not repeated: the log is down after it.
+    fn sync_names(&self) -> Result<()> {
+        let directory = self.options.names.directory();
+        self.options.vfs.sync_directory(directory).map_err(|e| {
+            let error = Error::ReadOnly(format!("{}: {e}", directory.display()));
+            let _ = self.down.set(error.cause());
+            error
+        })
+    }
+
+    /// Makes the oldest obsolete generation the next file. Its blocks were written before, so syncing new records changes
+    /// no metadata.
+    fn take_obsolete(&self, files: &mut LogFiles) -> Result<Option<Arc<dyn File>>> {
+        let (names, vfs) = (&self.options.names, &self.options.vfs);
+        let obsolete = self.obsolete(files)?;
+        let Some((_, path)) = (obsolete > 0).then(|| files.archived.as_mut()?.pop_front()).flatten() else {
+            return Ok(None);
+        };
+        let failed = |e: std::io::Error| Error::io(&path, &e);
+        match vfs.rename(&path, &names.next()) {
+            // The file was removed by hand.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            renamed => renamed.map_err(failed)?,
+        }
+        self.sync_names()?;
+        let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
+        let complete = file.len().map_err(failed)? == u64::from(self.options.file_size);
+        Ok(complete.then_some(file))
+    }
+
+    /// The number of archived generations that are obsolete. They are the oldest ones.
+    fn obsolete(&self, files: &mut LogFiles) -> Result<usize> {
+        let below = {
+            let state = self.state.lock();
+            state.obsolete_below.min(state.generation)
+        };
+        if below == Generation(0) {
+            return Ok(0);
+        }
+        let archived = match &files.archived {
+            Some(archived) => archived,
+            None => files.archived.insert(self.list_archived()?),
+        };
+        Ok(archived.iter().take_while(|(generation, _)| *generation < below).count())
+    }
+
+    fn list_archived(&self) -> Result<VecDeque<(Generation, PathBuf)>> {
+        let (names, vfs) = (&self.options.names, &self.options.vfs);
+        let directory = names.directory();
+        let found = vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
+        let mut archived: Vec<_> =
+            found.into_iter().filter_map(|path| Some((names.generation_of(&path)?, path))).collect();
+        archived.sort_unstable();
+        Ok(archived.into())
+    }
+
+    pub(super) fn discard_prepared(&self) {
+        if self.state.lock().prepared.take().is_some() {
+            let _ = self.options.vfs.remove(&self.options.names.next());
+        }
+    }
+
+    /// The prepared file, and the header that makes it `generation`. The header is written before the first records or
+    /// with them.
+    pub(super) fn header_of(&self, generation: Generation) -> Result<(Arc<dyn File>, LogHeader)> {
+        let created = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
+        let mut header = header(&self.options, self.signature, generation, created);
+        if let Some(listener) = self.listener.get() {
+            header.checkpoint = listener.checkpoint();
+            if let Ok(list) = listener.attachments().try_into() {
+                header.attachment_list = list;
+            }
+        }
+        let state = self.state.lock();
+        let Some(prepared) = state.prepared.clone() else {
+            return Err(Error::ReadOnly("no log file is prepared".to_string()));
+        };
+        header.previous_created = state.created;
+        header.previous_checksum = state.accumulated;
+        header.flags |= u8::from(prepared.from_reserve);
+        Ok((prepared.file, header))
+    }
+
+    /// Makes generations below `generation` obsolete. Removes the oldest of them, a few at a time, until the stream has
+    /// [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The others stay to be
+    /// overwritten.
+    pub fn truncate_below(&self, generation: Generation) -> Result<()> {
+        let mut files = self.files()?;
+        self.rename_files(&mut files)?;
+        self.state.lock().obsolete_below = generation;
+        let obsolete = self.obsolete(&mut files)?;
+        let all = files.archived.as_ref().map_or(0, VecDeque::len);
+        let surplus = all.saturating_sub(self.options.retained_files).min(obsolete).min(MAX_REMOVED);
+        if surplus == 0 {
+            return Ok(());
+        }
+        // In ascending order, so that the remaining generations never have a gap.
+        for (_, path) in files.archived.iter_mut().flat_map(|archived| archived.drain(..surplus)) {
+            match self.options.vfs.remove(&path) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|e| Error::io(&path, &e))?,
+            }
+        }
+        self.sync_names()?;
+        files.durable = true;
+        Ok(())
+    }
+}

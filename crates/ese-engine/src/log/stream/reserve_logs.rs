@@ -1,0 +1,149 @@
+//! Reserve logs: files made in advance, so that transactions can end when the disk is full. ESE: `E00res00001.jrs`.
+
+use std::path::Path;
+
+use jetcell_vfs::OpenMode;
+
+use super::LogStream;
+use super::generations::PreparedFile;
+use crate::log::LogOptions;
+use crate::log::log_file::create_zeroed;
+use crate::{Error, Result};
+
+/// Numbers of the reserve logs: two, or as many small ones as make a megabyte.
+fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
+    1..=((1 << 20) / options.file_size).clamp(2, 16)
+}
+
+impl LogStream {
+    /// Whether the file exists and has the size of a log file. A log of any other size could not be read.
+    fn has_log_size(&self, path: &Path) -> bool {
+        let file = self.options.vfs.open(path, OpenMode::Read);
+        file.and_then(|file| file.len()).is_ok_and(|len| len == u64::from(self.options.file_size))
+    }
+
+    pub(super) fn take_reserve(&self) -> Result<PreparedFile> {
+        let (names, vfs) = (&self.options.names, &self.options.vfs);
+        let mut reserves = reserves(&self.options).rev().map(|number| names.reserve(number));
+        let Some(reserve) = reserves.find(|path| self.has_log_size(path)) else {
+            return Err(Error::DiskFull { path: names.next() });
+        };
+        let failed = |e: std::io::Error| Error::io(&reserve, &e);
+        vfs.rename(&reserve, &names.next()).map_err(failed)?;
+        vfs.sync_directory(names.directory()).map_err(failed)?;
+        let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
+        Ok(PreparedFile { file, from_reserve: true, written: u64::from(self.options.file_size) })
+    }
+
+    /// Creates missing reserve logs. A full disk is no error; a later call creates them.
+    pub(in crate::log) fn restore_reserves(&self) {
+        let Ok(mut files) = self.files() else { return };
+        let vfs = &self.options.vfs;
+        let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
+        if !std::mem::replace(&mut files.reserves_checked, true) {
+            // A file of the wrong size is from a stream with another file size, or from a process that was killed.
+            for odd in reserves().filter(|path| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path))
+            {
+                let _ = vfs.remove(&odd);
+            }
+        }
+        for reserve in reserves() {
+            let Ok(there) = vfs.exists(&reserve) else { return };
+            if !there && create_zeroed(&self.options, &reserve).is_err() {
+                return;
+            }
+        }
+        self.state.lock().on_reserves = false;
+    }
+
+    /// Fails until all reserve logs are there again: ordinary work must not use their space.
+    pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
+        self.restore_reserves();
+        match self.state.lock().on_reserves {
+            true => Err(Error::DiskFull { path: self.options.names.next() }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::{SimVfs, Vfs};
+
+    use crate::Error;
+    use crate::log::tests::{FILE_SIZE, batch, create, names, read, record};
+
+    #[test]
+    fn a_full_disk_refuses_appends_but_transactions_can_end() {
+        let disk = SimVfs::new();
+        let log = create(disk.clone());
+        log.step().unwrap();
+        let reserves = || (1..=16).filter(|&number| disk.exists(&names().reserve(number)).unwrap()).count();
+        let all = reserves();
+        assert!(all >= 2);
+        disk.set_capacity(disk.used());
+        let big = batch(&[record(1, 3000)]);
+        let mut accepted = 0;
+        let refused = loop {
+            match log.append(&big) {
+                Ok(_) => accepted += 1,
+                Err(error) => break error,
+            }
+            assert!(accepted < 100, "two files hold fewer");
+        };
+        assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+        for _ in 0..20 {
+            log.append_privileged(&big).unwrap();
+            accepted += 1;
+        }
+        log.flush(log.tail()).unwrap();
+        log.step().unwrap();
+        assert!(reserves() < all, "a reserve log was used");
+        let refused = loop {
+            match log.append(&big) {
+                Ok(_) => accepted += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+        disk.set_capacity(disk.used() + 10 * u64::from(FILE_SIZE));
+        log.step().unwrap();
+        assert_eq!(reserves(), all, "reserves are restored");
+        log.append(&big).unwrap();
+        log.close().unwrap();
+        assert_eq!(read(&disk).unwrap().0.len(), accepted + 1);
+    }
+
+    /// As a kill while one is made leaves them, or a stream with larger files.
+    #[test]
+    fn reserve_logs_of_the_wrong_size_are_not_used() {
+        let half = FILE_SIZE as usize / 2;
+        for odd in [0, half, 2 * half + 4096, 4 * half] {
+            for later in [false, true] {
+                let disk = SimVfs::new();
+                let put = |numbers: std::ops::RangeInclusive<u32>| {
+                    numbers.for_each(|number| disk.put(&names().reserve(number), &vec![7; odd]));
+                };
+                if !later {
+                    put(1..=16);
+                }
+                let log = create(disk.clone());
+                let whole = (1..=16).filter(|&number| {
+                    disk.contents(&names().reserve(number))
+                        .is_some_and(|bytes| bytes.len() == FILE_SIZE as usize)
+                });
+                assert_eq!(whole.count(), 16, "{odd}: reserves are restored");
+                if later {
+                    put(10..=16);
+                }
+                disk.set_capacity(disk.used());
+                for number in 0..60 {
+                    log.append_privileged(&batch(&[record(number, 3000)])).unwrap();
+                }
+                log.flush(log.tail()).unwrap();
+                let (found, _) = read(&disk.process_kill()).unwrap_or_else(|e| panic!("{odd}: {e}"));
+                assert_eq!(found.len(), 60, "{odd}");
+            }
+        }
+    }
+}

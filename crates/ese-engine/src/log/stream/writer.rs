@@ -1,0 +1,237 @@
+//! The writer: makes the log durable with group commit.
+//!
+//! The first thread that needs durability becomes the writer. It takes everything appended so far, closes the open segment
+//! with filler, and writes the segments with one transfer and one sync. Threads that arrive meanwhile wait. Then the
+//! writer wakes those whose records are durable, and passes its role to the first of the others. Commits that follow each
+//! other closely wait a moment for each other ([`GroupCommit`](crate::log::group_commit::GroupCommit)).
+//!
+//! A segment is never written twice, so a torn write cannot damage what was durable before. Each write ends with a copy
+//! of its last segment: the shadow that ESE's readers expect. The next write overwrites the shadow; by then the segment
+//! itself is durable.
+
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use ese_format::log::segment::finish;
+use ese_format::{Generation, LogPosition, LogTime};
+use jetcell_sync::atomic::Ordering;
+use jetcell_sync::{Arc, MutexGuard};
+use jetcell_vfs::{File, IoReason};
+
+use super::generations::NameState;
+use super::{LogStream, MAX_WRITE_SEGMENTS, State};
+use crate::log::group_commit::{Purpose, WaitResult, Waiter};
+use crate::log::segment_buffer::Run;
+use crate::{Error, Result};
+
+impl LogStream {
+    /// Returns once everything appended before `upto` is durable.
+    pub fn flush(&self, upto: LogPosition) -> Result<()> {
+        self.flush_for(upto, Purpose::Flush)
+    }
+
+    /// Like [`LogStream::flush`], for a commit. It may wait a moment for other commits, to share one write with them.
+    pub fn commit(&self, upto: LogPosition) -> Result<()> {
+        self.flush_for(upto, Purpose::Commit)
+    }
+
+    fn flush_for(&self, upto: LogPosition, purpose: Purpose) -> Result<()> {
+        let upto = upto.min(self.tail());
+        if self.durable() >= upto {
+            return Ok(());
+        }
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        while self.durable() < upto {
+            self.write_for(Some(upto), purpose)?;
+        }
+        Ok(())
+    }
+
+    /// Stops writing and renaming files, so that other instances may open them. Waits for the write in progress. Later
+    /// calls return [`Error::ReadOnly`].
+    pub(crate) fn stop(&self) {
+        let _ = self.down.set("the instance has ended".to_string());
+        self.files.lock().stopped = true;
+        let waiter = Waiter::new(LogPosition::MIN, Purpose::Flush);
+        {
+            let mut state = self.state.lock();
+            if !state.writing {
+                return;
+            }
+            state.waiters.push(waiter.clone());
+        }
+        // The log is down, so the write in progress is the last one.
+        waiter.wait();
+    }
+
+    /// Writes once, or waits for a write of another thread. Without `upto` it writes full segments only; if there are
+    /// none, it enters a generation that has begun.
+    pub(in crate::log) fn write(&self, upto: Option<LogPosition>) -> Result<()> {
+        self.write_for(upto, Purpose::Flush)
+    }
+
+    /// Makes the thread the writer. `None`: a write of another thread has done what was wanted.
+    fn become_writer(
+        &self,
+        upto: Option<LogPosition>,
+        purpose: Purpose,
+    ) -> Result<Option<MutexGuard<'_, State>>> {
+        let mut state = self.state.lock();
+        self.check()?;
+        let waiter = Waiter::new(upto.unwrap_or(LogPosition::MIN), purpose);
+        let mut first = state.waiters.is_empty();
+        if state.writing {
+            state.waiters.push(waiter.clone());
+            drop(state);
+            if waiter.wait() == WaitResult::Durable {
+                return self.check().map(|()| None);
+            }
+            state = self.state.lock();
+            first = true;
+        } else if upto.is_some_and(|upto| self.durable() >= upto) {
+            return Ok(None);
+        }
+        state.writing = true;
+        let present = state.waiters.len() + 1;
+        if purpose == Purpose::Flush || !state.group_commit.should_wait(present) {
+            return Ok(Some(state));
+        }
+        // The commit that completes the group writes. If none does, the first commit writes after `max_wait`.
+        state.writing = false;
+        waiter.reset();
+        state.waiters.push(waiter.clone());
+        let max_wait = state.group_commit.max_wait;
+        drop(state);
+        let result = match first {
+            true => waiter.wait_for(max_wait, &*self.options.vfs.clock()),
+            false => None,
+        };
+        if first && result.is_none() {
+            let mut state = self.state.lock();
+            let place = state.waiters.iter().position(|other| Arc::ptr_eq(other, &waiter));
+            if let (false, Some(place)) = (state.writing, place) {
+                state.waiters.remove(place);
+                state.writing = true;
+                state.group_commit.timed_out();
+                return Ok(Some(state));
+            }
+            // Another thread writes, or has written and is about to wake this one.
+        }
+        match result.unwrap_or_else(|| waiter.wait()) {
+            WaitResult::Durable => self.check().map(|()| None),
+            WaitResult::BecomeWriter => Ok(Some(self.state.lock())),
+        }
+    }
+
+    fn write_for(&self, upto: Option<LogPosition>, purpose: Purpose) -> Result<()> {
+        let Some(mut state) = self.become_writer(upto, purpose)? else { return Ok(()) };
+        if upto.is_some_and(|upto| upto.max(state.requested) > state.buffer.open_at()) {
+            let filler = state.buffer.fill();
+            state.counters.wasted += filler as u64;
+            self.publish_tail(&state);
+        }
+        let mut runs = state.buffer.take(MAX_WRITE_SEGMENTS);
+        self.room.notify_all();
+        let generation = runs.first().map_or(state.buffer.tail(), |run| run.position).generation;
+        let enter = generation > state.generation && (!runs.is_empty() || state.prepared.is_some());
+        let mut result = self.check().map(|()| Written::default());
+        if result.is_ok() && (enter || !runs.is_empty()) {
+            let file = state.file.clone();
+            drop(state);
+            let clock = self.options.vfs.clock();
+            let began = clock.monotonic();
+            result = self.write_out(&mut runs, file, enter.then_some(generation));
+            let took = clock.monotonic().saturating_sub(began);
+            state = self.state.lock();
+            state.group_commit.write_took(took);
+        }
+        match &mut result {
+            Ok(written) => {
+                if let Some((file, header)) = written.entered.take() {
+                    state.enter(file, &header);
+                    self.file_work.notify_one();
+                }
+                state.accumulated ^= written.checksum;
+                state.counters.writes += u64::from(!runs.is_empty());
+                state.counters.written += runs.iter().map(|run| run.bytes().len() as u64).sum::<u64>();
+                self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
+            }
+            Err(error) => {
+                let _ = self.down.set(error.cause());
+            }
+        }
+        state.buffer.recycle(runs);
+        let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
+        let (next, done) = state.hand_over(reached);
+        if purpose == Purpose::Commit {
+            let commits = |waiters: &[Arc<Waiter>]| {
+                waiters.iter().filter(|waiter| waiter.purpose == Purpose::Commit).count()
+            };
+            state.group_commit.expected =
+                1 + commits(&done) + commits(&state.waiters) + commits(next.as_slice());
+        }
+        drop(state);
+        next.iter().for_each(|waiter| waiter.wake(WaitResult::BecomeWriter));
+        done.iter().for_each(|waiter| waiter.wake(WaitResult::Durable));
+        result.and_then(|_| self.check())
+    }
+
+    /// Writes segments of one generation. If the generation is new, its header comes first.
+    fn write_out(&self, runs: &mut [Run], file: Arc<dyn File>, enter: Option<Generation>) -> Result<Written> {
+        let entered = enter.map(|generation| self.header_of(generation)).transpose()?;
+        let time = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
+        let mut checksum = 0;
+        let first = runs.first().map(|run| run.position);
+        for (position, segment) in runs.iter_mut().flat_map(Run::segments_mut) {
+            finish(segment, position, time, first.unwrap_or(position));
+            checksum ^= segment.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        }
+        let mut head = self.head.lock();
+        let head = entered.as_ref().map(|(_, header)| {
+            head.copy_from_slice(&header.encode());
+            &**head
+        });
+        let bytes = runs.iter().map(Run::bytes);
+        let shadow = runs.last().and_then(|run| run.bytes().rchunks_exact(SEGMENT_BYTES).next());
+        let parts: Vec<&[u8]> = head.into_iter().chain(bytes).chain(shadow).collect();
+        let start = if head.is_some() { 0 } else { first.map_or(0, |first| first.segment) };
+        let offset = u64::from(start) * SEGMENT_BYTES as u64;
+        let file = entered.as_ref().map_or(file, |(prepared, _)| prepared.clone());
+        // The file still has the path under which it was prepared; errors name the current log.
+        let failed =
+            |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display()));
+        file.write_parts_durable(offset, &parts, IoReason::LogWrite).map_err(failed)?;
+        Ok(Written { checksum, entered })
+    }
+}
+
+/// What a write did.
+#[derive(Default)]
+struct Written {
+    /// XOR of the checksums of the segments.
+    checksum: u64,
+    /// The file and header of the generation that began with the write.
+    entered: Option<(Arc<dyn File>, LogHeader)>,
+}
+
+impl State {
+    /// Makes the prepared file, whose header is durable, the one being written.
+    fn enter(&mut self, file: Arc<dyn File>, header: &LogHeader) {
+        self.prepared = None;
+        self.file = file;
+        self.generation = header.generation;
+        self.created = header.created;
+        self.accumulated = 0;
+        self.named = NameState::Next;
+        self.counters.generations += 1;
+    }
+
+    /// Ends a write after which everything before `reached` is durable. Returns the next writer, and the waiters that are
+    /// done.
+    fn hand_over(&mut self, reached: LogPosition) -> (Option<Arc<Waiter>>, Vec<Arc<Waiter>>) {
+        let (done, mut waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.upto <= reached);
+        let next = (!waiting.is_empty()).then(|| waiting.remove(0));
+        self.waiters = waiting;
+        self.writing = next.is_some();
+        (next, done)
+    }
+}

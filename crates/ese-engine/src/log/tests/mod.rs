@@ -1,0 +1,74 @@
+//! Tests of the log stream: single-threaded, with crashes, with threads, and reading.
+
+mod crash;
+mod read;
+mod stream;
+mod threads;
+
+use std::path::Path;
+
+use ese_format::log::record::{LogRecord, Trace};
+use ese_format::{LogPosition, LogTime, Signature};
+use jetcell_sync::Arc;
+use jetcell_vfs::{SimVfs, Vfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::Result;
+
+pub(super) const FILE_SIZE: u32 = 64 << 10;
+
+pub(super) fn names() -> LogNames {
+    LogNames::new(Path::new("/log"), "E00")
+}
+
+pub(super) fn options(vfs: impl Vfs + 'static) -> LogOptions {
+    options_on(Arc::new(vfs))
+}
+
+pub(super) fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
+    LogOptions {
+        vfs,
+        names: names(),
+        file_size: FILE_SIZE,
+        page_size: 32768,
+        circular: false,
+        retained_files: 8,
+    }
+}
+
+pub(super) fn create(vfs: impl Vfs + 'static) -> LogStream {
+    LogStream::create(options(vfs), Signature::new(7, LogTime::NONE)).unwrap()
+}
+
+/// A record that can be told from others, of about `len` bytes.
+pub(super) fn record(number: u64, len: usize) -> LogRecord {
+    let mut random = ChaCha8Rng::seed_from_u64(number);
+    let mut text = number.to_le_bytes().to_vec();
+    text.extend((0..len).map(|_| random.random::<u8>()));
+    LogRecord::Trace(Trace { procid: 1, text })
+}
+
+pub(super) fn batch(records: &[LogRecord]) -> RecordBatch {
+    let mut batch = RecordBatch::new();
+    records.iter().for_each(|record| batch.push(record));
+    batch
+}
+
+/// Everything in the log but filler.
+pub(super) fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
+    let reader = LogReader::open(Arc::new(vfs.clone()), names())?.expect("there is a log");
+    let mut records = Vec::new();
+    let tail = reader.read_from(LogPosition::new(reader.range().0.0, 1, 0), |record| {
+        if !matches!(LogRecord::decode(&record.bytes), Ok((LogRecord::Nop2(_), _))) {
+            records.push(record);
+        }
+        Ok(())
+    })?;
+    Ok((records, tail))
+}
+
+pub(super) fn contents(records: &[StoredRecord]) -> Vec<LogRecord> {
+    records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect()
+}

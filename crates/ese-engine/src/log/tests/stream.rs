@@ -1,0 +1,152 @@
+//! The stream with one thread: appends, generations, failures, and logs that Windows wrote.
+
+use std::path::Path;
+
+use ese_format::{Generation, LogPosition, Signature};
+use jetcell_sync::Arc;
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+
+use super::{batch, contents, create, names, options, options_on, read, record};
+use crate::Error;
+use crate::log::{LogNames, LogOptions, LogReader, LogStream};
+
+#[test]
+fn records_of_every_size_are_read_in_order_at_their_positions() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let mut expected = Vec::new();
+    for number in 0..300 {
+        let records = [record(number, (number * 37 % 5000) as usize), record(number + 1000, 3)];
+        let appended = log.append(&batch(&records)).unwrap();
+        if number % 7 == 0 {
+            log.flush(appended.end).unwrap();
+            assert!(log.durable() >= appended.end);
+        }
+        expected.push((appended, records));
+    }
+    log.close().unwrap();
+    let (found, tail) = read(&disk).unwrap();
+    assert!(tail.header.generation > Generation(5), "several files");
+    assert_eq!(found.len(), 600);
+    for ((appended, records), found) in expected.iter().zip(found.chunks(2)) {
+        assert_eq!((found[0].start, found[1].end), (appended.start, appended.end));
+        assert_eq!(contents(found), records[..2]);
+    }
+}
+
+#[test]
+fn a_commit_that_begins_a_generation_costs_one_more_write_and_sync() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let mut most = 0;
+    for number in 0..100 {
+        log.step().unwrap();
+        let end = log.append(&batch(&[record(number, 9000)])).unwrap().end;
+        let before = disk.operations();
+        log.flush(end).unwrap();
+        most = most.max(disk.operations() - before);
+    }
+    assert!(log.counters().generations > 5);
+    assert_eq!(most, 4, "the end of one generation and the begin of the next");
+}
+
+#[test]
+fn after_a_failed_write_or_sync_the_stream_accepts_nothing() {
+    for target in [FaultTarget::Write, FaultTarget::Sync] {
+        let disk = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
+        let log = LogStream::create(options_on(disk.clone()), Signature::default()).unwrap();
+        let first = log.append(&batch(&[record(1, 10)])).unwrap().end;
+        log.flush(first).unwrap();
+        let durable = log.durable();
+        disk.inject(Fault::new(target, FaultEffect::IoError).for_reason(jetcell_vfs::IoReason::LogWrite));
+        let second = log.append(&batch(&[record(2, 10)])).unwrap().end;
+        for result in [log.flush(second), log.flush(second), log.append(&batch(&[record(3, 10)])).map(|_| ())]
+        {
+            let Err(error @ Error::ReadOnly(_)) = result else { panic!("{target:?}: {result:?}") };
+            assert_eq!(error.to_string().matches("read-only").count(), 1, "{error}");
+        }
+        assert_eq!(log.durable(), durable);
+        log.flush(first).unwrap();
+    }
+}
+
+#[test]
+fn logs_below_the_checkpoint_are_overwritten_or_removed() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let fill = |from: u64| {
+        for number in from..from + 60 {
+            let end = log.append(&batch(&[record(number, 3000)])).unwrap().end;
+            log.flush(end).unwrap();
+        }
+    };
+    let range = || LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap().range();
+    let kept = || range().1.0 - range().0.0;
+    fill(0);
+    let generation = log.tail().generation;
+    assert!((4..8).contains(&generation.0), "fewer than are kept: {generation:?}");
+    log.truncate_below(generation).unwrap();
+    assert_eq!(kept(), generation.0 - 1, "nothing is removed");
+    fill(60);
+    // The tail lies in a file that was used before, and one file may be prepared.
+    assert!(range().1 > generation && kept() < generation.0, "{:?}", range());
+    let (found, _) = read(&disk).unwrap();
+    assert!(contents(&found).ends_with(&[record(119, 3000)]));
+    for round in 2..5 {
+        fill(60 * round);
+    }
+    assert!(kept() > 8);
+    log.truncate_below(Generation(u32::MAX)).unwrap();
+    assert_eq!(kept(), 8, "the current log stays, and those to be written over");
+    fill(300);
+    assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(359, 3000)]));
+}
+
+#[test]
+fn a_roll_ends_the_generation_unless_it_is_empty() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    log.roll().unwrap();
+    assert_eq!(log.tail().generation, Generation(1));
+    log.append(&batch(&[record(1, 10)])).unwrap();
+    log.roll().unwrap();
+    log.roll().unwrap();
+    assert_eq!(log.tail(), LogPosition::new(2, 1, 40));
+    assert!(disk.exists(&names().archived(Generation(1))).unwrap());
+    assert!(disk.exists(&names().current()).unwrap());
+    log.append(&batch(&[record(2, 10)])).unwrap();
+    log.close().unwrap();
+    assert_eq!(contents(&read(&disk).unwrap().0), [record(1, 10), record(2, 10)]);
+}
+
+#[test]
+fn a_log_of_ese_continues_in_a_new_generation() {
+    let Some(corpus) = testkit::corpus::Corpus::locate() else { return };
+    let disk = SimVfs::new();
+    for (name, stored) in [
+        ("SRU00002.log", "b/SRUtmp.log"),
+        ("SRU00003.log", "b/SRU00003.log"),
+        ("SRU00004.log", "b/SRU00004.log"),
+        ("SRU.log", "b/SRU.log"),
+    ] {
+        disk.put(&Path::new("/log").join(name), &corpus.read(&format!("logsets/srum-server2022/{stored}")));
+    }
+    let names = LogNames::new(Path::new("/log"), "SRU");
+    let count = |disk: &SimVfs| {
+        let reader = LogReader::open(Arc::new(disk.clone()), names.clone()).unwrap().unwrap();
+        let mut count = 0;
+        let tail = reader.read_from(LogPosition::new(2, 1, 0), |_| {
+            count += 1;
+            Ok(())
+        });
+        (reader.range(), count, tail.unwrap())
+    };
+    let (range, records, tail) = count(&disk);
+    assert_eq!(range, (Generation(2), Generation(5)));
+    assert!(records > 100 && tail.next_segment == 7 && !tail.marked);
+    let log = LogStream::resume(LogOptions { names: names.clone(), ..options(disk.clone()) }, tail).unwrap();
+    log.append(&batch(&[record(1, 10)])).unwrap();
+    log.close().unwrap();
+    let (range, more, tail) = count(&disk);
+    assert_eq!((range.1, more, tail.marked), (Generation(6), records + 2, true), "the record and filler");
+}

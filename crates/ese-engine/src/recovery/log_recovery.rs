@@ -1,0 +1,341 @@
+//! The phases of recovery of one log: analysis, redo and undo.
+
+use std::num::NonZero;
+
+use ese_format::attachment::Attachment;
+use ese_format::checkpoint::Checkpoint;
+use ese_format::log::record::{LogRecord, RecoveryUndo, Termination, kinds};
+use ese_format::log::segment::RECORDS_AT;
+use ese_format::{Generation, LogPosition, LogTime, Signature};
+use jetcell_sync::Arc;
+
+use super::attach::{Attacher, RecoveredLog};
+use super::redo::{Redo, UndoInfos, UnfinishedTransactions};
+use super::replay_window::{BufferedRecord, ReplayWindow};
+use super::{MIN_WINDOW_BYTES, Opened, RecoverySummary, decode, start_log};
+use crate::cache::MemoryGrant;
+use crate::core::Core;
+use crate::log::{CheckpointFile, LogListener, LogOptions, LogReader, LogStream, LogTail};
+use crate::maintenance::checkpoint::generations_needed;
+use crate::maintenance::cleanup;
+use crate::options::InstanceOptions;
+use crate::{Error, Result};
+
+/// More threads would not find more work than the device gives.
+const MAX_REDO_THREADS: usize = 4;
+
+/// Recovery of one log.
+pub(super) struct LogRecovery<'a> {
+    core: &'a Arc<Core>,
+    options: &'a InstanceOptions,
+    reader: Arc<LogReader>,
+    checkpoint_file: CheckpointFile,
+    /// The checkpoint, if the file is of this stream and lies within the logs.
+    checkpoint: Option<Checkpoint>,
+    signature: Signature,
+    oldest: Generation,
+    newest: Generation,
+    /// Where redo starts.
+    start: LogPosition,
+}
+
+/// What analysis found.
+struct Analysis {
+    undo_infos: UndoInfos,
+    /// The records from the start of redo on, as many as fit.
+    window: ReplayWindow,
+    /// The first record that does not fit. Redo reads the log from here a second time.
+    rest: Option<LogPosition>,
+    tail: LogTail,
+}
+
+/// What redo found.
+struct Redone {
+    unfinished: UnfinishedTransactions,
+    /// The record with which a shutdown or recovery ended cleanly, if nothing happened since.
+    clean_end: Option<LogPosition>,
+    summary: RecoverySummary,
+}
+
+impl<'a> LogRecovery<'a> {
+    /// Reads the checkpoint and determines where redo starts.
+    pub fn new(
+        core: &'a Arc<Core>,
+        options: &'a InstanceOptions,
+        reader: Arc<LogReader>,
+        checkpoint_file: CheckpointFile,
+    ) -> Result<LogRecovery<'a>> {
+        let (oldest, newest) = reader.range();
+        let signature = reader.header_of(newest)?.signature;
+        // A checkpoint of another stream, or outside of the logs, is ignored. The first position behind the newest log is
+        // valid: the next generation had not been entered.
+        let end = LogPosition::new(newest.next().0, 1, RECORDS_AT as u16);
+        let checkpoint = checkpoint_file.read()?.filter(|checkpoint| {
+            checkpoint.log_signature == signature
+                && checkpoint.position.generation >= oldest
+                && checkpoint.position <= end
+        });
+        let start =
+            checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
+        let start = if start.generation > newest { LogPosition::new(newest.0, u16::MAX, 0) } else { start };
+        Ok(LogRecovery {
+            core,
+            options,
+            reader,
+            checkpoint_file,
+            checkpoint,
+            signature,
+            oldest,
+            newest,
+            start,
+        })
+    }
+
+    /// Recovers the databases and opens the log.
+    pub fn run(
+        self,
+        log_options: LogOptions,
+        listener: Arc<dyn LogListener>,
+        grant: MemoryGrant,
+        memory: usize,
+    ) -> Result<Opened> {
+        let analysis = self.analyze(memory)?;
+        let log = self.resume(log_options, &analysis.tail, listener)?;
+        // Redo may append before-images behind this position.
+        let end_of_log = log.tail();
+        let redone = self.redo(analysis, grant, memory, end_of_log)?;
+        self.core.transactions.continue_from(redone.unfinished.next_number);
+        self.core.versions.ids_used(redone.unfinished.newest_id);
+        match redone.clean_end {
+            Some(clean_end)
+                if redone.unfinished.transactions.is_empty() && self.core.databases().is_empty() =>
+            {
+                self.end_clean(clean_end, redone.summary)
+            }
+            _ => self.end_dirty(redone, &log, end_of_log),
+        }
+    }
+
+    /// Reads the log once. Redo may append to the log, so where the log ends must be known before redo; so must the
+    /// before-images in the log, because a record may need one that stands behind it.
+    fn analyze(&self, memory: usize) -> Result<Analysis> {
+        let mut undo_infos = UndoInfos::new();
+        let mut window = ReplayWindow::new(memory);
+        let mut rest = None;
+        let tail = self.reader.read_from(self.start, |stored| {
+            if stored.bytes.first() == Some(&kinds::UndoInfo)
+                && let LogRecord::UndoInfo(info) =
+                    decode(&self.reader, &BufferedRecord::from(stored.clone()))?
+            {
+                undo_infos.insert(info.node.rceid, info);
+            }
+            if rest.is_none() {
+                rest = window.push(stored).err().map(|stored| stored.start);
+            }
+            Ok(())
+        })?;
+        Ok(Analysis { undo_infos, window, rest, tail })
+    }
+
+    /// Opens the log for appends behind its tail.
+    fn resume(
+        &self,
+        log_options: LogOptions,
+        tail: &LogTail,
+        listener: Arc<dyn LogListener>,
+    ) -> Result<Arc<LogStream>> {
+        self.reader.pin_tail(tail)?;
+        let file_size = LogStream::file_size_behind(tail);
+        let retained_files = generations_needed(self.options.checkpoint_depth, file_size);
+        let log = Arc::new(LogStream::resume(LogOptions { retained_files, ..log_options }, tail.clone())?);
+        start_log(self.core, log.clone(), listener);
+        Ok(log)
+    }
+
+    /// Repeats the changes that pages lack.
+    fn redo(
+        &self,
+        analysis: Analysis,
+        grant: MemoryGrant,
+        memory: usize,
+        end_of_log: LogPosition,
+    ) -> Result<Redone> {
+        let Analysis { undo_infos, window, rest, .. } = analysis;
+        let threads = match self.options.threads {
+            true => {
+                jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_REDO_THREADS)
+            }
+            false => 1,
+        };
+        // Memory that the next windows will need stays with redo.
+        let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
+        let mut redo = Redo::new(self.core.clone(), self.reader.clone(), threads, undo_infos, grant);
+        redo.reserved = reserved;
+        let mut replay = LogReplay {
+            reader: &self.reader,
+            redo,
+            attacher: self.attach_listed(end_of_log)?,
+            clean_end: self.checkpoint.as_ref().map(|checkpoint| checkpoint.position),
+        };
+        replay.window(window)?;
+        if let Some(rest) = rest {
+            let memory = (memory / 2).max(MIN_WINDOW_BYTES.min(memory));
+            let mut window = ReplayWindow::new(memory);
+            self.reader.read_to_pinned_tail(rest, |stored| match window.push(stored) {
+                Ok(()) => Ok(()),
+                Err(stored) => {
+                    replay.window(std::mem::replace(&mut window, ReplayWindow::new(memory)))?;
+                    window.push(stored).map_err(|_| Error::Usage("a log record did not fit".to_string()))
+                }
+            })?;
+            replay.redo.reserved = 0;
+            replay.window(window)?;
+        }
+        let LogReplay { redo, mut attacher, clean_end, .. } = replay;
+        // Undo needs all databases, so this comes first.
+        attacher.check_none_missing()?;
+        let summary = RecoverySummary {
+            records: redo.records,
+            applied: redo.applied,
+            deferred: redo.deferred,
+            torn_pages: attacher.torn_pages,
+            ..RecoverySummary::default()
+        };
+        Ok(Redone { unfinished: redo.finish()?, clean_end, summary })
+    }
+
+    /// Attaches the databases that were attached where redo starts.
+    fn attach_listed(&self, end_of_log: LogPosition) -> Result<Attacher<'a>> {
+        let log = RecoveredLog {
+            signature: self.signature,
+            oldest_without_checkpoint: self.checkpoint.is_none().then_some(self.oldest),
+            newest: self.newest,
+            end: end_of_log,
+        };
+        let mut attacher = Attacher::new(self.core, self.options, log);
+        let list = match self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
+            Some(Ok(list)) => list,
+            _ => {
+                let header = self.reader.header_of(self.start.generation)?;
+                Attachment::decode_list(&header.attachment_list).unwrap_or_default()
+            }
+        };
+        attacher.attach_listed(&list, self.start)?;
+        Ok(attacher)
+    }
+
+    /// Nothing is attached and nothing happened since the log ended cleanly at `clean_end`.
+    fn end_clean(self, clean_end: LogPosition, summary: RecoverySummary) -> Result<Opened> {
+        // A crash may have come before the checkpoint was written. Without it the log would ask for databases that may
+        // be removed by now.
+        if self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.position < clean_end) {
+            self.write_checkpoint(clean_end, &[])?;
+        }
+        Ok(self.opened(clean_end, summary))
+    }
+
+    /// Undo, and the record that ends recovery.
+    fn end_dirty(self, redone: Redone, log: &LogStream, end_of_log: LogPosition) -> Result<Opened> {
+        let Redone { unfinished, mut summary, .. } = redone;
+        summary.ran = true;
+        let redo_from = self.checkpoint_for_undo(end_of_log)?;
+        let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
+        let (undo_from, _) = self.core.append(&[LogRecord::RecoveryUndo2(RecoveryUndo { time: now })])?;
+        summary.rolled_back = unfinished.transactions.len();
+        self.undo(unfinished, log)?;
+        let databases = self.core.databases();
+        summary.left_attached = databases.len();
+        let quit = Termination { last: undo_from, redo_from, hard: 0, time: now };
+        let record = match databases.is_empty() {
+            true => LogRecord::RecoveryQuit2(quit),
+            false => LogRecord::RecoveryQuitKeepAttachments(quit),
+        };
+        let (position, end) = self.core.append(&[record])?;
+        log.flush(end)?;
+        if databases.is_empty() {
+            self.write_checkpoint(position, &[])?;
+            return Ok(self.opened(position, summary));
+        }
+        Ok(self.opened(redo_from, summary))
+    }
+
+    /// The checkpoint that is valid while undo appends to the log; writes one if the file has none.
+    fn checkpoint_for_undo(&self, end_of_log: LogPosition) -> Result<LogPosition> {
+        match &self.checkpoint {
+            Some(checkpoint) if checkpoint.position <= end_of_log => Ok(checkpoint.position),
+            // The file may be of another log, or lie behind the end of this one: records that are appended from now on
+            // would come before it.
+            _ => {
+                let redo_from = self.start.min(end_of_log);
+                self.write_checkpoint(redo_from, &self.core.attachments())?;
+                Ok(redo_from)
+            }
+        }
+    }
+
+    /// Rolls unfinished transactions back, and removes deleted nodes.
+    fn undo(&self, unfinished: UnfinishedTransactions, log: &LogStream) -> Result<()> {
+        for mut transaction in unfinished.transactions {
+            while transaction.level() > 0 {
+                transaction.rollback()?;
+            }
+        }
+        cleanup::clean_in_order(self.core)?;
+        while !self.core.ended.is_empty() {
+            log.flush(log.tail())?;
+            cleanup::step(self.core, usize::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Makes redo start at `position`, with these databases attached.
+    fn write_checkpoint(&self, position: LogPosition, attached: &[Attachment]) -> Result<()> {
+        let mut checkpoint = Checkpoint::new(position, self.signature);
+        checkpoint.set_attachments(attached).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
+        self.checkpoint_file.write(&checkpoint)
+    }
+
+    fn opened(self, checkpoint: LogPosition, summary: RecoverySummary) -> Opened {
+        let LogRecovery { checkpoint_file, signature, .. } = self;
+        Opened { checkpoint_file, checkpoint, signature, summary }
+    }
+}
+
+/// Redo of the log, window by window.
+struct LogReplay<'a> {
+    reader: &'a LogReader,
+    redo: Redo,
+    attacher: Attacher<'a>,
+    clean_end: Option<LogPosition>,
+}
+
+impl LogReplay<'_> {
+    /// Replays the records of one window.
+    fn window(&mut self, window: ReplayWindow) -> Result<()> {
+        let ReplayWindow { records, payloads, .. } = window;
+        for buffered in records {
+            let (start, record) = (buffered.start, decode(self.reader, &buffered)?);
+            self.clean_end = match &record {
+                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => Some(start),
+                LogRecord::Nop2(_) | LogRecord::Nop => self.clean_end,
+                _ => None,
+            };
+            match &record {
+                LogRecord::AttachDb(attach) => {
+                    self.redo.replay_pages(&payloads)?;
+                    self.attacher.attach(attach, start)?;
+                }
+                LogRecord::DetachDb(detach) => {
+                    self.redo.replay_pages(&payloads)?;
+                    self.attacher.detach(detach.database.0, start)?;
+                }
+                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {
+                    self.attacher.none_attached();
+                    self.redo.record(buffered, record, &payloads)?;
+                }
+                _ => self.redo.record(buffered, record, &payloads)?,
+            }
+        }
+        self.redo.replay_pages(&payloads)
+    }
+}

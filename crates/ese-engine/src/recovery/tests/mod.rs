@@ -1,0 +1,33 @@
+//! Tests of recovery: replay by page, pages that recovery does not read, undo, and page images.
+
+mod page_images;
+mod page_replay;
+mod undo;
+
+use std::path::Path;
+
+use ese_format::page::PageFlags;
+use jetcell_sync::Arc;
+
+use crate::btree::tests::create_tree;
+use crate::btree::{Bookmark, Seek, Tree, TreeCursor};
+use crate::database::Database;
+use crate::transaction::ActiveTransaction;
+use crate::{CreateOptions, Instance};
+
+const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
+
+/// A new database with an empty tree.
+fn database(instance: &Instance, path: &str) -> (Arc<Database>, Arc<Tree>) {
+    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let db = instance.create_database(Path::new(path), &create).unwrap();
+    let tree = create_tree(instance, &db, PageFlags::empty());
+    (db, tree)
+}
+
+/// The record with this key, as the session sees it.
+fn at(tree: &Arc<Tree>, session: &ActiveTransaction, key: &[u8]) -> Bookmark {
+    let mut cursor = TreeCursor::new(tree.clone());
+    assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
+    cursor.bookmark().unwrap().clone()
+}
