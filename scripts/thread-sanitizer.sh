@@ -17,4 +17,4 @@ run() {
     cargo +nightly test --quiet -Zbuild-std --target "$target" --target-dir target/thread-sanitizer "$@"
 }
 run --package jetcell-vfs --lib
-run --package ese-engine --lib -- cache::tests::threads log::tests versions:: cleanup:: btree::race_tests
+run --package ese-engine --lib -- cache::tests::threads log::tests transaction:: maintenance:: btree::race_tests

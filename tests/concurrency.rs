@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Session,
     Table, TableDefinition,
@@ -41,7 +41,7 @@ impl Fixture {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
         let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, vfs.clock()));
-        let mut options = InstanceOptions::new(vfs.clone(), directory.path().to_path_buf(), cache);
+        let mut options = InstanceOptions::with_cache(vfs.clone(), directory.path().to_path_buf(), cache);
         // The logs stay, because the test counts partial merges in them.
         options.circular = false;
         options.checkpoint_depth = 2 << 20;

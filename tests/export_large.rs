@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{ColumnDefinition, CommitMode, CreateOptions, Instance, InstanceOptions, TableDefinition};
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
@@ -19,7 +19,7 @@ fn database(columns: Vec<ColumnDefinition>, values: &[Value]) -> Vec<u8> {
     }
     let size = PageSize::KIB_32;
     let cache = Cache::new(CacheOptions::new(64 << 20, size, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
     options.threads = false;
     let instance = Instance::open(options).unwrap();
     let path = Path::new("/db/large.edb");

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
     Session, TableDefinition,
@@ -28,7 +28,7 @@ fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
         vfs.create_directory(Path::new(directory)).unwrap();
     }
     let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs.clone(), "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(vfs.clone(), "/log".into(), cache);
     options.threads = false;
     options.log_file_size = 64 << 10;
     options.checkpoint_depth = 256 << 10;

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_check::{Cancel, CheckOptions, Severity, check_database, check_logs};
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::database::Database;
-use ese_engine::log::{LogNames, LogReader};
+use ese_engine::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Session, Table,
     TableDefinition,
@@ -123,7 +123,7 @@ fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
         vfs.create_directory(Path::new(directory)).unwrap();
     }
     let cache = Cache::new(CacheOptions::new(96 * size.bytes(), size, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
     options.threads = false;
     options.log_file_size = 256 << 10;
     options.seed = Some(11);

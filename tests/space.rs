@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, TableDefinition,
 };
@@ -23,7 +23,7 @@ fn cycles(size: PageSize, random: bool, long: bool) {
     let disk = SimVfs::new();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new((4 << 20).max(64 * size.bytes()), size, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
     options.threads = false;
     options.circular = true;
     options.checkpoint_depth = 4 << 20;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
     Session, TableDefinition,
@@ -30,7 +30,7 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     let vfs = disk()?;
     let size = PageSize::KIB_8;
     let cache = Cache::new(CacheOptions::new(128 * size.bytes(), size, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs.clone(), directory.to_path_buf(), cache);
+    let mut options = InstanceOptions::with_cache(vfs.clone(), directory.to_path_buf(), cache);
     options.log_file_size = 256 << 10;
     options.checkpoint_depth = 1 << 20;
     options.circular = true;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ese_engine::log::{LogNames, LogReader, StoredRecord};
+use ese_engine::internals::log::{LogNames, LogReader, StoredRecord};
 use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
 use jetcell_vfs::Vfs;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail, ensure};
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
-use ese_engine::database::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
+use ese_engine::Database;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
     TableDefinition,
@@ -49,7 +49,7 @@ impl Jetcell {
             circular: true,
             checkpoint_depth: options.checkpoint_depth,
             page_protection: options.page_protection,
-            ..InstanceOptions::new(files.clone(), options.directory.clone(), cache.clone())
+            ..InstanceOptions::with_cache(files.clone(), options.directory.clone(), cache.clone())
         })?;
         let path = options.directory.join("records.edb");
         let extension_pages = EXTENSION / PAGE_SIZE;

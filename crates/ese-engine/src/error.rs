@@ -4,12 +4,14 @@ use std::io;
 use std::path::PathBuf;
 
 use ese_format::{Generation, PageNumber};
+use jetcell_sync::Arc;
 
 /// Result of engine calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong. Unless a variant says otherwise, the call changed nothing and the session can go on.
 #[derive(Debug, thiserror::Error, Clone)]
+#[non_exhaustive]
 pub enum Error {
     /// Another session changed the record first. Roll back and retry.
     #[error("write conflict: another transaction changed this record")]
@@ -23,6 +25,9 @@ pub enum Error {
     /// The caller's mistake; the text says which.
     #[error("{0}")]
     Usage(String),
+    /// A fault of the engine itself; the text says which. Please report it. ESE: `JET_errInternalError`.
+    #[error("internal error: {0}")]
+    Internal(String),
     /// The version store reached its limit: commit or roll back the oldest transaction. ESE: `JET_errVersionStoreOutOfMemory`.
     #[error("version store is full ({limit_bytes} bytes): a transaction has been open for too long")]
     VersionStoreFull {
@@ -73,11 +78,13 @@ pub enum Error {
         message: String,
         /// Its class.
         kind: io::ErrorKind,
+        /// The error of the operating system.
+        source: Arc<io::Error>,
     },
 }
 
 impl Error {
-    /// What failed, without what follows from it: for who keeps it, to make [`Error::ReadOnly`] of it again.
+    /// What failed, without what follows from it. A caller that keeps it makes [`Error::ReadOnly`] of it again.
     pub(crate) fn cause(&self) -> String {
         match self {
             Error::ReadOnly(what) => what.clone(),
@@ -90,7 +97,13 @@ impl Error {
         let path = path.into();
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { path },
-            kind => Error::Io { path, message: error.to_string(), kind },
+            kind => {
+                let source = match error.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => io::Error::new(kind, error.to_string()),
+                };
+                Error::Io { path, message: error.to_string(), kind, source: Arc::new(source) }
+            }
         }
     }
 
@@ -102,6 +115,7 @@ impl Error {
             Error::KeyDuplicate => -1605,
             Error::RecordNotFound => -1601,
             Error::Usage(_) => -1003,
+            Error::Internal(_) => -107,
             Error::VersionStoreFull { .. } => -1069,
             Error::DiskFull { .. } => -1808,
             Error::InUse { .. } => -1032,

@@ -1,7 +1,7 @@
 //! An instance: one log stream, the databases attached to it, and the background work that keeps them healthy.
 //!
 //! This is the only place that wires the parts together and starts threads. Each thread repeats a bounded step
-//! that also works when nobody calls it from a thread (see [`Instance::step`]), so a simulation runs the very
+//! that also works without threads (see [`Instance::step`]), so a simulation runs the very
 //! same code on one thread.
 
 mod attaching;
@@ -41,8 +41,8 @@ pub struct Instance {
     signature: Signature,
     random: Mutex<ChaCha8Rng>,
     numbers: Arc<SessionNumbers>,
-    /// One database comes or goes at a time: until it is in use, nobody sees which file and which id in the log it takes,
-    /// and while it is detached, nobody may be given it.
+    /// One database is attached or detached at a time. Until a database is in use, other calls do not see which file and
+    /// which id in the log it takes, and while it is detached, no call may return it.
     attaching: Mutex<()>,
     /// What recovery did when the instance was opened.
     recovery: RecoverySummary,
@@ -73,7 +73,7 @@ impl Instance {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: options.log_directory.clone() },
             _ => Error::io(&path, &e),
         })?;
-        let core = Core::new(options.vfs.clone(), options.cache.clone(), options.version_store_bytes);
+        let core = Core::new(options.vfs.clone(), options.cache()?, options.version_store_bytes);
         let clock = options.vfs.clock();
         let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));

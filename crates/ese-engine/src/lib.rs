@@ -1,36 +1,97 @@
-//! The transactional engine: instances, sessions and tables over real ESE databases and logs.
+//! A transactional storage engine that writes real ESE (JET Blue) databases and logs.
 //!
-//! [`Instance`] owns a log stream and the databases attached to it; a [`session::Session`] works on them in
-//! transactions, through [`table::Table`]s. Inside, in the order data goes down: tables and catalog, B+-trees,
-//! versions and space, cache, log. Only `instance` starts threads; each of them repeats a bounded step that also
-//! runs without threads, so a simulation exercises the same code.
+//! An [`Instance`] owns a log and the databases attached to it. A [`Session`] works on them in transactions, through
+//! [`Table`]s: a table has rows of typed columns, indexes, and a current record that moves like a cursor. Transactions
+//! have snapshot isolation. A crash loses no durable commit: the next [`Instance::open`] recovers.
+//!
+//! ```
+//! use ese_engine::*;
+//!
+//! # fn main() -> Result<()> {
+//! # let directory = std::env::temp_dir().join(format!("ese-engine-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&directory).unwrap();
+//! let instance = Instance::open(InstanceOptions::new(&directory)?)?;
+//! let database = instance.create_database(&directory.join("people.edb"), &CreateOptions::default())?;
+//! let mut session = instance.session();
+//!
+//! session.begin()?;
+//! let definition = TableDefinition {
+//!     name: "People".into(),
+//!     columns: vec![
+//!         ColumnDefinition::new("Id", ColumnType::Long),
+//!         ColumnDefinition::new("Name", ColumnType::Text),
+//!     ],
+//!     indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+//!     ..TableDefinition::default()
+//! };
+//! session.create_table(&database, &definition)?;
+//! let mut people = session.open_table(&database, "People")?;
+//! let [id, name] = ["Id", "Name"].map(|column| people.column(column).unwrap());
+//! people.insert(&mut session, &[(id, Value::Long(7)), (name, Value::Text("Ada".into()))])?;
+//! session.commit(CommitMode::Durable)?;
+//!
+//! assert!(people.seek(&mut session, &[Value::Long(7)], Seek::Equal)?);
+//! assert_eq!(people.get(&mut session, name)?, Value::Text("Ada".into()));
+//! drop((people, session));
+//! instance.shutdown()?;
+//! # std::fs::remove_dir_all(&directory).unwrap();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Instance and cache start their threads themselves. Each thread repeats a bounded step, which also runs without threads
+//! ([`Instance::step`]), so that a simulation exercises the same code. See `examples/` for bulk loads, ranges and
+//! recovery, and ARCHITECTURE.md for the layers inside.
 
-pub mod btree;
-pub mod cache;
+mod btree;
+mod cache;
 mod catalog;
-pub mod core;
-pub mod database;
+mod core;
+mod database;
 mod double_write;
-pub mod error;
+mod error;
 mod instance;
-pub mod log;
+mod log;
 mod maintenance;
 mod options;
 mod pages;
-pub mod recovery;
-pub mod scan;
+mod recovery;
+mod scan;
 #[cfg(all(test, shuttle))]
 mod schedules;
-pub mod session;
+mod session;
 mod sharded;
 mod space;
 mod splitmix;
 mod storage;
-pub mod table;
-pub mod transaction;
+mod table;
+mod transaction;
 
+pub use ese_format::PageSize;
+pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value};
+
+pub use btree::Seek;
+pub use database::Database;
 pub use error::{Error, Result};
 pub use instance::Instance;
 pub use options::{CreateOptions, InstanceOptions};
+pub use recovery::RecoverySummary;
+pub use scan::{PageFlaw, ScanProgress};
 pub use session::{CommitId, CommitMode, Session, Table};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
+
+/// Parts of the engine for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.
+pub mod internals {
+    /// The page cache.
+    pub mod cache {
+        pub use crate::cache::*;
+    }
+    /// Log files and the checkpoint file.
+    pub mod log {
+        pub use crate::log::*;
+    }
+    /// The checksum scan.
+    pub mod scan {
+        pub use crate::scan::*;
+    }
+}

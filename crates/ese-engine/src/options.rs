@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use ese_format::PageSize;
 use ese_format::log::header::SEGMENT_BYTES;
 use jetcell_sync::Arc;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, CacheOptions};
 use crate::{Error, Result};
 
 /// Settings of an instance.
 #[derive(Clone)]
 pub struct InstanceOptions {
-    /// The world of files.
+    /// Where files are: the file system of the machine, or a simulated one.
     pub vfs: Arc<dyn Vfs>,
     /// Where the logs are. ESE: `JET_paramLogFilePath`.
     pub log_directory: PathBuf,
@@ -21,10 +21,12 @@ pub struct InstanceOptions {
     pub system_directory: PathBuf,
     /// First three letters of log names. ESE: `JET_paramBaseName`.
     pub base_name: String,
-    /// Page size of all databases; that of the cache.
+    /// Page size of all databases. A shared cache must have the same.
     pub page_size: PageSize,
-    /// The cache; instances may share one.
-    pub cache: Arc<Cache>,
+    /// Memory of the instance's own cache, in bytes. ESE: `JET_paramCacheSizeMax`.
+    pub cache_bytes: usize,
+    /// A cache that instances share. Its owner starts its threads and sets its size and checkpoint depth.
+    pub shared_cache: Option<Arc<Cache>>,
     /// Bytes of one log file of a new log stream: a multiple of 4096, from 65,536 (64 KiB) to 268,431,360 (4 KiB less than
     /// 256 MiB). An existing stream keeps the size that it has. ESE: `JET_paramLogFileSize`.
     pub log_file_size: u32,
@@ -61,15 +63,30 @@ impl InstanceOptions {
         )))
     }
 
-    /// Defaults: 1 MiB logs named E00, kept; 20 MiB checkpoint depth; 64 MiB of versions; pages protected.
-    pub fn new(vfs: Arc<dyn Vfs>, log_directory: PathBuf, cache: Arc<Cache>) -> InstanceOptions {
+    /// Options for an instance whose files are in `directory`, which must exist. They are on the file system of the
+    /// machine, and the instance makes a cache of its own.
+    ///
+    /// Defaults: 64 MiB of cache with pages of 8 KiB; 1 MiB logs named E00, kept; 20 MiB checkpoint depth; 64 MiB of
+    /// versions; pages protected; work in the background done by threads. Each option is a field.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the operating system lacks what the engine needs to transfer pages.
+    pub fn new(directory: impl Into<PathBuf>) -> Result<InstanceOptions> {
+        let directory = directory.into();
+        let vfs = RealVfs::new(RealOptions::default()).map_err(|error| Error::io(&directory, &error))?;
+        Ok(InstanceOptions::with_vfs(Arc::new(vfs), directory))
+    }
+
+    /// The same, on files that `vfs` gives.
+    pub fn with_vfs(vfs: Arc<dyn Vfs>, directory: PathBuf) -> InstanceOptions {
         InstanceOptions {
             vfs,
-            system_directory: log_directory.clone(),
-            log_directory,
+            system_directory: directory.clone(),
+            log_directory: directory,
             base_name: "E00".to_string(),
-            page_size: cache.page_size(),
-            cache,
+            page_size: PageSize::KIB_8,
+            cache_bytes: 64 << 20,
+            shared_cache: None,
             log_file_size: 1 << 20,
             circular: false,
             checkpoint_depth: 20 << 20,
@@ -78,6 +95,28 @@ impl InstanceOptions {
             threads: true,
             seed: None,
         }
+    }
+
+    /// The same, with a cache that other instances may use, too. It gives the page size.
+    pub fn with_cache(vfs: Arc<dyn Vfs>, directory: PathBuf, cache: Arc<Cache>) -> InstanceOptions {
+        InstanceOptions {
+            page_size: cache.page_size(),
+            shared_cache: Some(cache),
+            ..InstanceOptions::with_vfs(vfs, directory)
+        }
+    }
+
+    /// The cache of the instance: the shared one, or a new one with the options of the instance.
+    pub(crate) fn cache(&self) -> Result<Arc<Cache>> {
+        if let Some(cache) = &self.shared_cache {
+            return Ok(cache.clone());
+        }
+        let options = CacheOptions::new(self.cache_bytes, self.page_size, self.vfs.clock());
+        let cache = Cache::new(CacheOptions { checkpoint_depth: self.checkpoint_depth, ..options });
+        if self.threads {
+            cache.start_threads()?;
+        }
+        Ok(cache)
     }
 }
 

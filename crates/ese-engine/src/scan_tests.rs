@@ -29,7 +29,7 @@ fn open(disk: Arc<dyn Vfs>, frames: usize, threads: bool) -> (Arc<Instance>, Arc
         threads,
         seed: Some(7),
         page_protection: false,
-        ..InstanceOptions::new(disk, "/log".into(), cache)
+        ..InstanceOptions::with_cache(disk, "/log".into(), cache)
     };
     let instance = Instance::open(options).unwrap();
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions,
     TableDefinition,
@@ -118,7 +118,7 @@ impl Unit {
             base_name: LOG_BASE_NAME.to_string(),
             circular: plan.circular_log,
             page_protection: plan.page_protection,
-            ..InstanceOptions::new(counted.clone(), place.log_dir.clone(), cache.clone())
+            ..InstanceOptions::with_cache(counted.clone(), place.log_dir.clone(), cache.clone())
         })?;
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;
         let attach = opening == Opening::Attach

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ese_engine::database::Database;
+use ese_engine::Database;
 use ese_engine::{CreateOptions, Error, Instance, Result};
 use ese_format::LogPosition;
 use rand::Rng;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_check::{Cancel, CheckOptions, check_database, check_logs};
-use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
+use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{Error, Instance, InstanceOptions};
 use ese_format::PageSize;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
@@ -165,7 +165,7 @@ impl Simulation {
             ..CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock())
         });
         self.count_delta_evictions(Some(cache.clone()));
-        let mut options = InstanceOptions::new(disk, "/log".into(), cache);
+        let mut options = InstanceOptions::with_cache(disk, "/log".into(), cache);
         options.threads = false;
         options.log_file_size = self.plan.log_bytes;
         options.checkpoint_depth = self.plan.depth;

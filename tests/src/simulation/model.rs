@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ese_engine::database::Database;
+use ese_engine::Database;
 use ese_engine::{ColumnDefinition, Error, IndexDefinition, Result, Session, Table, TableDefinition};
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ese_engine::btree::Seek;
+use ese_engine::Seek;
 use ese_engine::{CommitMode, Error, Result, Session, Table};
 use ese_format::LogPosition;
 use rand::Rng;

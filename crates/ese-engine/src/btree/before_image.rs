@@ -17,7 +17,7 @@ use crate::transaction::{Change, Version};
 /// Hangs on a dirty frame until the page is written or the change is settled.
 #[doc(alias = "LRUNDOINFO")]
 pub(crate) struct DeferredBeforeImage {
-    /// Not kept alive: frames that nobody uses any more may still hold this.
+    /// Not kept alive: frames that are not in use any more may still hold this.
     file: Weak<DatabaseFile>,
     shape: Shape,
     version: Arc<Version>,

@@ -83,11 +83,6 @@ impl TreeCursor {
         }
     }
 
-    /// The tree.
-    pub fn tree(&self) -> &Arc<Tree> {
-        &self.tree
-    }
-
     /// The record it stands on, if any.
     pub fn bookmark(&self) -> Option<&Bookmark> {
         self.bookmark.as_ref()

@@ -93,7 +93,7 @@ impl OpenTrees {
 
     /// Takes back the creation of a tree. Cleanup must be paused: it must not walk into pages that are given away.
     pub(crate) fn remove_tree(&self, root: PageNumber, procid: u16) -> Result<()> {
-        // Held until the tree is forgotten: nobody may create another tree on its pages before.
+        // Held until the tree is forgotten: no other tree may be created on its pages before.
         let space = SpaceLock::new(&self.file);
         space.free_tree(procid, root)?;
         self.by_root.lock().remove(&root);

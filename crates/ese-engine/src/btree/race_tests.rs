@@ -77,10 +77,10 @@ fn comes_free(bench: &Bench, page: PageNumber) -> bool {
     false
 }
 
-/// It may be right of the leaf by now, or the leaf's parent: whoever waits for the leaf with it latched waits against the
-/// order, and somebody who has the leaf may wait for it.
+/// The page may be right of the leaf by now, or be the leaf's parent. A thread that keeps it latched while it waits for the
+/// leaf waits against the latch order: another thread that has the leaf may wait for this page.
 #[test]
-fn going_back_nobody_waits_for_a_leaf_with_a_page_latched_that_is_not_left_of_it() {
+fn a_cursor_that_goes_back_never_waits_for_a_leaf_while_it_latches_a_page_right_of_it() {
     let bench = Bench::new();
     bench.insert(1, (0_u32..100).map(|key| key.to_be_bytes().to_vec()), &[7; 200]);
     let left = bench.leaf(Target::First);
@@ -119,7 +119,7 @@ fn going_back_nobody_waits_for_a_leaf_with_a_page_latched_that_is_not_left_of_it
 
 /// Otherwise the page is older after a change than before it, and redo leaves the change out.
 #[test]
-fn a_tree_that_gets_space_trees_takes_its_time_when_nobody_else_changes_it() {
+fn a_tree_that_gets_space_trees_takes_its_time_after_its_root_is_latched() {
     let mut bench = Bench::new();
     let parent = SpaceLock::new(&bench.db.file).trees(PageNumber::fixed(1)).unwrap();
     // A tree of one page.

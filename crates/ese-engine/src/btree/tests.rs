@@ -38,7 +38,7 @@ pub(crate) fn open_as(vfs: &SimVfs, cache: CacheOptions, protect: bool) -> crate
     for directory in ["/db", "/log"] {
         disk.create_directory(Path::new(directory)).unwrap();
     }
-    let mut options = InstanceOptions::new(disk, "/log".into(), Cache::new(cache));
+    let mut options = InstanceOptions::with_cache(disk, "/log".into(), Cache::new(cache));
     options.threads = false;
     options.log_file_size = 128 << 10;
     options.checkpoint_depth = 256 << 10;

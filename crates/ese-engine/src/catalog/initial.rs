@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Page numbers are ESE's; larger pages need fewer leaves, so that more of the extents is free. Pages come
-//! unsealed and without flush type; whoever writes them seals them.
+//! unsealed and without flush type; the caller seals them before it writes them.
 
 use std::collections::BTreeMap;
 

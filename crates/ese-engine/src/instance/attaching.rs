@@ -77,7 +77,7 @@ impl Instance {
         result
     }
 
-    /// Attaches a clean database, or hands over one that is attached already: by somebody else, or by recovery.
+    /// Attaches a clean database, or returns one that is attached already: by another call, or by recovery.
     pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
         let vfs = &*self.options.vfs;
         let path = &path_for_log(path)?;
@@ -149,7 +149,7 @@ impl Instance {
         extension_pages: u32,
     ) -> Result<Arc<Database>> {
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
-        // Before the log names the database: recovery would believe images of whatever was at this path before.
+        // Before the log names the database: recovery would believe images of a file that was at this path before.
         double_write::discard(&*self.options.vfs, path)?;
         let side = match self.options.page_protection {
             true => {
@@ -193,7 +193,7 @@ impl Instance {
             Ok(database)
         })();
         self.core.pins.release(pin);
-        // To recovery the id is taken by this database from its record on: nobody else may get it.
+        // To recovery the id is taken by this database from its record on: no other database may get it.
         attached.inspect_err(|error: &Error| {
             if logged {
                 self.core.fail(format!("{} could not be attached: {}", path.display(), error.cause()));
@@ -245,7 +245,7 @@ impl Instance {
     }
 }
 
-/// The path that the log gets: recovery must find the database by it, from whatever working directory.
+/// The path that the log gets: recovery must find the database by it from any working directory.
 fn path_for_log(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path).map_err(|e| Error::Usage(format!("{}: {e}", path.display())))?;
     match absolute.to_str() {

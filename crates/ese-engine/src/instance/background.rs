@@ -29,7 +29,7 @@ impl Background {
         pause: Duration,
         mut step: impl FnMut() -> Result<bool> + Send + 'static,
     ) {
-        // Errors are sticky in log and cache; whoever needs them next gets them.
+        // Errors are sticky in log and cache: the next session that needs them gets the error.
         let step = move || Some(if step().unwrap_or(false) { Duration::ZERO } else { pause });
         self.repeat_after(name, step);
     }

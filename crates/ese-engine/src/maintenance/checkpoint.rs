@@ -140,7 +140,7 @@ mod tests {
             vfs.create_directory(Path::new(directory)).unwrap();
         }
         let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, vfs.clock()));
-        let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+        let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
         (options.threads, options.circular, options.log_file_size) = (false, true, 64 << 10);
         options.checkpoint_depth = depth;
         Instance::open(options).unwrap()

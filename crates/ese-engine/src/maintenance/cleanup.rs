@@ -1,4 +1,4 @@
-//! Removing history that nobody can see any more: versions, and nodes flagged deleted.
+//! Removing history that no snapshot sees any more: versions, and nodes flagged deleted.
 //!
 //! Invariant: a transaction with deletions holds the checkpoint back until its nodes are gone, so recovery always
 //! meets the FlagDelete record of a node that is still there and can remove it; a clean database has none.
@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Cleans at most `limit` transactions whose history nobody can see; returns how many. Each keeps its place
+/// Cleans at most `limit` transactions whose history no snapshot sees; returns how many. Each keeps its place
 /// until it is done, so an error, which is the first one, loses nothing: others have been cleaned all the same.
 pub(crate) fn step(core: &Core, limit: usize) -> Result<usize> {
     let Some(_one) = core.ended.try_pause() else { return Ok(0) };
@@ -65,7 +65,7 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
 
 fn clean_some(core: &Core, limit: usize) -> Result<usize> {
     let released = release_kept(core);
-    // Each is tried once, and what comes meanwhile is left: so this ends, whatever fails.
+    // Each is tried once, and new arrivals are left, so the loop ends even if all fail.
     let mut untried = core.ended.waiting().len();
     let mut trees = TreeLookup::default();
     let mut cleaned = 0;

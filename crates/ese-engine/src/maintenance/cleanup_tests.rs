@@ -11,7 +11,7 @@ use jetcell_vfs::{SimVfs, Vfs};
 use super::*;
 use crate::btree::tests::create_tree;
 use crate::cache::{Cache, CacheOptions};
-use crate::session::tests::{RECORDS, World};
+use crate::session::tests::{Fixture, RECORDS};
 use crate::transaction::ActiveTransaction;
 use crate::{CreateOptions, Instance, InstanceOptions};
 
@@ -22,7 +22,7 @@ fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
     let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
     disk.create_directory(Path::new("/log")).unwrap();
     let cache = Cache::new(CacheOptions::new(256 << 12, PageSize::KIB_4, disk.clock()));
-    let mut options = InstanceOptions::new(disk, "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(disk, "/log".into(), cache);
     options.threads = false;
     options.version_store_bytes = bytes;
     let instance = Instance::open(options).unwrap();
@@ -32,7 +32,7 @@ fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
 }
 
 #[test]
-fn who_finds_the_version_store_full_waits_for_the_cleaner() {
+fn a_session_that_finds_the_version_store_full_waits_for_the_cleaner() {
     let (instance, tree) = with_room_for(4 << 10);
     let core = instance.core();
     // One transaction at a time: none is long, so there is always room, as soon as the cleaner is through.
@@ -94,29 +94,29 @@ fn the_oldest_transaction_has_the_room_that_others_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_cleaned_because_a_page_cannot_be_read_is_in_nobody_elses_way() {
-    let world = World::new();
-    let core = world.instance.core();
+fn a_transaction_whose_page_cannot_be_read_does_not_stop_the_cleanup_of_others() {
+    let fixture = Fixture::new();
+    let core = fixture.instance.core();
     let step = || {
-        world.instance.flush().unwrap();
+        fixture.instance.flush().unwrap();
         step(core, 256)
     };
     while !core.ended.is_empty() {
         step().unwrap();
     }
-    let mut session = world.session(1);
+    let mut session = fixture.session(1);
     for record in [RECORDS - 1, 0] {
         session.begin().unwrap();
-        world
+        fixture
             .tree
-            .flag_delete(session.changes().unwrap(), &world.tree.bookmark(&record.to_be_bytes(), &[]))
+            .flag_delete(session.changes().unwrap(), &fixture.tree.bookmark(&record.to_be_bytes(), &[]))
             .unwrap();
         session.commit().unwrap();
     }
     drop(session);
-    let page = world.leaf(&(RECORDS - 1).to_be_bytes());
-    world.evict(page);
-    world.invert(page);
+    let page = fixture.leaf(&(RECORDS - 1).to_be_bytes());
+    fixture.evict(page);
+    fixture.invert(page);
     assert_eq!(core.ended.len(), 2);
     // The hold of what was cleaned ends when the log is durable.
     for _ in 0..2 {
@@ -124,14 +124,14 @@ fn what_cannot_be_cleaned_because_a_page_cannot_be_read_is_in_nobody_elses_way()
         assert!(matches!(error, Error::Corrupt { .. }), "{error}");
     }
     assert_eq!(core.ended.len(), 1);
-    // There is room, so nobody has to know.
+    // There is room, so no session gets the error.
     let transaction = core.transactions.begin();
     make_room(core, &transaction).unwrap();
     core.transactions.end(&transaction);
 
-    world.invert(page);
+    fixture.invert(page);
     while !core.ended.is_empty() {
         step().unwrap();
     }
-    assert!(!world.has(&(RECORDS - 1).to_be_bytes()));
+    assert!(!fixture.has(&(RECORDS - 1).to_be_bytes()));
 }

@@ -14,7 +14,7 @@ impl TransactionHost for Core {
 
     fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()> {
         let database = self.database(entry.file()).ok_or_else(|| {
-            Error::Usage(
+            Error::Internal(
                 "a transaction cannot be rolled back: its database is not attached any more".to_string(),
             )
         })?;

@@ -18,7 +18,7 @@ struct Used {
 }
 
 impl SessionNumbers {
-    /// A number that nobody has: not 0, and none of the engine's own, which are the highest.
+    /// A number that no session has: not 0, and none of the engine's own, which are the highest.
     ///
     /// # Panics
     /// If all are taken.
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_again_only_when_nobody_has_them() {
+    fn a_number_is_given_again_only_after_its_session_has_ended() {
         let numbers = Arc::<SessionNumbers>::default();
         let kept = [numbers.take(), numbers.take()];
         assert_eq!(kept.each_ref().map(SessionNumber::get), [1, 2]);

@@ -37,7 +37,7 @@ pub struct Session {
     _number: SessionNumber,
 }
 
-/// Tells sessions apart for whatever is bound to one.
+/// Tells sessions apart: open tables are bound to one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionId(u64);
 

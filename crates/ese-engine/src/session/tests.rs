@@ -21,7 +21,7 @@ const PATH: &str = "/db/one.edb";
 pub(crate) const RECORDS: u32 = 2000;
 
 /// A tree with records whose keys are their numbers, on a disk that can be harmed.
-pub(crate) struct World {
+pub(crate) struct Fixture {
     disk: SimVfs,
     faults: Arc<FaultVfs>,
     cache: Arc<Cache>,
@@ -30,8 +30,8 @@ pub(crate) struct World {
     pub tree: Arc<Tree>,
 }
 
-impl World {
-    pub fn new() -> World {
+impl Fixture {
+    pub fn new() -> Fixture {
         let disk = SimVfs::new();
         let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
         for directory in ["/db", "/log"] {
@@ -43,20 +43,20 @@ impl World {
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
         };
         let cache = Cache::new(options);
-        let mut options = InstanceOptions::new(faults.clone(), "/log".into(), cache.clone());
+        let mut options = InstanceOptions::with_cache(faults.clone(), "/log".into(), cache.clone());
         options.threads = false;
         let instance = Instance::open(options).unwrap();
         let db = instance.create_database(Path::new(PATH), &CreateOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, PageFlags::empty());
-        let world = World { disk, faults, cache, instance, db, tree };
-        let mut session = world.session(1);
+        let fixture = Fixture { disk, faults, cache, instance, db, tree };
+        let mut session = fixture.session(1);
         for record in 0..RECORDS {
             session.begin().unwrap();
-            world.tree.insert(session.changes().unwrap(), &record.to_be_bytes(), &[1; 300]).unwrap();
+            fixture.tree.insert(session.changes().unwrap(), &record.to_be_bytes(), &[1; 300]).unwrap();
             session.commit().unwrap();
-            world.instance.step().unwrap();
+            fixture.instance.step().unwrap();
         }
-        world
+        fixture
     }
 
     pub fn session(&self, number: u16) -> ActiveTransaction {
@@ -103,14 +103,14 @@ impl World {
     }
 }
 
-/// Who has begun one level rolls back one level, and has none left.
+/// A session that began one level rolls back one level, and has none left.
 #[test]
 fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_began_on() {
-    let world = World::new();
-    let mut session = world.session(1);
+    let fixture = Fixture::new();
+    let mut session = fixture.session(1);
     session.begin().unwrap();
-    world.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
-    let failed = world.statement(&mut session, b"zb").unwrap_err();
+    fixture.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
+    let failed = fixture.statement(&mut session, b"zb").unwrap_err();
     assert!(matches!(failed, Error::Io { .. }), "{failed}");
     assert_eq!(session.level(), 1);
     let half = [session.begin().err(), session.commit().err()];
@@ -118,37 +118,37 @@ fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_bega
     assert!(session.rollback().is_err(), "pages cannot be read yet");
     assert_eq!(session.level(), 1);
 
-    world.faults.clear();
+    fixture.faults.clear();
     session.rollback().unwrap();
     assert_eq!(session.level(), 0);
-    assert!(!world.has(b"za") && !world.has(b"zb"));
+    assert!(!fixture.has(b"za") && !fixture.has(b"zb"));
     // What is begun now is a transaction, and its commit is one.
     session.begin().unwrap();
-    world.tree.insert(session.changes().unwrap(), b"zc", b"data").unwrap();
+    fixture.tree.insert(session.changes().unwrap(), b"zc", b"data").unwrap();
     assert!(session.commit().unwrap().is_some());
     drop(session);
-    assert!(world.has(b"zc"));
+    assert!(fixture.has(b"zc"));
 }
 
 /// The statement within has failed, and so has the one around it: the level below both is the user's second.
 #[test]
 fn statements_within_each_other_are_taken_back_by_one_rollback() {
-    let world = World::new();
-    let mut session = world.session(1);
+    let fixture = Fixture::new();
+    let mut session = fixture.session(1);
     session.begin().unwrap();
-    world.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
+    fixture.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
     session.begin().unwrap();
     let failed = session.statement(true, |session| {
-        world.tree.insert(session.changes().unwrap(), b"zb", b"data")?;
-        world.statement(session, b"zc")
+        fixture.tree.insert(session.changes().unwrap(), b"zb", b"data")?;
+        fixture.statement(session, b"zc")
     });
     assert!(matches!(failed, Err(Error::Io { .. })));
     assert_eq!(session.level(), 2);
 
-    world.faults.clear();
+    fixture.faults.clear();
     session.rollback().unwrap();
     assert_eq!(session.level(), 1);
     assert!(session.commit().unwrap().is_some());
-    let expected = ["a", "b", "c"].map(|letter| world.has(format!("z{letter}").as_bytes()));
+    let expected = ["a", "b", "c"].map(|letter| fixture.has(format!("z{letter}").as_bytes()));
     assert_eq!(expected, [true, false, false]);
 }

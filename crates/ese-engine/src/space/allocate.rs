@@ -195,7 +195,7 @@ impl<'a> SpaceLock<'a> {
             let page = left.first();
             left.count -= 1;
             if left.count == 0 {
-                Err(Stop::Failed(Error::Usage("extent too small".into())))
+                Err(Stop::Failed(Error::Internal("an extent is too small to be owned".into())))
             } else {
                 Ok(page)
             }

@@ -47,7 +47,7 @@ impl SpaceLock<'_> {
         })
     }
 
-    /// Gives all pages of a tree back to its parent. Nobody may use the tree any more. The group is one of the
+    /// Gives all pages of a tree back to its parent. No session may use the tree any more. The group is one of the
     /// session `procid`, and takes the root its space header: that tells redo that the tree is gone already.
     pub fn free_tree(&self, procid: u16, root: PageNumber) -> Result<()> {
         let trees = self.trees(root)?;

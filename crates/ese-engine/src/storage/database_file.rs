@@ -162,7 +162,7 @@ impl DatabaseFile {
         self.cache.resident(self.page_key(page))
     }
 
-    /// Pins a page that is about to be formatted; whatever the file holds there is not read.
+    /// Pins a page that is about to be formatted; the content of the file there is not read.
     pub(crate) fn pin_new(&self, page: PageNumber) -> Result<PinnedPage> {
         self.cache.create(self.page_key(page))
     }

@@ -182,7 +182,7 @@ pub(crate) fn read(state: &TableState, view: &View, record: &Record<'_>, column:
     }
 }
 
-/// Enters all records of a table nobody else can change into a new index.
+/// Enters all records of a table, which no other session can change, into a new index.
 pub(crate) fn fill_index(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -242,7 +242,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec
     row.iter()
         .enumerate()
         .map(|(at, (id, value))| {
-            // Of two long values the record would refer to one, and the other would be nobody's.
+            // Of two long values the record would refer to one, and no record to the other.
             if row[..at].iter().any(|(other, _)| other == id) {
                 return Err(Error::Usage(format!("column {id} is given twice")));
             }

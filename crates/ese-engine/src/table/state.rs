@@ -165,7 +165,7 @@ impl TableState {
         *last = last.max(Some(value));
     }
 
-    /// From the index that starts with the column, else from all records; before anybody has used the table, so that
+    /// From the index that starts with the column, else from all records; before a session has used the table, so that
     /// all of them are committed.
     fn highest_increment(&self, column: &Column) -> Result<i64> {
         let starts = |index: &&Index| index.segments.first().is_some_and(|one| one.column == column.id);
@@ -222,7 +222,7 @@ enum Edge {
     Last,
 }
 
-/// The first or last key in a tree, whoever may see it: what is not committed yet is taken as well.
+/// The first or last key in a tree, of committed and of uncommitted records.
 fn edge_key(tree: &Arc<Tree>, edge: Edge) -> Result<Option<Vec<u8>>> {
     {
         let leaf = tree.leaf_for_read(if edge == Edge::First { Target::First } else { Target::Last })?;

@@ -16,7 +16,7 @@ use crate::storage::CheckpointPin;
 use crate::{Error, Result};
 
 /// Deepest nesting. ESE: `levelMax`.
-pub const MAX_LEVEL: u8 = 7;
+const MAX_LEVEL: u8 = 7;
 
 /// What transactions need from the layers above them: the trees that they changed, and cleanup.
 pub(crate) trait TransactionHost: Send + Sync {
@@ -85,11 +85,6 @@ impl ActiveTransaction {
     /// What all transactions of the instance share.
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.context.services
-    }
-
-    /// Session number in log records.
-    pub fn procid(&self) -> u16 {
-        self.context.procid
     }
 
     /// Nesting depth; 0 outside a transaction. A failed statement has no level of its own any more.

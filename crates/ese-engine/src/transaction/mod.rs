@@ -21,7 +21,7 @@ mod undo_entry;
 mod version;
 mod version_store;
 
-pub use active::{ActiveTransaction, MAX_LEVEL};
+pub use active::ActiveTransaction;
 pub(crate) use active::{TransactionHost, Undoing};
 pub(crate) use change_context::ChangeContext;
 pub(crate) use ended::{EndedTransaction, EndedTransactions};
@@ -29,7 +29,7 @@ pub use services::Services;
 pub use transaction::{CommitNumber, Transaction, TransactionTable, View};
 pub(crate) use undo_entry::UndoEntry;
 pub use version::{Change, Version};
-pub use version_store::{Resolved, VersionStore};
+pub use version_store::VersionStore;
 
 /// Session number of changes that no session makes: splits, merges, space.
 pub(crate) const SYSTEM_PROCID: u16 = 0;

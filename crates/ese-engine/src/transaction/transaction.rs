@@ -138,7 +138,7 @@ impl Default for TransactionTable {
 impl TransactionTable {
     /// Starts a transaction with a snapshot of now. Its number is used once, so it also names the transaction.
     pub fn begin(&self) -> Arc<Transaction> {
-        // Entered before the snapshot is taken: whoever looks for the oldest one either finds this, or looked at a
+        // Entered before the snapshot is taken: a search for the oldest one either finds this, or was made at a
         // time at which the snapshot was still to come.
         let (shard, entered) = (self.running.own_shard(), self.now());
         self.running.shard(shard).lock().snapshots.push(entered);
@@ -187,7 +187,7 @@ impl TransactionTable {
         self.running.iter().any(|shard| !shard.lock().snapshots.is_empty())
     }
 
-    /// Every version committed below this number is invisible history to nobody.
+    /// All running snapshots see the commits below this number, so none needs the states before them.
     pub fn oldest_snapshot(&self) -> CommitNumber {
         let now = self.now();
         let oldest = |shard: &Mutex<Running>| shard.lock().snapshots.iter().min().copied();

@@ -138,7 +138,7 @@ impl VersionStore {
         }
     }
 
-    /// What is said to who may not change anything for want of room.
+    /// The error for a session that may not change anything because the store is full.
     pub(crate) fn full(&self) -> Error {
         Error::VersionStoreFull { limit_bytes: self.limit }
     }

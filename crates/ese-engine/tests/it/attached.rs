@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ese_engine::database::Database;
-use ese_engine::log::LogNames;
+use ese_engine::Database;
+use ese_engine::internals::log::LogNames;
 use ese_engine::{CreateOptions, Error, Instance};
 use ese_format::log::header::LogHeader;
 use jetcell_sync::{Arc, Condvar, Mutex, thread};

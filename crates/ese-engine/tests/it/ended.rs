@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::{Arc, Condvar, Mutex, mpsc, thread};
@@ -36,7 +36,8 @@ fn a_session_that_outlives_its_instance_changes_nothing_in_the_next_one() {
     let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, SimVfs::new().clock()));
     let on = |disk: &SimVfs| {
         let options = options(Arc::new(disk.clone()), 256).0;
-        let instance = Instance::open(InstanceOptions { cache: cache.clone(), ..options }).unwrap();
+        let instance =
+            Instance::open(InstanceOptions { shared_cache: Some(cache.clone()), ..options }).unwrap();
         let db = create_one(&instance, DATABASES[0]);
         (instance, db)
     };

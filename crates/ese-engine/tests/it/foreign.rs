@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::cache::{Cache, CacheOptions};
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions};
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
@@ -33,7 +33,7 @@ fn real_databases_are_read_and_changed() {
             continue;
         }
         let cache = Cache::new(CacheOptions::new(256 * size.bytes(), size, vfs.clock()));
-        let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+        let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
         options.threads = false;
         let instance = Instance::open(options).unwrap();
         // Databases of other format versions and dirty ones are refused.

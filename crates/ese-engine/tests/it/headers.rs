@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::log::{LogNames, LogReader};
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Result,
     TableDefinition,
@@ -23,7 +23,7 @@ const DATABASE: &str = "/db/data.edb";
 fn open(disk: &SimVfs) -> Result<Arc<Instance>> {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(64 * SIZE.bytes(), SIZE, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
     options.threads = false;
     Instance::open(options)
 }
@@ -68,7 +68,7 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
     disk.create_directory(Path::new("/log")).unwrap();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
     (options.threads, options.log_file_size, options.page_protection) = (false, 64 << 10, false);
     let instance = Instance::open(options).unwrap();
     let create = CreateOptions { initial_pages: 256, extension_pages: 32 };

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::log::LogNames;
+use ese_engine::internals::log::LogNames;
 use ese_engine::{CommitMode, Error, Instance, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use jetcell_sync::Arc;

@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ese_engine::cache::EvictionPolicy;
-use ese_engine::database::Database;
-use ese_engine::log::{CheckpointFile, LogNames};
+use ese_engine::Database;
+use ese_engine::internals::cache::EvictionPolicy;
+use ese_engine::internals::log::{CheckpointFile, LogNames};
 use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
-use ese_engine::database::Database;
-use ese_engine::log::{LogNames, LogReader};
+use ese_engine::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
+use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Session,
     TableDefinition,
@@ -53,7 +53,7 @@ pub(super) fn options_with(
     }
     let cache =
         Cache::new(CacheOptions { eviction, ..CacheOptions::new(pages * SIZE.bytes(), SIZE, vfs.clock()) });
-    let mut options = InstanceOptions::new(vfs, "/log".into(), cache.clone());
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache.clone());
     (options.threads, options.log_file_size) = (false, 64 << 10);
     (options, cache)
 }
@@ -288,7 +288,7 @@ fn a_database_that_is_not_there_is_still_missed() {
     disk.remove(Path::new(DATABASES[1])).unwrap();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(64 * SIZE.bytes(), SIZE, vfs.clock()));
-    let opened = Instance::open(InstanceOptions::new(vfs, "/log".into(), cache));
+    let opened = Instance::open(InstanceOptions::with_cache(vfs, "/log".into(), cache));
     assert!(matches!(opened.err(), Some(Error::Usage(_))));
 }
 

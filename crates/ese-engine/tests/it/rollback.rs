@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::cache::{Cache, CacheOptions, EvictionPolicy};
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
     Session, Table, TableDefinition,
@@ -46,7 +46,7 @@ impl World {
     }
 
     fn open(&self) -> Result<Arc<Instance>> {
-        let mut options = InstanceOptions::new(self.faults.clone(), "/log".into(), self.cache.clone());
+        let mut options = InstanceOptions::with_cache(self.faults.clone(), "/log".into(), self.cache.clone());
         (options.threads, options.log_file_size) = (false, 128 << 10);
         // Damage would be taken for a torn page, and recovery would mend it.
         options.page_protection = false;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ese_engine::cache::Cache;
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::internals::cache::Cache;
 use ese_engine::{CommitMode, CreateOptions, Instance};
 use ese_format::PageNumber;
 use jetcell_sync::Arc;

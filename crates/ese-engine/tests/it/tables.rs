@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::btree::Seek;
-use ese_engine::cache::{Cache, CacheOptions};
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::Seek;
+use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Session,
     Table, TableDefinition,
@@ -37,7 +37,7 @@ fn open_with(disk: &SimVfs, size: PageSize, threads: bool) -> Arc<Instance> {
         vfs.create_directory(Path::new(directory)).unwrap();
     }
     let cache = Cache::new(CacheOptions::new(512 * size.bytes(), size, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs, "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
     options.threads = threads;
     options.seed = Some(1);
     Instance::open(options).unwrap()

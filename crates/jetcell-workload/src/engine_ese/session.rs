@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ese_engine::btree::Seek;
-use ese_engine::database::Database;
+use ese_engine::Database;
+use ese_engine::Seek;
 use ese_engine::{CommitMode, Error, Table};
 use ese_format::record::{ColumnId, Value};
 

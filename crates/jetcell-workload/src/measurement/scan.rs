@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ese_engine::scan::ScanProgress;
+use ese_engine::internals::scan::ScanProgress;
 use serde::{Deserialize, Serialize};
 
 /// Findings that are kept for each database. The first ones show what is wrong.

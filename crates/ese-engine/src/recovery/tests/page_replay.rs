@@ -70,7 +70,7 @@ fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, 
     let disk = disk.clone_disk();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, vfs.clock()));
-    let mut options = InstanceOptions::new(vfs.clone(), "/log".into(), cache.clone());
+    let mut options = InstanceOptions::with_cache(vfs.clone(), "/log".into(), cache.clone());
     options.threads = false;
     let core = Core::new(vfs, cache.clone(), options.version_store_bytes);
     let fresh = Signature::new(1, LogTime::NONE);
