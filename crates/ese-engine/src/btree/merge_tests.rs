@@ -14,8 +14,8 @@ use rand_chacha::ChaCha8Rng;
 use super::descend::Target;
 use super::tests::{DB, Model, check_structure, contents, create_tree, open_with};
 use super::{Seek, Tree, TreeCursor};
-use crate::session::ActiveTransaction;
-use crate::versions::View;
+use crate::transaction::ActiveTransaction;
+use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -64,7 +64,7 @@ impl Fixture {
         for number in numbers {
             let (key, data) = (long_key(number), vec![number as u8; len]);
             if !self.model.contains_key(&key) {
-                self.tree.insert(&mut session, &key, &data).unwrap();
+                self.tree.insert(session.changes().unwrap(), &key, &data).unwrap();
                 self.model.insert(key, data);
             }
         }
@@ -87,7 +87,7 @@ impl Fixture {
         let mut cursor = TreeCursor::new(self.tree.clone());
         assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
         let bookmark = cursor.bookmark().unwrap().clone();
-        self.tree.flag_delete(session, &bookmark).unwrap();
+        self.tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
     }
 
     fn clean_up(&self) {
@@ -219,7 +219,7 @@ fn a_record_that_is_inserted_again_while_cleanup_waits_stays() {
     while_cleanup_waits(&fixture, &key, || {
         let mut session = fixture.session(2);
         session.begin().unwrap();
-        fixture.tree.insert(&mut session, &key, &[9; 2500]).unwrap();
+        fixture.tree.insert(session.changes().unwrap(), &key, &[9; 2500]).unwrap();
         session.commit().unwrap();
     });
     fixture.model.insert(key, vec![9; 2500]);
@@ -236,7 +236,7 @@ fn a_record_that_is_inserted_and_deleted_again_while_cleanup_waits_can_be_rolled
     while_cleanup_waits(&fixture, &key, || {
         let mut session = fixture.session(2);
         session.begin().unwrap();
-        fixture.tree.insert(&mut session, &key, &[9; 2500]).unwrap();
+        fixture.tree.insert(session.changes().unwrap(), &key, &[9; 2500]).unwrap();
         session.commit().unwrap();
         deleter.begin().unwrap();
         fixture.flag_deleted(&mut deleter, &key);
@@ -255,7 +255,7 @@ fn a_record_that_an_older_snapshot_sees_stays_until_the_snapshot_ends() {
     while_cleanup_waits(&fixture, &key, || {
         let mut session = fixture.session(2);
         session.begin().unwrap();
-        fixture.tree.insert(&mut session, &key, &[9; 2500]).unwrap();
+        fixture.tree.insert(session.changes().unwrap(), &key, &[9; 2500]).unwrap();
         session.commit().unwrap();
         reader.begin().unwrap();
         session.begin().unwrap();
