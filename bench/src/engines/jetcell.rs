@@ -8,8 +8,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::Database;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
-    TableDefinition,
-};
+    TableDefinition, TornPageProtection};
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 use jetcell_vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs, Vfs};
@@ -48,7 +47,10 @@ impl Jetcell {
             log_file_size: LOG_FILE,
             circular: true,
             checkpoint_depth: options.checkpoint_depth,
-            page_protection: options.page_protection,
+            torn_page_protection: match options.page_protection {
+                true => TornPageProtection::DoubleWrite,
+                false => TornPageProtection::Off,
+            },
             ..InstanceOptions::with_cache(files.clone(), options.directory.clone(), cache.clone())
         })?;
         let path = options.directory.join("records.edb");

@@ -48,7 +48,6 @@ mod cache;
 mod catalog;
 mod core;
 mod database;
-mod double_write;
 mod error;
 mod instance;
 mod log;
@@ -78,6 +77,7 @@ pub use options::{CreateOptions, InstanceOptions};
 pub use recovery::RecoverySummary;
 pub use scan::{PageFlaw, ScanProgress};
 pub use session::{CommitId, CommitMode, Session, Table};
+pub use storage::TornPageProtection;
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
 
 /// Parts of the engine for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.

@@ -8,6 +8,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 
 use crate::cache::{Cache, CacheOptions};
+use crate::storage::TornPageProtection;
 use crate::{Error, Result};
 
 /// Settings of an instance.
@@ -36,9 +37,8 @@ pub struct InstanceOptions {
     pub checkpoint_depth: u64,
     /// Limit of the version store in bytes. ESE: `JET_paramMaxVerPages`.
     pub version_store_bytes: usize,
-    /// Write page images to a side file first, so that a page write torn by a power cut can be repaired. Off, the
-    /// engine trusts the device to write a page as a whole, as ESE does.
-    pub page_protection: bool,
+    /// Protection against page writes that a power cut interrupts.
+    pub torn_page_protection: TornPageProtection,
     /// Run background work in threads. Off, the owner calls [`crate::Instance::step`].
     pub threads: bool,
     /// Makes signatures repeatable; for simulations.
@@ -91,7 +91,7 @@ impl InstanceOptions {
             circular: false,
             checkpoint_depth: 20 << 20,
             version_store_bytes: 64 << 20,
-            page_protection: true,
+            torn_page_protection: TornPageProtection::DoubleWrite,
             threads: true,
             seed: None,
         }

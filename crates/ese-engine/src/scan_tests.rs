@@ -15,7 +15,7 @@ use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
-use crate::{CreateOptions, Instance, InstanceOptions};
+use crate::{CreateOptions, Instance, InstanceOptions, TornPageProtection};
 
 const DB: &str = "/db/test.edb";
 const SIZE: PageSize = PageSize::KIB_4;
@@ -28,7 +28,7 @@ fn open(disk: Arc<dyn Vfs>, frames: usize, threads: bool) -> (Arc<Instance>, Arc
     let options = InstanceOptions {
         threads,
         seed: Some(7),
-        page_protection: false,
+        torn_page_protection: TornPageProtection::Off,
         ..InstanceOptions::with_cache(disk, "/log".into(), cache)
     };
     let instance = Instance::open(options).unwrap();

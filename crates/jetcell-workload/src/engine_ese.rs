@@ -19,7 +19,7 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions,
-    TableDefinition,
+    TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -117,7 +117,10 @@ impl Unit {
         let instance = Instance::open(InstanceOptions {
             base_name: LOG_BASE_NAME.to_string(),
             circular: plan.circular_log,
-            page_protection: plan.page_protection,
+            torn_page_protection: match plan.page_protection {
+                true => TornPageProtection::DoubleWrite,
+                false => TornPageProtection::Off,
+            },
             ..InstanceOptions::with_cache(counted.clone(), place.log_dir.clone(), cache.clone())
         })?;
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;

@@ -15,7 +15,7 @@ use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
 use crate::transaction::View;
-use crate::{CreateOptions, Error, Instance, InstanceOptions};
+use crate::{CreateOptions, Error, Instance, InstanceOptions, TornPageProtection};
 
 pub(super) const DB: &str = "/db/test.edb";
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -43,7 +43,9 @@ pub(crate) fn open_as(vfs: &SimVfs, cache: CacheOptions, protect: bool) -> crate
     options.log_file_size = 128 << 10;
     options.checkpoint_depth = 256 << 10;
     options.seed = Some(7);
-    options.page_protection = protect;
+    if !protect {
+        options.torn_page_protection = TornPageProtection::Off;
+    }
     Instance::open(options)
 }
 

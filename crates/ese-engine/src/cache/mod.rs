@@ -59,7 +59,7 @@ pub use memory_grant::MemoryGrant;
 pub use options::{CacheOptions, EvictionPolicy};
 pub use page_cache::Cache;
 pub use page_key::{FileId, PageKey};
-pub use write_ahead::{DeferredUndo, Protection, WriteAhead};
+pub use write_ahead::{DeferredUndo, ProtectedBatch, TornPageGuard, WriteAhead};
 
 #[cfg(test)]
 mod tests;

@@ -12,19 +12,23 @@ pub trait WriteAhead: Send + Sync {
     fn flush(&self, upto: LogPosition) -> Result<()>;
     /// Requests the same without waiting.
     fn request(&self, upto: LogPosition);
-    /// Called with sealed page images before they are written in place, without latches. Whatever it returns is
-    /// dropped when the writes have completed. The default trusts the device to write pages as a whole.
-    fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<Option<Protection>> {
-        Ok(None)
-    }
-    /// Most pages that [`WriteAhead::protect`] takes at once.
-    fn batch_limit(&self) -> usize {
-        usize::MAX
+    /// Protection of page writes against tearing. `None`: the device writes each page as a whole.
+    fn torn_page_guard(&self) -> Option<&dyn TornPageGuard> {
+        None
     }
 }
 
-/// Held while page images are on their way to their place.
-pub type Protection = Box<dyn Send + Sync>;
+/// Protects pages that the cache writes in place against torn writes. InnoDB: the doublewrite buffer.
+pub trait TornPageGuard: Send + Sync {
+    /// Largest number of pages in one call of [`TornPageGuard::protect`].
+    fn batch_limit(&self) -> usize;
+    /// Called with sealed page images before they are written in place, without latches. The cache drops the result when
+    /// the writes have completed.
+    fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch>;
+}
+
+/// Exists while a batch of protected pages is written in place.
+pub type ProtectedBatch = Box<dyn Send + Sync>;
 
 /// A change whose before-image is not in the log yet. It is attached to the page, because it must be logged only if the
 /// page is written before the transaction ends. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.

@@ -26,7 +26,7 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, abort_on_panic};
 use super::attached_file::AttachedFile;
 use super::cache_state::CacheState;
 use super::in_flight::InFlight;
-use super::{Cache, PinnedPage, Protection, ReadLatch};
+use super::{Cache, PinnedPage, ProtectedBatch, ReadLatch, TornPageGuard};
 use crate::{Error, Result};
 
 /// Pages of one batch of background writes. Larger batches would not be faster, and reads would queue behind them.
@@ -120,8 +120,9 @@ impl Cache {
     ) -> Result<()> {
         let claims: Vec<Claim> = pages.iter().filter_map(|page| Claim::new(page.clone())).collect();
         let mut claims = claims.into_iter().peekable();
+        let batch_limit = attached.wal.torn_page_guard().map_or(usize::MAX, TornPageGuard::batch_limit);
         while claims.peek().is_some() {
-            let room = self.shared.transfer_buffers.reserve(claims.len().min(attached.wal.batch_limit()));
+            let room = self.shared.transfer_buffers.reserve(claims.len().min(batch_limit));
             let chunk = with_undo_logged(claims.by_ref().take(room));
             let chunk = chunk.inspect_err(|_| self.shared.transfer_buffers.cancel(room))?;
             *started += self.write_chunk(attached, chunk, room, reason, unflushed_log, ended)?;
@@ -209,7 +210,7 @@ impl Cache {
             .flat_map(|run| run.pages.iter().zip(run.buffer.chunks_exact(page_bytes)))
             .map(|(page, copy)| (page.key().page, copy))
             .collect();
-        match attached.wal.protect(&images) {
+        match attached.wal.torn_page_guard().map(|guard| guard.protect(&images)).transpose() {
             Ok(protection) => {
                 let protection = Arc::new(protection);
                 let transfer = |run| self.transfer(run, attached, reason, ended, protection.clone());
@@ -273,7 +274,7 @@ impl Cache {
         attached: &Arc<AttachedFile>,
         reason: WriteReason,
         ended: &Arc<InFlight>,
-        protection: Arc<Option<Protection>>,
+        protection: Arc<Option<ProtectedBatch>>,
     ) -> Transfer {
         let Run { pages, buffer } = run;
         let offset = pages.first().map_or(0, |page| self.page_size.offset_of(page.key().page));

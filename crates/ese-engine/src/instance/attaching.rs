@@ -15,8 +15,8 @@ use crate::catalog::initial_pages;
 use crate::database::Database;
 use crate::log::LogNames;
 use crate::options::CreateOptions;
-use crate::storage::{self, OpenedFile};
-use crate::{Error, Result, double_write};
+use crate::storage::{self, OpenedFile, double_write};
+use crate::{Error, Result};
 
 impl Instance {
     /// Creates a database and attaches it. The file must not exist.
@@ -151,13 +151,9 @@ impl Instance {
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         // Before the log names the database: recovery would believe images of a file that was at this path before.
         double_write::discard(&*self.options.vfs, path)?;
-        let side = match self.options.page_protection {
-            true => {
-                let (vfs, file) = (&*self.options.vfs, file.clone());
-                Some(double_write::DoubleWrite::create(vfs, path, file, &header, self.signature)?)
-            }
-            false => None,
-        };
+        let protection = self.options.torn_page_protection;
+        let double_write =
+            protection.create(&*self.options.vfs, path, file.clone(), &header, self.signature)?;
         let record = LogRecord::AttachDb(AttachDb {
             procid: 0,
             database: DatabaseIdInLog(log_id),
@@ -187,7 +183,7 @@ impl Instance {
             header.gen_max_required = position.0.generation;
             header.gen_max_committed = position.0.generation;
             let path = path.to_path_buf();
-            let opened = OpenedFile { path, file, lock, header, extension_pages, side };
+            let opened = OpenedFile { path, file, lock, header, extension_pages, double_write };
             let database = self.core.attach(opened, log_id);
             database.file.update_header(|_| {})?;
             Ok(database)

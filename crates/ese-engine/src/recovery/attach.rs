@@ -17,9 +17,8 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoReason, OpenMode};
 
 use crate::core::Core;
-use crate::double_write::{self, DoubleWrite};
 use crate::options::InstanceOptions;
-use crate::storage::{OpenedFile, check_format, mend_shadow, read_header, write_header};
+use crate::storage::{OpenedFile, check_format, double_write, mend_shadow, read_header, write_header};
 use crate::{Error, Result};
 
 /// The log that redo reads.
@@ -179,11 +178,9 @@ impl<'a> Attacher<'a> {
             header.gen_max_required = attached_at.generation;
             header.gen_max_committed = attached_at.generation;
         }
-        let side = match self.options.page_protection {
-            true => Some(DoubleWrite::create(vfs, &path, file.clone(), &header, signature)?),
-            false => None,
-        };
-        let opened = OpenedFile { path, file, lock, header, extension_pages: 256, side };
+        let protection = self.options.torn_page_protection;
+        let double_write = protection.create(vfs, &path, file.clone(), &header, signature)?;
+        let opened = OpenedFile { path, file, lock, header, extension_pages: 256, double_write };
         let database = self.core.attach(opened, log_id);
         database.file.update_header(|_| {})
     }

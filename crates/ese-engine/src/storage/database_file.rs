@@ -17,10 +17,10 @@ use jetcell_sync::Mutex;
 use jetcell_vfs::{DirectoryLock, File, Vfs};
 
 use super::CheckpointPins;
+use super::double_write::{self, DoubleWrite};
 use super::header::write_header;
-use super::write_guard::{HeaderMark, WriteGuard};
+use super::write_guard::{DoubleWriteGuard, HeaderMark, WriteGuard};
 use crate::cache::{Cache, FileId, PageKey, PinnedPage};
-use crate::double_write::{self, DoubleWrite};
 use crate::log::LogStream;
 use crate::{Error, Result};
 
@@ -64,7 +64,7 @@ pub struct DatabaseFile {
     pub(crate) space: Mutex<()>,
     db_time: CachePadded<AtomicU64>,
     last_tree: AtomicU32,
-    side: Option<Arc<DoubleWrite>>,
+    double_write: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -75,21 +75,29 @@ pub(crate) struct OpenedFile {
     pub lock: Box<dyn DirectoryLock>,
     pub header: DatabaseHeader,
     pub extension_pages: u32,
-    pub side: Option<Arc<DoubleWrite>>,
+    pub double_write: Option<Arc<DoubleWrite>>,
 }
 
 impl DatabaseFile {
     /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
         let FileServices { vfs, cache, log, pins } = services;
-        let OpenedFile { path, file, lock, mut header, extension_pages, side } = opened;
+        let OpenedFile { path, file, lock, mut header, extension_pages, double_write } = opened;
         // The header of an interrupted run may name less than the log has.
         if header.state == DatabaseState::DirtyShutdown {
             let (generation, created) = log.named_generation();
             name_generation(&mut header, generation, created);
         }
         let mark = Arc::new(HeaderMark::new(&header));
-        let guard = WriteGuard { log: log.clone(), mark: mark.clone(), side: side.clone() };
+        let guarded = |double_write: &Arc<DoubleWrite>| DoubleWriteGuard {
+            log: log.clone(),
+            double_write: double_write.clone(),
+        };
+        let guard = WriteGuard {
+            log: log.clone(),
+            mark: mark.clone(),
+            double_write: double_write.as_ref().map(guarded),
+        };
         let file_id = cache.attach(file.clone(), Arc::new(guard));
         Arc::new(DatabaseFile {
             cache,
@@ -108,7 +116,7 @@ impl DatabaseFile {
             header_write: Mutex::new(()),
             mark,
             space: Mutex::new(()),
-            side,
+            double_write,
             _lock: lock,
         })
     }
@@ -252,7 +260,7 @@ impl DatabaseFile {
 
     /// A clean database needs no page images. A failure does no harm: the next attachment removes them first.
     pub(crate) fn remove_side_file(&self) {
-        if self.side.is_some() {
+        if self.double_write.is_some() {
             let _ = self.vfs.remove(&double_write::path_of(&self.path));
         }
     }

@@ -4,10 +4,13 @@
 
 mod checkpoint_pins;
 mod database_file;
+pub(crate) mod double_write;
 mod header;
+mod torn_page_protection;
 mod write_guard;
 
 pub(crate) use checkpoint_pins::{CheckpointPin, CheckpointPins};
 pub use database_file::DatabaseFile;
 pub(crate) use database_file::{FileServices, OpenedFile};
 pub(crate) use header::{check_format, mend_shadow, read_header, write_header};
+pub use torn_page_protection::TornPageProtection;

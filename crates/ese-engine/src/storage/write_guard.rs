@@ -7,9 +7,9 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, PageNumber};
 
+use super::double_write::DoubleWrite;
 use crate::Result;
-use crate::cache::WriteAhead;
-use crate::double_write::DoubleWrite;
+use crate::cache::{ProtectedBatch, TornPageGuard, WriteAhead};
 use crate::log::LogStream;
 
 /// The newest generation that the header on disk says may be needed; all of them while it is not in use.
@@ -48,7 +48,23 @@ impl HeaderMark {
 pub(super) struct WriteGuard {
     pub log: Arc<LogStream>,
     pub mark: Arc<HeaderMark>,
-    pub side: Option<Arc<DoubleWrite>>,
+    pub double_write: Option<DoubleWriteGuard>,
+}
+
+/// Protects page writes with a double write.
+pub(super) struct DoubleWriteGuard {
+    pub log: Arc<LogStream>,
+    pub double_write: Arc<DoubleWrite>,
+}
+
+impl TornPageGuard for DoubleWriteGuard {
+    fn batch_limit(&self) -> usize {
+        self.double_write.batch_limit()
+    }
+
+    fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch> {
+        Ok(Box::new(self.double_write.protect(pages, self.log.durable())?))
+    }
 }
 
 impl WriteAhead for WriteGuard {
@@ -72,14 +88,7 @@ impl WriteAhead for WriteGuard {
         }
     }
 
-    fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<Option<Box<dyn Send + Sync>>> {
-        match &self.side {
-            Some(side) => Ok(Some(Box::new(side.protect(pages, self.log.durable())?))),
-            None => Ok(None),
-        }
-    }
-
-    fn batch_limit(&self) -> usize {
-        self.side.as_ref().map_or(usize::MAX, |side| side.batch_limit())
+    fn torn_page_guard(&self) -> Option<&dyn TornPageGuard> {
+        self.double_write.as_ref().map(|guard| guard as &dyn TornPageGuard)
     }
 }

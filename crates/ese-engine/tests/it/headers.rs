@@ -6,7 +6,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Result,
-    TableDefinition,
+    TableDefinition, TornPageProtection,
 };
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
@@ -69,7 +69,8 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    (options.threads, options.log_file_size, options.page_protection) = (false, 64 << 10, false);
+    (options.threads, options.log_file_size) = (false, 64 << 10);
+    options.torn_page_protection = TornPageProtection::Off;
     let instance = Instance::open(options).unwrap();
     let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
     let db = instance.create_database(Path::new(DATABASE), &create).unwrap();

@@ -8,7 +8,7 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
-    Session, Table, TableDefinition,
+    Session, Table, TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
@@ -49,7 +49,7 @@ impl World {
         let mut options = InstanceOptions::with_cache(self.faults.clone(), "/log".into(), self.cache.clone());
         (options.threads, options.log_file_size) = (false, 128 << 10);
         // Damage would be taken for a torn page, and recovery would mend it.
-        options.page_protection = false;
+        options.torn_page_protection = TornPageProtection::Off;
         Instance::open(options)
     }
 

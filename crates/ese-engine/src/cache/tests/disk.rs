@@ -17,7 +17,7 @@ use jetcell_sync::{Arc, Mutex, mpsc};
 use jetcell_vfs::{Clock, File, IoReason, Transfer, TransferKind};
 
 use crate::Result;
-use crate::cache::{DeferredUndo, Protection, WriteAhead};
+use crate::cache::{DeferredUndo, ProtectedBatch, TornPageGuard, WriteAhead};
 
 pub const SIZE: PageSize = PageSize::KIB_4;
 
@@ -90,10 +90,19 @@ impl WriteAhead for Log {
         Ok(())
     }
     fn request(&self, _upto: LogPosition) {}
-    fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<Option<Protection>> {
+    fn torn_page_guard(&self) -> Option<&dyn TornPageGuard> {
+        Some(self)
+    }
+}
+
+impl TornPageGuard for Log {
+    fn batch_limit(&self) -> usize {
+        usize::MAX
+    }
+    fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch> {
         match self.refuse_protection.load(Ordering::SeqCst) {
             true => Err(crate::Error::ReadOnly("images: no".to_string())),
-            false => Ok(None),
+            false => Ok(Box::new(())),
         }
     }
 }

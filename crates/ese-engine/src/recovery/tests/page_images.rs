@@ -8,7 +8,7 @@ use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use super::{DATABASES, database};
 use crate::Instance;
 use crate::btree::tests::{Model, contents, open, open_with};
-use crate::double_write;
+use crate::storage::double_write;
 use crate::transaction::ActiveTransaction;
 
 /// An operator restores an older, clean copy of a database and moves the logs away, but not the page images. The images

@@ -1,8 +1,8 @@
-//! Protection against torn pages: each page image goes to a side file, durably, before it goes to its place.
+//! Double write: each page image is written to a side file, durably, before it is written in place.
 //!
-//! ESE trusts the device to write a page as a whole; a power cut in the middle of a 32 KiB write can then cost a
-//! page that redo cannot rebuild. With this protection a page that is found torn after a crash is put back from
-//! the side file before redo starts. It costs a second, sequential write of every page.
+//! ESE relies on the device to write a page as a whole. A power cut in the middle of a 32 KiB write can then damage a page
+//! that redo cannot rebuild. With the double write, recovery restores a torn page from the side file before redo starts.
+//! The cost is a second, sequential write of every page. InnoDB: the doublewrite buffer.
 //!
 //! ```text
 //! <database>.jdw (data.edb.jdw), a ring of batches that starts over at 0 when the next one does not fit:
@@ -10,17 +10,18 @@
 //!   | magic | signDb | signLog | durable | count | (pgno, hash) ...   | image 0    | image 1 ...
 //! ```
 //!
-//! Invariants: the images of a batch are durable before any of its pages is written in place; a batch is only
-//! overwritten after the pages it holds were written in place and the database file was synced. Images are
-//! believed only if their XXH3 matches (ESE's checksum is linear, and a tear through repeated content can pass it),
-//! so a torn or stale batch does no harm: of several good images of a page the one with the
-//! highest dbtime counts, and only if the page in the database is damaged or not newer.
-//!
-//! Nor are images believed whose changes the log does not have: a database and its logs may have been put back as they
-//! were once, without the side file. Each batch says up to where the log was durable when it was made. A page is written
-//! only when the log is durable up to its last change, so no image has changes behind that; and a crash leaves what
-//! was durable, so the log never ends before it, unless it is another history. When torn pages are back, all images are
-//! removed: when a new history has become as long as the old one was, nothing is left of that.
+//! Invariants:
+//! - The images of a batch are durable before any of its pages is written in place.
+//! - A batch is overwritten only after its pages were written in place and the database file was synced.
+//! - An image is used only if its XXH3 hash matches. ESE's checksum is linear, and a tear through repeated content can pass
+//!   it. So a torn or stale batch does no harm. Of several good images of a page, recovery uses the one with the highest
+//!   dbtime, and only if the page in the database is damaged or not newer.
+//! - An image is used only if the log has its changes. An operator can restore a database and its logs from an older copy
+//!   and leave the side file. Each batch records up to where the log was durable when the batch was made. A page is
+//!   written only when the log is durable up to its last change, so no image has later changes. A crash keeps what was
+//!   durable, so the log ends before that position only if it has another history.
+//! - After recovery restored the torn pages, it removes all images. So when another history becomes as long as the old one,
+//!   no image of the old one is left.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,7 @@ use twox_hash::XxHash3_64;
 use crate::{Error, Result};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcelD2");
-/// Of batches that do not name the log, in files named without the extension of the database.
+/// Magic of batches without a log signature, in files named without the extension of the database: an earlier version.
 const OLD_MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
 const DESCRIPTOR: usize = 4096;
 /// Page numbers that fit a descriptor.
@@ -66,25 +67,26 @@ struct State {
     failed: Option<String>,
 }
 
-/// The turn of one batch, held until its pages are in place; the next batch waits for it. Not to be dropped with
+/// A batch whose pages are being written in place. The next batch waits until it is dropped. Must not be dropped with
 /// `state` locked.
-pub struct Protection(Arc<DoubleWrite>);
+pub(crate) struct ActiveBatch(Arc<DoubleWrite>);
 
-impl Drop for Protection {
+impl Drop for ActiveBatch {
     fn drop(&mut self) {
         self.0.state.lock().busy = false;
         self.0.released.notify_one();
     }
 }
 
-/// Path of the side file. The whole name is in it: databases may differ in their extensions only.
+/// Path of the side file. It contains the whole name of the database, because two databases can differ in the extension
+/// only.
 pub(crate) fn path_of(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(".jdw");
     path.into()
 }
 
-/// The side file, if it is there, and one that an earlier version left. A file of somebody else's with such a name is none.
+/// The side file, if it exists, and one that an earlier version left. Other files with such names are not included.
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     let magic = |path: &Path| {
         let failed = |e: std::io::Error| Error::io(path, &e);
@@ -99,26 +101,26 @@ fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
         Ok(start.first_chunk().map(|magic| u64::from_le_bytes(*magic)))
     };
     let (side, old) = (path_of(database), database.with_extension("jdw"));
-    // Zero: nothing was written yet.
+    // Zero: no batch was written yet.
     let is_ours = matches!(magic(&side)?, Some(MAGIC | OLD_MAGIC | 0));
     let is_old = old != side && magic(&old)? == Some(OLD_MAGIC);
     Ok([(side, is_ours), (old, is_old)].into_iter().filter_map(|(path, is)| is.then_some(path)).collect())
 }
 
-/// Removes the side file, durably. For a database that is clean or has been restored: all its pages are whole, and
-/// images would be believed even if somebody has put an older copy in its place since they were made.
+/// Removes the side file, durably. For a database that is clean or whose torn pages were restored: all its pages are
+/// whole, and later an operator may replace it by an older copy, for which the images would be wrong.
 pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
     for side in side_files(vfs, database)? {
         vfs.remove(&side).map_err(|e| Error::io(&side, &e))?;
     }
-    // Also if it is not there: who removed it may have left that to the kernel.
+    // Also if it does not exist: its removal may not be durable yet.
     let directory = database.parent().unwrap_or(Path::new("."));
     vfs.sync_directory(directory).map_err(|e| Error::io(directory, &e))
 }
 
 impl DoubleWrite {
-    /// Creates the side file, for pages whose changes are in the log with this signature. Call [`discard`] before: what is
-    /// there afterwards is somebody else's.
+    /// Creates the side file, for pages whose changes are in the log with this signature. Call [`discard`] before: a file
+    /// that still exists then is not a side file, and the call fails.
     pub fn create(
         vfs: &dyn Vfs,
         path: &Path,
@@ -148,30 +150,30 @@ impl DoubleWrite {
         MAX_BATCH.min((RING as usize - DESCRIPTOR) / self.page_size.bytes())
     }
 
-    /// Makes sealed page images durable in the side file. Write the pages in place, then drop the result. The log is
-    /// durable up to `durable`, which covers every change of the pages.
+    /// Makes sealed page images durable in the side file. The caller writes the pages in place, then drops the result. The
+    /// log is durable up to `durable`, which covers every change of the pages.
     ///
-    /// After a failure every call fails: nothing is tried again, and whoever waits learns of it in turn.
+    /// After a failure nothing is retried: every later call fails, and every call that waits fails in turn.
     pub fn protect(
         self: &Arc<Self>,
         pages: &[(PageNumber, &[u8])],
         durable: LogPosition,
-    ) -> Result<Protection> {
-        let (turn, at) = {
+    ) -> Result<ActiveBatch> {
+        let (batch, at) = {
             let mut state = self.state.lock();
             while state.busy {
                 self.released.wait(&mut state);
             }
             if let Some(cause) = &state.failed {
-                // Only one is woken at a time; it passes that on.
+                // One thread is woken at a time; it wakes the next.
                 self.released.notify_one();
                 return Err(Error::ReadOnly(cause.clone()));
             }
             state.busy = true;
-            // Made before anything can fail: however that ends, the turn ends with it, and the next one is woken.
-            (Protection(self.clone()), state.next)
+            // Made before anything can fail: its drop wakes the next thread in any case.
+            (ActiveBatch(self.clone()), state.next)
         };
-        // Meanwhile nobody else gets past `busy`.
+        // No other thread passes `busy` meanwhile.
         match self.write(at, pages, durable) {
             Ok(next) => self.state.lock().next = next,
             Err(error) => {
@@ -179,7 +181,7 @@ impl DoubleWrite {
                 return Err(error);
             }
         }
-        Ok(turn)
+        Ok(batch)
     }
 
     /// Writes a batch at an offset, or at 0 if it does not fit there. Returns where it ends.
@@ -211,8 +213,8 @@ impl DoubleWrite {
     }
 }
 
-/// Puts torn pages of a database back from its side file. Returns how many. Runs before redo, on a dirty database. The log
-/// with this signature ends at `until`: images of another one, or with changes behind its end, are not believed.
+/// Restores torn pages of a database from its side file. Returns how many. Runs before redo, on a dirty database. The log
+/// with this signature ends at `until`: images of another log, or with changes behind its end, are not used.
 pub(crate) fn restore(
     vfs: &dyn Vfs,
     path: &Path,
@@ -235,7 +237,7 @@ fn position_in(descriptor: &[u8]) -> LogPosition {
     LogPosition::from_u64(u64::from_le_bytes(descriptor[64..COUNT].try_into().unwrap_or_default()))
 }
 
-/// From one side file, of batches that are `known`.
+/// Restores torn pages from the batches of one side file for which `known` is true.
 fn restore_from(
     vfs: &dyn Vfs,
     side: &Path,
@@ -245,14 +247,14 @@ fn restore_from(
 ) -> Result<usize> {
     let failed = |e: std::io::Error| Error::io(side, &e);
     let file = vfs.open(side, OpenMode::Write).map_err(failed)?;
-    // Images that a killed process had written may still be in the kernel only; putting one in its place can be torn.
+    // The images of a killed process may not be durable yet, and the write of an image in place can be torn.
     file.sync(IoReason::Other).map_err(failed)?;
     let len = file.len().map_err(failed)? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
     let size = header.page_size.bytes();
     let mut newest: std::collections::BTreeMap<PageNumber, (u64, u64)> = std::collections::BTreeMap::new();
     let mut descriptor = IoBuffer::zeroed(DESCRIPTOR);
     let mut image = IoBuffer::zeroed(size);
-    // Batches of the current and of the previous round overlap at any block, so every block may start one.
+    // Batches of the current and of the previous round can overlap at any block, so every block may begin one.
     let mut at = 0;
     while at + DESCRIPTOR as u64 <= len {
         file.read_at(at, &mut descriptor, IoReason::DatabaseRead).map_err(failed)?;
@@ -286,8 +288,8 @@ fn restore_from(
             }
         }
     }
-    let broken = |e: std::io::Error| Error::io(database.path(), &e);
-    let database_len = database.len().map_err(broken)?;
+    let database_failed = |e: std::io::Error| Error::io(database.path(), &e);
+    let database_len = database.len().map_err(database_failed)?;
     let mut stored = IoBuffer::zeroed(size);
     let mut restored = 0;
     for (page, (image_time, image_at)) in newest {
@@ -295,22 +297,22 @@ fn restore_from(
         if offset + size as u64 > database_len {
             continue;
         }
-        database.read_at(offset, &mut stored, IoReason::DatabaseRead).map_err(broken)?;
+        database.read_at(offset, &mut stored, IoReason::DatabaseRead).map_err(database_failed)?;
         let verdict = verify_page(&mut stored, header.page_size, page);
         file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
-        // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector says
-        // which state the write was to reach; an image of that state or a later one is as good or better.
+        // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector has the
+        // dbtime of the state that was being written. An image of that state, or of a later one, is as good or better.
         let newer = Page::new(&stored, header.page_size).db_time().0 > image_time;
         if verdict == PageIntegrity::Zero
             || (verdict == PageIntegrity::Good && (newer || stored[..] == image[..]))
         {
             continue;
         }
-        database.write_at(offset, &image, IoReason::EvictionWrite).map_err(broken)?;
+        database.write_at(offset, &image, IoReason::EvictionWrite).map_err(database_failed)?;
         restored += 1;
     }
     if restored > 0 {
-        database.sync(IoReason::EvictionWrite).map_err(broken)?;
+        database.sync(IoReason::EvictionWrite).map_err(database_failed)?;
     }
     Ok(restored)
 }

@@ -1,4 +1,4 @@
-//! What is put back from a side file, and what is not.
+//! Which pages recovery restores from a side file, and failures of the side file.
 
 use super::*;
 use ese_format::checksum::seal_page;
@@ -20,7 +20,7 @@ fn image(time: u64, fill: u8) -> Vec<u8> {
     bytes
 }
 
-/// Up to where the log is durable when images are made.
+/// The durable end of the log when the images are made.
 const DURABLE: LogPosition = LogPosition::new(3, 9, 40);
 
 fn signature(random: u32) -> Signature {
@@ -37,7 +37,7 @@ fn write(file: &dyn File, offset: u64, bytes: &[u8]) {
     file.write_at(offset, &buffer, IoReason::Other).unwrap();
 }
 
-/// A database with a page.
+/// A database with one page.
 fn database(stored: &[u8]) -> (SimVfs, &'static Path, Arc<dyn File>) {
     let (vfs, path) = (SimVfs::new(), Path::new("/data.edb"));
     let file = vfs.open(path, OpenMode::CreateNew).unwrap();
@@ -45,7 +45,7 @@ fn database(stored: &[u8]) -> (SimVfs, &'static Path, Arc<dyn File>) {
     (vfs, path, file)
 }
 
-/// What that page is after a crash, when the log with this signature ends there.
+/// The page after a crash, if the log with this signature ends at `until`, and how many pages were restored.
 fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usize, Vec<u8>) {
     let file = vfs.open(path, OpenMode::Write).unwrap();
     let count = restore(vfs, path, &*file, &header(), log, until).unwrap();
@@ -54,7 +54,7 @@ fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usiz
     (count, found.to_vec())
 }
 
-/// What a database page that was `stored` is after a crash, when the image written last is changed by `damage`.
+/// The page that was `stored`, after a crash, if the image written last is changed by `damage`.
 fn restored(stored: &[u8], written: &[u8], damage: impl Fn(&mut [u8])) -> (usize, Vec<u8>) {
     let (vfs, path, file) = database(stored);
     let side = DoubleWrite::create(&vfs, path, file, &header(), signature(8)).unwrap();
@@ -66,7 +66,7 @@ fn restored(stored: &[u8], written: &[u8], damage: impl Fn(&mut [u8])) -> (usize
 }
 
 #[test]
-fn a_torn_page_comes_back_and_a_newer_one_stays() {
+fn a_torn_page_is_restored_and_a_newer_page_is_kept() {
     let (old, new) = (image(10, 1), image(20, 2));
     let mut torn = new.clone();
     torn[2048..].copy_from_slice(&old[2048..]);
@@ -75,18 +75,18 @@ fn a_torn_page_comes_back_and_a_newer_one_stays() {
 }
 
 #[test]
-fn a_torn_image_is_not_believed_though_its_checksum_passes() {
+fn a_torn_image_is_not_used_although_its_checksum_matches() {
     let (old, new) = (image(10, 1), image(20, 2));
     let tear = |bytes: &mut [u8]| bytes[1024..2048].fill(0);
     let mut torn = new.clone();
     tear(&mut torn);
-    assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageIntegrity::Good, "the checksum does not see it");
+    assert_eq!(verify_page(&mut torn, SIZE, PAGE), PageIntegrity::Good, "the checksum does not detect it");
     assert_eq!(restored(&old, &new, tear), (0, old));
 }
 
-/// Neither of what the log has lost since, as it is with a copy of an older time, nor of another log.
+/// The log lacks changes if an operator restored an older copy, or if it is another log.
 #[test]
-fn an_image_is_believed_only_if_the_log_has_its_changes() {
+fn an_image_is_used_only_if_the_log_has_its_changes() {
     let (old, new) = (image(10, 1), image(20, 2));
     for (log, until, count) in [
         (8, DURABLE, 1),
@@ -103,7 +103,7 @@ fn an_image_is_believed_only_if_the_log_has_its_changes() {
 }
 
 #[test]
-fn images_that_an_earlier_version_left_are_used_and_removed_and_no_other_file_of_that_name_is() {
+fn side_files_of_an_earlier_version_are_used_and_removed_and_other_files_are_not() {
     let (old, new) = (image(10, 1), image(20, 2));
     let mut batch = vec![0; DESCRIPTOR];
     batch[8..36].copy_from_slice(&signature(7).to_bytes());
@@ -124,7 +124,7 @@ fn images_that_an_earlier_version_left_are_used_and_removed_and_no_other_file_of
 }
 
 #[test]
-fn a_side_file_whose_creator_was_killed_has_its_name_when_images_are_in_it() {
+fn a_side_file_keeps_its_name_after_its_creator_was_killed() {
     let path = Path::new("/data.edb");
     let create = |disk: &SimVfs| {
         discard(disk, path)?;
@@ -143,8 +143,8 @@ fn a_side_file_whose_creator_was_killed_has_its_name_when_images_are_in_it() {
     }
 }
 
-/// Whoever waits for its turn gets an error, too, and soon: nobody comes afterwards who would wake it. What failed is
-/// not tried again: of a second sync that succeeds nobody knows what it has left out.
+/// A thread that waits for the batch before gets an error, too, and soon: no later thread would wake it. A failed sync is
+/// not retried: if a second sync succeeded, the device could still have dropped pages.
 #[test]
 fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
     let full = RING as usize / (DESCRIPTOR + SIZE.bytes());
@@ -160,10 +160,10 @@ fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
         let database = disk.open(path, OpenMode::CreateNew).unwrap();
         let side = DoubleWrite::create(&*disk, path, database, &header(), signature(8)).unwrap();
         let image = image(10, 1);
-        let mut protection = None;
+        let mut active = None;
         for _ in 0..batches {
-            drop(protection.take());
-            protection = Some(side.protect(&[(PAGE, &image)], DURABLE).unwrap());
+            drop(active.take());
+            active = Some(side.protect(&[(PAGE, &image)], DURABLE).unwrap());
         }
         let (done, ended) = mpsc::channel();
         for _ in 0..2 {
@@ -173,12 +173,12 @@ fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
                 let _ = done.send(result);
             });
         }
-        assert!(ended.recv_timeout(Duration::from_millis(100)).is_err(), "they wait for their turn");
+        assert!(ended.recv_timeout(Duration::from_millis(100)).is_err(), "they wait for the batch before");
         let fault = Fault::new(target, FaultEffect::IoError).on_path(part);
         disk.inject(if forever { fault.forever() } else { fault });
-        drop(protection);
+        drop(active);
         for _ in 0..2 {
-            let result = ended.recv_timeout(Duration::from_secs(5)).expect("nobody waits for ever");
+            let result = ended.recv_timeout(Duration::from_secs(5)).expect("no thread waits for ever");
             let error = result.unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
