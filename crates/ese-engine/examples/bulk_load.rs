@@ -1,4 +1,4 @@
-//! Loads many records: in the order of their keys, many in each transaction, with lazy commits.
+//! Loads many records in the order of their keys, with many records in each transaction and with lazy commits.
 
 use ese_engine::{
     ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
@@ -36,10 +36,10 @@ fn main() -> Result<()> {
             let row = [(key, Value::Long(*number)), (text, Value::Text(format!("number {number}")))];
             table.insert(&mut session, &row)?;
         }
-        // A crash may undo the last of these commits, but never one without all later ones.
+        // A crash may undo the last of these commits, but never a commit without all later ones.
         session.commit(CommitMode::Lazy)?;
     }
-    // One wait for the disk at the end makes all of them durable.
+    // One flush at the end makes all commits durable.
     instance.flush()?;
     println!("loaded {RECORDS} records");
     drop((table, session));

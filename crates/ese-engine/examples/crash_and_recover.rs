@@ -1,4 +1,4 @@
-//! An instance that ends without a shutdown, and the recovery of what was committed.
+//! Drops an instance without a shutdown, and recovers the committed records.
 
 use ese_engine::{
     ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,

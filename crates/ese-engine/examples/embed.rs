@@ -1,4 +1,4 @@
-//! The engine inside a program: create a database, insert a record, read it.
+//! Uses the engine inside a program: creates a database, inserts a record and reads it.
 
 use ese_engine::{
     ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,

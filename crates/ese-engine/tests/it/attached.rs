@@ -1,4 +1,4 @@
-//! Databases that are attached, created and detached at the same time, twice, or half.
+//! Threads that create, attach and detach databases at the same time; attachments that fail; repeated detaches.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,13 +18,14 @@ use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{DATABASES, Rows, create, create_one, open, options, rows, work};
 
-/// Long enough for another thread to come to the gate, if nothing keeps it away.
+/// Long enough for another thread to reach the gate, unless the engine serialises the two calls.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A disk on which who is about to open a side file, its id chosen and nothing logged, waits for another to come as far.
+/// A disk with a gate. A call that has chosen an id, logged nothing yet and is about to open a side file waits at the
+/// gate for a second call.
 struct Gated {
     disk: SimVfs,
-    /// How many came.
+    /// Number of calls that have reached the gate.
     arrived: Mutex<usize>,
     changed: Condvar,
 }
@@ -34,7 +35,7 @@ impl Gated {
         let mut arrived = self.arrived.lock();
         *arrived += 1;
         self.changed.notify_all();
-        // One that waits in vain was alone, as it should be.
+        // If the wait times out, no second call came this far at the same time, as it should be.
         self.changed.wait_while_for(&mut arrived, |arrived| *arrived < 2, PATIENCE);
     }
 }
@@ -75,7 +76,7 @@ impl Vfs for Gated {
     }
 }
 
-/// What two threads get that attach or create at the same time, each its path.
+/// The results of two threads that attach or create a database at the same time, each under its own path.
 fn at_once(
     instance: &Instance,
     paths: [&str; 2],
@@ -99,7 +100,7 @@ fn assert_ids_differ(databases: &[Arc<Database>]) {
 }
 
 #[test]
-fn databases_created_or_attached_at_the_same_time_have_ids_of_their_own_in_the_log() {
+fn databases_attached_concurrently_get_different_log_ids() {
     let disk = SimVfs::new();
     let instance = gated(&disk);
     let create_options = CreateOptions::default();
@@ -107,7 +108,7 @@ fn databases_created_or_attached_at_the_same_time_have_ids_of_their_own_in_the_l
         at_once(&instance, DATABASES, |instance, path| instance.create_database(path, &create_options));
     let created = created.map(Result::unwrap);
     assert_ids_differ(&created);
-    // Recovery finds both by their records.
+    // Recovery finds both databases by their records.
     let (recovered, _) = open(&disk.process_kill(), 256);
     assert_eq!(recovered.recovery().left_attached, 2);
     drop((created, recovered));
@@ -120,7 +121,7 @@ fn databases_created_or_attached_at_the_same_time_have_ids_of_their_own_in_the_l
 }
 
 #[test]
-fn who_attaches_what_another_is_attaching_gets_the_same_database() {
+fn concurrent_attaches_of_one_path_return_the_same_database() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     create(&instance);
@@ -148,9 +149,10 @@ fn has_rows(disk: &SimVfs, models: &[Rows; 2]) {
     }
 }
 
-/// Once the log has the record, recovery gives the id to that database, whether its attachment went on or not.
+/// Once the log has the attach record, recovery assigns the id to that database, whether the attachment was completed
+/// or not.
 #[test]
-fn after_an_attachment_that_failed_half_way_no_other_database_gets_its_id_in_the_log() {
+fn the_log_id_of_a_failed_attachment_is_not_reused() {
     let disk = SimVfs::new();
     let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
     let instance = Instance::open(options(faults.clone(), 256).0).unwrap();
@@ -160,7 +162,7 @@ fn after_an_attachment_that_failed_half_way_no_other_database_gets_its_id_in_the
         fill(&instance, &db, model, 1);
         instance.detach(&db).unwrap();
     }
-    // The next generation is entered, and its file has not got its name.
+    // The stream has entered the next generation, but its file does not have its final name yet.
     let third = create_one(&instance, "/db/three.edb");
     let next = LogNames::new(Path::new("/log"), "E00").next();
     let entered = || disk.contents(&next).is_some_and(|bytes| LogHeader::decode(&bytes).is_ok());
@@ -179,15 +181,15 @@ fn after_an_attachment_that_failed_half_way_no_other_database_gets_its_id_in_the
         fill(&instance, other, &mut models[1], 4);
     }
     has_rows(&disk.process_kill(), &models);
-    assert!(matches!(other, Err(Error::ReadOnly(_))), "it has the id of the first one");
+    assert!(matches!(other, Err(Error::ReadOnly(_))), "the other database got the id of the first one");
     let created = instance.create_database(Path::new("/db/four.edb"), &CreateOptions::default());
     assert!(matches!(created, Err(Error::ReadOnly(_))) && !disk.exists(Path::new("/db/four.edb")).unwrap());
-    // What is attached already can still be read.
+    // Databases that are attached already can still be read.
     assert!(Arc::ptr_eq(&attach("/db/three.edb").unwrap(), &third));
 }
 
 #[test]
-fn who_detaches_twice_does_not_detach_another_database() {
+fn a_second_detach_does_not_detach_another_database() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     let mut models = [Rows::new(), Rows::new()];
@@ -197,7 +199,7 @@ fn who_detaches_twice_does_not_detach_another_database() {
     for db in [&one, &two] {
         instance.detach(db).unwrap();
     }
-    // Who has it keeps its file locked.
+    // The database keeps its file locked until the last reference is dropped.
     drop(two);
     let two = instance.attach(Path::new(DATABASES[1]), 32).unwrap();
     fill(&instance, &two, &mut models[1], 3);
@@ -206,7 +208,7 @@ fn who_detaches_twice_does_not_detach_another_database() {
     fill(&instance, &two, &mut models[1], 4);
     has_rows(&disk.process_kill(), &models);
     let (other, _) = open(&SimVfs::new(), 256);
-    assert!(matches!(other.detach(&two), Err(Error::Usage(_))), "it belongs to another instance");
+    assert!(matches!(other.detach(&two), Err(Error::Usage(_))), "the database belongs to another instance");
     instance.detach(&two).unwrap();
     assert!(matches!(instance.detach(&two), Err(Error::Usage(_))));
 }

@@ -1,4 +1,4 @@
-//! What sessions meet while others change definitions, and after it was taken back.
+//! What sessions see while another session changes a definition, and after that change was rolled back.
 
 use ese_engine::{ColumnDefinition, CommitMode, Error, IndexDefinition, Session, Table, TableDefinition};
 use ese_format::PageSize;
@@ -6,11 +6,11 @@ use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
 use super::tables::{World, in_transaction};
 
-/// The first column of variable size, and the first of fixed size.
+/// The first column of variable size and the first column of fixed size.
 const NAME: ColumnId = ColumnId(128);
 const NUMBER: ColumnId = ColumnId(1);
 
-/// A table with a name and a number that counts itself, and no index.
+/// A table without indexes: a name and an auto-increment number.
 fn definition() -> TableDefinition {
     let number = ColumnDefinition::new("Number", ColumnType::Long).with_flags(ColumnFlags::AUTO_INCREMENT);
     TableDefinition {
@@ -24,7 +24,7 @@ fn by_name(index: &str) -> IndexDefinition {
     IndexDefinition::new(index, &["Name"])
 }
 
-/// With the table.
+/// An instance with a database that has the table.
 fn world() -> World {
     let world = World::new(PageSize::KIB_4);
     let mut s = world.instance.session();
@@ -53,7 +53,7 @@ fn numbers(s: &mut Session, table: &mut Table, index: Option<&str>) -> Vec<i32> 
 }
 
 #[test]
-fn a_snapshot_from_before_an_index_does_not_open_its_table_and_takes_the_index_from_nobody() {
+fn a_snapshot_older_than_an_index_cannot_open_the_table() {
     let world = world();
     let [mut s, mut old, mut other] = [(); 3].map(|()| world.instance.session());
     in_transaction(&mut s, |s| {
@@ -63,9 +63,12 @@ fn a_snapshot_from_before_an_index_does_not_open_its_table_and_takes_the_index_f
     old.begin().unwrap();
     in_transaction(&mut s, |s| s.create_index(&world.db, "Log", &by_name("Kept")).unwrap());
     let refused = old.open_table(&world.db, "Log").err();
-    assert!(matches!(refused, Some(Error::WriteConflict)), "it sees no entries: {refused:?}");
+    assert!(
+        matches!(refused, Some(Error::WriteConflict)),
+        "the snapshot does not see the entries of the index: {refused:?}"
+    );
 
-    // A later change that is taken back hides nothing of this.
+    // A later change that is rolled back must not hide the committed one.
     s.begin().unwrap();
     s.create_index(&world.db, "Log", &by_name("Taken back")).unwrap();
     s.rollback().unwrap();
@@ -85,7 +88,7 @@ fn a_snapshot_from_before_an_index_does_not_open_its_table_and_takes_the_index_f
 }
 
 #[test]
-fn an_old_snapshot_does_not_make_a_table_lose_an_index_for_everybody() {
+fn an_open_under_an_old_snapshot_keeps_the_index_for_other_sessions() {
     let world = world();
     let [mut s, mut old] = [(); 2].map(|()| world.instance.session());
     in_transaction(&mut s, |s| {
@@ -106,7 +109,7 @@ fn an_old_snapshot_does_not_make_a_table_lose_an_index_for_everybody() {
 }
 
 #[test]
-fn a_table_is_of_no_use_to_other_sessions_least_of_all_when_its_own_is_gone() {
+fn an_open_table_is_refused_in_other_sessions() {
     let world = world();
     let row = [(NAME, Value::Text("x".into()))];
     for new in [true, false] {
@@ -145,7 +148,7 @@ fn a_table_is_of_no_use_to_other_sessions_least_of_all_when_its_own_is_gone() {
 }
 
 #[test]
-fn numbers_are_not_given_again_when_a_definition_changes() {
+fn a_definition_change_does_not_reuse_numbers() {
     let world = world();
     let [mut s, mut other] = [(); 2].map(|()| world.instance.session());
     other.begin().unwrap();
@@ -164,7 +167,7 @@ fn numbers_are_not_given_again_when_a_definition_changes() {
     other.commit(CommitMode::Lazy).unwrap();
     drop(table);
 
-    // In one transaction.
+    // The same within one transaction.
     s.begin().unwrap();
     let next = |s: &mut Session| {
         let mut table = open(s, &world);
@@ -185,7 +188,7 @@ fn numbers_are_not_given_again_when_a_definition_changes() {
 }
 
 #[test]
-fn a_replace_that_chooses_a_number_raises_the_next_one() {
+fn a_replace_with_a_chosen_number_raises_the_next_number() {
     let world = world();
     let mut s = world.instance.session();
     let mut table = open(&mut s, &world);
@@ -201,7 +204,7 @@ fn a_replace_that_chooses_a_number_raises_the_next_one() {
 }
 
 #[test]
-fn a_number_that_was_refused_is_not_used() {
+fn a_failed_insert_does_not_use_up_its_number() {
     let world = world();
     let mut s = world.instance.session();
     in_transaction(&mut s, |s| s.create_index(&world.db, "Log", &by_name("Name").unique()).unwrap());

@@ -1,4 +1,4 @@
-//! The end of an instance, and what outlives it or stands in its way.
+//! The end of an instance: sessions that outlive it, refused shutdowns, background work during a drop.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, SimVfs, Transf
 
 use super::recovered::{DATABASES, SIZE, create_one, options, rows};
 
-/// A row with this key, new or replaced.
+/// Inserts or replaces the row with this key.
 fn put(session: &mut Session, db: &Arc<Database>, key: i32, number: i32) -> Result<()> {
     let mut table = session.open_table(db, "t")?;
     let number = (ColumnId(2), Value::Long(number));
@@ -32,7 +32,7 @@ fn commit(instance: &Arc<Instance>, db: &Arc<Database>, key: i32, number: i32, m
 }
 
 #[test]
-fn a_session_that_outlives_its_instance_changes_nothing_in_the_next_one() {
+fn a_session_that_outlives_its_instance_cannot_change_the_next_instance() {
     let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, SimVfs::new().clock()));
     let on = |disk: &SimVfs| {
         let options = options(Arc::new(disk.clone()), 256).0;
@@ -73,14 +73,14 @@ fn a_session_that_outlives_its_instance_cannot_commit() {
         assert!(matches!(committed, Err(Error::ReadOnly(_))), "{committed:?}");
         drop(session);
         let lock = disk.lock(Path::new(DATABASES[0]));
-        assert!(lock.is_err(), "the database is ours");
+        assert!(lock.is_err(), "the database is still locked");
         drop(db);
-        assert!(disk.lock(Path::new(DATABASES[0])).is_ok(), "nobody has it any more");
+        assert!(disk.lock(Path::new(DATABASES[0])).is_ok(), "the lock is released");
     }
 }
 
 #[test]
-fn a_shutdown_that_is_refused_leaves_the_background_at_work() {
+fn a_refused_shutdown_leaves_the_background_threads_running() {
     let disk = SimVfs::new();
     let options = InstanceOptions { threads: true, ..options(Arc::new(disk.clone()), 256).0 };
     let instance = Instance::open(options).unwrap();
@@ -96,14 +96,14 @@ fn a_shutdown_that_is_refused_leaves_the_background_at_work() {
     let id = session.commit(CommitMode::Lazy).unwrap();
     let late = Instant::now() + Duration::from_secs(5);
     while instance.durable() < id.0 {
-        assert!(Instant::now() < late, "nobody writes the log");
+        assert!(Instant::now() < late, "no thread writes the log");
         thread::sleep(Duration::from_millis(1));
     }
     drop((session, db));
     instance.shutdown().unwrap();
 }
 
-/// A disk on which the syncs of database files wait at a gate when it is closed.
+/// A disk with a gate. While the gate is closed, syncs of database files wait at it.
 #[derive(Clone)]
 struct Gated {
     disk: SimVfs,
@@ -119,7 +119,7 @@ struct Gate {
 #[derive(Default)]
 struct State {
     closed: bool,
-    /// Somebody has come to the closed gate.
+    /// A sync has reached the closed gate.
     reached: bool,
 }
 
@@ -208,11 +208,11 @@ impl File for GatedFile {
 }
 
 #[test]
-fn who_has_dropped_an_instance_can_open_it_again_at_once() {
+fn a_dropped_instance_can_be_reopened_at_once() {
     let disk = SimVfs::new();
     let gate = Arc::<Gate>::default();
     let world = Gated { disk: disk.clone(), gate: gate.clone() };
-    // Every change is worth a checkpoint.
+    // With this depth, every change starts a checkpoint.
     let options = InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(world), 256).0 };
     let instance = Instance::open(options).unwrap();
     let db = create_one(&instance, DATABASES[0]);
@@ -228,7 +228,7 @@ fn who_has_dropped_an_instance_can_open_it_again_at_once() {
             dropped.send(disk.lock(Path::new("/log/E00.lock")).map(drop).is_ok()).unwrap();
         })
     };
-    // It waits for the checkpoint, or it does not wait for anything.
+    // Either the drop waits for the checkpoint, or it does not wait at all.
     let early = is_dropped.recv_timeout(Duration::from_millis(200)).ok();
     gate.set(false);
     assert!(early.unwrap_or_else(|| is_dropped.recv().unwrap()), "the log directory is still in use");

@@ -1,4 +1,5 @@
-//! Databases written by Windows: read whole, changed, and found sound afterwards.
+//! Databases written by Windows: the engine reads all of their records and changes them, and the checker finds no
+//! faults afterwards.
 
 use std::path::Path;
 
@@ -28,7 +29,7 @@ fn real_databases_are_read_and_changed() {
         vfs.create_directory(Path::new("/log")).unwrap();
         disk.put(path, &bytes);
         let before = check_database(&disk, path, &CheckOptions::default());
-        // Files copied while in use have findings that are forgiven only until a clean shutdown.
+        // The checker tolerates some findings in files that were copied while in use, but only until a clean shutdown.
         if !before.as_ref().is_ok_and(|report| report.findings.is_empty()) {
             continue;
         }
@@ -36,7 +37,7 @@ fn real_databases_are_read_and_changed() {
         let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
         options.threads = false;
         let instance = Instance::open(options).unwrap();
-        // Databases of other format versions and dirty ones are refused.
+        // The engine refuses dirty databases and databases of other format versions.
         let Ok(db) = instance.attach(path, 64) else { continue };
         attached += 1;
         let mut s = instance.session();
@@ -55,7 +56,8 @@ fn real_databases_are_read_and_changed() {
             let plain =
                 |flags: ColumnFlags| !flags.intersects(ColumnFlags::MULTI_VALUED | ColumnFlags::ENCRYPTED);
             let long = columns.iter().find(|one| one.kind == ColumnType::LongBinary && plain(one.flags));
-            // Some files of the corpus have an empty shadow catalog; new trees would make it differ visibly.
+            // Some files of the corpus have an empty shadow catalog. New trees would make the shadow differ from the
+            // catalog.
             let long = long.filter(|_| table.schema().long_values.is_some());
             let Some(long) = long.filter(|_| table.first(&mut s).unwrap()) else { continue };
             s.begin().unwrap();
@@ -70,7 +72,7 @@ fn real_databases_are_read_and_changed() {
                 Ok(()) => {
                     s.commit(CommitMode::Lazy).unwrap();
                 }
-                // Its entry in an index on Unicode text cannot be found without Windows' tables.
+                // An entry in an index on Unicode text cannot be found without Windows' tables.
                 Err(Error::Usage(what)) if what.contains("sort tables") => s.rollback().unwrap(),
                 Err(error) => panic!("{}: {name}: {error}", file.name),
             }

@@ -28,9 +28,10 @@ fn open(disk: &SimVfs) -> Result<Arc<Instance>> {
     Instance::open(options)
 }
 
-/// The first copy is written first; if a crash has damaged the shadow before, another one then must not leave none.
+/// The header's first copy is written before the shadow. If a crash has damaged the shadow, the engine must repair it
+/// first: a second crash during the write of the first copy would otherwise leave no valid copy.
 #[test]
-fn a_damaged_shadow_is_mended_before_the_first_copy_is_written() {
+fn a_damaged_shadow_is_repaired_before_the_first_copy_is_written() {
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/db")).unwrap();
     disk.create_directory(Path::new("/log")).unwrap();
@@ -59,8 +60,8 @@ fn a_damaged_shadow_is_mended_before_the_first_copy_is_written() {
     }
 }
 
-/// A generation is entered without a word to the databases; but no page with changes of it goes before the header that
-/// names it, and that not before the file has its name.
+/// The log enters a generation without an update of the database headers. But a page with changes of that generation is
+/// written only after a header names the generation, and a header names it only after the log file has its name.
 #[test]
 fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
     let disk = SimVfs::new();
@@ -122,7 +123,7 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
             });
             read.unwrap();
         }
-        // The file as the kernel has it: a page may become durable any time once it is written.
+        // The file as the kernel has it: once a page is written, it may become durable at any time.
         for page in disk.contents(Path::new(DATABASE)).unwrap().chunks(SIZE.bytes()).skip(2) {
             let time = Page::new(page, SIZE).db_time();
             assert!(time < oldest_change, "{time:?} is of a generation behind {named:?}");

@@ -1,5 +1,5 @@
-//! Logs and databases that do not belong together: logs missing at either end, a database that went on with another
-//! log, and a copy of both.
+//! Sets of logs and databases that do not match: missing oldest or newest logs, a database that was used with another
+//! log since, and a copy of logs and databases.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{DATABASES, Rows, SIZE, create, create_one, killed, open, options, rows, work};
 
-/// Opens the instance whose log is in a directory of its own.
+/// Opens the instance with this log directory.
 fn open_log(disk: &SimVfs, directory: &str, seed: u64) -> Result<Arc<Instance>> {
     disk.create_directory(Path::new(directory)).unwrap();
     let (mut options, _) = options(Arc::new(disk.clone()), 256);
@@ -32,7 +32,7 @@ fn header(disk: &SimVfs, path: &str) -> DatabaseHeader {
 }
 
 #[test]
-fn logs_that_are_gone_from_either_end_are_missed() {
+fn missing_oldest_or_newest_logs_are_reported() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 1024);
@@ -48,13 +48,13 @@ fn logs_that_are_gone_from_either_end_are_missed() {
     instance.step().unwrap();
     instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id()).unwrap());
     let checkpoint = instance.checkpoint().unwrap();
-    // What only the generation of the checkpoint has is of the first database.
+    // The changes that only the checkpoint's generation has belong to the first database.
     change(0, 20);
     instance.core().log().roll().unwrap();
     change(1, 20);
     instance.core().log().roll().unwrap();
     change(1, 20);
-    // Pages with changes of the last generation are in the file.
+    // The file now has pages with changes of the last generation.
     instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id()).unwrap());
     change(1, 20);
     instance.flush().unwrap();
@@ -75,7 +75,7 @@ fn logs_that_are_gone_from_either_end_are_missed() {
         let error = open_log(&disk, "/log", 1).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::LogsMissing { .. }), "{gone:?}: {error}");
         assert!(contents(&disk) == before, "{gone:?}: a database was changed");
-        // Nothing is lost until they are back.
+        // Once the logs are put back, recovery loses nothing.
         let disk = disk.process_kill();
         gone.iter().zip(&logs).for_each(|(path, bytes)| disk.put(path, bytes));
         let instance = open_log(&disk, "/log", 1).unwrap();
@@ -85,7 +85,7 @@ fn logs_that_are_gone_from_either_end_are_missed() {
     }
 }
 
-/// After a clean shutdown no database is attached, so only the logs themselves and the database can tell.
+/// After a clean shutdown no database is attached. Only the other logs and the database show that a log is missing.
 #[test]
 fn a_missing_newest_log_is_reported_after_a_clean_shutdown() {
     let disk = SimVfs::new();
@@ -108,14 +108,15 @@ fn a_missing_newest_log_is_reported_after_a_clean_shutdown() {
     }
 }
 
-/// A disk on which the first log was cut off when it had let the database go, but not its checkpoint. The second log has
-/// the database then, and is cut off as well or not. Returns what the database must hold.
+/// A disk on which the first instance was killed after it had detached the database but before it moved its checkpoint.
+/// A second log then used the database; its instance was shut down or killed. Returns the rows that the database must
+/// hold.
 fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {
     let (disk, path) = (SimVfs::new(), Path::new(DATABASES[0]));
     let mut model = Rows::new();
     let instance = open_log(&disk, "/one", 1).unwrap();
     drop(create_one(&instance, DATABASES[0]));
-    // The last time it is attached the log is far ahead of where the other one will be.
+    // At the last attachment, the first log is far ahead of the position that the second log will reach.
     for count in [500, 20] {
         let db = instance.attach(path, 32).unwrap();
         let mut session = instance.session();
@@ -140,7 +141,7 @@ fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {
 }
 
 #[test]
-fn a_database_that_went_on_with_another_log_is_left_to_that() {
+fn recovery_does_not_change_a_database_used_with_another_log_since() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     for shut_down in [false, true] {
         let (disk, model) = moved_on(&mut rng, shut_down);
@@ -158,9 +159,10 @@ fn a_database_that_went_on_with_another_log_is_left_to_that() {
     }
 }
 
-/// The log that still has a database attached, which another log has in use, cannot recover without it.
+/// If one log still has the database attached and another log uses it, the first log cannot be recovered without the
+/// database.
 #[test]
-fn a_database_in_use_with_another_log_is_missed() {
+fn a_database_in_use_with_another_log_is_reported() {
     let (disk, _) = moved_on(&mut ChaCha8Rng::seed_from_u64(3), true);
     let instance = open_log(&disk, "/one", 1).unwrap();
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
@@ -181,9 +183,9 @@ fn a_database_in_use_with_another_log_is_missed() {
     assert!(contents(&disk) == before);
 }
 
-/// Between the record and the header of an attachment the file still is as the other log left it.
+/// Between the attach record and the header update, the file is still as the other log left it.
 #[test]
-fn a_database_of_another_log_is_attached_though_a_crash_cuts_that_off() {
+fn an_attachment_from_another_log_survives_a_crash_at_any_point() {
     let (moved, model) = moved_on(&mut ChaCha8Rng::seed_from_u64(4), true);
     let mut left_attached = 0;
     for cut in 0.. {
@@ -230,9 +232,9 @@ fn a_copied_log_does_not_recover_the_original() {
     }
 }
 
-/// Beside the log there may be another database of the same name, or none of the names is another file.
+/// The log directory may hold another database of the same name, or a file of that name that is no database.
 #[test]
-fn what_lies_beside_the_log_by_chance_does_not_matter() {
+fn unrelated_files_in_the_log_directory_are_ignored() {
     let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(6));
     let other = SimVfs::new();
     let (instance, _) = open(&other, 256);

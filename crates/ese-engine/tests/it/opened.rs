@@ -1,4 +1,4 @@
-//! What an instance, a stream and a path must be like to be accepted.
+//! Which options, log streams and paths an instance accepts.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -32,16 +32,16 @@ fn log_files_of_an_impossible_size_are_refused() {
     for size in [0, 1, 4096, 60 << 10, (64 << 10) + 512, 256 << 20, (256 << 20) + 4096, u32::MAX] {
         assert!(text_of(with(size)).contains("multiple of 4096"), "{size}");
     }
-    assert!(disk.list(Path::new("/log")).unwrap().is_empty(), "nothing is left");
+    assert!(disk.list(Path::new("/log")).unwrap().is_empty(), "no file is left");
     let largest = (256 << 20) - 4096;
     for size in [64 << 10, largest] {
         drop(with(size).unwrap());
     }
 }
 
-/// What is attached must have room in the list that log headers and the checkpoint have.
+/// The list of attached databases must fit into log headers and into the checkpoint.
 #[test]
-fn paths_that_are_too_long_together_are_refused() {
+fn paths_too_long_for_the_attachment_list_are_refused() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     let directory = Path::new("/").join("d".repeat(200));
@@ -62,7 +62,7 @@ fn paths_that_are_too_long_together_are_refused() {
     instance.checkpoint().unwrap();
     drop(open(&disk.process_kill(), 256));
     assert!(text_of(refused.map_or(Ok(()), Err)).contains("too long together"));
-    // The same for one that is attached.
+    // The same for a database that is attached instead of created.
     for db in created.split_off(2) {
         instance.detach(&db).unwrap();
     }
@@ -79,7 +79,7 @@ fn paths_that_are_too_long_together_are_refused() {
 
 /// The log names databases by path, and recovery may run in another working directory.
 #[test]
-fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
+fn the_log_records_relative_paths_as_absolute() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     let [one, two] = ["one.edb", "two.edb"].map(|name| Path::new("db").join(name));
@@ -105,7 +105,7 @@ fn a_relative_path_is_made_absolute_before_the_log_gets_it() {
 }
 
 #[test]
-fn a_path_that_the_log_cannot_name_is_refused() {
+fn a_path_that_is_not_utf_8_is_refused() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     let path = Path::new("/db").join(OsStr::from_bytes(b"\xff.edb"));
@@ -121,7 +121,7 @@ fn a_path_that_the_log_cannot_name_is_refused() {
 }
 
 #[test]
-fn a_dirty_database_under_another_path_is_said_to_be_that_if_its_logs_are_there() {
+fn a_moved_dirty_database_is_reported_as_moved_if_its_logs_exist() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     let db = create_one(&instance, DATABASES[0]);
@@ -132,7 +132,7 @@ fn a_dirty_database_under_another_path_is_said_to_be_that_if_its_logs_are_there(
     let text = text_of(instance.attach(moved, 32));
     assert!(text.contains("moved.edb") && text.contains("another path"), "{text}");
 
-    // Those of another stream are missing.
+    // The logs of another stream count as missing.
     let other = SimVfs::new();
     other.put(moved, &dirty);
     let seeded = InstanceOptions { seed: Some(5), ..options(Arc::new(other.clone()), 256).0 };
@@ -141,9 +141,10 @@ fn a_dirty_database_under_another_path_is_said_to_be_that_if_its_logs_are_there(
     assert!(disk.contents(moved).unwrap() == dirty && other.contents(moved).unwrap() == dirty);
 }
 
-/// A stream keeps the size of its files whatever the option says later, and the depth is bytes of these.
+/// A stream keeps its log file size, whatever the option says later. The checkpoint depth counts bytes of files of that
+/// size.
 #[test]
-fn the_checkpoint_keeps_its_depth_in_files_of_another_size() {
+fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
     const DEPTH: u64 = 512 << 10;
     for [made, later] in [[256 << 10, 64 << 10], [64 << 10, 256 << 10]] {
         let disk = SimVfs::new();
@@ -188,7 +189,7 @@ fn the_checkpoint_keeps_its_depth_in_files_of_another_size() {
         let most = DEPTH + DEPTH / 8 + u64::from(made);
         assert!((DEPTH / 2..=most).contains(&deepest), "{deepest} of {most} with files of {made}");
 
-        // As many old files stay as the depth may need, though it needed more for once.
+        // The checkpointer keeps only as many old files as the depth needs, even if it once needed more.
         let mut long = instance.session();
         long.begin().unwrap();
         insert(&mut long, -1);

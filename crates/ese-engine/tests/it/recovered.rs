@@ -1,4 +1,5 @@
-//! What recovery leaves attached: handed over, not needed, or cut off again.
+//! Databases that recovery leaves attached: attached again by the program, shut down unused, or interrupted by another
+//! crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -83,7 +84,7 @@ pub(super) fn create_one(instance: &Arc<Instance>, path: &str) -> Arc<Database> 
     db
 }
 
-/// Random changes, of which the model learns what was committed. The last transaction stays open.
+/// Makes random changes and records the committed ones in the model. The last transaction stays open.
 pub(super) fn work(
     session: &mut Session,
     db: &Arc<Database>,
@@ -155,7 +156,7 @@ fn last_record(disk: &SimVfs) -> LogRecord {
     last
 }
 
-/// A disk on which two databases were in use when the process was killed, and what they must hold.
+/// A disk on which two databases were in use when the process was killed, and the rows that they must hold.
 pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
@@ -173,7 +174,7 @@ pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
 }
 
 #[test]
-fn databases_that_recovery_left_attached_are_handed_over_and_end_clean() {
+fn databases_left_attached_by_recovery_can_be_attached_and_shut_down_cleanly() {
     let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(1));
     let (instance, cache) = open(&disk, 1024);
     assert_eq!((instance.recovery().ran, instance.recovery().left_attached), (true, 2));
@@ -193,7 +194,7 @@ fn databases_that_recovery_left_attached_are_handed_over_and_end_clean() {
         [DatabaseState::CleanShutdown, DatabaseState::DirtyShutdown]
     );
     drop(db);
-    // Nobody attaches the other one.
+    // The program does not attach the other database.
     instance.shutdown().unwrap();
     drop(instance);
     for path in DATABASES {
@@ -207,9 +208,10 @@ fn databases_that_recovery_left_attached_are_handed_over_and_end_clean() {
     }
 }
 
-/// The checkpoint stands where it stood: each recovery finds what the one before it found, and what was done since.
+/// Recovery does not move the checkpoint: each recovery reads at least the records that the previous one read, and
+/// those logged since.
 #[test]
-fn a_crash_soon_after_recovery_is_redone_from_the_same_checkpoint() {
+fn a_crash_soon_after_recovery_is_recovered_from_the_same_checkpoint() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let (mut disk, mut models) = killed(&mut rng);
     let mut least = 0;
@@ -251,9 +253,9 @@ fn a_crash_soon_after_recovery_is_redone_from_the_same_checkpoint() {
     }
 }
 
-/// Redo lets pages go as normal operation does: most of them are not written.
+/// Redo evicts changed pages as normal operation does: most of them leave the cache as deltas, without a write.
 #[test]
-fn redo_writes_few_pages_where_edits_are_kept() {
+fn redo_with_deltas_writes_few_pages() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 512);
@@ -281,7 +283,7 @@ fn redo_writes_few_pages_where_edits_are_kept() {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_still_missed() {
+fn recovery_reports_a_missing_database() {
     let (disk, _) = killed(&mut ChaCha8Rng::seed_from_u64(4));
     let (instance, _) = open(&disk, 64);
     drop(instance);
@@ -292,9 +294,10 @@ fn a_database_that_is_not_there_is_still_missed() {
     assert!(matches!(opened.err(), Some(Error::Usage(_))));
 }
 
-/// With a checkpoint file that is of no use, recovery writes one: work that follows could make the old one look right.
+/// If the checkpoint file is missing or unusable, recovery writes a new one: later work could make the old one look
+/// valid.
 #[test]
-fn recovery_replaces_a_checkpoint_that_is_gone_or_ahead_of_the_log() {
+fn recovery_replaces_a_missing_checkpoint_or_one_ahead_of_the_log() {
     let checkpoint = Path::new("/log/E00.chk");
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let (disk, models) = killed(&mut rng);

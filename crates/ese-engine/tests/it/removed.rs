@@ -1,4 +1,4 @@
-//! Databases that were detached and then removed, replaced or created anew, of which the log still has records.
+//! Databases that were detached and then removed, replaced or created anew, while the log still has records of them.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{DATABASES, Rows, SIZE, create, create_one, open, options, rows, work};
 
-/// What the place of the database is found with after the crash.
+/// What recovery finds at the path of the database after the crash.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Now {
     Missing,
     CreatedAnew,
-    /// As a creation leaves it that a crash ends before it is logged.
+    /// The file of a creation that a crash interrupted before it was logged.
     Empty,
     AnotherInstances,
 }
 
-/// Two databases in use, and what they must hold. With `listed` the checkpoint knows that they are attached, else redo
-/// meets their creation.
+/// Two databases in use, and the rows that they must hold. With `listed`, the checkpoint lists them as attached;
+/// otherwise redo reads their create records.
 fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, [Rows; 2]) {
     let (instance, cache) = open(disk, 256);
     create(&instance);
@@ -30,7 +30,7 @@ fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, 
     for round in 0..2 {
         for (path, model) in DATABASES.iter().zip(&mut models) {
             let db = instance.attach(Path::new(path), 32).unwrap();
-            // With trees created, pages split, and what is rolled back.
+            // The work creates trees, splits pages and leaves changes to roll back.
             let mut session = instance.session();
             work(&mut session, &db, model, rng, 300);
             session.rollback().unwrap();
@@ -50,7 +50,7 @@ fn opened(disk: &SimVfs) -> ese_engine::Result<Arc<Instance>> {
 }
 
 #[test]
-fn a_database_removed_after_its_detach_is_not_missed() {
+fn recovery_does_not_need_a_database_removed_after_its_detach() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for listed in [false, true] {
         for now in [Now::Missing, Now::CreatedAnew, Now::Empty, Now::AnotherInstances] {
@@ -75,7 +75,7 @@ fn a_database_removed_after_its_detach_is_not_missed() {
                     let other = SimVfs::new();
                     let (instance, _) = open(&other, 256);
                     create(&instance);
-                    // The first one of another instance may have drawn the same signature.
+                    // Another instance may have drawn the same signature for its first database.
                     disk.put(path, &other.contents(Path::new(DATABASES[1])).unwrap());
                 }
             }
@@ -86,7 +86,7 @@ fn a_database_removed_after_its_detach_is_not_missed() {
             drop((session, db));
             instance.flush().unwrap();
 
-            // And again from the same checkpoint.
+            // Recover twice from the same checkpoint.
             let mut disk = disk;
             for _ in 0..2 {
                 disk = disk.process_kill();
@@ -100,7 +100,7 @@ fn a_database_removed_after_its_detach_is_not_missed() {
                 if now != Now::CreatedAnew {
                     assert!(
                         disk.contents(path) == before,
-                        "{now:?}: a file that is none of the log's was changed"
+                        "{now:?}: recovery changed a file that does not belong to the log"
                     );
                 }
                 instance.flush().unwrap();
@@ -112,13 +112,13 @@ fn a_database_removed_after_its_detach_is_not_missed() {
 }
 
 #[test]
-fn a_database_removed_without_a_detach_is_missed_and_nothing_is_lost_until_it_is_back() {
+fn a_missing_attached_database_stops_recovery_without_loss() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     for listed in [false, true] {
         for replaced in [false, true] {
             let disk = SimVfs::new();
             let (instance, mut models) = in_use(&disk, listed, &mut rng);
-            // Neither what the other one has not committed nor its detach may be of use for the one that is missing.
+            // Recovery must not apply the other database's uncommitted changes, or its detach, to the missing one.
             let db = instance.attach(Path::new(DATABASES[1]), 32).unwrap();
             let mut session = instance.session();
             work(&mut session, &db, &mut models[1], &mut rng, 100);

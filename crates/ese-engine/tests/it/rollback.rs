@@ -1,4 +1,4 @@
-//! Rollbacks that fail because a page to undo on cannot be read, on a log that is as it should be.
+//! Rollbacks that fail because a page that undo needs cannot be read. The log works.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const DB: &str = "/db/one.edb";
-/// Committed, and many times what the cache holds.
+/// Number of committed rows: many times what the cache holds.
 const ROWS: i32 = 2000;
-/// Whoever ends an instance is done long before.
+/// Time limit for the end of an instance; far longer than needed.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Stands in the row that cannot be taken back, and nowhere else.
+/// Content of the row whose insert cannot be undone. No other row has it.
 const MARK: [u8; 300] = [0xe7; 300];
 
 struct World {
@@ -37,7 +37,7 @@ impl World {
         for directory in ["/db", "/log"] {
             faults.create_directory(Path::new(directory)).unwrap();
         }
-        // Pages are written before they go.
+        // Changed pages are written when they are evicted.
         let options = CacheOptions {
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
@@ -48,7 +48,7 @@ impl World {
     fn open(&self) -> Result<Arc<Instance>> {
         let mut options = InstanceOptions::with_cache(self.faults.clone(), "/log".into(), self.cache.clone());
         (options.threads, options.log_file_size) = (false, 128 << 10);
-        // Damage would be taken for a torn page, and recovery would mend it.
+        // With page images, recovery would take the damage for a torn page and repair it.
         options.torn_page_protection = TornPageProtection::Off;
         Instance::open(options)
     }
@@ -78,19 +78,19 @@ impl World {
             session.commit(CommitMode::Lazy).unwrap();
             instance.step().unwrap();
         }
-        // What recovery cannot read, it must not find whole in the log.
+        // The log must not hold images of the pages that recovery shall fail to read.
         self.cache.flush_file(db.file_id()).unwrap();
         instance.checkpoint().unwrap();
         (instance, db)
     }
 
-    /// A transaction with an insert into the first leaf, which is written and not in memory any more.
+    /// A transaction with an insert into the first leaf. The leaf is written and no longer in memory.
     fn undecided(&self, instance: &Arc<Instance>, db: &Arc<Database>) -> Session {
         let mut session = instance.session();
         let mut table = session.open_table(db, "t").unwrap();
         session.begin().unwrap();
         insert(&mut session, &mut table, -1, &MARK).unwrap();
-        // Its cursor may keep the page.
+        // The cursor of the table may pin the page.
         drop(table);
         instance.flush().unwrap();
         self.cache.flush_file(db.file_id()).unwrap();
@@ -126,7 +126,7 @@ fn keys(instance: &Arc<Instance>, db: &Arc<Database>) -> Vec<i32> {
     keys
 }
 
-/// The result of `work`, which must not take for ever.
+/// The result of `work`. Panics if the work exceeds the time limit.
 fn in_time(what: &str, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (done, result) = mpsc::channel();
     jetcell_sync::thread::spawn(move || done.send(work()));
@@ -134,11 +134,12 @@ fn in_time(what: &str, work: impl FnOnce() -> Result<()> + Send + 'static) -> Re
 }
 
 fn check_read_only<T>(result: Result<T>, reason: &str) {
-    let error = result.err().expect("the instance is of no use for changes");
+    let error = result.err().expect("the instance refuses changes");
     assert!(matches!(&error, Error::ReadOnly(what) if what.contains(reason)), "{error}");
 }
 
-/// What becomes of an instance whose transaction stays half done: it says so, it ends, and the next one has undone it.
+/// Checks an instance with a transaction that cannot be rolled back: changes are refused, the instance ends, and the
+/// next open undoes the transaction.
 fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(&World)) {
     let world = World::new();
     let (instance, db) = world.filled();
@@ -150,18 +151,18 @@ fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(
     harm(&world);
     let failed = session.rollback().unwrap_err();
     assert!(failed.to_string().contains(reason), "{failed}");
-    assert_eq!(session.level(), 1, "it is still open");
+    assert_eq!(session.level(), 1, "the transaction is still open");
     instance.core().check_writable().unwrap();
     drop(session);
 
-    // What was changed before can be committed, but no more is changed, least of all what would meet a conflict.
+    // Earlier changes can be committed. New changes are refused, also those that would meet a write conflict.
     check_read_only(insert(&mut other, &mut others, ROWS + 1, &[2; 300]), reason);
     other.commit(CommitMode::Durable).unwrap();
     other.begin().unwrap();
     check_read_only(insert(&mut other, &mut others, -1, &[2; 300]), reason);
     other.rollback().unwrap();
     drop((other, others));
-    // Other instances have the same cache.
+    // Other instances may use the same cache, so it stays writable.
     world.cache.check_writable().unwrap();
     let (ended, its) = (instance.clone(), db.clone());
     check_read_only(in_time("detach", move || ended.detach(&its)), reason);
@@ -171,7 +172,7 @@ fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(
     }
     drop((instance, db));
 
-    let error = world.open().err().expect("recovery cannot undo it either");
+    let error = world.open().err().expect("recovery cannot undo the transaction either");
     assert!(error.to_string().contains(reason), "{error}");
     mend(&world);
     let instance = world.open().unwrap();
@@ -184,7 +185,7 @@ fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(
 }
 
 #[test]
-fn an_instance_ends_though_a_page_to_undo_on_cannot_be_read() {
+fn an_instance_ends_if_undo_cannot_read_a_page() {
     let harm = |world: &World| {
         let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
         world.faults.inject(fault.on_path(DB).forever());
@@ -193,15 +194,15 @@ fn an_instance_ends_though_a_page_to_undo_on_cannot_be_read() {
 }
 
 #[test]
-fn an_instance_ends_though_a_page_to_undo_on_is_damaged() {
+fn an_instance_ends_if_undo_needs_a_damaged_page() {
     let path = Path::new(DB);
     let change = |world: &World, from: &[u8], to: &[u8]| {
         let bytes = world.disk.contents(path).unwrap();
         let found: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
-        assert!(!found.is_empty(), "the page is written");
+        assert!(!found.is_empty(), "the page is on disk");
         found.iter().for_each(|at| world.disk.corrupt(path, *at as u64, to).unwrap());
     };
-    // Not the same in every word: that has the same checksum.
+    // Not every word is changed alike: such a change would keep the checksum.
     let damaged = [b"wrong", &MARK[5..]].concat();
     a_failed_rollback(
         |world| change(world, &MARK, &damaged),
@@ -211,7 +212,7 @@ fn an_instance_ends_though_a_page_to_undo_on_is_damaged() {
 }
 
 #[test]
-fn a_rollback_that_failed_half_way_is_repeated_and_leaves_no_trace() {
+fn a_failed_rollback_can_be_repeated() {
     for dropped in [false, true] {
         let world = World::new();
         let (instance, db) = world.filled();
@@ -223,7 +224,7 @@ fn a_rollback_that_failed_half_way_is_repeated_and_leaves_no_trace() {
         assert!(matches!(session.rollback(), Err(Error::Io { .. })));
         world.faults.clear();
         if !dropped {
-            // The last insert is taken back, the first one is not.
+            // The last insert is undone, the first one is not.
             let half = [
                 session.commit(CommitMode::Lazy).err(),
                 session.begin().err(),
@@ -242,7 +243,8 @@ fn a_rollback_that_failed_half_way_is_repeated_and_leaves_no_trace() {
     }
 }
 
-/// Level 1 of the transaction has made an index, level 2 another one and an insert into a page that is not in memory.
+/// A transaction whose level 1 created an index, and whose level 2 created another index and inserted into a page that
+/// is not in memory.
 fn two_indexes(world: &World, db: &Arc<Database>, instance: &Arc<Instance>) -> Session {
     let mut session = instance.session();
     for index in ["X", "Y"] {
@@ -263,7 +265,7 @@ fn two_indexes(world: &World, db: &Arc<Database>, instance: &Arc<Instance>) -> S
 }
 
 #[test]
-fn a_table_stays_reserved_while_a_change_of_its_definition_is_taken_back() {
+fn a_table_stays_reserved_until_its_definition_change_is_rolled_back() {
     let world = World::new();
     let (instance, db) = world.filled();
     let mut session = two_indexes(&world, &db, &instance);
@@ -273,9 +275,12 @@ fn a_table_stays_reserved_while_a_change_of_its_definition_is_taken_back() {
     assert!(matches!(session.rollback(), Err(Error::Io { .. })));
     world.faults.clear();
     let refused = other.open_table(&db, "t").err();
-    assert!(matches!(refused, Some(Error::WriteConflict)), "a row of its would be missing in X: {refused:?}");
+    assert!(
+        matches!(refused, Some(Error::WriteConflict)),
+        "a row of this session would be missing in index X: {refused:?}"
+    );
     session.rollback().unwrap();
-    assert_eq!(session.level(), 1, "no more than the one that failed");
+    assert_eq!(session.level(), 1, "the repeated rollback ends the failed level only");
     assert!(matches!(other.open_table(&db, "t"), Err(Error::WriteConflict)));
     let mut table = session.open_table(&db, "t").unwrap();
     assert!(table.set_index(Some("Y")).is_err());
@@ -291,7 +296,7 @@ fn a_table_stays_reserved_while_a_change_of_its_definition_is_taken_back() {
 }
 
 #[test]
-fn a_table_can_be_read_though_a_change_of_its_definition_could_not_be_taken_back() {
+fn a_table_can_be_read_after_a_failed_rollback_of_its_definition() {
     let world = World::new();
     let (instance, db) = world.filled();
     let session = two_indexes(&world, &db, &instance);

@@ -1,4 +1,4 @@
-//! Files of page images beside databases with all kinds of names, and beside databases that were put back.
+//! Files of page images: their names beside databases with unusual names, and their use beside restored databases.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{Rows, SIZE, create_one, open, rows, work};
 
-/// Random changes that are committed, durable, and in the database file.
+/// Makes random changes that are committed, durable and in the database file.
 fn work_and_flush(instance: &Instance, cache: &Cache, db: &Arc<Database>, model: &mut Rows, seed: u64) {
     let mut session = instance.session();
     work(&mut session, db, model, &mut ChaCha8Rng::seed_from_u64(seed), 300);
@@ -23,7 +23,7 @@ fn work_and_flush(instance: &Instance, cache: &Cache, db: &Arc<Database>, model:
     cache.flush_file(db.file_id()).unwrap();
 }
 
-/// A page that differs between two states of a file, in its second half, too.
+/// A page whose second half, too, differs between two states of a file.
 fn changed_page(before: &[u8], after: &[u8]) -> PageNumber {
     let halves = |bytes: &[u8], page: PageNumber| {
         let at = SIZE.offset_of(page) as usize;
@@ -33,11 +33,11 @@ fn changed_page(before: &[u8], after: &[u8]) -> PageNumber {
     (1..=pages)
         .map(PageNumber::fixed)
         .find(|page| halves(before, *page) != halves(after, *page))
-        .expect("something was flushed")
+        .expect("a page was flushed")
 }
 
 #[test]
-fn databases_that_differ_in_their_extension_have_images_of_their_own() {
+fn databases_that_differ_only_in_extension_have_separate_page_images() {
     let [one, other] = ["/db/a.edb", "/db/a.dat"].map(Path::new);
     for detached in [false, true] {
         let disk = SimVfs::new();
@@ -51,7 +51,7 @@ fn databases_that_differ_in_their_extension_have_images_of_their_own() {
         work_and_flush(&instance, &cache, &db, &mut model, 1);
         let disk = disk.crash(1, CrashOptions::default());
         let page = changed_page(&before, &disk.contents(one).unwrap());
-        // The second half of what was written last did not arrive.
+        // The second half of the page written last did not reach the disk.
         let at = SIZE.offset_of(page) as usize + SIZE.bytes() / 2;
         disk.corrupt(one, at as u64, &before[at..at + SIZE.bytes() / 2]).unwrap();
 
@@ -63,7 +63,7 @@ fn databases_that_differ_in_their_extension_have_images_of_their_own() {
 }
 
 #[test]
-fn a_database_may_be_named_like_a_file_of_images() {
+fn a_database_may_be_named_like_a_page_image_file() {
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 256);
     let mut models = [Rows::new(), Rows::new()];
@@ -82,9 +82,10 @@ fn a_database_may_be_named_like_a_file_of_images() {
     }
 }
 
-/// A database and its logs are put back as they were once. What the images tell of was done since, and is in no log.
+/// An operator restores a database and its logs to an older state. The page images are of changes made since, which no
+/// log has.
 #[test]
-fn images_of_changes_that_the_log_does_not_have_are_not_put_back() {
+fn page_images_of_changes_missing_from_the_log_are_not_restored() {
     let path = Path::new("/db/a.edb");
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 256);
@@ -107,7 +108,7 @@ fn images_of_changes_that_the_log_does_not_have_are_not_put_back() {
     assert_eq!(instance.recovery().torn_pages, 0);
     let db = instance.attach(path, 32).unwrap();
     assert_eq!(rows(&instance, &db), then);
-    // Another history, which becomes as long as the first one was, without a page of it written.
+    // A different history, as long as the first one. It does not write the page.
     let mut session = instance.session();
     let mut model = then.clone();
     for seed in 3..6 {

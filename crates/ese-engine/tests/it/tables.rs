@@ -1,4 +1,4 @@
-//! Tables against an ordered map: rows, indexes, long values, savepoints, definitions.
+//! Tables compared with an ordered map: rows, indexes, long values, savepoints and definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -51,7 +51,7 @@ impl World {
         World { disk, instance, db }
     }
 
-    /// Shuts down and has the file checked by other eyes.
+    /// Shuts the instance down and checks the file with `ese-check`.
     pub(super) fn end(self) -> SimVfs {
         self.instance.shutdown().unwrap();
         let report = check_database(&self.disk, Path::new(DB), &CheckOptions::default()).unwrap();
@@ -155,7 +155,7 @@ fn bytes(rng: &mut ChaCha8Rng, size: PageSize) -> Option<Vec<u8>> {
         _ => 4 * size.bytes(),
     };
     let len = rng.random_range(0..longest);
-    // Some chunks start with bytes that readers take for compressed data.
+    // Some values start with bytes that readers could take for the mark of compressed data.
     let first = [0x18, 0x2a, b'x', 0][rng.random_range(0..4)];
     let noise = rng.random_bool(0.5);
     Some((0..len).map(|_| if noise { rng.random() } else { first }).collect())
@@ -183,7 +183,7 @@ fn contents(table: &mut Table, s: &mut Session, columns: &Columns) -> Model {
     all
 }
 
-/// Every index lists the rows it should, in its order.
+/// Checks that every index lists the expected rows in its order.
 fn check_indexes(table: &mut Table, s: &mut Session, columns: &Columns, model: &Model) {
     let mut order: Vec<(Option<i32>, i32)> = model.iter().map(|(id, row)| (row.group, *id)).collect();
     order.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -340,7 +340,7 @@ fn tables_match_a_model_under_savepoints_and_rollback() {
 }
 
 #[test]
-fn a_statement_that_fails_half_way_leaves_no_trace() {
+fn a_failed_statement_leaves_no_changes() {
     let world = World::new(PageSize::KIB_4);
     let mut s = world.instance.session();
     let mut wanted = definition();
@@ -450,7 +450,7 @@ fn numbered_rows_and_auto_increment() {
 }
 
 #[test]
-fn tables_say_from_which_length_values_are_separated() {
+fn tables_separate_values_from_the_configured_length() {
     let world = World::new(PageSize::KIB_32);
     let mut s = world.instance.session();
     let value = Value::Binary(vec![7; 1848]);
@@ -481,7 +481,7 @@ fn tables_say_from_which_length_values_are_separated() {
 }
 
 #[test]
-fn tables_keep_the_density_they_were_given() {
+fn tables_keep_their_configured_density() {
     let world = World::new(PageSize::KIB_8);
     let mut s = world.instance.session();
     let with = |name: &str, density| TableDefinition {
@@ -554,7 +554,7 @@ fn definitions_are_transactional() {
 }
 
 #[test]
-fn sessions_on_threads_lose_nothing() {
+fn concurrent_sessions_lose_no_rows() {
     const EACH: i32 = 400;
     let disk = SimVfs::new();
     let instance = open_with(&disk, PageSize::KIB_4, true);
