@@ -6,7 +6,9 @@ cd "$(dirname "$0")"
 scripts/setup-readers.sh
 
 cargo fmt --all --check
+cargo xtask tidy
 cargo clippy --workspace --all-targets -- -D warnings
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 # The tests that compare with independent readers must not be skipped in silence.
 JETCELL_REQUIRE_READERS=1 cargo test --workspace
 scripts/concurrency.sh

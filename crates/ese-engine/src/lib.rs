@@ -43,6 +43,8 @@
 //! ([`Instance::step`]), so that a simulation exercises the same code. See `examples/` for bulk loads, ranges and
 //! recovery, and ARCHITECTURE.md for the layers inside.
 
+#![forbid(unsafe_code)]
+
 mod btree;
 mod cache;
 mod catalog;
