@@ -1,5 +1,5 @@
-//! Deferred undo information: the before-image of an uncommitted replace, and the key of a deleted node, go to the
-//! log only if their page must be written before the transaction ends (the node is removed). ESE: `LRUNDOINFO`.
+//! Deferred undo information: the before-image of an uncommitted replace, and the key of a deleted node. It is logged
+//! only if its page must be written before the transaction ends, or before the node is removed. ESE: `LRUNDOINFO`.
 
 use ese_format::log::record::{
     DatabaseIdInLog, LogRecord, NodeChange, PageChange, PageChangeFlags, UndoInfo, operation,
@@ -14,10 +14,10 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::{Change, Version};
 
-/// Hangs on a dirty frame until the page is written or the change is settled.
+/// Attached to a dirty frame until the page is written or the undo information is no longer needed.
 #[doc(alias = "LRUNDOINFO")]
 pub(crate) struct DeferredBeforeImage {
-    /// Not kept alive: frames that are not in use any more may still hold this.
+    /// Weak, because frames that are no longer in use can still have this.
     file: Weak<DatabaseFile>,
     shape: Shape,
     version: Arc<Version>,
@@ -37,7 +37,7 @@ impl DeferredBeforeImage {
 
 impl DeferredUndo for DeferredBeforeImage {
     fn log(&self) -> Result<Option<LogPosition>> {
-        // Two pages may carry the same entry after a split: it is logged once.
+        // After a split, two pages can have the same entry. It is logged once.
         let mut logged = self.version.undo_logged.lock();
         if logged.is_some() {
             return Ok(*logged);
@@ -84,7 +84,7 @@ impl DeferredUndo for DeferredBeforeImage {
 
     fn resolved_at(&self) -> Option<LogPosition> {
         let gone = self.version.is_settled();
-        // A deletion is settled when its node is gone: until then recovery must be able to find the node.
+        // A deletion needs it until the node is removed: until then, recovery must be able to find the node.
         let needed = self.version.transaction.is_running() || self.version.change == Change::FlagDelete;
         (gone || !needed).then(|| self.version.transaction.commit_end())
     }

@@ -1,7 +1,7 @@
-//! Versioned changes of single nodes: insert, flag-delete, replace, and taking them back.
+//! Versioned changes of single nodes: insert, flag-delete, replace, and undo.
 //!
-//! Order inside one change: everything that can fail is checked, the record goes to the log, then the page and
-//! the version store change, all under the leaf's write latch. So a failed call changed nothing.
+//! Order of the steps of a change: check everything that can fail, append the log record, change the page and the
+//! version store. All this happens under the leaf's write latch. So a call that fails has changed nothing.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use crate::transaction::{Change, ChangeContext, Transaction, UndoEntry, Undoing,
 use crate::{Error, Result};
 
 impl Tree {
-    /// Reads one record; `read` gets its data.
+    /// Reads one record and passes its data to `read`.
     pub fn get<T>(&self, view: &View, bookmark: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         let leaf = self.leaf_for_read(Target::Key(bookmark))?;
         let page = self.view(&leaf);
@@ -38,7 +38,8 @@ impl Tree {
         Ok(state.exists.then(|| read(state.data(node.data))))
     }
 
-    /// Inserts a record. Errors: duplicate key, write conflict, version store full, disk full; nothing changed.
+    /// Inserts a record. Errors: duplicate key, write conflict, version store full, disk full. After an error, nothing
+    /// has changed.
     pub fn insert(&self, context: &mut ChangeContext, key: &[u8], data: &[u8]) -> Result<()> {
         let bytes = self.bookmark_bytes(key, data);
         loop {
@@ -90,8 +91,8 @@ impl Tree {
         }
     }
 
-    /// The right-most leaf, if the last insert went to its end and this one goes behind it, too: records that come in the
-    /// order of their keys need no descent.
+    /// The right-most leaf, if the last insert was at its end and this one follows it. So inserts in key order need no
+    /// descent.
     fn leaf_to_append(&self, bytes: &[u8]) -> Option<WriteLatch> {
         let last = PageNumber::new(self.append_leaf.load(Ordering::Relaxed))?;
         let appends = |leaf: &WriteLatch| {
@@ -130,7 +131,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Replaces the data of a record (unique trees only: elsewhere the data is part of the order).
+    /// Replaces the data of a record. For unique trees only: in other trees the data is part of the order.
     pub fn replace(&self, context: &mut ChangeContext, bookmark: &Bookmark, data: &[u8]) -> Result<()> {
         debug_assert!(self.is_unique());
         let bytes = bookmark.bytes();
@@ -169,7 +170,7 @@ impl Tree {
         }
     }
 
-    /// A node flagged deleted comes back with new data.
+    /// Inserts a record by reusing its node that is flagged deleted, with new data.
     fn revive(
         &self,
         context: &mut ChangeContext,
@@ -213,7 +214,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes one change back, for rollback. Works on a full disk as long as there are reserve logs.
+    /// Undoes one change, for rollback. Works on a full disk as long as there are reserve logs.
     pub(crate) fn undo(&self, version: &Arc<Version>, by: &Undoing) -> Result<()> {
         let bytes = &version.bookmark;
         loop {
@@ -243,8 +244,8 @@ impl Tree {
             let mut node = self.node_change(by.procid, &page, leaf.key().page, line, version);
             node.page.begin0 = by.transaction.snapshot as u32;
             node.page.level = by.level;
-            // An Undo record has no data. The old data go before it as a plain replace: redo of the Undo alone would
-            // need a before-image from a part of the log that the checkpoint may have left behind.
+            // An Undo record contains no data. So the old data is logged before it as a plain replace. Redo of the Undo
+            // record alone would need a before-image from a part of the log that can be older than the checkpoint.
             let mut records = RecordBatch::new();
             if let Change::Replace { before } = &version.change {
                 let mut restored = node;
@@ -288,8 +289,8 @@ impl Tree {
         Ok((leaf, line))
     }
 
-    /// The leaf in which the node was seen before, if it is still there: a node is in one leaf only, so nothing else has
-    /// to be known about the way to it.
+    /// The leaf that had the node before, if it still has it. A node is in one leaf only, so no check of the path to
+    /// the leaf is needed.
     fn leaf_again(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
         let leaf = self.file.resident(leaf)?.into_write();
         let page = self.view(&leaf);
@@ -351,7 +352,7 @@ impl Tree {
         }
     }
 
-    /// Logs a change of one leaf and makes it; returns the leaf, still latched.
+    /// Logs a change of one leaf and makes the change. Returns the leaf, still latched.
     fn perform(
         &self,
         mut leaf: WriteLatch,
@@ -378,7 +379,7 @@ impl Tree {
     }
 }
 
-/// The effect of taking back `change` on its node; also what redo of an Undo record does.
+/// The edit that undoes `change` on its node. Redo of an Undo record makes the same edit.
 pub(crate) fn undo_edit(
     line: usize,
     kept: NodeFlags,

@@ -1,7 +1,7 @@
-//! Reading a tree in key order, both ways, through a snapshot.
+//! Reads a tree in key order, in both directions, through a snapshot.
 //!
-//! A cursor holds no latch between calls: it remembers the bookmark it stands on, and the pinned leaf with its
-//! database time as a short cut. When the leaf has changed since, it seeks the bookmark again.
+//! A cursor holds no latch between calls. It remembers the bookmark of its current record and, as a short cut, the
+//! pinned leaf with its database time. When the leaf has changed since, the cursor seeks the bookmark again.
 
 use ese_format::page::{NodeFlags, Page};
 use ese_format::{DbTime, PageNumber};
@@ -40,25 +40,25 @@ struct Place {
     index: usize,
 }
 
-/// Leaves asked for at once when a cursor goes through a tree leaf by leaf. ESE: `cpagePrereadMax` of a range.
+/// Leaves that a cursor requests at once when it scans a tree leaf by leaf. ESE: `cpagePrereadMax` of a range.
 const READ_AHEAD: usize = 16;
 
-/// Times in a row that the way to a sibling is found again: other sessions do not change it that often.
+/// Limit for consecutive searches for the path to a sibling. Other sessions do not change it that often.
 const MOST_DETOURS: u32 = 1000;
 
-/// How far a cursor has gone in one direction.
+/// How far a cursor has moved in one direction.
 #[derive(Clone, Copy)]
 struct Run {
     way: Way,
-    /// Leaves left behind.
+    /// Leaves that the cursor has left.
     leaves: usize,
 }
 
-/// A way to a sibling.
+/// The result of an attempt to move to a sibling.
 enum Step {
-    /// Taken.
+    /// The sibling, latched.
     There(ReadLatch),
-    /// To be found again, with the sibling in the cache.
+    /// The path has to be searched again. The page is the sibling, pinned so that it stays in the cache.
     Again(Option<PinnedPage>),
 }
 
@@ -72,7 +72,7 @@ pub struct TreeCursor {
 }
 
 impl TreeCursor {
-    /// A cursor that stands nowhere.
+    /// A cursor without a current record.
     pub fn new(tree: Arc<Tree>) -> TreeCursor {
         TreeCursor {
             tree,
@@ -83,23 +83,24 @@ impl TreeCursor {
         }
     }
 
-    /// The record it stands on, if any.
+    /// The bookmark of the current record, if any.
     pub fn bookmark(&self) -> Option<&Bookmark> {
         self.bookmark.as_ref()
     }
 
-    /// Data of the record it stands on, as the view of the last move saw it.
+    /// Data of the current record, as the view of the last move saw it.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Leaves the cursor nowhere.
+    /// Clears the current record.
     pub fn reset(&mut self) {
         self.bookmark = None;
         self.place = None;
     }
 
-    /// Goes to a key, or (non-unique trees) the first or last record with that key prefix. False: nowhere now.
+    /// Moves to a key, or (non-unique trees) to the first or last record with that key prefix. Returns false if no
+    /// record matches; then the cursor has no current record.
     pub fn seek(&mut self, view: &View, key: &[u8], seek: Seek) -> Result<bool> {
         self.run.leaves = 0;
         let found = match seek {
@@ -124,14 +125,14 @@ impl TreeCursor {
         Ok(found)
     }
 
-    /// Goes to the first record.
+    /// Moves to the first record.
     pub fn first(&mut self, view: &View) -> Result<bool> {
         self.run.leaves = 0;
         let leaf = self.tree.leaf_for_read(Target::First)?;
         self.scan(view, leaf, 0, Way::Forward)
     }
 
-    /// Goes to the last record.
+    /// Moves to the last record.
     pub fn last(&mut self, view: &View) -> Result<bool> {
         self.run.leaves = 0;
         let leaf = self.tree.leaf_for_read(Target::Last)?;
@@ -139,12 +140,12 @@ impl TreeCursor {
         self.scan(view, leaf, count, Way::Backward)
     }
 
-    /// Goes to the next record in key order.
+    /// Moves to the next record in key order.
     pub fn next(&mut self, view: &View) -> Result<bool> {
         self.step(view, Way::Forward)
     }
 
-    /// Goes to the previous record in key order.
+    /// Moves to the previous record in key order.
     pub fn previous(&mut self, view: &View) -> Result<bool> {
         self.step(view, Way::Backward)
     }
@@ -162,7 +163,7 @@ impl TreeCursor {
         self.scan_from(view, &bytes, way, false)
     }
 
-    /// First record at or after `bytes` (after, unless `inclusive`), or last one before it.
+    /// Moves to the first record at or after `bytes` (after, unless `inclusive`), or to the last record before it.
     fn scan_from(&mut self, view: &View, bytes: &[u8], way: Way, inclusive: bool) -> Result<bool> {
         let leaf = self.tree.leaf_for_read(Target::Key(bytes))?;
         let page = self.tree.view(&leaf);
@@ -171,9 +172,9 @@ impl TreeCursor {
         self.scan(view, leaf, from, way)
     }
 
-    /// Walks from node `from` (backward: from the one before it) to the first record the view sees.
+    /// Scans from node `from` (backward: from the node before it) to the first record that the view sees.
     fn scan(&mut self, view: &View, mut leaf: ReadLatch, mut from: usize, way: Way) -> Result<bool> {
-        // A sibling that was read stays at hand until the way to it has been found again.
+        // A sibling that was read stays pinned until the path to it has been found again.
         let mut kept: Vec<PinnedPage> = Vec::new();
         let mut detours = 0;
         loop {
@@ -204,7 +205,8 @@ impl TreeCursor {
                 self.reset();
                 return Ok(false);
             };
-            // The edge of this leaf, to find the way again if the neighbour is not at hand.
+            // The key at the edge of this leaf. It is needed to search the path again if the neighbour is not in the
+            // cache.
             let edge = match way {
                 Way::Forward => page.node_count().checked_sub(1),
                 Way::Backward => (page.node_count() > 0).then_some(0),
@@ -240,11 +242,12 @@ impl TreeCursor {
         }
     }
 
-    /// Goes from a leaf to its sibling. Between two latches anything may happen: pages are split, merged, freed and
-    /// used again elsewhere, so that a link alone proves nothing. Either both leaves are latched at a time and their
-    /// keys tell that nothing lies between, or the way is found again from `edge`, the key at the edge of the first.
+    /// Moves from a leaf to its sibling. Between two latches, pages can be split, merged, freed and reused elsewhere,
+    /// so a link alone proves nothing. Either both leaves are latched at the same time and their keys show that no node
+    /// lies between them, or the path is searched again from `edge`, the key at the edge of the first leaf.
     ///
-    /// If the sibling has to be read, the leaves behind it are read with it when `ahead` is there, the same key.
+    /// If the sibling is not in the cache and `ahead` (the same key) is given, the leaves after the sibling are read
+    /// with it.
     fn neighbour(
         &self,
         leaf: ReadLatch,
@@ -258,7 +261,7 @@ impl TreeCursor {
             return Err(self.tree.damaged(current, "leaf is its own neighbour"));
         }
         let resident = self.tree.file.resident(neighbour);
-        // Left to right is the latch order, so going right the first leaf can stay latched.
+        // The latch order is left to right, so the first leaf can stay latched in the forward direction.
         if way == Way::Forward
             && let Some(pinned) = &resident
         {
@@ -278,7 +281,8 @@ impl TreeCursor {
             && let Some(here) = self.tree.file.resident(current)
         {
             let previous = pinned.read();
-            // Anything else must not stay latched while the leaf is waited for: it may come behind it by now.
+            // Another page must not stay latched while this thread waits for the leaf: it can follow the leaf in latch
+            // order now.
             if self.is_leaf(&previous) && self.tree.view(&previous).next() == Some(current) {
                 let here = here.read();
                 if self.nothing_between(&previous, &here, edge) {
@@ -289,7 +293,7 @@ impl TreeCursor {
         Ok(Step::Again(Some(pinned)))
     }
 
-    /// Whether the keys before `edge` end with the left one of these leaves.
+    /// Whether the left one of these leaves has the last key before `edge`.
     fn nothing_between(&self, left: &ReadLatch, right: &ReadLatch, edge: &[u8]) -> bool {
         let [before, behind] = [left, right].map(|leaf| self.tree.view(leaf));
         let last = before.node_count().checked_sub(1).and_then(|line| before.node(line));
@@ -312,7 +316,7 @@ impl TreeCursor {
         self.tree.is_live_leaf(&self.tree.view(latch))
     }
 
-    /// Stands on node `index` if the view sees a record there.
+    /// Makes node `index` the current record if the view sees a record there.
     fn take(&mut self, view: &View, page: &Page<'_>, index: usize) -> bool {
         let Some(node) = page.node(index) else { return false };
         let deleted = node.flags.contains(NodeFlags::DELETED);

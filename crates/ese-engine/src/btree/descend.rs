@@ -1,8 +1,8 @@
-//! From the root to a leaf.
+//! The descent from the root to a leaf.
 //!
-//! Invariant: a latch is never held across I/O. A child that is not in the cache is fetched without latches and
-//! the descent starts again; all pages fetched stay pinned meanwhile, or in a full cache one could push out another
-//! for ever.
+//! Invariant: a latch is never held across I/O. A child that is not in the cache is fetched without latches, and the
+//! descent starts again. All fetched pages stay pinned until the descent ends. Otherwise, in a full cache, each fetched
+//! page could evict another one for ever.
 
 use ese_format::PageNumber;
 use ese_format::page::{Page, PageFlags};
@@ -11,10 +11,10 @@ use super::Tree;
 use crate::cache::{PinnedPage, ReadLatch, WriteLatch};
 use crate::{Error, Result};
 
-/// Deepest tree that is believed; a cycle in damaged pages ends here.
+/// Largest depth of a tree. A deeper descent means that damaged pages form a cycle.
 pub(crate) const MAX_DEPTH: usize = 24;
 
-/// Which leaf to go to.
+/// The leaf to find.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// The leaf whose range holds the key (key and data in non-unique trees).
@@ -26,7 +26,7 @@ pub enum Target<'a> {
 }
 
 impl Tree {
-    /// A view of a latched page of this tree.
+    /// Reads the bytes of a latched page of this tree.
     pub fn view<'a>(&self, bytes: &'a [u8]) -> Page<'a> {
         Page::new(bytes, self.file.page_size)
     }
@@ -94,7 +94,7 @@ impl Tree {
         }
     }
 
-    /// Up to `count` leaves that follow (or precede) the one of `key` and have the same parent; for reading ahead.
+    /// Up to `count` leaves that follow (or precede) the leaf of `key` and have the same parent, for reading ahead.
     pub(crate) fn leaves_beside(&self, key: &[u8], forward: bool, count: usize) -> Result<Vec<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {
@@ -117,8 +117,8 @@ impl Tree {
         Ok(Vec::new())
     }
 
-    /// The leaf whose range holds the key, without reading it; a hint, as it may be split at once. `None` if the way to it
-    /// changed meanwhile.
+    /// The leaf whose range contains the key, without reading the leaf. A hint, because the leaf can be split at any
+    /// time. `None` if the path to it changed meanwhile.
     pub(crate) fn leaf_of(&self, key: &[u8]) -> Result<Option<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {

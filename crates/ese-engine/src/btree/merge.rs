@@ -1,4 +1,4 @@
-//! Physical removal of deleted nodes, and giving pages back when they become empty or nearly so.
+//! Physical removal of deleted nodes, and return of pages that become empty or nearly empty.
 
 use jetcell_sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::space::SpaceLock;
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
 impl Tree {
-    /// Removes a node flagged deleted that no snapshot below `oldest` can see, and the version that says so.
+    /// Removes a node flagged deleted that no snapshot below `oldest` can see, and the version of its deletion.
     pub(crate) fn remove_deleted(
         &self,
         bytes: &[u8],
@@ -88,7 +88,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes the leaf of `bytes`, whose only node is a dead one, out of the tree. False: it is not like that any more.
+    /// Removes the leaf of `bytes` from the tree if its only node is a dead one. Returns false if this is no longer so.
     fn remove_leaf(&self, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
@@ -99,8 +99,8 @@ impl Tree {
             let latch = self.pin(leaf)?.into_read();
             (self.view(&latch).prev(), self.view(&latch).next())
         };
-        // The ancestors that lead nowhere else go together with the leaf. Internal pages change only under the
-        // structure lock, so they can be looked at one by one; latches are then taken from the top down.
+        // The ancestors that lead to no other leaf are removed together with the leaf. Internal pages change only under
+        // the structure lock, so they can be read one by one. Afterwards latches are taken from the top down.
         let mut keeper = parents.len();
         let mut entries = 0;
         while keeper > 0 && entries <= 1 {
@@ -150,9 +150,9 @@ impl Tree {
         Ok(removed)
     }
 
-    /// The internal pages that get a new upper bound when `going`, itself internal, leaves `parent`: none, unless it
-    /// is the last there. Then the page before it inherits its separator, and so does the last entry of that page,
-    /// and so on down: the last entry of an internal page repeats the separator above it.
+    /// The internal pages that get a new upper bound when the internal page `going` is removed from `parent`. There are
+    /// none, unless `going` is the last child of `parent`. Then the page before it inherits its separator, and so does
+    /// each last child below that page: the last entry of an internal page repeats the separator above it.
     fn heirs(&self, parent: PageNumber, going: PageNumber) -> Result<Vec<PageNumber>> {
         let mut heirs = Vec::new();
         let mut next = {
@@ -179,7 +179,7 @@ impl Tree {
         Ok(heirs)
     }
 
-    /// The first heir that cannot take the last separator of `parent` in place of its own.
+    /// The first heir that has no room to replace its last separator by the last separator of `parent`.
     fn first_without_room(
         &self,
         group: &mut AtomicGroup,
@@ -200,7 +200,7 @@ impl Tree {
         Ok(None)
     }
 
-    /// Gives the last entries of the heirs the last separator of `parent`.
+    /// Replaces the last separator of each heir by the last separator of `parent`.
     fn inherit(&self, group: &mut AtomicGroup, parent: PageNumber, heirs: &[PageNumber]) -> Attempt<()> {
         let shape = self.shape();
         let last = |page: &Page<'_>| {
@@ -247,7 +247,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Everything below the root goes; the root becomes an empty leaf.
+    /// Removes all pages below the root. The root becomes an empty leaf.
     fn empty_tree(&self, group: &mut AtomicGroup, parents: &[PageNumber], leaf: PageNumber) -> Attempt<()> {
         let time = self.file.next_time();
         let change = group.change(self.root, time, 0, self.shape().record_flags())?;
@@ -273,15 +273,15 @@ impl Tree {
         Ok(())
     }
 
-    /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it, if they fit
-    /// together with room to spare.
+    /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it, if the two fit into
+    /// one page with a quarter of it free.
     fn merge_sparse(&self, bytes: &[u8]) -> Result<()> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
         let path = self.path(Target::Key(bytes))?;
         let [.., parent, leaf] = path[..] else { return Ok(()) };
-        // Neighbours under the same parent only, so that one separator changes.
+        // Only neighbours under the same parent, so that only one separator changes.
         let (before, after) = {
             let latch = self.pin(parent)?.into_read();
             let page = self.view(&latch);
@@ -304,7 +304,7 @@ impl Tree {
                 let (from, to) = (self.view(&from), self.view(&to));
                 let room = capacity(self.file.page_size);
                 let used = |page: &Page<'_>| room - page.free_bytes().min(room);
-                // Recompressed nodes may grow; a quarter of the page is left as slack for that and for inserts.
+                // Recompressed nodes can grow. A quarter of the page stays free for that and for inserts.
                 let uncompressed: usize = from.nodes().map(|node| node.prefix.len()).sum();
                 if used(&from) + uncompressed + used(&to) > room / 4 * 3 || to.prev() != Some(source) {
                     return Ok(false);
@@ -338,7 +338,7 @@ impl Tree {
         let mut flags = MergeFlags::empty();
         flags.set(MergeFlags::EMPTY_PAGE, kind == merge_type::EMPTY_PAGE);
         flags.set(MergeFlags::DELETE_NODE, parent.is_some());
-        // A last entry that goes leaves its key to the entry before it.
+        // When a last entry is removed, the entry before it takes over its key.
         let mut separator = Vec::new();
         if let Some(parent) = parent {
             let entries = group.page(parent)?;

@@ -1,9 +1,12 @@
-//! B+-trees on pages: descent, ordered reading, changes of one leaf, splits, merges, and moves between neighbours.
+//! B+-trees on pages: descent, ordered reading, changes of one leaf, splits, merges, and moves of nodes between
+//! neighbours.
 //!
-//! Latch order: a page before its children, a leaf before its right sibling, tree pages before space-tree pages.
-//! A descent holds the latch of a page until it has that of the child, and nodes move between leaves only while their
-//! parent and both are latched for writing: so it arrives where its key is, whichever way nodes move.
-//! Lock order: `Tree::structure`, then `DatabaseFile::space`, then latches; no latch is held across I/O.
+//! Latch order: a page before its children, a leaf before its right sibling, tree pages before space-tree pages. A
+//! descent holds the latch of a page until it has the latch of the child. Nodes move between leaves only while their
+//! parent and both leaves are latched for writing. So a descent arrives at the leaf of its key, in whichever direction
+//! nodes move.
+//!
+//! Lock order: `Tree::structure`, then `DatabaseFile::space`, then latches. No latch is held across I/O.
 
 pub(crate) mod before_image;
 pub(crate) mod change;

@@ -1,4 +1,4 @@
-//! The trees of one database that are in use, and their creation and removal.
+//! The trees of one database that are in use, and the creation and removal of trees.
 
 use jetcell_sync::Arc;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::space::SpaceLock;
 use crate::storage::DatabaseFile;
 use crate::transaction::{ChangeContext, UndoEntry, VersionStore};
 
-/// Open trees by their root pages. There is one [`Tree`] for each root, so that its structure lock is one.
+/// Open trees by root page. Each root has exactly one [`Tree`], so that it has exactly one structure lock.
 pub struct OpenTrees {
     pub(crate) file: Arc<DatabaseFile>,
     pub(crate) versions: Arc<VersionStore>,
@@ -37,7 +37,7 @@ impl OpenTrees {
         })
     }
 
-    /// The tree with this root, by what the root page says it is.
+    /// The tree with this root. Its id and kind are read from the root page.
     pub(crate) fn tree_at(&self, root: PageNumber) -> Result<Arc<Tree>> {
         if let Some(tree) = self.open_tree(root) {
             return Ok(tree);
@@ -50,7 +50,7 @@ impl OpenTrees {
         Ok(self.tree(root, id, kind))
     }
 
-    /// The tree with this root and id; `None` if it does not exist any more: another tree may have its pages.
+    /// The tree with this root and id; `None` if it no longer exists: another tree can have its pages.
     pub(crate) fn find(&self, root: PageNumber, id: TreeId) -> Result<Option<Arc<Tree>>> {
         if let Some(tree) = self.open_tree(root) {
             return Ok(Some(tree).filter(|tree| tree.id == id));
@@ -58,7 +58,7 @@ impl OpenTrees {
         let kind = {
             let latch = self.file.pin(root)?.into_read();
             let page = Page::new(&latch, self.file.page_size);
-            // The removal of a tree takes the space header from its root.
+            // The removal of a tree removes the space header from its root.
             let exists = page.tree() == id
                 && page.flags().contains(PageFlags::ROOT)
                 && !page.external_header().is_empty();
@@ -71,7 +71,8 @@ impl OpenTrees {
         self.by_root.lock().get(&root).cloned()
     }
 
-    /// Creates an empty tree inside the one at `parent`; rollback gives its pages back. ESE: creating an `FDP`.
+    /// Creates an empty tree with space from the tree at `parent`. A rollback returns its pages. ESE: creating an
+    /// `FDP`.
     pub(crate) fn create_tree(
         &self,
         context: &mut ChangeContext,
@@ -91,9 +92,9 @@ impl OpenTrees {
         Ok(self.tree(root, id, kind))
     }
 
-    /// Takes back the creation of a tree. Cleanup must be paused: it must not walk into pages that are given away.
+    /// Undoes the creation of a tree. Cleanup must be paused, because it must not read pages that are being freed.
     pub(crate) fn remove_tree(&self, root: PageNumber, procid: u16) -> Result<()> {
-        // Held until the tree is forgotten: no other tree may be created on its pages before.
+        // Held until the tree is no longer in the map: no other tree may be created on its pages before.
         let space = SpaceLock::new(&self.file);
         space.free_tree(procid, root)?;
         self.by_root.lock().remove(&root);

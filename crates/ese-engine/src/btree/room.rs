@@ -1,5 +1,6 @@
-//! Whether a page has room for a change, and making room in this tree until a node fits: the loop around [`pages::split`](crate::pages::split) and
-//! [`share`](super::share), with space allocation and structure lock.
+//! Checks whether a page has room for a change, and makes room in a tree until a node fits. Calls
+//! [`pages::split`](crate::pages::split) and [`share`](super::share) in a loop, with space allocation and the structure
+//! lock.
 
 use jetcell_sync::Arc;
 
@@ -20,24 +21,25 @@ use crate::{Error, Result};
 enum Step {
     /// The insert is done.
     Inserted,
-    /// The leaf is as it should be now; try the plain way again.
+    /// The leaf needs no further change. Retry the plain insert or replace.
     Ready,
-    /// One split done; look again.
+    /// One split is done. Check again.
     Again,
-    /// This level must be split first.
+    /// The page at this level of the path must be split first.
     Split(usize),
 }
 
 impl Tree {
-    /// Whether `need` bytes may be used: what undoing uncommitted changes could need stays free.
+    /// Whether a change may use `need` bytes of the page. The bytes that undo of uncommitted changes can need stay
+    /// free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
         self.leaves_reserve(page, need, None)
     }
 
-    /// Whether the node of `bytes` may grow by this much. What it gives up of its own reserve by growing is not needed
-    /// twice.
+    /// Whether the node with bookmark `bytes` may grow by `growth` bytes. The growth reduces the reserve of this node,
+    /// so it is not counted twice.
     pub(super) fn may_grow(&self, page: &Page<'_>, bytes: &[u8], growth: usize) -> bool {
-        // A node alone has the whole page: which length it has now changes nothing for undo.
+        // A single node can use the whole page: its current length changes nothing for undo.
         page.node_count() == 1 && page.free_bytes() >= growth
             || self.leaves_reserve(page, growth, Some((bytes, growth)))
     }
@@ -47,8 +49,8 @@ impl Tree {
         left > self.file.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
     }
 
-    /// Bytes that undoing uncommitted changes of this page could need, once the node with the bookmark in `grown` is
-    /// longer by the length there.
+    /// Bytes that undo of uncommitted changes of this page can need, after the node with the bookmark in `grown` has
+    /// grown by the length there.
     pub(super) fn reserved_for_undo(&self, page: &Page<'_>, grown: Option<(&[u8], usize)>) -> usize {
         let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);
         if !replaced || !self.versions.has_replaces() {
@@ -69,8 +71,8 @@ impl Tree {
         lengths.iter().map(growth).sum()
     }
 
-    /// Gives nodes of the leaf of `bytes` to its neighbour, or splits it, and inserts the node in the same atomic group.
-    /// `next` is the leaf behind it. False: try the plain insert again.
+    /// Moves nodes of the leaf of `bytes` to its neighbour, or splits the leaf, and inserts the node in the same atomic
+    /// group. `next` is the leaf after it. Returns false if the caller must retry the plain insert.
     pub(crate) fn split_and_insert(
         &self,
         context: &mut ChangeContext,
@@ -110,8 +112,8 @@ impl Tree {
                 let page = group.page(leaf)?;
                 let shape = self.shape();
                 let with = split::choose_cut(&shape, &page, self.file.page_size, Some(incoming));
-                // A large node between others may fit on neither side: then the page is cut where the node belongs,
-                // and the next round gives it a page of its own.
+                // A large node between others may fit on neither side. Then the page is cut at the line of the node,
+                // and the next iteration gives the node a page of its own.
                 let alone = with.is_none();
                 let cut =
                     with.or_else(|| split::cut_at(&shape, &page, line)).ok_or_else(|| too_large(data))?;
@@ -144,8 +146,8 @@ impl Tree {
         }
     }
 
-    /// Reads what a split of the leaf of `bytes` may have to read, before the structure lock is taken, so that other
-    /// splits do not wait for the disk. Only a hint: the neighbour may be another page by then.
+    /// Reads the page that a split of the leaf of `bytes` may need before the structure lock is taken, so that other
+    /// splits do not wait for the disk. Only a hint: the leaf can have another neighbour when the lock is taken.
     fn pin_right_neighbour(&self, bytes: &[u8]) -> Result<Option<PinnedPage>> {
         let leaf = self.leaf_for_read(Target::Key(bytes))?;
         let next = self.view(&leaf).next();
@@ -157,7 +159,7 @@ impl Tree {
         neighbour.and_then(|page| self.pin(page).ok())
     }
 
-    /// Splits until the node of `bytes` may grow by this much.
+    /// Splits pages until the node with bookmark `bytes` may grow by `growth` bytes.
     pub(crate) fn make_room(&self, bytes: &[u8], growth: usize) -> Result<()> {
         let _neighbour = self.pin_right_neighbour(bytes)?;
         let _structure = self.structure.lock();
@@ -185,7 +187,7 @@ impl Tree {
                     return Ok(Step::Ready);
                 }
                 let cut = split::choose_cut(&self.shape(), &page, self.file.page_size, None);
-                // A page that cannot be cut holds one node. To call it ready would send the caller round for ever.
+                // A page that cannot be cut has one node. With `Ready`, the caller would retry for ever.
                 let cut = cut.ok_or_else(|| too_large(bytes))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {

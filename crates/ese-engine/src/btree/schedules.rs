@@ -1,4 +1,4 @@
-//! Trees under many thread schedules: what happens between a look at a page and its latch.
+//! Trees under many thread schedules: changes between the check of a page and its latch.
 
 use std::path::Path;
 
@@ -66,7 +66,7 @@ impl Fixture {
         self.keys_of(&View::latest())
     }
 
-    /// Read in both directions.
+    /// The keys, read in both directions.
     fn keys_of(&self, view: &View) -> Vec<u32> {
         let keys = contents(&self.tree, view).into_keys();
         keys.map(|key| u32::from_be_bytes(key[..].try_into().unwrap())).collect()
@@ -94,7 +94,7 @@ fn a_record_that_is_inserted_again_while_its_deletion_is_cleaned_up_stays() {
 fn an_empty_leaf_that_gets_a_record_while_it_is_given_back_keeps_it() {
     explore(|| {
         let fixture = Arc::new(Fixture::new());
-        // One record per leaf and a bit, so that a deleted record leaves an empty leaf.
+        // A little more than one record per leaf, so that each deleted record leaves an empty leaf.
         fixture.insert(1, 0..4, 2500);
         fixture.delete(1, 1..3);
         let cleaner = thread::spawn({

@@ -1,12 +1,12 @@
-//! A full leaf and its right neighbour share their nodes anew, so that fewer pages are added and pages stay fuller.
+//! A full leaf shares nodes with its right neighbour, so that fewer pages are added and pages stay fuller.
 //!
-//! If both together have room for the new node and some to spare, the upper nodes of the leaf move to the neighbour.
-//! Otherwise two full leaves become three: the leaf is split after a third of both, and the lower nodes of the
-//! neighbour go to the new page as well. A split would have to read and write the neighbour in any case, for its
-//! link; so either way no page more is touched. ESE: partial merge, which its online defragmentation does.
+//! If the two leaves have room for the new node and some slack, the upper nodes of the leaf move to the neighbour.
+//! Otherwise two full leaves become three: the leaf is split after a third of the bytes of both, and the lower nodes of
+//! the neighbour also move to the new page. A split has to read and write the neighbour in any case, to change its
+//! link, so neither way touches an additional page. ESE: partial merge, which its online defragmentation does.
 //!
-//! Invariants: both leaves have the same parent, so that one separator changes with each move; no page gives all its
-//! nodes away; what undoing uncommitted changes could need stays free on every page.
+//! Invariants: both leaves have the same parent, so that one separator changes with each move. No page loses all its
+//! nodes. The bytes that undo of uncommitted changes can need stay free on every page.
 
 use std::ops::Range;
 
@@ -21,16 +21,16 @@ use crate::pages::split::{self, Cut, Incoming, capacity, packed_size, prefix_lin
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 use crate::space::{SpaceLock, SpaceTrees};
 
-/// Two leaves are worth balancing if together they keep a page divided by this free. Keeping less makes a smaller file
-/// of what was loaded full and then changed at random, but more pages are written for each insert; keeping more, the
-/// other way round.
+/// Two leaves are balanced only if afterwards at least a page divided by this stays free on both together. A smaller
+/// slack makes a file smaller that was loaded full and then changed at random, but each insert writes more pages. A
+/// larger slack has the opposite effects.
 const SPARE: usize = 32;
 
-/// What is to be done with a full leaf and its neighbour.
+/// What to do with a full leaf and its right neighbour.
 pub(super) enum Plan {
     /// The nodes of the leaf from the cut on move to the neighbour.
     Balance(Cut),
-    /// The leaf is split, and these first nodes of the neighbour move to the new page.
+    /// The leaf is split, and the first `lent` nodes of the neighbour move to the new page.
     Third { cut: Cut, lent: usize, separator: Vec<u8> },
 }
 
@@ -46,7 +46,7 @@ struct Move<'a> {
     separator: &'a [u8],
 }
 
-/// The item before which `goal` bytes lie, as nearly as whole items allow.
+/// The index of the first item after `goal` bytes, as nearly as whole items allow.
 fn item_at(sizes: &[usize], goal: usize) -> usize {
     let mut before = 0;
     let reaches = |size: &usize| {
@@ -57,8 +57,8 @@ fn item_at(sizes: &[usize], goal: usize) -> usize {
     sizes.iter().position(reaches).unwrap_or(sizes.len())
 }
 
-/// Where the leaf is cut so that `item` of its nodes, the incoming one included, is the first that goes. Nodes of its
-/// own must go and stay.
+/// The cut of the leaf at which `item` is the first node that moves; the incoming node is counted, too. `None` if the
+/// leaf would keep or move no existing node.
 fn cut_before(shape: &Shape, leaf: &Page<'_>, incoming: Incoming<'_>, item: usize) -> Option<Cut> {
     let incoming_right = incoming.line >= item;
     let line = if incoming_right { item } else { item - 1 };
@@ -69,8 +69,8 @@ fn cut_before(shape: &Shape, leaf: &Page<'_>, incoming: Incoming<'_>, item: usiz
     Some(Cut { line, incoming_right, separator, append: false })
 }
 
-/// What to do with a leaf that has no room for the incoming node, and its right neighbour. `reserved` bytes stay free on
-/// each page. `None`: nothing, a plain split is better.
+/// Chooses how a leaf without room for the incoming node shares nodes with its right neighbour. `reserved` bytes stay
+/// free on each page. `None`: a plain split is better.
 fn plan(
     shape: &Shape,
     room: usize,
@@ -116,7 +116,8 @@ fn plan(
 }
 
 impl Tree {
-    /// What to do with a leaf that has no room for the incoming node, but to split it. The parent is latched.
+    /// Chooses how a leaf without room for the incoming node shares nodes with its right neighbour; `None`: a plain
+    /// split. The parent gets latched.
     pub(super) fn plan_with_neighbour(
         &self,
         group: &mut AtomicGroup,
@@ -138,7 +139,7 @@ impl Tree {
         Ok(plan(&self.shape(), room, &page, &neighbour, incoming, reserved))
     }
 
-    /// Carries out a plan. Returns where the incoming node belongs now. `None`: the parent has no room.
+    /// Executes a plan. Returns the page and line of the incoming node. `None`: the parent has no room.
     pub(super) fn share(
         &self,
         group: &mut AtomicGroup,
@@ -175,7 +176,7 @@ impl Tree {
         Ok(Some(if cut.incoming_right { (target, line - cut.line) } else { (leaf, line) }))
     }
 
-    /// Moves nodes between neighbours.
+    /// Moves nodes to a neighbour.
     fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
         let Move { source, target, parent, kind, nodes, separator } = what;
         let (time, size) = (self.file.next_time(), self.file.page_size);

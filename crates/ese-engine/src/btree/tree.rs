@@ -1,4 +1,4 @@
-//! One B+-tree: its root, its kind, its order, and the bookmark that names a node in it.
+//! One B+-tree: its root, its kind, its order, and the bookmark that identifies a node in it.
 
 use std::borrow::Cow;
 
@@ -12,39 +12,39 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::VersionStore;
 
-/// How full pages may be asked to be, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
+/// Valid densities, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
 pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 
 /// A B+-tree of one database. ESE: `FCB` with its `pgnoFDP`.
 ///
-/// Invariant: pages are added to and removed from the tree, and sibling links and internal pages change, only
-/// while `structure` is held; leaves change under their own latch.
+/// Invariant: pages are added to the tree and removed from it, and sibling links and internal pages change, only while
+/// `structure` is held. Leaves change under their own latch.
 #[doc(alias = "FCB")]
 #[doc(alias = "pgnoFDP")]
 #[repr(align(128))]
 pub struct Tree {
-    /// The file that its pages are in.
+    /// The file that contains the pages of the tree.
     pub file: Arc<DatabaseFile>,
     pub(crate) versions: Arc<VersionStore>,
     /// Root page, which never moves.
     pub root: PageNumber,
-    /// Object id on all its pages.
+    /// Object id on all pages of the tree.
     pub id: TreeId,
-    /// Flags every page of the tree carries: kind, uniqueness, record format.
+    /// Flags that every page of the tree has: kind, uniqueness, record format.
     pub kind: PageFlags,
     pub(crate) structure: Mutex<()>,
-    /// How full a page is made by records that come in order, in percent. ESE: density.
+    /// How full inserts in key order make a page, in percent. ESE: density.
     density: AtomicU8,
-    /// The right-most leaf while records come in the order of their keys, as far as is known; 0 otherwise.
+    /// The right-most leaf, if the latest inserts seem to come in key order; 0 otherwise.
     pub(crate) append_leaf: AtomicU32,
 }
 
-/// Name of a node: its key, with the data appended in non-unique trees. ESE: bookmark.
+/// Identifies a node: its key, with the data appended in non-unique trees. ESE: bookmark.
 #[derive(Clone, Debug, Default)]
 pub struct Bookmark {
     bytes: Vec<u8>,
     key_len: usize,
-    /// The leaf in which it was seen; only a hint, and no part of the name.
+    /// The leaf that had the node when it was last read. A hint only, not part of the bookmark's identity.
     leaf: Option<PageNumber>,
 }
 
@@ -72,17 +72,17 @@ impl Bookmark {
         self.key_len
     }
 
-    /// Gives up the bytes.
+    /// Converts the bookmark into its bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The leaf in which the node was seen, if it was.
+    /// The leaf that had the node when it was last read, if any.
     pub(crate) fn leaf(&self) -> Option<PageNumber> {
         self.leaf
     }
 
-    /// Says in which leaf the node is now.
+    /// Records the leaf that has the node now.
     pub(crate) fn seen_in(&mut self, leaf: PageNumber) {
         self.leaf = Some(leaf);
     }
@@ -108,14 +108,14 @@ impl Tree {
         }
     }
 
-    /// Says how full pages are made by records that come in order. What a damaged catalog says is brought into range.
+    /// Sets how full inserts in key order make a page. A value out of range, from a damaged catalog, is clamped.
     #[doc(alias = "ulDensity")]
     pub(crate) fn set_density(&self, percent: u32) {
         self.density.store(percent.clamp(*DENSITIES.start(), *DENSITIES.end()) as u8, Ordering::Relaxed);
     }
 
-    /// Whether a node of `need` bytes at `line` may go to this leaf: there is room for it, and if records come in
-    /// order, the share of the page that is meant for later ones stays free.
+    /// Whether a node of `need` bytes may be inserted into this leaf at `line`: the leaf has room for it. If inserts
+    /// come in key order, the share of the page that the density leaves for later inserts stays free.
     pub(crate) fn fits(&self, page: &Page<'_>, line: usize, need: usize) -> bool {
         let appends = line == page.node_count() && page.next().is_none();
         let spared = 100 - usize::from(self.density.load(Ordering::Relaxed));
@@ -123,37 +123,37 @@ impl Tree {
         page.free_bytes() >= need + kept && self.has_room(page, need)
     }
 
-    /// What names it in pages and records.
+    /// Identifies the tree in pages and log records.
     pub(crate) fn shape(&self) -> Shape {
         Shape { root: self.root, id: self.id, kind: self.kind }
     }
 
-    /// Keys occur once. Otherwise nodes are ordered and told apart by key and data.
+    /// Whether keys are unique. In other trees, nodes are ordered and identified by key and data.
     pub fn is_unique(&self) -> bool {
         !self.kind.contains(PageFlags::NON_UNIQUE)
     }
 
-    /// How the version store names this tree.
+    /// Identifies the tree in the version store.
     pub fn key(&self) -> (FileId, PageNumber) {
         (self.file.file_id, self.root)
     }
 
-    /// First node not smaller than `bytes` (a bookmark), and whether it is that very one.
+    /// The first node not smaller than `bytes` (a bookmark), and whether it has exactly this bookmark.
     pub fn find(&self, page: &Page<'_>, bytes: &[u8]) -> (usize, bool) {
         if self.is_unique() { page.lower_bound(bytes) } else { page.lower_bound_key_data(bytes) }
     }
 
-    /// Order of a node and the one with this bookmark.
+    /// Compares a node with this bookmark.
     pub(crate) fn order(&self, node: &Node<'_>, bytes: &[u8]) -> std::cmp::Ordering {
         if self.is_unique() { node.cmp_key(bytes) } else { node.cmp_key_data(bytes) }
     }
 
-    /// The bytes that order and name a node with this key and data.
+    /// The bytes that order and identify a node with this key and data.
     pub(crate) fn bookmark_bytes<'a>(&self, key: &'a [u8], data: &[u8]) -> Cow<'a, [u8]> {
         if self.is_unique() { Cow::Borrowed(key) } else { Cow::Owned([key, data].concat()) }
     }
 
-    /// The bookmark of a node with this key and data; in unique trees the data does not matter.
+    /// The bookmark of a node with this key and data. In unique trees the data does not matter.
     pub(crate) fn bookmark(&self, key: &[u8], data: &[u8]) -> Bookmark {
         Bookmark { bytes: self.bookmark_bytes(key, data).into_owned(), key_len: key.len(), leaf: None }
     }
@@ -171,7 +171,7 @@ impl Tree {
         bookmark.unwrap_or_default()
     }
 
-    /// Same, reusing the allocation of an older bookmark.
+    /// Like [`Tree::bookmark_of`], but reuses the allocation of an older bookmark.
     pub(crate) fn bookmark_into(&self, node: &Node<'_>, bookmark: &mut Option<Bookmark>) {
         let bookmark = bookmark.get_or_insert_with(Bookmark::default);
         bookmark.leaf = None;
@@ -183,12 +183,13 @@ impl Tree {
         }
     }
 
-    /// Whether the page is a leaf that belongs to the tree now (a freed page may still be in a reader's hand).
+    /// Whether the page is a leaf that belongs to the tree now. A reader can still have a page that was freed
+    /// meanwhile.
     pub(crate) fn is_live_leaf(&self, page: &Page<'_>) -> bool {
         page.flags().contains(PageFlags::LEAF)
             && !page.flags().contains(PageFlags::EMPTY)
             && page.tree() == self.id
-            // The space trees carry the id, too.
+            // The pages of the space trees have the same id.
             && !(page.flags() ^ self.kind).contains(PageFlags::SPACE)
     }
 }
