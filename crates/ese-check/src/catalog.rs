@@ -1,7 +1,7 @@
 //! The tables, columns, indexes and trees that the catalog names, and whether its shadow agrees.
 //!
-//! The schema of the catalog is built in: in every ESE database, the rows that describe the fixed columns of the catalog
-//! have wrong offsets, so the catalog cannot describe itself.
+//! The schema of the catalog is built in: in every ESE database, the rows that describe the fixed columns of the
+//! catalog have wrong offsets, so the catalog cannot describe itself.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ const SHADOW: &str = "MSysObjectsShadow";
 pub(crate) struct Catalog {
     /// In catalog order.
     pub(crate) tables: Vec<Table>,
-    /// All of it could be read.
+    /// Whether the whole catalog could be read.
     pub(crate) complete: bool,
 }
 
@@ -32,15 +32,15 @@ pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
-    /// By number; deleted ones are in `deleted_columns`.
+    /// Ordered by number. Deleted columns are in `deleted_columns`.
     pub(crate) columns: Vec<Column>,
     pub(crate) deleted_columns: Vec<ColumnId>,
-    /// The index its records are ordered by.
+    /// The index that orders the records.
     pub(crate) primary: Option<Index>,
     /// Secondary indexes.
     pub(crate) indexes: Vec<Index>,
     long_values: Option<(TreeId, PageNumber)>,
-    /// Bytes of a long value in one node, when the table has a size of its own.
+    /// Bytes of a long value in one node, if the catalog gives a size for this table.
     pub(crate) chunk_len: Option<u32>,
 }
 
@@ -57,14 +57,14 @@ pub(crate) struct Index {
     pub(crate) key_most: usize,
     /// Most bytes of a key that one variable segment gives.
     pub(crate) segment_most: Option<usize>,
-    /// Conditional, tuple or otherwise beyond what a key can be rebuilt from.
+    /// The check cannot rebuild the keys: a conditional index, a tuple index or an old form.
     pub(crate) special: bool,
 }
 
 impl Index {
     pub(crate) const UNIQUE: u32 = 0x1;
     pub(crate) const PRIMARY: u32 = 0x20;
-    /// Some segment's column may have several values.
+    /// The column of a segment may have several values.
     pub(crate) const MULTI_VALUED: u32 = 0x80;
 
     pub(crate) fn shape(&self, table: &Table) -> TreeShape {
@@ -152,7 +152,7 @@ impl<'a> Row<'a> {
     }
 
     fn text(&self, id: u16) -> String {
-        // Names are in Windows code page 1252; beyond ASCII, Latin-1 is near enough for a message.
+        // Names are in Windows code page 1252. Latin-1 differs in few characters, which is good enough for a message.
         self.bytes(id).unwrap_or_default().iter().map(|&byte| char::from(byte)).collect()
     }
 
@@ -161,15 +161,15 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Reads the catalog and compares it with its shadow. Page damage in the two trees is left to the walk that claims
-/// their pages.
+/// Reads the catalog and compares it with its shadow. Page damage in the two trees is reported later, by the walk that
+/// claims their pages.
 pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Catalog {
     let size = reader.database.page_size;
     let (schema, mut tables, mut decoded) = (schema(), Vec::new(), true);
     let mut rows: HashMap<Vec<u8>, (PageNumber, Vec<u8>)> = HashMap::new();
     let complete = each_row(reader, CATALOG, TreeId(2), PageNumber::fixed(4), &mut |page, key, data| {
-        if let Err(what) = add_row(&mut tables, &Row { schema: &schema, record: Record::new(data, size) }) {
-            findings.structure(FindingKind::CatalogRow, page, CATALOG, format!("row {}: {what}", hex(&key)));
+        if let Err(error) = add_row(&mut tables, &Row { schema: &schema, record: Record::new(data, size) }) {
+            findings.structure(FindingKind::CatalogRow, page, CATALOG, format!("row {}: {error}", hex(&key)));
             decoded = false;
         }
         rows.insert(key, (page, data.to_vec()));
@@ -244,17 +244,45 @@ fn each_row(
     !summary.incomplete
 }
 
-/// Adds what a row says. Rows come in the order table, columns, indexes, long values.
-fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), &'static str> {
-    row.record.validate().map_err(|_| "not a record")?;
+/// Why a row of the catalog cannot be used.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum RowError {
+    #[error("the row is not a record")]
+    Record,
+    #[error("the columns ObjidTable, Type and Id do not all have a value")]
+    Identity,
+    #[error("the type of the row is unknown")]
+    Type,
+    #[error("the catalog has no row for its table")]
+    Table,
+    #[error("the table has no root page")]
+    TableRoot,
+    #[error("the index has no root page")]
+    IndexRoot,
+    #[error("the long values have no root page")]
+    LongValueRoot,
+    #[error("the column number is out of range")]
+    ColumnNumber,
+    #[error("the column has no type")]
+    NoColumnType,
+    #[error("the type of the column is unknown")]
+    ColumnType,
+    #[error("the index has no flags")]
+    IndexFlags,
+}
+
+/// Adds the table, column, index or long values that a row describes. Rows come in the order table, columns, indexes,
+/// long values.
+fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), RowError> {
+    row.record.validate().map_err(|_| RowError::Record)?;
     let (Some(owner), Some(kind), Some(id)) = (row.number(1), row.number(2), row.number(3)) else {
-        return Err("the columns ObjidTable, Type, Id are not all there");
+        return Err(RowError::Identity);
     };
     if kind == 1 {
         tables.push(Table {
             name: row.text(128),
             tree: TreeId(id),
-            root: row.root().ok_or("a table without root page")?,
+            root: row.root().ok_or(RowError::TableRoot)?,
             columns: Vec::new(),
             deleted_columns: Vec::new(),
             primary: None,
@@ -264,26 +292,26 @@ fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), &'static str> {
         });
         return Ok(());
     }
-    let table =
-        tables.last_mut().filter(|table| table.tree == TreeId(owner)).ok_or("its table has no row")?;
+    let table = tables.last_mut().filter(|table| table.tree == TreeId(owner)).ok_or(RowError::Table)?;
     match kind {
-        2 => add_column(table, row, u16::try_from(id).map_err(|_| "an impossible column number")?),
+        2 => add_column(table, row, u16::try_from(id).map_err(|_| RowError::ColumnNumber)?),
         3 => add_index(table, row, TreeId(id)),
         4 => {
-            table.long_values = Some((TreeId(id), row.root().ok_or("long values without root page")?));
+            let root = row.root().ok_or(RowError::LongValueRoot)?;
+            table.long_values = Some((TreeId(id), root));
             Ok(())
         }
         // Callbacks store nothing.
         5 => Ok(()),
-        _ => Err("an unknown type of row"),
+        _ => Err(RowError::Type),
     }
 }
 
-fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), &'static str> {
-    let code = row.number(4).ok_or("a column without type")?;
+fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), RowError> {
+    let code = row.number(4).ok_or(RowError::NoColumnType)?;
     let Some(kind) = ColumnType::from_code(code) else {
         table.deleted_columns.push(ColumnId(id));
-        return if matches!(code, 0 | 13) { Ok(()) } else { Err("an unknown column type") };
+        return if matches!(code, 0 | 13) { Ok(()) } else { Err(RowError::ColumnType) };
     };
     let mut column = Column::new(id, &row.text(128), kind, row.number(5).unwrap_or(0));
     column.flags = ColumnFlags::from_bits_retain(row.number(6).unwrap_or(0));
@@ -294,8 +322,8 @@ fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), &'static 
     Ok(())
 }
 
-fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), &'static str> {
-    let flags = row.number(6).ok_or("an index without flags")?;
+fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowError> {
+    let flags = row.number(6).ok_or(RowError::IndexFlags)?;
     // Segments are {flags, 0, u16 column}; without fidx bit 0 they are the 2-byte form of very old files.
     let extended = flags & 0x1_0000 != 0;
     let segments = row.bytes(132).unwrap_or_default().chunks_exact(4);
@@ -303,7 +331,7 @@ fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), &'sta
     let index = Index {
         name: row.text(128),
         tree,
-        root: row.root().ok_or("an index without root page")?,
+        root: row.root().ok_or(RowError::IndexRoot)?,
         flags,
         segments: segments
             .filter_map(|s| Some((*s.first()?, ColumnId(u16::from_le_bytes([*s.get(2)?, *s.get(3)?])))))

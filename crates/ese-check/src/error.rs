@@ -1,4 +1,4 @@
-//! Why a file cannot be checked at all.
+//! The error of a check that cannot start.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// The error without the path, for reports that name the path already.
+    /// The error without the path, for reports that already name the path.
     pub(crate) fn reason(&self) -> String {
         match self {
             CheckError::Io { error, .. } => error.to_string(),

@@ -163,7 +163,7 @@ impl FileSet<'_> {
             if let Some(logs) = self.streams.get(&key)
                 && !logs.iter().any(|(generation, ..)| *generation == needed)
             {
-                let what = format!("recovery begins in generation {:X}, which is not here", needed.0);
+                let what = format!("recovery begins in generation {:X}, which was not found", needed.0);
                 findings.at(Severity::Warning, FindingKind::CheckpointMismatch, 12, what);
             }
         }
@@ -188,7 +188,7 @@ impl FileSet<'_> {
     }
 
     fn unknown(&mut self, path: &Path) {
-        let why = "this is no ESE database, log, checkpoint or flush map".to_owned();
+        let why = "this is not an ESE database, log, checkpoint or flush map".to_owned();
         let mut findings = Findings::new(path);
         findings.lenient = true;
         (self.each)(FileReport::unreadable(path, Format::Unknown, why, findings));
@@ -277,10 +277,10 @@ fn report_dirty(report: &FileReport, findings: &mut Findings) {
                            checkpoint or the oldest log"
         ),
         (_, true) => {
-            format!("the database is in state {state} and needs {needs}, which is here; run recovery")
+            format!("the database is in state {state} and needs {needs}; no log is missing; run recovery")
         }
         (_, false) => {
-            format!("the database is in state {state} and needs {needs}; bring the logs and run recovery")
+            format!("the database is in state {state} and needs {needs}; provide the logs and run recovery")
         }
     };
     findings.at(Severity::Info, FindingKind::DirtyDatabase, 52, what);

@@ -45,11 +45,11 @@ pub(crate) fn check_flush_map(
         let what = match verify_map_page(&mut page, number) {
             BlockIntegrity::Bad => Some(format!("bad checksum of map page {number}")),
             BlockIntegrity::Repaired => {
-                Some(format!("flipped bit in map page {number}; it can be put right"))
+                Some(format!("flipped bit in map page {number}; the checksum can correct it"))
             }
             BlockIntegrity::Good => map_page_header(&page)
                 .filter(|header| header.number != number)
-                .map(|header| format!("map page {number} says it is page {}", header.number)),
+                .map(|header| format!("map page {number} carries page number {}", header.number)),
         };
         if let Some(what) = what {
             findings.at(Severity::Error, FindingKind::FlushMapPage, at, what);

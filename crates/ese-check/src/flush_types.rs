@@ -62,8 +62,8 @@ impl FlushTypes {
             return None;
         }
         if file_pages > MOST_PAGES {
-            let what = "the flush map beside the database was not used: the database is too large for that"
-                .to_owned();
+            let what =
+                "the flush map beside the database was not used: the database has too many pages".to_owned();
             findings.info(FindingKind::Omitted, None, DATABASE, what);
             return None;
         }

@@ -139,7 +139,7 @@ impl<'t> IndexCheck<'t> {
     pub(crate) fn report_disagreement(&self, findings: &mut Findings) {
         let (found, expected) = (self.found.count, self.expected.count);
         let what = format!(
-            "{found} entries are not the {expected} that the rows ask for; there are more than are named"
+            "the index has {found} entries, the rows require {expected}; not all differences are listed"
         );
         findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
@@ -165,13 +165,13 @@ impl<'t> IndexCheck<'t> {
     }
 
     pub(crate) fn report_orphan(&self, page: PageNumber, key: &[u8], findings: &mut Findings) {
-        let what = format!("entry {} is not what its row asks for", hex(key));
+        let what = format!("entry {} does not match the keys of its row", hex(key));
         findings.structure(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
     }
 }
 
-/// Visits the entries of an index. `keys` are the keys of the rows. If some rows could not be read, entries without a row
-/// are only counted.
+/// Visits the entries of an index. `keys` are the keys of the rows. If some rows could not be read, entries without a
+/// row are only counted.
 pub(crate) struct EntryVisitor<'t, 'k> {
     pub(crate) check: IndexCheck<'t>,
     keys: &'k KeyFilter,

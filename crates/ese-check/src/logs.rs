@@ -137,7 +137,7 @@ pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut F
     let mut wrong = |kind, offset, what: String| findings.at(Severity::Error, kind, offset, what);
     let (last, this) = (before.generation, header.generation);
     if this == last {
-        return wrong(FindingKind::LogChain, 4, format!("generation {:X} is there twice", this.0));
+        return wrong(FindingKind::LogChain, 4, format!("generation {:X} exists twice", this.0));
     }
     if this != last.next() {
         let what = format!("generation {:X} follows {:X}: logs are missing between them", this.0, last.0);
@@ -149,14 +149,16 @@ pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut F
     }
     if header.previous_created != before.created {
         let (named, created) = (header.previous_created, before.created);
-        let what = format!("it names {named} as its predecessor's time, which is {created}");
+        let what =
+            format!("the header names {named} as the creation time of the log before, which is {created}");
         wrong(FindingKind::LogChain, 24, what);
     }
     // Earlier formats leave the field zero.
     let has_checksum = (header.version_update, header.version_update_minor) >= CHAINED_UPDATE;
     if has_checksum && header.previous_checksum != summary.accumulated_checksum {
         let (stored, sum) = (header.previous_checksum, summary.accumulated_checksum);
-        let what = format!("the log before it should sum up to {stored:016x}, but does to {sum:016x}");
+        let what =
+            format!("the header expects the checksum {stored:016x} for the log before, which has {sum:016x}");
         wrong(FindingKind::LogChain, 653, what);
     }
 }
@@ -283,14 +285,14 @@ impl Scan {
         *count += 1;
         match (kind, self.end) {
             (SegmentKind::Later(found), _) => {
-                let what = format!("the segment says it is {found}, not {expected}");
+                let what = format!("the segment carries number {found}, not {expected}");
                 self.wrong(FindingKind::LogSegmentBad, number, what, findings);
             }
             (SegmentKind::Valid { checksum, write, repaired }, None) => {
                 self.take(checksum, write);
                 if repaired {
                     self.counts.repairable += 1;
-                    let what = "flipped bit; the checksum can put it right".to_owned();
+                    let what = "flipped bit; the checksum can correct it".to_owned();
                     let kind = FindingKind::LogSegmentRepairable;
                     findings.at(Severity::Error, kind, offset(number), what);
                 }
@@ -305,7 +307,7 @@ impl Scan {
                 {
                     self.take(checksum, write);
                     self.torn =
-                        Some((number, "torn write; the copy behind it is good and recovery will use it"));
+                        Some((number, "torn write; the copy behind it is good, and recovery will use it"));
                 } else if self.marked {
                     self.end = Some(End { segment: number, damaged: true });
                 } else {
@@ -327,7 +329,7 @@ impl Scan {
             Some(start) if start <= end.segment => self.end = Some(End { damaged: true, ..end }),
             Some(_) => {
                 let what =
-                    "damaged or never stored, though a later segment shows that it had been".to_owned();
+                    "damaged or never stored, although a later segment shows that it was written".to_owned();
                 self.wrong(FindingKind::LogSegmentBad, end.segment, what, findings);
             }
             None => {
@@ -342,7 +344,7 @@ impl Scan {
             && !self.damaged
         {
             self.torn
-                .get_or_insert((segment, "torn write; it was never acknowledged and recovery ends here"));
+                .get_or_insert((segment, "torn write; it was never acknowledged, and recovery ends here"));
         }
         if let Some((segment, what)) = self.torn {
             findings.at(Severity::Warning, FindingKind::LogTorn, offset(segment), what.to_owned());

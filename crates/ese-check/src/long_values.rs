@@ -63,7 +63,7 @@ impl LongValueCheck {
         self.end_current(findings);
         self.began = true;
         let Some(root) = LongValueRoot::decode(data) else {
-            let what = format!("root of {id:?} cannot be decoded");
+            let what = format!("the root of {id:?} cannot be decoded");
             return findings.structure(FindingKind::LongValueNode, page, &self.label, what);
         };
         self.roots += 1;
@@ -88,7 +88,7 @@ impl LongValueCheck {
             );
         };
         if offset != current.next {
-            let what = format!("chunk of {id:?} at {offset}, expected at {}", current.next);
+            let what = format!("a chunk of {id:?} is at offset {offset}, expected at {}", current.next);
             findings.structure(FindingKind::LongValueSize, page, &self.label, what);
         }
         let expected = current.root.chunk_len(offset, self.chunk_len);
@@ -143,7 +143,7 @@ impl Visitor for LongValueCheck {
         node.append_key(&mut key);
         match (LongValueKey::decode(&key), &mut self.head) {
             (None, _) => {
-                let what = format!("node {} is not a long value's", hex(&key));
+                let what = format!("the key of node {} is not that of a long value", hex(&key));
                 findings.structure(FindingKind::LongValueNode, page, &self.label, what);
             }
             (Some(LongValueKey::Root(id)), _) => self.root(page, id, node.data, findings),
@@ -271,7 +271,7 @@ impl Account {
         let mut missing: Vec<_> = self.referred.keys().filter(|id| !self.counted.contains_key(id)).collect();
         missing.sort();
         for id in missing {
-            let what = format!("a record refers to {id:?}, which is not there");
+            let what = format!("a record refers to {id:?}, which does not exist");
             findings.structure(FindingKind::LongValueMissing, None, &label, what);
         }
     }

@@ -97,7 +97,7 @@ pub(crate) fn report(
             counts.repairable += 1;
             let places: Vec<String> =
                 bits.iter().map(|bit| format!("byte {} bit {}", bit / 8, bit % 8)).collect();
-            let what = format!("flipped bit at {}; the checksum can put it right", places.join(", "));
+            let what = format!("flipped bit at {}; the checksum can correct it", places.join(", "));
             (FindingKind::PageRepairable, *rows, what)
         }
         PageStatus::Page(PageIntegrity::WrongPage { stored }, _) => {

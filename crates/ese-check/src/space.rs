@@ -99,7 +99,7 @@ pub(crate) fn check_tree_space(
             FindingKind::SpaceHeader,
             shape.root,
             label,
-            "the space header contradicts the catalog on unique keys".into(),
+            "the space header and the catalog disagree whether keys are unique".into(),
         );
     }
     let parent = entry.parent;

@@ -53,7 +53,7 @@ fn sixteen_tib_are_checked_in_the_memory_of_a_few_mib() {
     let options = CheckOptions { pages: false, ..CheckOptions::default() };
     let report = check_database(&memory, &memory.path, &options).unwrap();
     assert_eq!((report.file_pages, report.last_owned_page), (last, last));
-    // Nobody uses the space it was made to own; everything else is as in the real database.
+    // The added space is owned and not in use. Everything else is as in the real database.
     let end = format!("..{last} leaked: owned, but neither used nor available");
     let leak = report.findings.iter().rfind(|finding| finding.kind == FindingKind::SpaceLeak);
     assert!(leak.is_some_and(|leak| leak.what.ends_with(&end)), "{leak:?}");

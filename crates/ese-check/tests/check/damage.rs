@@ -326,7 +326,7 @@ fn an_index_entry_too_many_is_found() {
         page.insert_node(1, ese_format::page::NodeFlags::empty(), &[key.as_slice(), &[1]].concat(), &data)
             .unwrap();
     });
-    patient.must_find(leaf, "is not what its row asks for");
+    patient.must_find(leaf, "does not match the keys of its row");
     let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| {
         let mut data = page.as_page().node(0).unwrap().data.to_vec();
@@ -370,7 +370,7 @@ fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
     }
     let mut patient = whole.clone();
     patient.edit(leaf, |mut page| page.delete_node(root));
-    assert!(patient.check().errors().any(|finding| finding.what.contains("is not there")));
+    assert!(patient.check().errors().any(|finding| finding.what.contains("does not exist")));
 }
 
 #[test]

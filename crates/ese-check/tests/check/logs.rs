@@ -49,11 +49,11 @@ fn a_real_chain_is_sound() {
 fn flipped_bits_are_repairable_and_more_is_not() {
     let Some(mut files) = chain() else { return };
     files[2].1[3 * 4096 + 500] ^= 8;
-    must_find(&check(files.clone()), Severity::Error, "SRU00003.log", 3 * 4096, "can put it right");
+    must_find(&check(files.clone()), Severity::Error, "SRU00003.log", 3 * 4096, "can correct it");
     files[2].1[3 * 4096 + 900] ^= 8;
     let report = check(files);
     must_find(&report, Severity::Error, "SRU00003.log", 3 * 4096, "-501");
-    must_find(&report, Severity::Error, "SRU00004.log", 653, "should sum up to");
+    must_find(&report, Severity::Error, "SRU00004.log", 653, "the header expects the checksum");
 }
 
 #[test]
