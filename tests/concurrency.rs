@@ -67,7 +67,7 @@ impl Fixture {
         };
         s.create_table(&db, &definition).unwrap();
         s.commit(CommitMode::Durable).unwrap();
-        // The scan runs all the time at full speed. Each of its findings is false.
+        // The scan runs all the time at full speed. The file has no faults, so any finding is wrong.
         instance.start_scan(&db, Duration::ZERO);
         Fixture { vfs, path, instance, db, _directory: directory }
     }
@@ -106,8 +106,8 @@ fn amount(open: &mut Open, s: &mut Session) -> i64 {
     }
 }
 
-/// Moves money between few accounts. A transaction that commits has seen the newest committed amounts, and each snapshot
-/// has the same sum.
+/// Moves money between few accounts. A transaction that commits has seen the newest committed amounts, and each
+/// snapshot has the same sum.
 #[test]
 fn conflicting_transfers_keep_the_sum() {
     const ACCOUNTS: i32 = 40;
@@ -291,8 +291,8 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
     assert!(shared > 10, "leaves hardly shared nodes: {shared}");
 }
 
-/// Sessions fill the version store many times while other transactions are open for a moment. The fast sessions wait for
-/// the slow ones, and none fails. Only a transaction that never ends makes changes fail.
+/// Sessions fill the version store many times while other transactions are open for a moment. The fast sessions wait
+/// for the slow ones, and none fails. Only a transaction that never ends makes changes fail.
 #[test]
 fn changes_wait_for_transactions_that_end_soon() {
     let fixture = Fixture::with_versions(PageSize::KIB_4, 64, 512 << 10);

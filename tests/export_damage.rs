@@ -1,4 +1,4 @@
-//! Exports of damaged databases: nothing panics or runs for ever, and what is lost is named.
+//! Exports of damaged databases: no export panics or runs forever, and each reports the data that is lost.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ fn nothing_is_replaced_without_force_and_nothing_half_is_left() {
     }
 }
 
-/// Links under good checksums that lead round in a circle: below a table, below its long values, from leaf to leaf.
+/// Links under good checksums that form a cycle: below a table, below its long values, from leaf to leaf.
 #[test]
 fn circles_end_and_are_told() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -88,7 +88,8 @@ fn circles_end_and_are_told() {
                 let told = exported.issues.kept().iter().any(|issue| issue.page == Some(page));
                 assert!(told, "{}, page {page}: {:?}", file.name, exported.issues.kept());
             }
-            // Its parent is gone, so that leaves are followed by their links, and these lead round.
+            // The parent of the leaves is unreadable, so the export follows the links between leaves, which form a
+            // cycle.
             let Some(first) = whole.page(page).node(0).and_then(|node| node.child()) else { continue };
             let view = whole.page(first);
             if let Some(next) = view.next().filter(|_| view.is_leaf()) {
@@ -129,7 +130,7 @@ fn mutants_end_without_panic() {
             let other = page(&mut bytes, size, random.random_range(1..=pages.min(60))).to_vec();
             let page = page(&mut bytes, size, number);
             match random.random_range(0..4) {
-                // A page in the place of another: cycles, foreign trees.
+                // Another page of the file replaces this one: cycles, pages of other trees.
                 0 => page.copy_from_slice(&other),
                 // Links, child numbers, offsets, lengths.
                 1 => {
@@ -143,7 +144,7 @@ fn mutants_end_without_panic() {
                     }
                 }
             }
-            // Sealed, so that the content and not the checksum is what stops a reader.
+            // The checksum is made good again, so that the reader reaches the damaged content.
             if random.random_range(0..10) > 0 {
                 seal_page(page, size, PageNumber::fixed(number));
             }

@@ -1,4 +1,4 @@
-//! An export of rows whose long values exceed what is held in memory for one row, from a database that the engine wrote.
+//! Export of rows whose long values exceed the memory limit for one row, from a database that the engine wrote.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! Cells that an export reads, against those of libesedb and dissect.esedb, for every table of the corpus; row counts
-//! against the manifest.
+//! Compares the cells that an export reads with those of libesedb and dissect.esedb, for every table of the corpus, and
+//! the row counts with the manifest.
 //!
-//! Where a reader differs the reason is one of a short list, and each is counted: [`Reason`]. Anything else fails.
+//! The readers may differ from the export only for the reasons in [`Reason`]. The test counts these differences and
+//! fails on any other one.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,12 @@ use jetcell_vfs::{RealOptions, RealVfs};
 use system_tests::readers::{ReadCell, ReadTable, Reader, Readers};
 use testkit::corpus::Corpus;
 
-/// Why a reader shows another cell than ours, or none.
+/// Why a reader shows another value for a cell than the export, or no value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Reason {
-    /// It says that it cannot show such a cell.
+    /// The reader reports that it cannot show such a cell.
     Unseen,
-    /// It fails on the cell.
+    /// The reader fails on the cell.
     ReaderFails,
     /// libesedb shows the bytes in the slot of a fixed column that is null.
     NullFixed,
@@ -34,7 +35,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `Ok(None)` when equal.
+/// Returns `Ok(None)` if the cells are equal.
 fn judge(
     reader: Reader,
     table: &Table,
@@ -88,7 +89,7 @@ fn same_columns(table: &Table, other: &ReadTable) -> bool {
     table.columns.len() == other.columns.len()
 }
 
-/// Equal up to the last of several chunks, and there shorter than it should be.
+/// Whether the cells are equal up to the last of several chunks, and that chunk is shorter than expected.
 fn last_chunk_as_stored(ours: &str, theirs: &str) -> bool {
     let equal = ours.bytes().zip(theirs.bytes()).take_while(|(a, b)| a == b).count();
     theirs.len() < ours.len() && equal >= 2 * 4014 && theirs.len() - equal < 2 * 4014
@@ -113,7 +114,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                 }
             };
             for table in source.tables() {
-                // A catalog with deleted nodes makes dissect list a table twice, once as it was before.
+                // If the catalog has deleted nodes, dissect lists a table twice: as it is, and as it was before.
                 let known = &file.tables[&table.name];
                 let rows = known.rows + if reader == Reader::Dissect { known.deleted_nodes } else { 0 };
                 let named = || read.iter().filter(|other| other.name == table.name);
@@ -122,7 +123,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                     wrong.push(format!("{} {}: not in {}", file.name, table.name, reader.name()));
                     continue;
                 };
-                // dissect returns rows flagged deleted, too, unmarked.
+                // dissect also returns rows that are flagged deleted, without a mark.
                 let reading = ReadOptions { deleted: reader == Reader::Dissect, ..ReadOptions::default() };
                 let order: Vec<Option<usize>> = table
                     .columns

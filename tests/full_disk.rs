@@ -1,5 +1,5 @@
-//! Full volumes and failing devices: operations fail with an error that says so, nothing that was promised is
-//! lost, and work goes on when there is room again.
+//! Full volumes and failing devices: operations fail with an error that names the cause, no committed data is lost, and
+//! work continues when there is space again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 const DB: &str = "/db/full.edb";
 const SIZE: PageSize = PageSize::KIB_4;
 
-/// Committed rows: number of bytes by key.
+/// Committed rows: length in bytes by key.
 type Model = BTreeMap<i32, usize>;
 
 fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
@@ -62,7 +62,7 @@ fn definition() -> TableDefinition {
     }
 }
 
-/// Inserts or replaces some rows, by the round's number; not yet committed.
+/// Inserts or replaces some rows, chosen by the number of the round, without a commit.
 fn change(s: &mut Session, db: &Arc<Database>, model: &mut Model, round: i32) -> Result<()> {
     let mut table = s.open_table(db, "Things")?;
     let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
@@ -104,7 +104,7 @@ fn is_full(error: &Error) -> bool {
     matches!(error, Error::DiskFull { .. })
 }
 
-/// Works until something fails; the transaction that met the error is still open.
+/// Runs transactions until one fails. The failed transaction is still open on return.
 fn work_until_full(
     instance: &Arc<Instance>,
     s: &mut Session,
@@ -127,7 +127,7 @@ fn work_until_full(
     None
 }
 
-/// Fills the part of the world that `fault` refuses to grow, and goes through everything that must still work.
+/// Fills the volume that `fault` does not let grow, and runs every operation that must still work.
 fn full(path: &str, freed: bool, skip: u64) {
     let context = format!("{path}, freed {freed}, after {skip}");
     let disk = SimVfs::new();
@@ -149,7 +149,7 @@ fn full(path: &str, freed: bool, skip: u64) {
         s.rollback().unwrap_or_else(|error| panic!("{context}: rollback: {error}"));
     }
     assert_eq!(contents(&mut s, &db), model, "{context}: after rollback");
-    // Once more: failing again must do no harm either.
+    // A second failure must do no harm either.
     let _ = work_until_full(&instance, &mut s, &db, &mut model, 4000..4010);
     while s.level() > 0 {
         s.rollback().unwrap_or_else(|error| panic!("{context}: rollback: {error}"));
@@ -207,7 +207,7 @@ fn a_full_disk_under_everything_harms_nothing() {
             s.rollback().unwrap();
         }
         assert_eq!(contents(&mut s, &db), model);
-        // A crash of the process while the disk is full, and a start when there is room again.
+        // The process crashes while the disk is full and restarts when there is space again.
         let killed = disk.process_kill();
         disk.set_capacity(u64::MAX);
         let error = work_until_full(&instance, &mut s, &db, &mut model.clone(), 5000..5050);
@@ -243,11 +243,12 @@ fn io_errors_make_the_instance_read_only_and_a_restart_recovers() {
                 faults.inject(fault);
                 let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
                 let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
-                // Nothing depends yet on a log file that is being prepared, nor on a newer checkpoint: both may be tried again.
+                // No committed data depends on a log file that is being prepared, nor on a newer checkpoint. The
+                // engine may try both again.
                 let harmless = |error: &Error| matches!(error, Error::Io { path, .. } if path.ends_with("E00tmp.log") || path.ends_with("E00.chk"));
                 assert!(matches!(error, Error::ReadOnly(_)) || harmless(&error), "{context}: {error:?}");
                 let read_only = !harmless(&error);
-                // It stays so, even when the device is well again.
+                // The instance stays read-only, even when the device works again.
                 faults.clear();
                 let mut other = instance.session();
                 other.begin().unwrap();

@@ -1,4 +1,4 @@
-//! The fuzz targets on their seeds and on mutants of them, for a bounded time each, on the stable toolchain.
+//! Runs each fuzz target on its seeds and on mutants of them, for a bounded time, on the stable toolchain.
 
 use ese_format::checkpoint::Checkpoint;
 use ese_format::checksum::seal_segment;

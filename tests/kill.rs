@@ -1,4 +1,4 @@
-//! Real processes on a real disk, killed in the middle of their work: what they said was durable is there.
+//! Real processes on a real disk, killed while they work: every commit that a process reported as durable must survive.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use system_tests::killed::{THREADS, disk, number_of, open};
 const ROUNDS: usize = 12;
 
 #[test]
-fn killed_processes_keep_their_word() {
+fn durable_commits_survive_a_kill() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut promised: BTreeMap<i32, i32> = BTreeMap::new();
@@ -28,7 +28,7 @@ fn killed_processes_keep_their_word() {
         let reader = std::thread::spawn(move || {
             let mut said: BTreeMap<i32, i32> = BTreeMap::new();
             for line in output.lines().map_while(Result::ok) {
-                // The kill may cut the last line short.
+                // The kill may leave the last line incomplete.
                 let Some((thread, number)) = line.split_once(' ') else { continue };
                 let (Ok(thread), Ok(number)) = (thread.parse(), number.parse::<i32>()) else { continue };
                 let last = said.entry(thread).or_insert(0);
@@ -57,7 +57,8 @@ fn check(directory: &Path, round: usize, promised: &mut BTreeMap<i32, i32>) {
         for thread in 0..THREADS {
             let found = number_of(&mut session, &db, thread).unwrap_or_else(|e| panic!("round {round}: {e}"));
             let known = promised.get(&thread).copied().unwrap_or(0);
-            // At most the commit whose acknowledgement the kill cut off, and a lazy one before it, are more.
+            // At most two more commits may survive: the one whose acknowledgement the kill cut off, and a lazy one
+            // before it.
             assert!(
                 (known..=known + 3).contains(&found),
                 "round {round}: thread {thread}: {found}, not {known}"

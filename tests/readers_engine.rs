@@ -1,5 +1,5 @@
-//! Databases that the engine wrote, read by three programs we did not write: fresh, after heavy churn, and after a
-//! killed process and recovery; pages of all four sizes, long values, secondary indexes, several tables.
+//! Three independent readers read databases that the engine wrote: new ones, after many changes, and after a killed
+//! process and recovery. The databases have all four page sizes, long values, secondary indexes and several tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,11 +25,11 @@ use system_tests::readers::{
 };
 
 const DB: &str = "/db/readers.edb";
-/// Place of the unique column.
+/// Position of the unique column.
 const CODE: usize = 12;
 type Rows = BTreeMap<i32, Vec<Value>>;
 
-/// Id first; the rest in this order.
+/// The id column is first. The others follow in this order.
 fn columns() -> Vec<ColumnDefinition> {
     let all = [
         ("Id", ColumnType::Long),
@@ -108,7 +108,8 @@ fn row(id: i32, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Value> {
     if id % 7 == 0 {
         values[14] = Value::Null;
     }
-    // Every column but the key, a different set in each row; null ones are in the middle and at the end of a class.
+    // Each row sets another subset of the columns besides the key. Null columns occur in the middle and at the end of a
+    // class.
     for (column, value) in values.iter_mut().enumerate().skip(1) {
         if column != CODE && (id as usize + column).is_multiple_of(13) {
             *value = Value::Null;
@@ -167,7 +168,7 @@ fn insert(s: &mut Session, table: &mut Table, values: &[Value]) {
     table.insert(s, &row).unwrap();
 }
 
-/// What the readers should find, from the schema and the rows we kept.
+/// What the readers should find, from the schema and the model of the rows.
 fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &[&str]) -> ExpectedTable {
     let by_name: Vec<_> = order.iter().map(|name| table.schema().column_named(name).unwrap()).collect();
     let cells = |values: &Vec<Value>| {
@@ -277,7 +278,7 @@ fn check(size: PageSize, churn: bool, kill: bool) {
     compare(&path, &all).unwrap_or_else(|what| panic!("{context}: {what}"));
 }
 
-/// Container, chain and headers of all logs, from generation 1 on; returns how many there are.
+/// Checks the headers of all logs and the chain between them, from generation 1 on. Returns the number of logs.
 fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
     let logs = check_logs(disk, Path::new("/log"), "E00", &Cancel::default()).unwrap();
     let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
@@ -287,7 +288,7 @@ fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
         let bytes = disk.contents(&log.path).unwrap();
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let half = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
-        // Offsets are those of logs that Windows wrote, taken without our decoder.
+        // The offsets are those of logs that Windows wrote. They are read here without the decoder of `ese-format`.
         assert_eq!((word(4), word(667)), (generation, 3), "{context}");
         assert_eq!((half(8), half(10)), (4096, 1), "{context}");
         assert_eq!(usize::from(half(12)) * 4096, bytes.len(), "{context}");
@@ -298,7 +299,7 @@ fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
     logs.logs.len()
 }
 
-/// Decodes the whole record stream, each record to its last byte and back; returns the name of the last one.
+/// Decodes all records of the logs and encodes each again to the same bytes. Returns the name of the last record.
 fn last_record(disk: &SimVfs, context: &str) -> &'static str {
     let names = LogNames::new(Path::new("/log"), "E00");
     let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
@@ -321,7 +322,7 @@ fn last_record(disk: &SimVfs, context: &str) -> &'static str {
 }
 
 #[test]
-fn others_read_what_the_engine_wrote() {
+fn independent_readers_read_databases_of_the_engine() {
     for size in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32] {
         for (churn, kill) in [(false, false), (true, false), (true, true)] {
             check(size, churn, kill);

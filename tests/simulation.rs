@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use system_tests::simulation::{Tally, run};
 
-/// Cuts unless `JETCELL_SIM_CUTS` says otherwise.
+/// Number of power cuts unless `JETCELL_SIM_CUTS` gives another one.
 const CUTS: u64 = 2_000;
 /// A seed takes a few seconds. A seed that takes this long hangs.
 const TOO_LONG: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! Pages come back: deleting most of a database and inserting again does not grow the file.
+//! Freed pages are reused: deleting most of a database and inserting again does not grow the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -90,7 +90,8 @@ fn cycles(size: PageSize, random: bool, long: bool) {
     }
     drop((table, s, db));
     instance.shutdown().unwrap();
-    // What the second filling needed must do for all later ones; survivors lie scattered, which costs a little.
+    // The space after the second filling must be enough for all later ones. Remaining rows are scattered, which costs a
+    // little space.
     let growth = sizes[5].saturating_sub(sizes[1]);
     let allowed = if random { sizes[1] / 20 } else { 0 }.max(64 * size.bytes());
     assert!(growth <= allowed, "{size:?}, random {random}, long {long}: {sizes:?}");
@@ -101,19 +102,19 @@ fn cycles(size: PageSize, random: bool, long: bool) {
 }
 
 #[test]
-fn small_pages_come_back() {
+fn small_pages_are_reused() {
     cycles(PageSize::KIB_4, false, false);
     cycles(PageSize::KIB_4, true, false);
 }
 
 #[test]
-fn large_pages_come_back() {
+fn large_pages_are_reused() {
     cycles(PageSize::KIB_32, false, false);
     cycles(PageSize::KIB_32, true, false);
 }
 
 #[test]
-fn pages_of_long_values_come_back() {
+fn pages_of_long_values_are_reused() {
     for size in [PageSize::KIB_4, PageSize::KIB_32] {
         cycles(size, false, true);
         cycles(size, true, true);

@@ -1,4 +1,4 @@
-//! What `kill-child` writes and `tests/kill.rs` expects to find.
+//! The tables and rows that `kill-child` writes and `tests/kill.rs` expects.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub fn disk() -> Result<Arc<dyn Vfs>> {
     Ok(Arc::new(vfs))
 }
 
-/// Opens, and recovers, the instance in a directory.
+/// Opens the instance in a directory, with recovery.
 pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     let vfs = disk()?;
     let size = PageSize::KIB_8;
@@ -38,7 +38,7 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     let path = directory.join("killed.edb");
     let db = if vfs.exists(&path).map_err(|e| Error::io(&path, &e))? {
         match instance.attach(&path, 64) {
-            // A kill during its creation.
+            // The kill came during the creation of the database.
             Err(Error::Usage(_)) => {
                 vfs.remove(&path).map_err(|e| Error::io(&path, &e))?;
                 instance.create_database(&path, &CreateOptions::default())?
@@ -51,7 +51,7 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     Ok((instance, db))
 }
 
-/// Creates the table unless it is there.
+/// Creates the table if it does not exist.
 pub fn create_if_new(instance: &Arc<Instance>, db: &Arc<Database>) -> Result<()> {
     let mut session = instance.session();
     if session.tables(db)?.iter().any(|name| name == "Rows") {
@@ -97,7 +97,7 @@ pub fn write_rows(s: &mut Session, db: &Arc<Database>, thread: i32, number: i32)
     Ok(())
 }
 
-/// The number all rows of a thread hold; 0 if there are none. Rows that disagree are an error.
+/// The number that all rows of a thread hold, or 0 if there are no rows. Different numbers are an error.
 pub fn number_of(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32> {
     let mut table = s.open_table(db, "Rows")?;
     let [column, body] = ["Number", "Body"].map(|name| table.column(name).expect("the table has it"));

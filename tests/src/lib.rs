@@ -1,4 +1,4 @@
-//! What the tests of several crates share: the crash simulation, killed processes, independent readers, fuzz functions.
+//! Code that the system tests share: the crash simulation, killed processes, independent readers, fuzz targets.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the logs say that the engine did.
+//! Counts operations of the engine by their records in the logs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
 use jetcell_vfs::Vfs;
 
-/// Merges of pages, as the logs tell them.
+/// Merges of pages, counted in the logs.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Merges {
-    /// A full leaf gave nodes to its neighbour.
+    /// Partial merges: a full leaf moved nodes to its neighbour.
     pub partial: u64,
-    /// An internal page was removed because nothing was left below it.
+    /// Removed internal pages: no page was left below them.
     pub internal_removed: u64,
 }
 

@@ -1,7 +1,7 @@
-//! Fuzzing for as long as wanted: `fuzz --target check --seconds 600 [--first-seed N] [--file OWN.edb]`.
+//! Fuzzing for a chosen time: `fuzz --target check --seconds 600 [--first-seed N] [--file OWN.edb]`.
 //!
-//! Every case has a number, which says everything about it; `--first-seed N --cases 1` repeats case N. A case fails by a
-//! panic, by taking longer than its time, or by driving the memory of this process above its bound.
+//! The number of a case determines the case completely: `--first-seed N --cases 1` repeats case N. A case fails if it
+//! panics, exceeds its time limit, or drives the memory of this process above the limit.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ const USAGE: &str = "usage: fuzz --target TARGET [--seconds N] [--first-seed N] 
   --file PATH     a further file to start from, such as a database of our engine";
 /// Most memory this process may take beyond its seeds, in MiB.
 const MEMORY_MIB: u64 = 256;
-/// Larger files are not changed again and again.
+/// Larger files of the corpus are not used as seeds.
 const LARGEST: u64 = 8 << 20;
 
 struct Arguments {
@@ -84,10 +84,10 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What a case of the target does with its random numbers; the file that it has made is what is kept when it fails.
+/// What a case of the target does with its random numbers. The runner keeps the file that the case made if it fails.
 type Case = Box<dyn FnMut(&mut ChaCha8Rng, &Path)>;
 
-/// Runs one target; the number of failed cases.
+/// Runs one target and returns the number of failed cases.
 fn run(target: &str, arguments: &Arguments) -> Option<u64> {
     let directory = tempfile::tempdir().expect("there is a folder for temporary files");
     let mut case = case(target, arguments, directory.path())?;
@@ -149,7 +149,7 @@ fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
     }
     Some(Box::new(move |random, input| {
         let bytes = mutant(&seeds, random);
-        // A file for each of so many would be most of the work.
+        // Only the input of a failed case is written. Writing a file for each case would take most of the time.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| function(&bytes))) {
             std::fs::write(input, &bytes).expect("the case can be written");
             std::panic::resume_unwind(panic);
@@ -177,9 +177,9 @@ fn keep(target: &str, seed: u64, what: &str, input: &Path) {
     eprintln!("{target}: case {seed} {what}; its input is kept in {} ({copied:?})", kept.display());
 }
 
-/// Ends the process when a case takes too long: there is no other way out of an endless loop.
+/// Ends the process if a case takes too long. Only that stops an endless loop.
 struct Watch {
-    /// Case + 1; 0 for none.
+    /// Number of the running case plus 1, or 0 for none.
     running: std::sync::Arc<AtomicU64>,
 }
 
@@ -212,7 +212,7 @@ impl Watch {
     }
 }
 
-/// The most memory this process has had, in MiB.
+/// Largest resident memory of this process so far, in MiB.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();

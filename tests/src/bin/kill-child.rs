@@ -1,7 +1,7 @@
-//! The process that `tests/kill.rs` kills: several threads commit durably and say so on standard output.
+//! The process that `tests/kill.rs` kills: several threads commit durably and report each commit on standard output.
 //!
 //! `kill-child DIRECTORY`: line `T S` means that transaction S of thread T is durable. Transaction S of a thread
-//! writes S into `ROWS` rows of its own, so that a part of one would show.
+//! writes S into all `ROWS` rows of that thread, so that a partly applied transaction is detected.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ fn run(directory: &Path) -> Result<()> {
                         number += 1;
                         session.begin()?;
                         write_rows(&mut session, &db, thread, number)?;
-                        // Work that never commits must never show.
+                        // Changes of a transaction that never commits must not survive.
                         if number % 5 == 0 {
                             session.begin()?;
                             write_rows(&mut session, &db, thread, -number)?;

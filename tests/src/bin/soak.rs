@@ -1,4 +1,4 @@
-//! Simulated power cuts for as long as wanted: `soak --seconds 600 [--first-seed N] [--threads N]`.
+//! Simulated power cuts for a chosen time: `soak --seconds 600 [--first-seed N] [--threads N]`.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    // Other seeds at every start, unless told; above those of the tests.
+    // Without `--first-seed`, each run uses other seeds, above those of the tests.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let next = AtomicU64::new(first.unwrap_or(now.as_secs() << 20));
     let until = Instant::now() + Duration::from_secs(seconds);

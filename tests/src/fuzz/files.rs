@@ -1,7 +1,7 @@
-//! Whole files, changed in ways that mean something, and what reads them: check, export, dump.
+//! Mutations of whole files, and the readers that process them: check, export, dump.
 //!
-//! Changes are made where the structure is (headers, tags, links, child numbers, log records) and mostly sealed under a
-//! good checksum, so that the content and not the checksum is what a reader has to deal with.
+//! The mutations change the structure: headers, tags, links, child numbers, log records. Most of them end with a good
+//! checksum, so that the reader does not stop at the checksum and processes the changed content.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-/// A reader of files.
+/// The reader that a case runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
     /// `ese-check`, both levels.
@@ -31,7 +31,7 @@ impl Reader {
     pub const ALL: [(&'static str, Reader); 3] =
         [("check", Reader::Check), ("export", Reader::Export), ("dump", Reader::Dump)];
 
-    /// Reads the file; whatever it says is fine as long as it comes to an end.
+    /// Reads the file. Any result is accepted; the reader must only return.
     pub fn read(self, vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
         match self {
             Reader::Check => {
@@ -45,7 +45,7 @@ impl Reader {
     }
 }
 
-/// A file system as the commands use it.
+/// The file system that the commands use.
 pub fn real_files() -> Arc<RealVfs> {
     let options = RealOptions { direct: false, ..RealOptions::default() };
     Arc::new(RealVfs::new(options).expect("the threads of the file system start"))
@@ -68,7 +68,7 @@ fn dump(vfs: &RealVfs, path: &Path) {
     let open = || Source::open(vfs as &dyn Vfs, path);
     let mut sink = std::io::sink();
     let output = &mut Output::json(&mut sink);
-    // Errors are answers, too.
+    // An error is a valid result, too.
     let each = |result: jetcell_dump::Result<()>| drop(result);
     let Ok(source) = open() else { return };
     each(jetcell_dump::dump_header(&source, output));
@@ -130,9 +130,9 @@ fn mutate_database(bytes: &mut [u8], others: &[Vec<u8>], random: &mut ChaCha8Rng
     let page = &mut bytes[range(number)];
     let len = page.len();
     match random.random_range(0..9) {
-        // A page in the place of another: cycles, foreign trees.
+        // Another page of the file replaces this one: cycles, pages of other trees.
         0 => page.copy_from_slice(&other),
-        // Part of it: nodes and tags that contradict each other.
+        // Part of another page: nodes and tags that contradict each other.
         1 => {
             let start = random.random_range(0..len);
             let end = random.random_range(start..len);
@@ -213,7 +213,7 @@ fn mutate_segments(bytes: &mut [u8], random: &mut ChaCha8Rng) {
     }
 }
 
-/// Where a case that failed is kept.
+/// Path under which the file of a failed case is kept.
 pub fn artifact(target: &str, seed: u64) -> PathBuf {
     super::mutate::folder().join("artifacts").join(target).join(format!("{seed}"))
 }

@@ -1,8 +1,8 @@
 //! Fuzz targets as plain functions: `fuzz/` wraps them for cargo-fuzz, [`mutate`] runs them from ordinary
-//! tests for a bounded time, and the program `fuzz` runs them, and the readers of whole [`files`], for as long as wanted.
+//! tests for a bounded time, and the program `fuzz` runs them, and the readers of whole [`files`], for a chosen time.
 //!
-//! A target panics when the input shows a defect: decoding itself must not panic, and what decodes must satisfy the
-//! properties stated here.
+//! A target panics if the input shows a defect. Decoding itself must not panic, and a decoded value must have the
+//! properties that [`targets`] asserts.
 
 mod files;
 mod mutate;

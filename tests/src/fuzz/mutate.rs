@@ -1,4 +1,4 @@
-//! A small mutating runner: seed inputs, changed at random from a fixed seed, for a bounded time.
+//! A small fuzz runner: it changes seed inputs at random, from a fixed seed, for a bounded time.
 //!
 //! `JETCELL_FUZZ_SECONDS` sets the time (default 2); `JETCELL_FUZZ_SEED` another seed than 1. An input that makes a
 //! target panic is left in `fuzz/artifacts/<target>/` and named in the test's output.
@@ -58,7 +58,7 @@ impl Campaign {
         let mut tried = self.seeds.len() as u64;
         let end = Instant::now() + Duration::from_secs_f64(self.seconds);
         while Instant::now() < end {
-            // A batch between two looks at the clock.
+            // The runner reads the clock once per batch.
             for _ in 0..32 {
                 self.attempt(&mutant(&self.seeds, &mut rng));
                 tried += 1;

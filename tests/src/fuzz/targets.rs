@@ -12,13 +12,13 @@ use ese_format::record::{Column, ColumnId, ColumnType, ColumnValue, Record, Valu
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{PageNumber, PageSize};
 
-/// The page size an input of this length stands for: the largest it fills, or 4 KiB.
+/// The page size for an input of this length: the largest that the input fills, or 4 KiB.
 fn page_size(len: usize) -> PageSize {
     let sizes = [PageSize::KIB_32, PageSize::KIB_16, PageSize::KIB_8];
     sizes.into_iter().find(|size| len >= size.bytes()).unwrap_or(PageSize::KIB_4)
 }
 
-/// A database page: any bytes can be looked at; a valid page stays valid whatever is done to it.
+/// A database page. Reading accepts any bytes, and a valid page stays valid after any edit.
 pub fn page(data: &[u8]) {
     let size = page_size(data.len());
     let mut bytes = data.to_vec();
@@ -28,7 +28,7 @@ pub fn page(data: &[u8]) {
     if matches!(verdict, PageIntegrity::Repaired { .. }) {
         assert_eq!(verify_page(&mut bytes, size, number), PageIntegrity::Good, "repaired, but not good");
     }
-    // Lines of a page that was given back or never filled are stale, and validation leaves them alone.
+    // The nodes of a freed or never filled page are stale, and validation does not check them.
     let stale = PageFlags::EMPTY | PageFlags::PRE_INIT;
     let view = Page::new(&bytes, size);
     let in_use = !view.flags().intersects(stale) && view.db_time().0 < u64::MAX - 3;
@@ -62,13 +62,13 @@ fn look(page: &Page<'_>, valid: bool) {
 
 fn edit(bytes: &mut [u8], size: PageSize, valid: bool) {
     let check = |bytes: &[u8], what: &str| {
-        // A leaf whose last node goes may be empty; everything else has to stay as good as it was.
+        // A leaf may become empty when its last node is removed. The rest of the page must stay valid.
         if valid {
             assert_eq!(validate(bytes, size), Ok(()), "{what} broke a valid page");
         }
     };
     let mut page = PageMut::new(bytes, size);
-    // Room held back for rollbacks is for whoever edits to respect.
+    // The caller of an edit must respect the space that is reserved for rollbacks.
     page.set_uncommitted_free(0);
     let count = page.as_page().node_count();
     let last_key = count.checked_sub(1).and_then(|last| Some(page.as_page().node(last)?.key_to_vec()));
@@ -91,9 +91,9 @@ fn edit(bytes: &mut [u8], size: PageSize, valid: bool) {
     }
 }
 
-/// A database header or a checkpoint page: what decodes survives encoding.
+/// A database header or a checkpoint page: a decoded value is the same after encoding and decoding.
 pub fn header(data: &[u8]) {
-    // Mutants come here with a wrong checksum; with a right one they get further.
+    // Mutants have a wrong checksum. With a good one, decoding continues to the fields.
     let mut sealed = data.to_vec();
     if let Some(page) = sealed.get_mut(..4096) {
         let checksum = header_checksum(page);
@@ -114,7 +114,7 @@ pub fn header(data: &[u8]) {
     }
     if let Ok(checkpoint) = Checkpoint::decode(data) {
         let _ = checkpoint.attachments();
-        // What follows the known fields is not kept.
+        // Bytes after the known fields are not preserved.
         assert_eq!(Checkpoint::decode(&checkpoint.encode()), Ok(checkpoint), "a checkpoint changed");
     }
 }

@@ -1,4 +1,4 @@
-//! Expected against read, cell by cell.
+//! Compares the expected content with the content that a reader returned, cell by cell.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::expected::{ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable};
 use super::run::{ReadCell, ReadTable, Reader, ReaderError, Readers};
 
-/// Differences reported before the rest is only counted.
+/// Number of differences that are listed. Further ones are only counted.
 const REPORTED: usize = 20;
 
 /// Has all three readers read `path` and compares tables, columns and rows exactly.
@@ -16,7 +16,7 @@ pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), ReaderErr
     let Some(readers) = Readers::locate()? else { return Ok(()) };
     let with_rows = expected.tables.iter().any(|table| matches!(table.rows, ExpectedRows::Exact(_)));
     let mut differences = Vec::new();
-    // Cells no reader has confirmed so far, by table, row and column.
+    // Cells that no reader has confirmed so far, by table, row and column.
     let mut unconfirmed = Unconfirmed::new(expected);
     for reader in Reader::ALL {
         match readers.read(reader, path, with_rows) {
@@ -34,7 +34,7 @@ pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), ReaderErr
     Err(format!("{}:\n{}{tail}", path.display(), differences.join("\n")).into())
 }
 
-/// One flag per cell: true until some reader has shown it as expected.
+/// One flag per cell: true until a reader has returned the expected value.
 struct Unconfirmed<'a> {
     expected: &'a ExpectedDatabase,
     cells: Vec<Vec<bool>>,
@@ -280,7 +280,7 @@ mod tests {
             let path = corpus.unpack(&file.name, directory.path());
             for reader in Reader::ALL {
                 let tables = readers.read(reader, &path, false).unwrap();
-                // A catalog with deleted nodes makes some readers list a table twice.
+                // If the catalog has deleted nodes, some readers list a table twice.
                 let names: BTreeSet<&str> = tables.iter().map(|table| table.name.as_str()).collect();
                 assert!(names.iter().eq(file.tables.keys()), "{} by {}: {names:?}", file.name, reader.name());
                 for (name, known) in &file.tables {

@@ -32,7 +32,7 @@ pub struct ExpectedColumn {
 /// The rows of a table.
 #[derive(Clone, Debug)]
 pub enum ExpectedRows {
-    /// Only how many.
+    /// Only the number of rows.
     Count(u64),
     /// All of them, in key order, each with one cell per column.
     Exact(Vec<Vec<ExpectedCell>>),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::expected::ExpectedColumn;
 
-/// How long one reader may take; impacket loops for ever on a link past the end of the file.
+/// Time limit of one reader. Impacket loops forever on a link past the end of the file.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// One of the independent readers.
@@ -38,7 +38,7 @@ impl Reader {
     }
 }
 
-/// Why a reader did not read a file, or how the file differs from what it should hold.
+/// Why a reader did not read a file, or how the file differs from the expected content.
 #[derive(Debug)]
 pub struct ReaderError(String);
 
@@ -67,7 +67,7 @@ pub struct Readers {
     python: PathBuf,
 }
 
-/// A table as a reader saw it.
+/// A table that a reader returned.
 #[derive(Debug)]
 pub struct ReadTable {
     /// Its name.
@@ -80,7 +80,7 @@ pub struct ReadTable {
     pub rows: Vec<Vec<ReadCell>>,
 }
 
-/// A cell as a reader saw it.
+/// A cell that a reader returned.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum ReadCell {
@@ -147,7 +147,7 @@ impl Readers {
         let (sender, results) = mpsc::channel();
         std::thread::spawn(move || {
             let tables = stdout.ok_or("no output".into()).and_then(|out| parse(BufReader::new(out)));
-            // The receiver is gone only when the time limit has passed.
+            // The receiver is closed only after the time limit.
             let _ = sender.send(tables);
         });
         let complaints = std::thread::spawn(move || {

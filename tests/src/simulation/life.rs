@@ -1,4 +1,4 @@
-//! One life: recover, compare, work until the power fails.
+//! One life of a simulated instance: recovery, comparison with the model, work until the power fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{Simulation, db_path};
 const STEPS: usize = 250;
 
 impl Simulation {
-    /// Recovers, compares with the model, works until the power goes off or there is enough.
+    /// Recovers, compares with the model, and works until the power fails or the last step is done.
     pub(super) fn live(&mut self) {
         let mut instance = self.recover();
         let mut databases = self.attach_created(&instance);
@@ -43,7 +43,7 @@ impl Simulation {
         }
     }
 
-    /// What may happen between recovery and the next crash before anybody works.
+    /// What may happen after recovery and before the first transaction.
     pub(super) fn stir(&mut self, instance: &Arc<Instance>) -> Result<()> {
         for _ in 0..self.rng.random_range(0..6) {
             let number = self.rng.random_range(0..self.plan.databases);
@@ -77,7 +77,7 @@ impl Simulation {
             .collect()
     }
 
-    /// Finds out which of the possible states survived; it is the only one from now on.
+    /// Finds the state that survived among the possible ones. From now on it is the only possible state.
     fn compare(&mut self, instance: &Arc<Instance>, databases: &Databases) {
         let mut session = instance.session();
         let mut found = State::new();
@@ -113,7 +113,7 @@ impl Simulation {
     }
 
     fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
-        // Recovery may have completed a creation that was interrupted; what it left otherwise is worth nothing.
+        // Recovery may have completed an interrupted creation. Otherwise the remaining file is of no use.
         let path = db_path(number);
         if jetcell_vfs::Vfs::exists(&self.disk, &path).map_err(|e| Error::io(&path, &e))? {
             match instance.attach(&path, 32) {
@@ -121,7 +121,7 @@ impl Simulation {
                     self.created[number] = true;
                     return Ok(db);
                 }
-                // The log may need it.
+                // Recovery may need the file.
                 Err(error) if !self.power() => return Err(error),
                 Err(_) => {}
             }
@@ -133,7 +133,7 @@ impl Simulation {
         Ok(db)
     }
 
-    /// Neither writes under way nor what a power cut left behind may look like damage to the scan.
+    /// The scan must not report writes in flight or the remains of a power cut as damage.
     fn check_scans(&self, databases: &Databases) {
         for db in databases.iter().flatten() {
             let scan = db.scan_progress();
@@ -186,7 +186,7 @@ impl Simulation {
             }
             Ok(())
         })();
-        // The log says itself what is durable; it must not say too much.
+        // The log reports which commits are durable. It must not report one that is not durable.
         let durable = instance.durable();
         for (id, state) in commits {
             // The smallest id is that of a commit that changed nothing.
@@ -204,7 +204,7 @@ impl Simulation {
             instance.shutdown()?;
             self.durable = self.states.len() - 1;
             self.tally.shutdowns += 1;
-            // Looking at the files is not part of the story.
+            // The checks below read the files. Their reads are not part of the simulated work.
             self.disk.stop_after(u64::MAX);
             self.check_files("after shutdown");
         }

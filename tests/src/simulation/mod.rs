@@ -1,9 +1,10 @@
 //! The whole engine on a simulated disk, from one seed: random work in several sessions, cut at any write or sync,
 //! recovered, and compared with every state that was ever committed.
 //!
-//! A seed has several lives. Each does random work until the power fails (or all is shut down cleanly), sometimes
-//! fails again during recovery, and then must find: everything that was durable, nothing uncommitted, and of the
-//! lazy commits the first ones without a gap; a file without findings; sound logs.
+//! A seed has several lives. Each life does random work until the power fails or the instance is shut down cleanly.
+//! Sometimes the power fails again during recovery. After recovery the database must hold all durable commits, no
+//! uncommitted change, and of the lazy commits the first ones without a gap. The check must report no findings in the
+//! database files and the logs.
 
 mod deep;
 mod life;
@@ -24,10 +25,10 @@ use rand_chacha::ChaCha8Rng;
 use self::model::State;
 use crate::logged::Merges;
 
-/// One seed of so many has deep trees.
+/// One of this many seeds has deep trees.
 const DEEP_EVERY: u64 = 8;
 
-/// What a seed went through.
+/// Counts of the events of a seed.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
     /// Power cuts and kills.
@@ -40,20 +41,20 @@ pub struct Tally {
     pub shutdowns: u64,
     /// Transactions committed.
     pub commits: u64,
-    /// Times a full leaf shared nodes with its neighbour, where all logs are kept.
+    /// Partial merges: a full leaf moved nodes to its neighbour. Counted if all logs are kept.
     pub shared: u64,
-    /// Internal pages that were removed because all records below them were, where all logs are kept.
+    /// Internal pages that were removed because no records were left below them. Counted if all logs are kept.
     pub internal_removed: u64,
     /// Levels of the deepest tree that was seen after a clean shutdown.
     pub levels: u64,
-    /// Dirty pages that left the cache without being written.
+    /// Dirty pages that the cache evicted without a write.
     pub delta_evictions: u64,
     /// Changes that recovery kept for pages that it did not read.
     pub kept: u64,
 }
 
 impl Tally {
-    /// Adds what another seed went through.
+    /// Adds the counts of another seed.
     pub fn add(&mut self, other: Tally) {
         self.cuts += other.cuts;
         self.in_recovery += other.in_recovery;
@@ -68,7 +69,7 @@ impl Tally {
     }
 }
 
-/// What a seed decides once.
+/// The choices that a seed makes once.
 struct Plan {
     size: PageSize,
     cache_pages: usize,
@@ -87,7 +88,8 @@ struct Simulation {
     rng: ChaCha8Rng,
     disk: SimVfs,
     cache: Option<Arc<Cache>>,
-    /// States after each commit since the last one known to be on disk, which is the first.
+    /// The first entry is the last state that is known to be on disk. The others are the states after each later
+    /// commit.
     states: Vec<State>,
     /// All states before this one can no longer be what recovery finds.
     durable: usize,
@@ -176,18 +178,18 @@ impl Simulation {
         Ok(instance)
     }
 
-    /// Counts what the last cache did; `next` takes its place.
+    /// Adds the counts of the last cache. `next` replaces that cache.
     fn count_delta_evictions(&mut self, next: Option<Arc<Cache>>) {
         let last = std::mem::replace(&mut self.cache, next);
         self.tally.delta_evictions += last.map_or(0, |cache| cache.counters().delta_evictions);
     }
 
-    /// Whether the power is on; an error while it is on is the engine's own.
+    /// Whether the power is on. An error while the power is on is a fault of the engine.
     fn power(&self) -> bool {
         self.disk.list(Path::new("/")).is_ok()
     }
 
-    /// Cuts the power now, unless it is off already, and restarts the disk.
+    /// Cuts the power unless it is already off, and restarts the disk.
     fn cut(&mut self) {
         self.tally.cuts += 1;
         self.disk = match self.rng.random_range(0..10) {
@@ -217,7 +219,7 @@ impl Simulation {
         self.open().unwrap_or_else(|error| panic!("{}: recovery failed: {error}", self.context))
     }
 
-    /// The files, seen by other eyes.
+    /// Checks the files with `ese-check`.
     fn check_files(&mut self, what: &str) {
         for (number, _) in self.created.iter().enumerate().filter(|(_, created)| **created) {
             let report = check_database(&self.disk, &db_path(number), &CheckOptions::default());

@@ -1,4 +1,5 @@
-//! What the simulated databases should hold: every committed state, and how to compare one with the engine's.
+//! The expected content of the simulated databases: every committed state, and the comparison with the engine's
+//! content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
 use super::deep::{is_deep, long_key, with_long_keys};
 
-/// One record; its key is the model's.
+/// One record. [`TableModel::rows`] holds its id.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Row {
     pub group: Option<i32>,
@@ -38,7 +39,7 @@ pub(super) type State = BTreeMap<(usize, String), Arc<TableModel>>;
 /// The databases by number; `None` if the database is detached or does not exist yet.
 pub(super) type Databases = Vec<Option<Arc<Database>>>;
 
-/// What differs between two states, in words; empty if nothing.
+/// Describes the differences between two states. Empty if the states are equal.
 pub(super) fn difference(expected: &State, found: &State) -> String {
     let names: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
     let mut lines = Vec::new();
@@ -125,12 +126,12 @@ impl Columns {
         }
     }
 
-    /// What names a record in the primary index.
+    /// The key of a record in the primary index.
     pub fn key(&self, id: i32) -> Value {
         if self.key.is_some() { Value::Binary(long_key(id)) } else { Value::Long(id) }
     }
 
-    /// The id, and the key where that is something else.
+    /// The id, and the key if the key is not the id.
     pub fn identity(&self, id: i32) -> Vec<(ColumnId, Value)> {
         let key = self.key.map(|key| (key, Value::Binary(long_key(id))));
         [(self.id, Value::Long(id))].into_iter().chain(key).collect()
@@ -184,7 +185,7 @@ pub(super) fn read_all(number: usize, db: &Arc<Database>, s: &mut Session) -> Re
     Ok(state)
 }
 
-/// Every index lists the rows it should, in its order, both ways.
+/// Checks that every index lists the expected rows in its order, in both directions.
 pub(super) fn check_indexes(
     db: &Arc<Database>,
     s: &mut Session,

@@ -1,5 +1,5 @@
-//! What a simulated session does. Each has tables of its own, so that transactions overlap without conflicts and
-//! a state is simply the tables each session committed last.
+//! The operations of a simulated session. Each session has tables of its own. So transactions overlap without
+//! conflicts, and a state consists of the tables that each session committed last.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::model::{Columns, Databases, Row, State, TableModel, definition, extra
 /// Tables a session may have in a database.
 const TABLES: usize = 3;
 
-/// One session and what its transaction should see.
+/// One session and the content that its transaction should see.
 pub(super) struct Worker {
     number: usize,
     session: Session,
-    /// Own tables, as the innermost level sees them.
+    /// The session's tables, as the innermost transaction level sees them.
     own: State,
-    /// The same at each begin.
+    /// The tables at the begin of each level.
     saved: Vec<State>,
 }
 
@@ -38,7 +38,7 @@ impl Worker {
         name.starts_with(&format!("S{}", self.number))
     }
 
-    /// Some operations, maybe the begin or the end of a level.
+    /// Runs some operations, and sometimes begins or ends a transaction level.
     pub fn step(
         &mut self,
         simulation: &mut Simulation,
@@ -98,7 +98,7 @@ impl Worker {
         let mut state = simulation.states.last().expect("there is a state").clone();
         state.retain(|key, _| !self.owns(&key.1));
         state.extend(std::mem::take(&mut self.own));
-        // A commit that fails may have happened.
+        // A commit that returned an error may still be durable.
         simulation.states.push(state);
         let durable = simulation.rng.random_bool(0.3);
         let id = self.session.commit(if durable { CommitMode::Durable } else { CommitMode::Lazy })?;
@@ -179,7 +179,7 @@ struct Records<'a> {
     table: Table,
     columns: Columns,
     model: &'a mut TableModel,
-    /// The engine gives out the ids.
+    /// The engine assigns the ids.
     auto: bool,
     context: String,
 }
