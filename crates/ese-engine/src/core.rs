@@ -21,7 +21,7 @@ use crate::{Error, Result};
 pub struct Core {
     services: Arc<Services>,
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
-    /// Where the last checkpoint stands. Held while a checkpoint is made.
+    /// Position of the last checkpoint. The lock is held while a checkpoint is made.
     pub(crate) checkpoint: Mutex<LogPosition>,
 }
 
@@ -42,7 +42,7 @@ impl Core {
         })
     }
 
-    /// What the databases and sessions of the instance share.
+    /// The services that the databases and sessions of the instance share.
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.services
     }
@@ -77,7 +77,7 @@ impl Core {
         self.databases().iter().map(|database| database.file.attachment()).collect()
     }
 
-    /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
+    /// Adds an opened, locked file. From now on its pages may be read. The header on disk does not change.
     pub(crate) fn attach(&self, opened: OpenedFile, log_id: u8) -> Arc<Database> {
         let file = DatabaseFile::open(self.services.for_files(), opened, log_id);
         let database = Arc::new(Database::new(file, self.versions.clone()));
@@ -88,7 +88,7 @@ impl Core {
     /// Flushes a database and leaves it clean. ESE: detach.
     pub(crate) fn detach(&self, database: &Database, now: LogTime) -> Result<()> {
         let file = &database.file;
-        // Another database may have its file id, and its id in the log, by now.
+        // By now, another database may have its file id and its id in the log.
         if self.database(file.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, database)) {
             return Err(Error::Usage(format!("{} is not attached", file.path.display())));
         }
@@ -107,7 +107,7 @@ impl Core {
         self.close_clean(file, start, now)
     }
 
-    /// Ends the use of a file; all pages are on disk and the detach record at `position` is durable.
+    /// Removes a file. All its pages are on disk, and the detach record at `position` is durable.
     pub(crate) fn close_clean(&self, file: &DatabaseFile, position: LogPosition, now: LogTime) -> Result<()> {
         file.set_clean(position, now)?;
         self.cache.detach(file.file_id)?;
@@ -116,7 +116,7 @@ impl Core {
         Ok(())
     }
 
-    /// Ends the use of all databases and leaves them as they are, dirty.
+    /// Removes all databases and leaves them dirty, as they are.
     pub(crate) fn abandon(&self) {
         self.ended.clear();
         for database in self.databases() {

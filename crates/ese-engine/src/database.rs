@@ -34,27 +34,27 @@ impl Database {
         }
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Page size of all its pages.
+    /// Page size.
     pub fn page_size(&self) -> PageSize {
         self.file.page_size
     }
 
-    /// Its file in the cache.
+    /// Id of its file in the cache.
     pub fn file_id(&self) -> FileId {
         self.file.file_id
     }
 
-    /// Its number in log records. ESE: `dbid`.
+    /// Id in log records. ESE: `dbid`.
     pub fn log_id(&self) -> u8 {
         self.file.log_id
     }
 
-    /// The highest database time handed out.
+    /// The highest database time assigned so far.
     pub fn db_time(&self) -> DbTime {
         self.file.db_time()
     }

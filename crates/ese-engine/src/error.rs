@@ -1,4 +1,4 @@
-//! The engine's errors: few kinds, each telling the caller what is true afterwards and what can be done.
+//! The engine's errors. There are few kinds; each tells the caller what state holds afterwards and how to proceed.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,23 +9,23 @@ use jetcell_sync::Arc;
 /// Result of engine calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong. Unless a variant says otherwise, the call changed nothing and the session can go on.
+/// An error of an engine call. Unless a variant says otherwise, the call changed nothing and the session can continue.
 #[derive(Debug, thiserror::Error, Clone)]
 #[non_exhaustive]
 pub enum Error {
     /// Another session changed the record first. Roll back and retry.
     #[error("write conflict: another transaction changed this record")]
     WriteConflict,
-    /// The key is already there (unique index).
+    /// A unique index has this key already.
     #[error("duplicate key")]
     KeyDuplicate,
-    /// No record there.
+    /// There is no such record.
     #[error("no record found")]
     RecordNotFound,
-    /// The caller's mistake; the text says which.
+    /// A mistake of the caller; the text describes it.
     #[error("{0}")]
     Usage(String),
-    /// A fault of the engine itself; the text says which. Please report it. ESE: `JET_errInternalError`.
+    /// A fault of the engine itself; the text describes it. Please report it. ESE: `JET_errInternalError`.
     #[error("internal error: {0}")]
     Internal(String),
     /// The version store reached its limit: commit or roll back the oldest transaction. ESE: `JET_errVersionStoreOutOfMemory`.
@@ -34,7 +34,8 @@ pub enum Error {
         /// Configured limit.
         limit_bytes: usize,
     },
-    /// The volume is full. The operation was not done; rollback and shutdown work; retry after freeing space.
+    /// The volume is full, and the operation was not done. Rollback and shutdown still work. Retry after space was
+    /// freed.
     #[error("{path}: disk full; free space and retry (nothing was changed)")]
     DiskFull {
         /// File that could not grow.
@@ -46,14 +47,14 @@ pub enum Error {
         /// The locked path.
         path: PathBuf,
     },
-    /// Stored bytes are wrong; the text names page or log and the finding.
+    /// Stored bytes are wrong; the text names the page or log and describes the fault.
     #[error("{path}: {what}")]
     Corrupt {
         /// File.
         path: PathBuf,
-        /// Page, if it is a database page.
+        /// Page number, if the file is a database.
         page: Option<PageNumber>,
-        /// Finding.
+        /// Description of the fault.
         what: String,
     },
     /// Logs that recovery needs are missing.
@@ -62,29 +63,30 @@ pub enum Error {
     LogsMissing {
         /// Database or log directory.
         path: PathBuf,
-        /// Required range.
+        /// First and last generation required.
         required: (Generation, Generation),
     },
-    /// A write or sync failed, or a session ended whose rollback had failed; the instance refuses further changes. Restart
-    /// to recover from the log.
+    /// A write or sync failed, or the rollback of a session failed before the session ended. The instance refuses
+    /// further changes. Open it again to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
     ReadOnly(String),
-    /// A read failed, or a write before anything depended on it.
+    /// A read failed, or a write that nothing depended on yet.
     #[error("{path}: {message}")]
     Io {
         /// File.
         path: PathBuf,
-        /// The operating system's text.
+        /// Text of the operating system's error.
         message: String,
-        /// Its class.
+        /// Kind of the error.
         kind: io::ErrorKind,
-        /// The error of the operating system.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
 }
 
 impl Error {
-    /// What failed, without what follows from it. A caller that keeps it makes [`Error::ReadOnly`] of it again.
+    /// The text of the failure, without its consequences. A caller that stores it wraps it in [`Error::ReadOnly`]
+    /// later.
     pub(crate) fn cause(&self) -> String {
         match self {
             Error::ReadOnly(what) => what.clone(),
@@ -107,7 +109,7 @@ impl Error {
         }
     }
 
-    /// The number ESE gives this condition.
+    /// ESE's error code for this condition.
     #[doc(alias = "JET_err")]
     pub fn jet_code(&self) -> i32 {
         match self {

@@ -1,8 +1,7 @@
-//! An instance: one log stream, the databases attached to it, and the background work that keeps them healthy.
+//! An instance: one log stream, the databases attached to it, and the background work for them.
 //!
-//! This is the only place that wires the parts together and starts threads. Each thread repeats a bounded step
-//! that also works without threads (see [`Instance::step`]), so a simulation runs the very
-//! same code on one thread.
+//! This module alone connects the parts and starts threads. Each thread repeats a bounded step, which also works
+//! without threads (see [`Instance::step`]), so that a simulation runs the same code on one thread.
 
 mod attaching;
 mod background;
@@ -41,8 +40,8 @@ pub struct Instance {
     signature: Signature,
     random: Mutex<ChaCha8Rng>,
     numbers: Arc<SessionNumbers>,
-    /// One database is attached or detached at a time. Until a database is in use, other calls do not see which file and
-    /// which id in the log it takes, and while it is detached, no call may return it.
+    /// Held while a database is attached or detached. Until a database is attached, other calls cannot see which file
+    /// and which id in the log it takes. While it is detached, no call may return it.
     attaching: Mutex<()>,
     /// What recovery did when the instance was opened.
     recovery: RecoverySummary,
@@ -51,7 +50,7 @@ pub struct Instance {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// Least pause after a step of a scan that failed.
+/// Minimum pause after a step of a scan that failed.
 const SCAN_RETRY: Duration = Duration::from_millis(100);
 
 /// Name of the lock file in the log directory.
@@ -60,12 +59,12 @@ fn lock_path(options: &InstanceOptions) -> PathBuf {
 }
 
 impl Instance {
-    /// Opens the log stream in a directory, recovering its databases if they were not shut down. They stay attached
+    /// Opens the log stream in a directory. If its databases were not shut down, recovers them. They stay attached
     /// then, with changes that only the log has, until [`Instance::detach`] or [`Instance::shutdown`].
     ///
-    /// Errors: an option is not possible, the directory is in use, logs are damaged or missing, a database of the log is
-    /// not there that was not detached before the crash. Nothing is changed then, except that recovery may have brought
-    /// pages forward.
+    /// Errors: an option is invalid, the directory is in use, logs are damaged or missing, or a database is missing
+    /// that was not detached before the crash. After an error nothing is changed, except that recovery may already have
+    /// repeated changes of pages.
     pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
         options.check()?;
         let path = lock_path(&options);
@@ -114,31 +113,31 @@ impl Instance {
         &self.recovery
     }
 
-    /// Shared state, for counters and maintenance.
+    /// The shared state, for counters and maintenance.
     pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// A session for one thread.
+    /// Opens a session for one thread.
     ///
     /// # Panics
-    /// With 65,519 sessions at a time, the log has no number left for another.
+    /// If 65,519 sessions are open: the log has no number for another one.
     pub fn session(&self) -> Session {
         Session::new(self.core.clone(), self.numbers.take())
     }
 
-    /// Makes everything committed so far durable; returns the position up to which the log is durable.
+    /// Makes all earlier commits durable. Returns the position up to which the log is durable.
     pub fn flush(&self) -> Result<LogPosition> {
         self.core.log().flush(self.core.log().tail())?;
         Ok(self.core.log().durable())
     }
 
-    /// Everything committed with a commit id up to this is durable.
+    /// Position up to which the log is durable: all commits with an id up to this one are durable.
     pub fn durable(&self) -> LogPosition {
         self.core.log().durable()
     }
 
-    /// One round of all background work; a simulation calls this instead of threads.
+    /// Runs one round of all background work. A simulation calls this instead of starting threads.
     pub fn step(&self) -> Result<()> {
         self.core.log().step()?;
         cleanup::step(&self.core, 256)?;
@@ -147,8 +146,8 @@ impl Instance {
         self.core.databases().iter().try_for_each(|database| database.scan.step().map(|_| ()))
     }
 
-    /// Starts a checksum scan of a database that goes on, pass after pass, with `pause` after each read, until it is
-    /// stopped or the database detached; see [`crate::scan`]. Does nothing while one goes on.
+    /// Starts a continuous checksum scan of a database: it runs pass after pass, with `pause` after each read, until it
+    /// is stopped or the database is detached; see [`crate::scan`]. Does nothing if a scan is running.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
         if !database.scan.begin(pause) || !self.options.threads {
@@ -157,13 +156,14 @@ impl Instance {
         let database = Arc::downgrade(database);
         let step = move || {
             let database = database.upgrade()?;
-            // What a failed step means for the database, its sessions learn from their own reads and writes.
+            // A failed step is not reported here: the sessions' own reads and writes report what it means for the
+            // database.
             database.scan.step().unwrap_or(Some(pause.max(SCAN_RETRY)))
         };
         self.background.repeat_after("scan", step);
     }
 
-    /// Ends the scan of a database; within milliseconds, unless the device is slow to answer the last read.
+    /// Stops the scan of a database. Returns within milliseconds, unless the device is slow to answer the last read.
     pub fn stop_scan(&self, database: &Database) {
         database.scan.stop();
         self.background.wake();
@@ -175,15 +175,15 @@ impl Instance {
         self.checkpointer.advance(&self.core)
     }
 
-    /// Ends the instance: detaches everything clean. Sessions must have ended; open transactions are an error. Once the
-    /// instance refuses changes that is [`Error::ReadOnly`]: drop it then; the databases are dirty, and the next open
-    /// recovers them.
+    /// Ends the instance: detaches all databases cleanly. Sessions must have ended; an open transaction is an error. If
+    /// the instance refuses changes, shutdown fails with [`Error::ReadOnly`]: drop the instance then. Its databases
+    /// stay dirty, and the next open recovers them.
     pub fn shutdown(&self) -> Result<()> {
         let _one = self.attaching.lock();
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        // A refused shutdown leaves all threads running.
+        // If shutdown is refused, all threads keep running.
         self.clean_up_all()?;
         self.background.stop();
         self.clean_up_all()?;
@@ -221,7 +221,7 @@ impl Instance {
                     "a transaction is still open; commit or roll it back first".to_string(),
                 ));
             }
-            // The pin of a transaction that could not be rolled back stays until recovery.
+            // The pin of a transaction that could not be rolled back remains until recovery.
             self.core.check_writable()?;
             self.options.vfs.clock().sleep(Duration::from_millis(1));
         }
@@ -246,7 +246,7 @@ impl Instance {
         self.background.repeat("cleanup", Duration::from_millis(10), move || {
             cleanup::step(&core, 512).map(|cleaned| cleaned >= 512)
         });
-        // None of them holds the instance: it must have ended when its owner has dropped it.
+        // No thread holds a reference to the instance: the instance must have ended when its owner has dropped it.
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
         self.background
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
@@ -254,15 +254,15 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// Without a shutdown the databases stay dirty and the next open recovers them. Sessions may live longer, but change
-    /// nothing any more.
+    /// Without a shutdown the databases stay dirty, and the next open recovers them. Sessions may outlive the instance
+    /// but can change nothing any more.
     fn drop(&mut self) {
         self.background.stop();
         self.core.fail("the instance has ended".to_string());
-        // Writers of pages of the databases may need the log until then.
+        // Page writes that are under way may need the log until they end.
         self.core.abandon();
         self.core.log().stop();
-        // A session may have committed meanwhile.
+        // A session may have committed in the meantime.
         self.core.ended.clear();
     }
 }

@@ -82,7 +82,7 @@ pub use session::{CommitId, CommitMode, Session, Table};
 pub use storage::TornPageProtection;
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
 
-/// Parts of the engine for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.
+/// Internal parts for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.
 pub mod internals {
     /// The page cache.
     pub mod cache {

@@ -1,4 +1,4 @@
-//! What can be set when an instance is opened and a database created.
+//! Settings with which an instance is opened and a database is created.
 
 use std::path::PathBuf;
 
@@ -14,22 +14,23 @@ use crate::{Error, Result};
 /// Settings of an instance.
 #[derive(Clone)]
 pub struct InstanceOptions {
-    /// Where files are: the file system of the machine, or a simulated one.
+    /// File system of the files: the machine's, or a simulated one.
     pub vfs: Arc<dyn Vfs>,
-    /// Where the logs are. ESE: `JET_paramLogFilePath`.
+    /// Directory of the logs. ESE: `JET_paramLogFilePath`.
     pub log_directory: PathBuf,
-    /// Where the checkpoint file is. ESE: `JET_paramSystemPath`.
+    /// Directory of the checkpoint file. ESE: `JET_paramSystemPath`.
     pub system_directory: PathBuf,
-    /// First three letters of log names. ESE: `JET_paramBaseName`.
+    /// First three letters of the names of log files. ESE: `JET_paramBaseName`.
     pub base_name: String,
-    /// Page size of all databases. A shared cache must have the same.
+    /// Page size of all databases. A shared cache must have the same page size.
     pub page_size: PageSize,
     /// Memory of the instance's own cache, in bytes. ESE: `JET_paramCacheSizeMax`.
     pub cache_bytes: usize,
-    /// A cache that instances share. Its owner starts its threads and sets its size and checkpoint depth.
+    /// A cache that several instances share. The owner of the cache starts its threads and sets its size and checkpoint
+    /// depth.
     pub shared_cache: Option<Arc<Cache>>,
-    /// Bytes of one log file of a new log stream: a multiple of 4096, from 65,536 (64 KiB) to 268,431,360 (4 KiB less than
-    /// 256 MiB). An existing stream keeps the size that it has. ESE: `JET_paramLogFileSize`.
+    /// Size in bytes of each log file of a new log stream: a multiple of 4096, from 65,536 (64 KiB) to 268,431,360 (4
+    /// KiB less than 256 MiB). An existing stream keeps its size. ESE: `JET_paramLogFileSize`.
     pub log_file_size: u32,
     /// Delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
     pub circular: bool,
@@ -37,17 +38,17 @@ pub struct InstanceOptions {
     pub checkpoint_depth: u64,
     /// Limit of the version store in bytes. ESE: `JET_paramMaxVerPages`.
     pub version_store_bytes: usize,
-    /// Protection against page writes that a power cut interrupts.
+    /// Protection against page writes that a power failure interrupts.
     pub torn_page_protection: TornPageProtection,
-    /// Run background work in threads. Off, the owner calls [`crate::Instance::step`].
+    /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
     pub threads: bool,
-    /// Makes signatures repeatable; for simulations.
+    /// Seed for signatures. Simulations set it so that runs are repeatable.
     pub seed: Option<u64>,
 }
 
-/// Smaller files hold too little beside the largest records.
+/// Lower limit: a smaller file has too little space next to the largest records.
 const SMALLEST_LOG_FILE: u32 = 64 << 10;
-/// Log headers and positions count segments with 16 bits.
+/// Upper limit: log headers and positions count segments with 16 bits.
 const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 
 impl InstanceOptions {
@@ -63,11 +64,11 @@ impl InstanceOptions {
         )))
     }
 
-    /// Options for an instance whose files are in `directory`, which must exist. They are on the file system of the
-    /// machine, and the instance makes a cache of its own.
+    /// Options for an instance whose files are in `directory`, which must exist. The files are on the machine's file
+    /// system, and the instance creates its own cache.
     ///
-    /// Defaults: 64 MiB of cache with pages of 8 KiB; 1 MiB logs named E00, kept; 20 MiB checkpoint depth; 64 MiB of
-    /// versions; pages protected; work in the background done by threads. Each option is a field.
+    /// Defaults: 64 MiB of cache with pages of 8 KiB; 1 MiB log files named E00, which are kept; 20 MiB checkpoint
+    /// depth; 64 MiB of versions; torn-page protection on; background work in threads. Each option is a field.
     ///
     /// # Errors
     /// [`Error::Io`] if the operating system lacks what the engine needs to transfer pages.
@@ -77,7 +78,7 @@ impl InstanceOptions {
         Ok(InstanceOptions::with_vfs(Arc::new(vfs), directory))
     }
 
-    /// The same, on files that `vfs` gives.
+    /// Like [`InstanceOptions::new`], with files in the file system `vfs`.
     pub fn with_vfs(vfs: Arc<dyn Vfs>, directory: PathBuf) -> InstanceOptions {
         InstanceOptions {
             vfs,
@@ -97,7 +98,8 @@ impl InstanceOptions {
         }
     }
 
-    /// The same, with a cache that other instances may use, too. It gives the page size.
+    /// Like [`InstanceOptions::new`], with a cache that other instances may use too. The cache determines the page
+    /// size.
     pub fn with_cache(vfs: Arc<dyn Vfs>, directory: PathBuf, cache: Arc<Cache>) -> InstanceOptions {
         InstanceOptions {
             page_size: cache.page_size(),
@@ -106,7 +108,7 @@ impl InstanceOptions {
         }
     }
 
-    /// The cache of the instance: the shared one, or a new one with the options of the instance.
+    /// The cache of the instance: the shared one, or a new one with the instance's options.
     pub(crate) fn cache(&self) -> Result<Arc<Cache>> {
         if let Some(cache) = &self.shared_cache {
             return Ok(cache.clone());
@@ -123,9 +125,9 @@ impl InstanceOptions {
 /// Settings of a new database.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// Pages of the new file; at least 256.
+    /// Initial size of the file in pages; at least 256.
     pub initial_pages: u32,
-    /// Pages by which it grows. ESE: `JET_paramDbExtensionSize`.
+    /// Number of pages by which the file grows. ESE: `JET_paramDbExtensionSize`.
     pub extension_pages: u32,
 }
 

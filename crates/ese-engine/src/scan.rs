@@ -1,15 +1,15 @@
-//! The background checksum scan of an open database: reads it from its first page to its end, pass after pass, in
-//! extents of 256 KiB past the cache, with a pause after each read, and judges every page by checksum and number.
-//! ESE: online database scan, background database maintenance.
+//! The background checksum scan of an open database. The scan reads the file from its first page to its end, pass after
+//! pass, in extents of 256 KiB past the cache, with a pause after each read. It checks each page by checksum and page
+//! number. ESE: online database scan, background database maintenance.
 //!
 //! Invariants:
-//! - One step is one read and the judgement of its pages; a step never evicts what sessions work with.
-//! - No false findings: a page in doubt is read again while the cache keeps its writers away, and a page with a newer
-//!   state in memory is not judged by what the disk still holds.
-//! - Nothing is repaired. A page of zeros was never written, which only its tree could tell from a loss.
+//! - One step is one read and the check of its pages. A step never evicts pages that sessions use.
+//! - No false findings: a suspect page is read again while the cache blocks writes of it, and a page with a newer state
+//!   in memory is not judged by its old state on disk.
+//! - The scan repairs nothing. A page of zeros counts as never written; only its tree could show that a write was lost.
 //! - All reads have the reason [`IoReason::Scan`], so that none counts as work of a session.
 //!
-//! Left out: which tree a page belongs to, the structure of pages, progress that survives a restart.
+//! Not implemented: which tree a page belongs to, the structure of pages, progress that survives a restart.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -29,10 +29,10 @@ use crate::storage::DatabaseFile;
 /// Bytes of one read.
 pub const EXTENT_BYTES: usize = 256 << 10;
 
-/// Findings that are kept, one per page; bad pages are counted on.
+/// Maximum number of findings kept, one per page. Further bad pages are only counted.
 pub const FINDINGS_KEPT: usize = 1000;
 
-/// How often a page that is being written is asked for again, and the time between.
+/// How often the scan retries a page that is being written, and the time between two tries.
 const ATTEMPTS: u32 = 200;
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -41,11 +41,11 @@ const RETRY_AFTER: Duration = Duration::from_millis(1);
 pub enum PageFlaw {
     /// Single flipped bits, which the checksum locates: `8 * byte + bit`. Reading the page corrects them in memory.
     FlippedBits(Vec<u32>),
-    /// Sound, but another page's. ESE: -1118.
+    /// A valid page, but another one. ESE: -1118.
     WrongPage(u32),
-    /// Damaged beyond repair. ESE: -1018.
+    /// The checksum is wrong and cannot be corrected. ESE: -1018.
     Checksum,
-    /// The device does not give it. ESE: -1022.
+    /// The device reports an error for the page. ESE: -1022.
     Unreadable(String),
 }
 
@@ -63,41 +63,41 @@ impl fmt::Display for PageFlaw {
     }
 }
 
-/// What a scan has done so far, in all its passes.
+/// Progress of a scan, in all its passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanProgress {
-    /// Whether it goes on.
+    /// Whether the scan is running.
     pub running: bool,
     /// Passes that reached the end of the file.
     pub passes: u64,
-    /// Reads of extents.
+    /// Number of extents read.
     pub reads: u64,
-    /// Bytes of them.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Pages in them.
+    /// Number of pages read.
     pub pages: u64,
-    /// Of these, pages of zeros.
+    /// Number of pages of zeros among them.
     pub uninitialized: u64,
-    /// Pages that were read again, because they looked wrong at first.
+    /// Number of pages that were read again because they looked wrong at first.
     pub examined_again: u64,
-    /// Pages that count as bad, once per pass; pages with flipped bits are among them.
+    /// Number of bad pages, counted once per pass, including pages with flipped bits.
     pub bad: u64,
-    /// The last page of the pass that has been seen; none before its first read.
+    /// The last page read in this pass; `None` before the first read.
     pub position: Option<PageNumber>,
     /// Start of the pass, in milliseconds since 1970 UTC.
     pub pass_began: Option<i64>,
-    /// End of the pass before.
+    /// End of the previous pass.
     pub last_pass_ended: Option<i64>,
-    /// What was found, by page; the first [`FINDINGS_KEPT`].
+    /// Findings by page; the first [`FINDINGS_KEPT`].
     pub findings: BTreeMap<PageNumber, PageFlaw>,
 }
 
 /// The scan of one database.
 pub(crate) struct DatabaseScan {
     file: Arc<DatabaseFile>,
-    /// Held by a step.
+    /// Held during a step.
     work: Mutex<Option<Work>>,
-    /// Asks the step to end early.
+    /// Tells the step to end early.
     stop: AtomicBool,
     progress: Mutex<ScanProgress>,
 }
@@ -106,7 +106,7 @@ struct Work {
     buffer: IoBuffer,
     pause: Duration,
     next: PageNumber,
-    /// When the next read may begin.
+    /// Time at which the next read may begin.
     due: Duration,
 }
 
@@ -117,12 +117,12 @@ impl DatabaseScan {
         DatabaseScan { file, work: Mutex::default(), stop: AtomicBool::default(), progress: Mutex::default() }
     }
 
-    /// What the scan has done since the database was attached.
+    /// Progress since the database was attached.
     pub fn progress(&self) -> ScanProgress {
         self.progress.lock().clone()
     }
 
-    /// Starts a scan. `false`: one goes on already.
+    /// Starts a scan. Returns `false` if one is running already.
     pub fn begin(&self, pause: Duration) -> bool {
         let mut work = self.work.lock();
         if work.is_some() {
@@ -137,14 +137,14 @@ impl DatabaseScan {
         true
     }
 
-    /// Ends the scan and waits for the step that is under way.
+    /// Stops the scan and waits for the current step.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         *self.work.lock() = None;
         self.progress.lock().running = false;
     }
 
-    /// One read of the scan, if it is due; returns how long it is until the next, `None` when no scan goes on.
+    /// Makes one read of the scan if it is due. Returns the time until the next read; `None` if no scan is running.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut work = self.work.lock();
         let Some(work) = work.as_mut() else { return Ok(None) };
@@ -169,7 +169,7 @@ impl DatabaseScan {
         let count = left.min(EXTENT_BYTES / page_bytes);
         let bytes = &mut work.buffer[..count * page_bytes];
         if !bytes.is_empty() {
-            // An extent that cannot be read has at least one page that cannot: each is asked for by itself.
+            // At least one page of an extent that cannot be read is unreadable, so each page is read separately.
             let offset = self.file.page_size.offset_of(work.next);
             let whole = self.file.file.read_at(offset, bytes, IoReason::Scan).is_ok();
             for (index, page) in bytes.chunks_exact_mut(page_bytes).enumerate() {
@@ -214,7 +214,7 @@ impl DatabaseScan {
         Ok(())
     }
 
-    /// Whether the page is zero, and what is wrong with it, without a write in between.
+    /// Whether the page is zero, and what is wrong with it, without a concurrent write.
     fn judge_again(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
         for _ in 0..ATTEMPTS {
             if self.stop.load(Ordering::Acquire) {
@@ -232,7 +232,8 @@ impl DatabaseScan {
                         PageIntegrity::Good => return Ok((false, None)),
                         PageIntegrity::Zero => return Ok((true, None)),
                         PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
-                        // A small page tells its number only by its checksum: any damage names some number.
+                        // A small page shows a wrong number only by its checksum, so any damage looks like some other
+                        // number.
                         PageIntegrity::WrongPage { stored } if stored <= self.file.file_pages()? => {
                             PageFlaw::WrongPage(stored)
                         }
@@ -241,7 +242,7 @@ impl DatabaseScan {
                 };
             return Ok((false, Some(flaw)));
         }
-        // A page that is written all the time is seen by the next pass.
+        // A page that is written all the time is checked in the next pass.
         Ok((false, None))
     }
 }

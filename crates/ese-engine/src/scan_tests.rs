@@ -60,7 +60,7 @@ fn fill(instance: &Instance, tree: &Arc<Tree>, rows: std::ops::Range<u32>) {
     instance.core().cache.flush_file(tree.file.file_id).unwrap();
 }
 
-/// A whole pass.
+/// Runs one pass.
 fn pass(db: &Database) {
     let before = db.scan_progress().passes;
     while db.scan_progress().passes == before {
@@ -69,7 +69,7 @@ fn pass(db: &Database) {
 }
 
 #[test]
-fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_trusted() {
+fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     let disk = SimVfs::new();
     let counted = Arc::new(CountedVfs::new(Arc::new(disk.clone())));
     let (instance, db) = open(counted.clone(), 48, false);
@@ -84,7 +84,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     let reads = pages.div_ceil((EXTENT_BYTES / SIZE.bytes()) as u64);
     assert_eq!((clean.reads, clean.bytes), (reads, pages * SIZE.bytes() as u64));
 
-    // Pages that are not in memory.
+    // Damage of pages that are not in memory.
     let content = disk.contents(Path::new(DB)).unwrap();
     let at = |page: PageNumber| SIZE.offset_of(page) as usize;
     let used = |page: &PageNumber| content[at(*page)..at(*page) + SIZE.bytes()].iter().any(|byte| *byte != 0);
@@ -97,7 +97,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     disk.corrupt(Path::new(DB), at(broken) as u64 + 600, &[0x5a; 300]).unwrap();
     let other = content[at(flipped)..at(flipped) + SIZE.bytes()].to_vec();
     disk.corrupt(Path::new(DB), at(moved) as u64, &other).unwrap();
-    // In memory: one that equals the disk, one that is newer.
+    // Damage of pages in memory: one equals the disk, one is newer.
     let (warm, newer) = (tree.root, PageNumber::fixed(1));
     drop(db.file.pin(warm).unwrap());
     disk.corrupt(Path::new(DB), at(warm) as u64 + 600, &[0x5a; 300]).unwrap();
@@ -121,7 +121,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     let reads_of = |reason| used.get(reason, IoOperation::Read).operations;
     assert_eq!((reads_of(IoReason::Scan), reads_of(IoReason::DatabaseRead)), (reads + 4, 0));
 
-    // Once per pass, and gone with the damage; what was found stays.
+    // The scan counts a bad page once per pass, and no longer after the repair. Its finding remains.
     pass(&db);
     assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (8, 4));
     for page in [flipped, broken, moved, warm] {
@@ -137,7 +137,7 @@ fn damage_on_disk_is_found_by_page_and_kind_and_newer_pages_in_memory_are_truste
     instance.shutdown().unwrap();
 }
 
-/// Writes pages in two halves, with a scan step between.
+/// A device that writes pages in two halves, with a scan step between them.
 struct TornWrites {
     inner: Arc<dyn Vfs>,
     database: OnceLock<Weak<Database>>,
@@ -203,7 +203,7 @@ impl File for TornFile {
                 self.inner.submit(vec![transfer]);
                 continue;
             };
-            // The end of the last page is still the old one.
+            // The end of the last page still has the old content.
             let before_end = transfer.buffer.len() - SIZE.bytes() / 2;
             let mut half = vec![0; SIZE.bytes()];
             let last = transfer.offset + (transfer.buffer.len() - SIZE.bytes()) as u64;
@@ -251,7 +251,7 @@ fn a_page_that_is_being_written_is_not_damage() {
 }
 
 #[test]
-fn the_pause_after_each_read_is_kept() {
+fn the_scan_pauses_after_each_read() {
     let disk = SimVfs::new();
     let clock = disk.sim_clock();
     let (instance, db) = open(Arc::new(disk), 48, false);
@@ -259,7 +259,7 @@ fn the_pause_after_each_read_is_kept() {
     instance.start_scan(&db, pause);
     let began = clock.monotonic();
     while clock.monotonic() - began < Duration::from_secs(60) {
-        // Other work asks far more often than a read is due.
+        // Other work calls `step` far more often than a read is due.
         let wait = db.scan.step().unwrap().unwrap();
         assert!(wait <= pause);
         instance.step().unwrap();
@@ -276,7 +276,7 @@ fn the_pause_after_each_read_is_kept() {
 }
 
 #[test]
-fn a_thread_scans_and_stops_when_asked() {
+fn the_scan_thread_stops_on_request() {
     let disk = SimVfs::new();
     let (instance, db) = open(Arc::new(disk), 48, true);
     instance.start_scan(&db, Duration::ZERO);
@@ -290,7 +290,7 @@ fn a_thread_scans_and_stops_when_asked() {
     instance.stop_scan(&db);
     let stopped = db.scan_progress();
     assert!(!stopped.running && stopped.bad == 0);
-    // A pause, however long, holds nothing up.
+    // A pause, however long, does not delay the stop.
     instance.start_scan(&db, Duration::MAX);
     drop(db);
     instance.shutdown().unwrap();

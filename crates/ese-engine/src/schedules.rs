@@ -5,7 +5,7 @@
 //! | `JETCELL_SCHEDULE_SECONDS` | time per test; 2 by default |
 //! | `JETCELL_SCHEDULE_SEED` | first seed; 1 by default |
 //! | `JETCELL_SCHEDULE_DIR` | where a failing schedule is stored; it is printed by default |
-//! | `JETCELL_SCHEDULE_REPLAY` | a stored schedule: it alone is run |
+//! | `JETCELL_SCHEDULE_REPLAY` | a stored schedule; only this one is run |
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use jetcell_sync::Arc;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
-/// Schedules that one seed stands for.
+/// Number of schedules per seed.
 const ROUND: usize = 20;
-/// Preemptions in a schedule of the PCT scheduler, which finds what few preemptions can cause.
+/// Number of preemptions in a schedule of the PCT scheduler, which finds faults that few preemptions can cause.
 const PREEMPTIONS: usize = 3;
-/// Trees and instances need more than shuttle's 60 KiB.
+/// Stack size: trees and instances need more than shuttle's 60 KiB.
 const STACK: usize = 512 << 10;
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}: {value}")))
 }
 
-/// Runs `body`, which starts threads and joins them, under random schedules and those of PCT by turns.
+/// Runs `body`, which starts threads and joins them, alternately under random and PCT schedules.
 pub(crate) fn explore(body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     let config = || {

@@ -11,8 +11,8 @@
 //!  30     7 MSysLocales                          itself
 //! ```
 //!
-//! Page numbers are ESE's; larger pages need fewer leaves, so that more of the extents is free. Pages come
-//! unsealed and without flush type; the caller seals them before it writes them.
+//! The page numbers are those of ESE. Larger pages need fewer leaves, so that more pages of the extents are free. The
+//! pages are not sealed and have no flush type; the caller seals them before it writes them.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use ese_format::page::{NodeFlags, PageFlags, PageFull, PageMut, choose_prefix};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{DbTime, PageNumber, PageSize, TreeId};
 
-/// Root of the tree of all pages.
+/// Root page of the tree that owns all pages.
 pub(crate) const SYSTEM_ROOT: PageNumber = PageNumber::fixed(1);
 pub(super) const CATALOG_ROOT: PageNumber = PageNumber::fixed(4);
 pub(super) const NAME_ROOT: PageNumber = PageNumber::fixed(7);
@@ -35,9 +35,9 @@ const LOCALES_ROOT: PageNumber = PageNumber::fixed(30);
 const LAST_SYSTEM_PAGE: u32 = 30;
 const SYSTEM: TreeId = TreeId(1);
 
-/// A database without user tables.
+/// The content of a database without user tables.
 pub(crate) struct InitialDatabase {
-    /// Page images that are not zero, in order.
+    /// Images of the pages that are not all zero, in order.
     pub pages: Vec<(PageNumber, Vec<u8>)>,
     /// Highest tree id in use.
     pub last_tree: TreeId,
@@ -48,7 +48,7 @@ pub(crate) struct InitialDatabase {
 /// Key and data.
 type Node = (Vec<u8>, Vec<u8>);
 
-/// The pages of a fresh database of `pages` pages, at least 64.
+/// The pages of a new database of `pages` pages, at least 64.
 pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
     let pages = pages.max(64);
     let tables = system_tables();
@@ -94,7 +94,7 @@ pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
     for (root, table, nodes) in [(OBJIDS_ROOT, &tables[2], &owners), (LOCALES_ROOT, &tables[3], &locales)] {
         let flags = kind | PageFlags::ROOT | PageFlags::LEAF;
         let placed = builder.page(root, table.tree, flags, &single, nodes);
-        assert!(placed.is_ok(), "rows of the small system tables fit the smallest page");
+        assert!(placed.is_ok(), "rows of the small system tables fit into the smallest page");
     }
     InitialDatabase {
         pages: builder.pages.into_iter().collect(),
@@ -113,7 +113,7 @@ fn record(encoded: Result<Vec<u8>, ese_format::record::RecordError>) -> Vec<u8> 
     encoded.expect("rows of the system tables are valid records")
 }
 
-/// A tree with space trees on the two pages behind its root, and what of its pages is still free.
+/// A tree with its space trees on the two pages behind its root, and the pages of its extents that are still free.
 struct Space {
     root: PageNumber,
     tree: TreeId,
@@ -121,7 +121,7 @@ struct Space {
     parent: Option<PageNumber>,
     primary: Extent,
     second: Option<Extent>,
-    /// From here to the end of the last extent nothing is in use.
+    /// First free page. All pages from here to the end of the last extent are free.
     free_from: PageNumber,
 }
 
@@ -141,7 +141,7 @@ impl Space {
 
     fn take(&mut self, count: u32) -> Extent {
         let extent = Extent::starting_at(self.free_from, count);
-        assert!(extent.last <= self.last(), "system trees fit their extents");
+        assert!(extent.last <= self.last(), "the system trees fit into their extents");
         self.free_from = extent.last.plus(1);
         extent
     }
@@ -159,7 +159,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Makes a page, unless the nodes do not fit.
+    /// Creates a page. Fails if the nodes do not fit.
     fn page(
         &mut self,
         number: PageNumber,
@@ -180,7 +180,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Would the nodes fit the root alone?
+    /// Whether the nodes fit into the root alone.
     fn fits(&self, space: &Space, nodes: &[Node]) -> bool {
         let mut trial = Builder { size: self.size, pages: BTreeMap::new(), time: 0 };
         let flags = space.kind | PageFlags::ROOT | PageFlags::LEAF;
@@ -206,9 +206,10 @@ impl Builder {
                 let prefix = choose_prefix(first, &rest[*count - 1].0, *count);
                 self.page(number, space.tree, flags, prefix, &rest[..*count]).is_ok()
             });
-            let count = count.expect("a catalog row fits a page");
+            let count = count.expect("a catalog row fits into a page");
             let (last, behind) = (&rest[count - 1].0, rest.get(count));
-            // The shortest key above this leaf and not above the next one; the last child takes everything.
+            // The shortest key that is above this leaf and not above the next one. The last child takes all greater
+            // keys.
             let separator = behind.map_or(Vec::new(), |(next, _)| {
                 let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
                 next[..=common.min(next.len() - 1)].to_vec()
@@ -259,7 +260,7 @@ mod tests {
         Page::new(&pages[&number], size)
     }
 
-    /// Pages and leaf nodes of a tree, in order.
+    /// The pages and leaf nodes of a tree, in order.
     fn walk(pages: &Pages, size: PageSize, root: PageNumber) -> (Vec<PageNumber>, Vec<Node>) {
         let page = view(pages, size, root);
         if page.is_leaf() {
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn both_catalogs_describe_the_system_tables_and_the_indexes_point_at_their_rows() {
+    fn both_catalogs_describe_the_system_tables_and_indexes_refer_to_their_rows() {
         for size in SIZES {
             let pages: Pages = initial_pages(size, 256).pages.into_iter().collect();
             let rows = walk(&pages, size, CATALOG_ROOT).1;

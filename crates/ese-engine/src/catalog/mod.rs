@@ -1,10 +1,10 @@
-//! The catalog of a database as it is stored: which tables there are, and what they look like.
+//! The catalog of a database as it is stored: its tables and their definitions.
 //!
-//! Rows of MSysObjects are read under the caller's view like any record, so that a table exists for a session
-//! exactly when its row does.
+//! Rows of MSysObjects are read under the caller's view like other records. So a table exists for a session exactly if
+//! the session sees its row.
 //!
 //! Invariants: both catalogs, their indexes and MSysObjids change in the same transaction; only one session of a
-//! database changes definitions at a time. Left out: changing columns, deleting and renaming anything, template tables.
+//! database changes definitions at a time. Not implemented: changes of columns, deleting and renaming, template tables.
 
 mod initial;
 mod read;
@@ -23,7 +23,7 @@ use crate::btree::OpenTrees;
 pub(crate) struct SystemTables {
     /// The trees of the database.
     pub trees: Arc<OpenTrees>,
-    /// Serialises changes of definitions. Taken before `Tree::structure`.
+    /// Serialises changes of definitions. Acquired before `Tree::structure`.
     pub changing: Mutex<()>,
 }
 

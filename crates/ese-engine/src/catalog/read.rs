@@ -21,7 +21,7 @@ impl SystemTables {
         Ok(Some(TreeId(id ^ 0x8000_0000)))
     }
 
-    /// Names of all tables but the engine's own.
+    /// Names of all tables except the engine's own.
     pub fn names(&self, view: &View) -> Result<Vec<String>> {
         let (catalog, mut names) = (self.trees.tree_at(CATALOG_ROOT)?, Vec::new());
         let mut tables = TreeCursor::new(self.trees.tree_at(ROOT_OBJECTS_ROOT)?);
@@ -38,7 +38,7 @@ impl SystemTables {
         Ok(names)
     }
 
-    /// What the catalog says about a table.
+    /// The definition of a table according to the catalog.
     pub fn schema(&self, view: &View, table: TreeId) -> Result<Option<TableSchema>> {
         Ok(assemble(self.rows(view, table)?).into_iter().next())
     }
@@ -62,7 +62,7 @@ impl SystemTables {
     }
 }
 
-/// Kinds of rows that only other versions know are passed over.
+/// Rows of kinds that only other versions know are skipped.
 fn decode(catalog: &Tree, bytes: &[u8]) -> Result<Option<CatalogRow>> {
     match CatalogRow::decode(bytes, catalog.file.page_size) {
         Ok(row) => Ok(Some(row)),

@@ -22,7 +22,7 @@ impl SystemTables {
         row.root_objects_key().map_or(Ok(()), |name| insert(ROOT_OBJECTS_ROOT, &name, &key))
     }
 
-    /// Notes in MSysObjids to which table a tree belongs.
+    /// Records in MSysObjids which table a tree belongs to.
     pub fn insert_owner(
         &self,
         session: &mut ActiveTransaction,
@@ -30,7 +30,7 @@ impl SystemTables {
         table: TreeId,
         kind: RowKind,
     ) -> Result<()> {
-        // Databases that began with an older version have it elsewhere, or not at all.
+        // Databases created by an older version have this table at another place, or not at all.
         let view = View::latest();
         let Some(owners) = self.find(&view, "MSysObjids")? else { return Ok(()) };
         let Some(owners) = self.schema(&view, owners)? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Databases that come and go: created, attached, detached.
+//! Creates, attaches and detaches databases.
 
 use jetcell_sync::Arc;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Instance {
         let size = self.options.page_size;
         let failed = |e: std::io::Error| Error::io(path, &e);
         if vfs.exists(path).map_err(failed)? {
-            return Err(Error::Usage(format!("{}: file exists; it is not overwritten", path.display())));
+            return Err(Error::Usage(format!("{}: the file exists; it is not overwritten", path.display())));
         }
         let pages = create.initial_pages.max(256);
         let file = vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
@@ -71,13 +71,13 @@ impl Instance {
             self.attach_file(path, file.clone(), lock, header, log_id, create.extension_pages)
         })();
         if result.is_err() && !logged {
-            // Nothing refers to the file yet, so it goes again.
+            // Nothing refers to the file yet, so it is removed.
             let _ = vfs.remove(path);
         }
         result
     }
 
-    /// Attaches a clean database, or returns one that is attached already: by another call, or by recovery.
+    /// Attaches a clean database, or returns one that another call or recovery has attached already.
     pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
         let vfs = &*self.options.vfs;
         let path = &path_for_log(path)?;
@@ -95,7 +95,8 @@ impl Instance {
         })?;
         let (header, copies) = storage::read_header(&*file)?;
         storage::check_format(path, &header, self.options.page_size)?;
-        // A killed process may have left the file to the kernel; attaching trusts what is read.
+        // Writes of a killed process may still be in the kernel's page cache only. Attaching relies on what it reads,
+        // so that must be durable.
         file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
         match header.state {
             DatabaseState::CleanShutdown => {}
@@ -124,7 +125,8 @@ impl Instance {
         self.attach_file(path, file, lock, header, log_id, extension_pages)
     }
 
-    /// Whether recovery could bring a dirty database with this header forward, if the logs knew where it is.
+    /// Whether the logs that a dirty database with this header needs are here. Then recovery could bring it forward if
+    /// the log had its current path.
     fn has_logs_of(&self, header: &DatabaseHeader) -> Result<bool> {
         let oldest = header.gen_min_required;
         let names = LogNames::new(&self.options.log_directory, &self.options.base_name);
@@ -138,7 +140,7 @@ impl Instance {
         self.options.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))
     }
 
-    /// The caller holds `attaching` since it chose the id.
+    /// Attaches an opened file. The caller holds `attaching` and has held it since it chose the id.
     fn attach_file(
         &self,
         path: &Path,
@@ -149,7 +151,8 @@ impl Instance {
         extension_pages: u32,
     ) -> Result<Arc<Database>> {
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
-        // Before the log names the database: recovery would believe images of a file that was at this path before.
+        // Discarded before the log names the database: recovery would use page images of a file that was at this path
+        // earlier.
         double_write::discard(&*self.options.vfs, path)?;
         let protection = self.options.torn_page_protection;
         let double_write =
@@ -164,7 +167,8 @@ impl Instance {
             flags: AttachDb::UNICODE,
             path: encode_path(&path.to_string_lossy()),
         });
-        // From the record on, recovery needs this log; a generation that begins in between must not slip by.
+        // From the attach record on, recovery needs this log. The lock and the pin keep the checkpoint from moving past
+        // a generation that begins before the header is written.
         let _steady = self.core.checkpoint.lock();
         let pin = self.core.pins.pin(self.core.log().tail());
         let mut logged = false;
@@ -189,7 +193,8 @@ impl Instance {
             Ok(database)
         })();
         self.core.pins.release(pin);
-        // To recovery the id is taken by this database from its record on: no other database may get it.
+        // For recovery, the id belongs to this database from its attach record on. After an error behind that record
+        // the instance fails, so that no other database gets the id.
         attached.inspect_err(|error: &Error| {
             if logged {
                 self.core.fail(format!("{} could not be attached: {}", path.display(), error.cause()));
@@ -197,9 +202,9 @@ impl Instance {
         })
     }
 
-    /// Detaches a database: flushes it and leaves it clean. No session may use it any more. [`Error::Usage`] if it is not
-    /// attached to this instance, or not any more. [`Error::ReadOnly`], and the database stays attached and dirty, once
-    /// the instance refuses changes: drop the instance, and open it again to recover.
+    /// Detaches a database: flushes it and leaves it clean. No session may use it afterwards. [`Error::Usage`] if it is
+    /// not attached to this instance. [`Error::ReadOnly`] if the instance refuses changes: the database stays attached
+    /// and dirty. Drop the instance then, and open it again to recover.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
         if !Arc::ptr_eq(&database.trees.versions, &self.core.versions) {
             return Err(Error::Usage(format!("{} belongs to another instance", database.path().display())));
@@ -209,7 +214,7 @@ impl Instance {
         self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }
 
-    /// An id for one more database at `path`. The caller holds `attaching` until the database has it.
+    /// A free id for another database at `path`. The caller holds `attaching` until the database has the id.
     fn free_log_id(&self, path: &Path) -> Result<u8> {
         let mut attached = self.core.attachments();
         let is_free = |id: &u8| attached.iter().all(|entry| entry.database.0 != *id);
@@ -229,7 +234,7 @@ impl Instance {
         };
         entry.set_path(&path.to_string_lossy());
         attached.push(entry);
-        // With a list that is too long no checkpoint could be written, nor recovery end.
+        // If the list were too long, no checkpoint could be written, and recovery could not end.
         match Attachment::encode_list(&attached) {
             Ok(_) => Ok(id),
             Err(_) => Err(Error::Usage(format!(
@@ -241,7 +246,7 @@ impl Instance {
     }
 }
 
-/// The path that the log gets: recovery must find the database by it from any working directory.
+/// The path as the log records it. It is absolute, because recovery must find the database from any working directory.
 fn path_for_log(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path).map_err(|e| Error::Usage(format!("{}: {e}", path.display())))?;
     match absolute.to_str() {

@@ -1,4 +1,4 @@
-//! Threads that repeat bounded steps until they are told to stop.
+//! Threads that repeat bounded steps until they are stopped.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ struct Signal {
 }
 
 impl Background {
-    /// Starts a thread that repeats `step`: at once while there is more to do, else after `pause`.
+    /// Starts a thread that repeats `step`: at once if there is more to do, otherwise after `pause`.
     pub fn repeat(
         &self,
         name: &str,
         pause: Duration,
         mut step: impl FnMut() -> Result<bool> + Send + 'static,
     ) {
-        // Errors are sticky in log and cache: the next session that needs them gets the error.
+        // Log and cache keep their errors: the next session that needs them gets the error.
         let step = move || Some(if step().unwrap_or(false) { Duration::ZERO } else { pause });
         self.repeat_after(name, step);
     }
 
-    /// Starts a thread that repeats `step`, each time after the pause that it asks for, until it returns `None`.
+    /// Starts a thread that repeats `step` after the pause that each call returns, until a call returns `None`.
     pub fn repeat_after(&self, name: &str, mut step: impl FnMut() -> Option<Duration> + Send + 'static) {
         let signal = self.signal.clone();
         let body = move || {
@@ -58,7 +58,7 @@ impl Background {
         self.signal.changed.notify_all();
     }
 
-    /// Ends all threads after their step, and waits for them, unless it is one of them that calls.
+    /// Stops all threads after their current step. Waits for them, unless the calling thread is one of them.
     pub fn stop(&self) {
         *self.signal.stop.lock() = true;
         self.wake();

@@ -1,4 +1,4 @@
-//! What the log needs of the instance: its databases, whose headers name generations, and its checkpoint.
+//! The log's view of the instance: the databases whose headers name generations, and the checkpoint.
 
 use jetcell_sync::{Arc, Weak};
 
@@ -9,7 +9,8 @@ use crate::Result;
 use crate::core::Core;
 use crate::log::LogListener;
 
-/// Tells attached databases about new generations. It does not keep the instance alive: the log is part of it.
+/// Tells attached databases about new generations. Holds no strong reference to the instance, because the instance owns
+/// the log.
 pub(crate) struct InstanceListener(Weak<Core>);
 
 impl InstanceListener {
@@ -30,7 +31,7 @@ impl LogListener for InstanceListener {
     }
 
     fn checkpoint(&self) -> LogPosition {
-        // The lock is held while a checkpoint is written, which may itself need the log: never wait for it here.
+        // The writer of a checkpoint holds the lock and may itself need the log, so this must never wait for the lock.
         self.0
             .upgrade()
             .and_then(|core| core.checkpoint.try_lock().map(|last| *last))

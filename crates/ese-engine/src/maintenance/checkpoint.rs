@@ -1,7 +1,8 @@
-//! Moving the checkpoint: writing old dirty pages, then headers, then the checkpoint file.
+//! Moves the checkpoint: writes old dirty pages, then database headers, then the checkpoint file.
 //!
-//! Invariant: checkpoint = min(log durable, oldest change not safely in a database file, oldest checkpoint pin).
-//! Order: pages durable, database headers, checkpoint file; each step only makes recovery start later.
+//! Invariant: checkpoint = min(durable end of the log, oldest change that is not durable in a database file, oldest
+//! checkpoint pin). Order: pages durable, database headers, checkpoint file. After a crash between two steps, recovery
+//! only starts earlier than necessary.
 
 use ese_format::LogPosition;
 use ese_format::checkpoint::Checkpoint;
@@ -9,36 +10,36 @@ use ese_format::checkpoint::Checkpoint;
 use crate::core::Core;
 use crate::{Error, Result};
 
-/// Each move of the checkpoint costs a few syncs, so it must be worth this share of the depth: an eighth.
+/// A move of the checkpoint costs a few syncs. It must gain at least this fraction of the depth: an eighth.
 const WORTH_MOVING: u64 = 8;
 
-/// How far behind the checkpoint is when it is moved.
+/// The distance between the checkpoint and the durable log at which the checkpoint is moved.
 fn deepest(depth: u64) -> u64 {
     depth.saturating_add(depth / WORTH_MOVING)
 }
 
-/// Older generations that redo may need, at most.
+/// The maximum number of older generations that redo may need.
 pub(crate) fn generations_needed(depth: u64, log_file_size: u32) -> usize {
-    // Four more for a checkpoint that takes its time.
+    // Four more, for a checkpoint that takes long.
     (deepest(depth) / u64::from(log_file_size.max(1))).min(1 << 16) as usize + 4
 }
 
-/// Writes checkpoints of one instance.
+/// Moves the checkpoint of one instance.
 pub(crate) struct Checkpointer {
     /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
     pub depth: u64,
-    /// Where the checkpoint file is.
+    /// The checkpoint file.
     pub file: crate::log::CheckpointFile,
     pub signature: ese_format::Signature,
     pub circular: bool,
 }
 
 impl Checkpointer {
-    /// One bounded step: starts writing pages beyond the depth, and moves the checkpoint if it can move by a
-    /// useful amount. Returns whether there may be more to do at once.
+    /// One bounded step: starts to write pages that are older than the depth allows, and moves the checkpoint if the
+    /// gain is large enough. Returns whether there may be more work right now.
     pub fn step(&self, core: &Core, max_pages: usize) -> Result<bool> {
         super::cleanup::release_durable(core);
-        // Of the files that there are: the stream may be older than the options.
+        // The size of the existing files: the stream may be older than the options.
         let file_size = u64::from(core.log().file_size());
         let tip = bytes(core.log().tail(), file_size);
         let target = position(tip.saturating_sub(self.depth), file_size);
@@ -54,11 +55,11 @@ impl Checkpointer {
         Ok(started >= max_pages)
     }
 
-    /// Moves the checkpoint as far as what is durable allows.
+    /// Moves the checkpoint as far as the durable state allows.
     pub fn advance(&self, core: &Core) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
-        // In this order: a change that is logged after the first line starts later; one that is logged before has
-        // its pin until its page is dirty, and its page is dirty before its pin is released.
+        // The order of these reads matters. A change that is logged after the first line starts behind `position`. A
+        // change that was logged earlier has its pin until its page is dirty, so one of the later lines finds it.
         let mut position = core.log().durable();
         if let Some(pinned) = core.pins.oldest() {
             position = position.min(pinned);
@@ -72,7 +73,7 @@ impl Checkpointer {
         if position <= *last {
             return Ok(*last);
         }
-        // Headers must name the generation that they are to begin with.
+        // A header must name the generation of the checkpoint that it gets.
         core.log().name_generation()?;
         for database in core.databases() {
             database.file.advance_checkpoint(position)?;
@@ -95,7 +96,7 @@ impl Checkpointer {
     }
 }
 
-/// Bytes of log up to a position, with files of `file_size`.
+/// Distance in bytes of a position from the begin of the log, with files of `file_size`.
 fn bytes(position: LogPosition, file_size: u64) -> u64 {
     u64::from(position.generation.0) * file_size
         + u64::from(position.segment) * 4096
@@ -107,8 +108,8 @@ fn position(bytes: u64, file_size: u64) -> LogPosition {
     LogPosition::new(generation, (rest / 4096) as u16, (rest % 4096) as u16)
 }
 
-/// Gives back the logs that redo from `position` does not need. What a header names must be there as well, though redo
-/// would not read it: the position may stand before a generation that no header names yet.
+/// Releases the logs that redo from `position` does not need. Logs that a header names must be kept too, even if redo
+/// would not read them: `position` may be in front of a generation that no header names yet.
 pub(crate) fn truncate(core: &Core, position: LogPosition) -> Result<()> {
     let named = core.databases().iter().map(|database| database.file.oldest_log()).min();
     core.log().truncate_below(named.map_or(position.generation, |named| named.min(position.generation)))
@@ -146,7 +147,7 @@ mod tests {
         Instance::open(options).unwrap()
     }
 
-    /// Commits, each durable, until `done`.
+    /// Makes durable commits until `done` returns true.
     fn commit(instance: &Instance, root: PageNumber, next: &mut u32, done: impl Fn(&Core) -> bool) {
         let core = instance.core();
         let tree = core.databases()[0].trees.tree_at(root).unwrap();
@@ -160,10 +161,10 @@ mod tests {
         }
     }
 
-    /// A checkpoint may stand before the first record of a generation that no header names yet. The one before it is not
-    /// read any more, but the headers ask for it.
+    /// A checkpoint may be in front of the first record of a generation that no header names yet. Redo no longer reads
+    /// the generation before it, but the headers still require it.
     #[test]
-    fn a_log_that_a_header_names_is_not_written_over() {
+    fn a_log_that_a_header_names_is_not_overwritten() {
         for reopened in [false, true] {
             let mut disk = SimVfs::new();
             let mut instance = open(&disk, 20 << 20);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn any_depth_can_be_asked_for() {
+    fn any_checkpoint_depth_is_accepted() {
         assert_eq!(generations_needed(u64::MAX, 1 << 20), (1 << 16) + 4);
         assert_eq!(generations_needed(8 << 20, 1 << 20), 9 + 4);
         let instance = open(&SimVfs::new(), u64::MAX);

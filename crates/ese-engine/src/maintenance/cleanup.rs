@@ -1,7 +1,7 @@
-//! Removing history that no snapshot sees any more: versions, and nodes flagged deleted.
+//! Removes history that no snapshot sees any more: versions, and nodes flagged deleted.
 //!
-//! Invariant: a transaction with deletions holds the checkpoint back until its nodes are gone, so recovery always
-//! meets the FlagDelete record of a node that is still there and can remove it; a clean database has none.
+//! Invariant: a transaction with deletions pins the checkpoint until its nodes are removed. So recovery always reads
+//! the FlagDelete record of a node that is still there and can remove the node; a clean database has no such node.
 
 use jetcell_sync::Arc;
 use std::time::Duration;
@@ -14,29 +14,32 @@ use crate::core::Core;
 use crate::transaction::{Change, CommitNumber, EndedTransaction, Transaction, UndoEntry};
 use crate::{Error, Result};
 
-/// Nodes whose pages are asked for at once.
+/// Number of nodes whose pages are preread together.
 const AHEAD: usize = 128;
-/// Transactions taken out of the queue at once.
+/// Number of transactions taken from the queue together.
 const BATCH: usize = 64;
-/// How long changes wait for room while others, which may be waiting for a processor, keep history. Longer ones are long.
+/// How long changes wait for room while other transactions keep history; those may only be waiting for a processor. A
+/// transaction that runs longer counts as long.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Cleans at most `limit` transactions whose history no snapshot sees; returns how many. Each keeps its place
-/// until it is done, so an error, which is the first one, loses nothing: others have been cleaned all the same.
+/// Cleans up at most `limit` transactions whose history no snapshot sees; returns their number. A transaction stays in
+/// the queue until it is done, so an error loses nothing. The error returned is the first one; the other transactions
+/// have been cleaned up nevertheless.
 pub(crate) fn step(core: &Core, limit: usize) -> Result<usize> {
     let Some(_one) = core.ended.try_pause() else { return Ok(0) };
     clean_some(core, limit)
 }
 
-/// Cleans all that can be cleaned, after the cleaner that works now. Must not be called with a latch held.
+/// Cleans up all transactions that can be cleaned up; waits for a running cleanup first. Must not be called with a
+/// latch held.
 pub(crate) fn clean_all(core: &Core) -> Result<usize> {
     let _one = core.ended.pause();
     clean_some(core, usize::MAX)
 }
 
-/// Returns when `transaction` may change something, with a store of versions that is nearly full. Must not be called
-/// with a latch held.
+/// Called if the version store is nearly full: returns when `transaction` may change something. Must not be called with
+/// a latch held.
 pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
     let mut patience = PATIENCE;
     loop {
@@ -44,13 +47,13 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
         if !core.versions.is_nearly_full() {
             return Ok(());
         }
-        // What is left is there for transactions that run. The oldest of them may use all room, in order to end.
+        // Running transactions need the remaining versions. The oldest of them may use all room, so that it can end.
         if core.transactions.is_oldest(transaction) {
             return core.versions.check_room().or_else(|full| cleaned.and(Err(full)));
         }
-        // Or it is there because a page cannot be read, and no waiting helps.
+        // Or versions remain because a page cannot be read. Waiting does not help then.
         cleaned?;
-        // Asked for once it is known that it is not this transaction.
+        // Determined only now, when it is known that the oldest snapshot is not that of this transaction.
         let oldest = core.transactions.oldest_snapshot();
         if core.ended.is_hopeless(oldest) {
             return Err(core.versions.full());
@@ -65,7 +68,7 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
 
 fn clean_some(core: &Core, limit: usize) -> Result<usize> {
     let released = release_kept(core);
-    // Each is tried once, and new arrivals are left, so the loop ends even if all fail.
+    // Each transaction is tried once, and new ones are left for the next call. So the loop ends even if all fail.
     let mut untried = core.ended.waiting().len();
     let mut trees = TreeLookup::default();
     let mut cleaned = 0;
@@ -83,7 +86,7 @@ fn clean_some(core: &Core, limit: usize) -> Result<usize> {
                     finish(core, ended);
                     cleaned += 1;
                 }
-                // A page that cannot be read concerns this transaction only. Any other error concerns all of them.
+                // A page that cannot be read affects this transaction only. Any other error affects all of them.
                 Err(error) => {
                     if !matches!(error, Error::Io { .. } | Error::Corrupt { .. }) {
                         untried = 0;
@@ -99,13 +102,13 @@ fn clean_some(core: &Core, limit: usize) -> Result<usize> {
     Err(error)
 }
 
-/// Cleans what recovery found, in the order of trees and keys: each page comes once, and a batch ahead. After an
-/// error it is forgotten.
+/// Cleans up what recovery found, in the order of trees and keys: each page is read once, and one batch ahead. After an
+/// error the remaining nodes are dropped from the queue.
 pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
     let _one = core.ended.pause();
     let oldest = core.transactions.oldest_snapshot();
     let mut nodes = Vec::new();
-    // A rollback pins the checkpoint; the rest of the cleanup takes care of it.
+    // Only rollbacks have a checkpoint pin here; the regular cleanup handles them.
     for ended in core.ended.waiting().iter_mut().filter(|ended| ended.pin.is_none()) {
         nodes.append(&mut ended.changes);
     }
@@ -132,8 +135,8 @@ pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// The pin ends when the commit record is durable, and with it the removals: were they lost, recovery would
-/// have to meet the deletions again.
+/// Ends the cleanup of a transaction. The pin is released when the log is durable up to the commit record and the
+/// removals: if a crash lost the removals, recovery would have to read the deletions again.
 fn finish(core: &Core, ended: EndedTransaction) {
     let Some(pin) = ended.pin else { return };
     let end = if ended.has_deleted_nodes { core.log().tail() } else { ended.end };
@@ -148,8 +151,8 @@ fn release_kept(core: &Core) -> usize {
     core.ended.release_kept(&core.pins, core.log().durable())
 }
 
-/// Releases the checkpoint pins of transactions that are durable and left no node to remove, even when a
-/// long snapshot still needs their versions.
+/// Releases the checkpoint pins of transactions that are durable and left no node to remove, even if a long snapshot
+/// still needs their versions.
 pub(crate) fn release_durable(core: &Core) {
     release_kept(core);
     let durable = core.log().durable();
@@ -161,7 +164,8 @@ pub(crate) fn release_durable(core: &Core) {
     }
 }
 
-/// The tree whose nodes are being cleaned. Trees are removed only while cleaning is paused, so one look at each is enough.
+/// Looks up trees and remembers the last one. Trees are removed only while cleanup is paused, so one lookup per tree is
+/// enough.
 #[derive(Default)]
 struct TreeLookup {
     last: Option<TreeName>,
@@ -172,7 +176,7 @@ struct TreeLookup {
 type TreeName = ((FileId, PageNumber), TreeId);
 
 impl TreeLookup {
-    /// The tree that a change names; `None` if it, or its database, is not there any more.
+    /// The tree that a change names; `None` if the tree or its database no longer exists.
     fn find(&mut self, core: &Core, place: (FileId, PageNumber), id: TreeId) -> Result<Option<&Arc<Tree>>> {
         if self.last != Some((place, id)) {
             let database = core.database(place.0);
@@ -183,7 +187,7 @@ impl TreeLookup {
     }
 }
 
-/// After an error the rest is still there.
+/// Cleans up one transaction. After an error, the remaining changes are still in `ended`.
 fn clean_ended(
     core: &Core,
     ended: &mut EndedTransaction,
@@ -206,8 +210,8 @@ fn clean(core: &Core, change: &UndoEntry, oldest: CommitNumber, trees: &mut Tree
         return Ok(());
     }
     let Some(tree) = trees.find(core, version.tree, *id)? else {
-        // Its creation was rolled back, and its pages belong to others; or recovery met the detach record of the
-        // database, which was clean then.
+        // The creation of the tree was rolled back, and its pages belong to other trees now. Or recovery read the
+        // detach record of the database, which was clean then.
         core.versions.remove(version);
         return Ok(());
     };

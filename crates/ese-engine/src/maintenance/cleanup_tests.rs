@@ -17,7 +17,7 @@ use crate::{CreateOptions, Instance, InstanceOptions};
 
 const SESSIONS: u16 = 4;
 
-/// An instance with room for so many bytes of versions, and a tree.
+/// An instance whose version store holds `bytes` bytes, and a tree.
 fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
     let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
     disk.create_directory(Path::new("/log")).unwrap();
@@ -32,10 +32,10 @@ fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
 }
 
 #[test]
-fn a_session_that_finds_the_version_store_full_waits_for_the_cleaner() {
+fn a_session_waits_for_cleanup_if_the_version_store_is_full() {
     let (instance, tree) = with_room_for(4 << 10);
     let core = instance.core();
-    // One transaction at a time: none is long, so there is always room, as soon as the cleaner is through.
+    // Only one transaction runs at a time and none is long, so there is room whenever cleanup has finished.
     let turn = Mutex::new(());
     let at_work = AtomicUsize::new(usize::from(SESSIONS));
     jetcell_sync::thread::scope(|scope| {
@@ -67,9 +67,9 @@ fn a_session_that_finds_the_version_store_full_waits_for_the_cleaner() {
     instance.shutdown().unwrap();
 }
 
-/// Also when others have waited for its end in vain: they leave it what it may need.
+/// This also holds after other transactions have waited in vain for the oldest one to end: they leave it enough room.
 #[test]
-fn the_oldest_transaction_has_the_room_that_others_are_refused() {
+fn the_oldest_transaction_may_use_room_that_others_are_refused() {
     let (instance, tree) = with_room_for(64 << 10);
     let [mut oldest, mut other] =
         [1, 2].map(|number| ActiveTransaction::new(instance.core().clone(), number));
@@ -94,7 +94,7 @@ fn the_oldest_transaction_has_the_room_that_others_are_refused() {
 }
 
 #[test]
-fn a_transaction_whose_page_cannot_be_read_does_not_stop_the_cleanup_of_others() {
+fn an_unreadable_page_does_not_stop_the_cleanup_of_other_transactions() {
     let fixture = Fixture::new();
     let core = fixture.instance.core();
     let step = || {
@@ -118,13 +118,13 @@ fn a_transaction_whose_page_cannot_be_read_does_not_stop_the_cleanup_of_others()
     fixture.evict(page);
     fixture.invert(page);
     assert_eq!(core.ended.len(), 2);
-    // The hold of what was cleaned ends when the log is durable.
+    // The pin of a transaction that was cleaned up is released when the log is durable.
     for _ in 0..2 {
         let error = step().unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{error}");
     }
     assert_eq!(core.ended.len(), 1);
-    // There is room, so no session gets the error.
+    // There is room in the version store, so no session gets the error.
     let transaction = core.transactions.begin();
     make_room(core, &transaction).unwrap();
     core.transactions.end(&transaction);

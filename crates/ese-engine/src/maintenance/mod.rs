@@ -1,6 +1,6 @@
-//! Background work on the databases of an instance: removing history, moving the checkpoint, taking changes back.
+//! Background work on the databases of an instance: cleanup of history, checkpoints, and undo.
 //!
-//! Each piece of work is a bounded step, which a thread repeats or a simulation calls.
+//! All work is done in bounded steps. Threads repeat them, or a simulation calls them.
 
 pub(crate) mod checkpoint;
 pub(crate) mod cleanup;

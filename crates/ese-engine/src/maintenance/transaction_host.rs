@@ -1,4 +1,4 @@
-//! What transactions need of the databases: trees that take changes back, and room in the version store.
+//! What transactions need from the databases: trees that undo changes, and room in the version store.
 
 use jetcell_sync::Arc;
 
@@ -24,12 +24,12 @@ impl TransactionHost for Core {
                 let tree = database.trees.find(root, *id)?.ok_or_else(|| Error::Corrupt {
                     path: database.file.path.clone(),
                     page: Some(root),
-                    what: format!("page {root}: the tree of a change to undo is gone"),
+                    what: format!("page {root}: the tree of a change to undo does not exist"),
                 })?;
                 tree.undo(version, by)
             }
             UndoEntry::Tree(_, root) => {
-                // Cleanup must not walk into pages that are given away.
+                // Cleanup must not access pages that are being freed.
                 let _paused = self.ended.pause();
                 database.trees.remove_tree(*root, by.procid)
             }

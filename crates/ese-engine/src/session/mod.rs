@@ -1,4 +1,4 @@
-//! Sessions: what one thread of a program does, in transactions, and the tables that it has open.
+//! Sessions: the transactions of one thread of a program, and the tables that it has open.
 
 mod number;
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]

@@ -1,5 +1,5 @@
-//! What the log calls a session. Two sessions with one number at a time would be one to recovery, which takes the commit of
-//! the one for that of the other.
+//! Numbers by which the log knows sessions. Two open sessions must never have the same number: recovery could not tell
+//! them apart, and would apply the commit of one to the changes of the other.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use jetcell_sync::{Arc, Mutex};
 
 use crate::transaction::FIRST_OWN_PROCID;
 
-/// The numbers that sessions of an instance have now.
+/// The session numbers in use in an instance.
 #[derive(Default)]
 pub(crate) struct SessionNumbers(Mutex<Used>);
 
@@ -18,10 +18,10 @@ struct Used {
 }
 
 impl SessionNumbers {
-    /// A number that no session has: not 0, and none of the engine's own, which are the highest.
+    /// Takes a number that is not in use. The number is not 0 and not one of the engine's own, which are the highest.
     ///
     /// # Panics
-    /// If all are taken.
+    /// If all numbers are in use.
     pub fn take(self: &Arc<Self>) -> SessionNumber {
         let mut used = self.0.lock();
         let last = used.last;
@@ -33,7 +33,7 @@ impl SessionNumbers {
     }
 }
 
-/// The number of one session, until this is dropped. ESE: `procid`.
+/// The number of one session. Dropping the value frees the number. ESE: `procid`.
 #[doc(alias = "procid")]
 pub(crate) struct SessionNumber {
     number: u16,
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_given_again_only_after_its_session_has_ended() {
+    fn a_number_is_reused_only_after_its_session_has_ended() {
         let numbers = Arc::<SessionNumbers>::default();
         let kept = [numbers.take(), numbers.take()];
         assert_eq!(kept.each_ref().map(SessionNumber::get), [1, 2]);

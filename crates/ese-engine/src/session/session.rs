@@ -1,4 +1,4 @@
-//! A session: transactions, and the tables opened and defined in them.
+//! A session: its transactions, and the tables opened and defined in them.
 
 use ese_format::{LogPosition, TreeId};
 use jetcell_sync::Arc;
@@ -13,31 +13,32 @@ use crate::{Error, Result};
 /// When a commit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitMode {
-    /// When it survives a crash.
+    /// When the commit is durable.
     Durable,
-    /// At once; a crash may undo it, but never without undoing all later ones too. ESE: `JET_bitCommitLazyFlush`.
+    /// Immediately. A crash may undo the commit, but never without all later commits. ESE: `JET_bitCommitLazyFlush`.
     Lazy,
 }
 
-/// Names a commit: it survives a crash once the log is durable up to here. [`LogPosition::MIN`] if nothing changed.
+/// Identifies a commit. The commit is durable once the log is durable up to this position. [`LogPosition::MIN`] if the
+/// transaction changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CommitId(pub LogPosition);
 
-/// What one thread of a program does. ESE: `JET_SESID`.
+/// The work of one thread of a program. ESE: `JET_SESID`.
 #[doc(alias = "JET_SESID")]
 pub struct Session {
     pub(crate) active: ActiveTransaction,
-    /// No other session of the process has had it, unlike the number in the log, which comes again.
+    /// Unique in the process, unlike the session's number in the log, which is reused.
     id: SessionId,
-    /// Counts everything that may change what the session sees.
+    /// Counts all events that may change what the session sees.
     changes: u64,
-    /// Definitions changed in the running transaction.
+    /// Definitions that the running transaction changed.
     definitions: Vec<Definition>,
-    /// Given back last: what is still to be rolled back is rolled back by then.
+    /// The last field, so that it is dropped last: the number is freed only after the transaction has been rolled back.
     _number: SessionNumber,
 }
 
-/// Tells sessions apart: open tables are bound to one.
+/// Identifies a session. An open table is bound to one session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionId(u64);
 
@@ -49,16 +50,16 @@ impl SessionId {
 }
 
 struct Definition {
-    /// Of the transaction; a commit of a nested level makes it less.
+    /// Level of the transaction that owns the change. The commit of a nested level lowers it.
     level: u8,
     db: Arc<Database>,
     table: TreeId,
-    /// The table is new.
+    /// Whether the change created the table.
     created: bool,
 }
 
 impl Definition {
-    /// The level is about to be rolled back.
+    /// Marks the table or its changed definition as unusable. To be called before its level is rolled back.
     fn roll_back(&self) {
         match self.created {
             true => self.db.tables.roll_back_creation(self.table),
@@ -77,15 +78,15 @@ impl Session {
         self.id
     }
 
-    /// Begins a transaction, or a nested one that can be rolled back on its own; at most 7 deep, and statements
-    /// need one level themselves.
+    /// Begins a transaction, or a nested level that can be rolled back separately. At most 7 levels; a statement needs
+    /// one level itself.
     pub fn begin(&mut self) -> Result<()> {
         self.touched();
         self.active.begin()
     }
 
-    /// Commits the innermost level; `mode` matters at the outermost. After an error from a durable commit that is
-    /// not of [`Session::level`] 0, the transaction is still open.
+    /// Commits the innermost level. `mode` matters only for the outermost level. After an error the level is still
+    /// open, unless a durable commit could not be written to the log: then [`Session::level`] is 0.
     pub fn commit(&mut self, mode: CommitMode) -> Result<CommitId> {
         self.touched();
         let end = self.active.commit()?;
@@ -101,22 +102,23 @@ impl Session {
         Ok(CommitId(end))
     }
 
-    /// Takes back everything since the innermost begin. After an error that level is still there, half taken back: rollback
-    /// may be repeated, for example when a page can be read again, and changes and commits are refused. A session that is
-    /// dropped like that tries once more; if it fails again the instance refuses further changes ([`Error::ReadOnly`]),
-    /// what can be read can be read as before, and the next [`Instance::open`](crate::Instance::open) rolls back.
+    /// Undoes all changes since the innermost begin. After an error the level is still open and partly undone: changes
+    /// and commits are refused, and the rollback may be repeated, for example once a page can be read again. If such a
+    /// session is dropped, it repeats the rollback once. If that fails too, the instance refuses further changes
+    /// ([`Error::ReadOnly`]), reads work as before, and the next [`Instance::open`](crate::Instance::open) rolls the
+    /// transaction back.
     pub fn rollback(&mut self) -> Result<()> {
         self.touched();
         let level = self.active.level();
         let first = self.definitions.partition_point(|one| one.level < level);
         self.definitions[first..].iter().for_each(Definition::roll_back);
-        // After an error they are known when it is repeated.
+        // `definitions` is truncated only after success: a repeated rollback needs the entries.
         self.active.rollback()?;
         self.definitions.truncate(first);
         Ok(())
     }
 
-    /// Nesting depth; 0 outside a transaction.
+    /// Nesting depth; 0 outside of a transaction.
     pub fn level(&self) -> u8 {
         self.active.level()
     }
@@ -128,8 +130,8 @@ impl Session {
         Ok(())
     }
 
-    /// Creates an index of a table that no session has open, and fills it. Until the transaction ends, the table is
-    /// open to this session only.
+    /// Creates an index of a table that no session has open, and fills it. Until the transaction ends, only this
+    /// session can open the table.
     pub fn create_index(&mut self, db: &Arc<Database>, table: &str, index: &IndexDefinition) -> Result<()> {
         let table = table::create_index(&mut self.active, &db.tables, table, index)?;
         self.defined(db, table, false);
@@ -140,7 +142,7 @@ impl Session {
         self.definitions.push(Definition { level: self.level(), db: db.clone(), table, created });
     }
 
-    /// Names of the tables, in their order without regard to case.
+    /// Names of the tables, sorted without regard to case.
     pub fn tables(&self, db: &Arc<Database>) -> Result<Vec<String>> {
         db.tables.system.names(&self.active.view())
     }
@@ -153,18 +155,18 @@ impl Session {
         }
     }
 
-    /// The session may see something else now.
+    /// Records that the session may see something different from now on.
     pub(crate) fn touched(&mut self) {
         self.changes += 1;
     }
 
-    /// Runs `work` under one view. Its second argument tells states apart in which the session sees the same;
-    /// outside transactions that is never sure.
+    /// Runs `work` under one view. The second argument of `work` identifies the state that the session sees: equal
+    /// values mean equal states. Outside of transactions it is `None`, because the state may change at any time.
     pub(crate) fn reading<T>(&mut self, work: impl FnOnce(&View, Option<u64>) -> Result<T>) -> Result<T> {
         if self.active.level() > 0 {
             return work(&self.active.view(), Some(self.changes));
         }
-        // A registered snapshot keeps what the work reads from being cleaned up meanwhile.
+        // A registered snapshot prevents the cleanup of versions that `work` reads.
         self.active.begin()?;
         let done = work(&self.active.view(), None);
         self.active.commit()?;
@@ -173,7 +175,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// The transaction rolls itself back when it is dropped next.
+    /// Marks changed definitions as unusable. The transaction is dropped next, which rolls it back.
     fn drop(&mut self) {
         self.definitions.iter().for_each(Definition::roll_back);
     }

@@ -1,4 +1,4 @@
-//! An open table: a position in it, and what can be done there.
+//! An open table: a current record, moves, and changes.
 
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::key::{KeyPart, normalise};
@@ -14,27 +14,28 @@ use crate::{Error, Result};
 
 /// A table open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
 ///
-/// Between transactions every call sees what is committed at that moment. Other sessions are refused ([`Error::Usage`]).
+/// Outside of transactions, every call sees what is committed at that moment. The table can be used only in the session
+/// that opened it; other sessions get [`Error::Usage`].
 #[doc(alias = "FUCB")]
 pub struct Table {
     session: SessionId,
     state: Arc<TableState>,
     cursor: TreeCursor,
-    /// The secondary index whose order is used: number in the state.
+    /// The secondary index whose order is used, by its index in the state.
     index: Option<usize>,
-    /// Place of the current record.
+    /// Bookmark of the current record.
     current: Option<Bookmark>,
     inserted: Option<Bookmark>,
     row: Vec<u8>,
-    /// State of the session for which `row` is the current record.
+    /// The state of the session that `row` was read in.
     row_as_of: Option<u64>,
-    /// Keys from this one on are beyond the range.
+    /// End of the range, exclusive: keys from this one on are beyond it.
     end: Option<Vec<u8>>,
 }
 
 impl Session {
-    /// Opens a table by name, for this session only; case of ASCII letters is ignored. [`Error::WriteConflict`] while
-    /// another session changes its definition, and if one has since the transaction began.
+    /// Opens a table by name, for this session only. ASCII letters match in either case. [`Error::WriteConflict`] while
+    /// another session changes the definition, and if another session has changed it since the transaction began.
     pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
         self.check_same_instance(db)?;
         let state = db.tables.open(self.active.services(), &self.active.view(), name)?;
@@ -59,8 +60,8 @@ impl Table {
         }
     }
 
-    /// Fails if the definition is gone, and in other sessions: the definition may be visible to its own only, and what is
-    /// remembered of the current record is what that one sees.
+    /// Fails if the definition is no longer valid, and in other sessions. Only the session that opened the table may
+    /// see the definition, and `row` is what that session sees of the current record.
     fn check(&self, s: &Session) -> Result<()> {
         if s.id() != self.session {
             let name = &self.state.schema.name;
@@ -76,12 +77,13 @@ impl Table {
         &self.state.schema
     }
 
-    /// The column with this name; case of ASCII letters is ignored.
+    /// The column with this name. ASCII letters match in either case.
     pub fn column(&self, name: &str) -> Option<ColumnId> {
         self.state.schema.column_named(name).map(|column| column.id)
     }
 
-    /// Chooses the order of moves: an index by name, or `None` for the table's own. No record is current then.
+    /// Chooses the order of moves: an index by name, or `None` for the table's own order. Afterwards there is no
+    /// current record.
     pub fn set_index(&mut self, name: Option<&str>) -> Result<()> {
         let named = |index: &Index| name.is_some_and(|name| index.name.eq_ignore_ascii_case(name));
         self.index = match name {
@@ -98,7 +100,8 @@ impl Table {
         Ok(())
     }
 
-    /// Goes to a record by the values of the first columns of the current index. False: no record is current.
+    /// Moves to a record by the values of the first columns of the current index. Returns `false` if there is no such
+    /// record; then there is no current record.
     pub fn seek(&mut self, s: &mut Session, key: &[Value], how: Seek) -> Result<bool> {
         let key = self.key(key)?;
         self.end = None;
@@ -120,8 +123,8 @@ impl Table {
         })
     }
 
-    /// Starts reading the pages that hold these keys of the current index, all at once, and returns: what a batch of
-    /// seeks and changes will touch then comes in while the first of them run. Only a hint.
+    /// Starts to read the pages that hold these keys of the current index, and returns at once. The pages for a batch
+    /// of seeks and changes are then read in parallel while the first of them run. Only a hint.
     #[doc(alias = "JetPrereadKeys")]
     pub fn preread(&self, keys: &[&[Value]]) -> Result<()> {
         self.state.check()?;
@@ -134,36 +137,36 @@ impl Table {
         Ok(())
     }
 
-    /// Goes to the first record.
+    /// Moves to the first record.
     pub fn first(&mut self, s: &mut Session) -> Result<bool> {
         self.end = None;
         self.go(s, TreeCursor::first)
     }
 
-    /// Goes to the last record.
+    /// Moves to the last record.
     pub fn last(&mut self, s: &mut Session) -> Result<bool> {
         self.end = None;
         self.go(s, TreeCursor::last)
     }
 
-    /// Goes to the next record of the range. False: no record is current any more.
+    /// Moves to the next record of the range. Returns `false` if there is none; then there is no current record.
     pub fn next(&mut self, s: &mut Session) -> Result<bool> {
         self.go(s, TreeCursor::next)
     }
 
-    /// Goes to the previous record.
+    /// Moves to the previous record.
     pub fn previous(&mut self, s: &mut Session) -> Result<bool> {
         self.go(s, TreeCursor::previous)
     }
 
-    /// Makes [`Table::next`] stop at the record with this key, or before it. Seeks and jumps end the range.
+    /// Makes [`Table::next`] stop at the record with this key, or before it. Seeks and other jumps remove the limit.
     pub fn set_range(&mut self, upper: &[Value], inclusive: bool) -> Result<()> {
         let key = self.key(upper)?;
         self.end = if inclusive { behind(&key) } else { Some(key) };
         Ok(())
     }
 
-    /// Inserts a record. The current record stays; [`Table::go_to_inserted`] makes it the new one.
+    /// Inserts a record. The current record does not change; [`Table::go_to_inserted`] moves to the new record.
     pub fn insert(&mut self, s: &mut Session, row: &[(ColumnId, Value)]) -> Result<()> {
         self.check(s)?;
         let inserted = rows::insert(&mut s.active, &self.state, row);
@@ -172,14 +175,14 @@ impl Table {
         Ok(())
     }
 
-    /// Makes the record inserted last the current one, to read what the engine put into it.
+    /// Moves to the record inserted last, for example to read values that the engine assigned.
     pub fn go_to_inserted(&mut self, s: &mut Session) -> Result<bool> {
         let Some(bookmark) = self.inserted.clone() else { return Ok(false) };
         self.set_index(None)?;
         self.go(s, |cursor, view| cursor.seek(view, bookmark.bytes(), Seek::Equal))
     }
 
-    /// Changes columns of the current record; the primary key must stay as it is.
+    /// Changes columns of the current record. The primary key must stay the same.
     pub fn replace(&mut self, s: &mut Session, changes: &[(ColumnId, Value)]) -> Result<()> {
         let replaced = self
             .change(s, |state, active, bookmark, row| rows::replace(active, state, bookmark, row, changes));
@@ -187,7 +190,7 @@ impl Table {
         replaced
     }
 
-    /// Deletes the current record. Moves go on from where it was.
+    /// Deletes the current record. Moves continue from its position.
     pub fn delete(&mut self, s: &mut Session) -> Result<()> {
         let deleted =
             self.change(s, |state, active, bookmark, row| rows::delete(active, state, bookmark, row));
@@ -200,7 +203,7 @@ impl Table {
         self.read(s, |table, view| table.value(view, column))
     }
 
-    /// All columns of the current record, null ones included.
+    /// All columns of the current record, including null ones.
     pub fn row(&mut self, s: &mut Session) -> Result<Vec<(ColumnId, Value)>> {
         self.read(s, |table, view| {
             let columns = table.state.schema.columns.iter();
@@ -214,7 +217,7 @@ impl Table {
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
     }
 
-    /// Changes the current record, given its place and what the session sees of it.
+    /// Changes the current record. `change` gets its bookmark and the record as the session sees it.
     fn change(
         &mut self,
         s: &mut Session,
@@ -269,7 +272,7 @@ impl Table {
         })
     }
 
-    /// The beginning of keys with these values in the current index.
+    /// The common prefix of keys with these values in the current index.
     fn key(&self, values: &[Value]) -> Result<Vec<u8>> {
         let index = match self.index {
             Some(at) => Some(&self.state.indexes[at].index),
@@ -300,7 +303,7 @@ impl Table {
     }
 }
 
-/// The smallest byte string behind all that start with `prefix`, if there is one.
+/// The smallest byte string greater than all strings that start with `prefix`, if there is one.
 fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < 0xff)?;
     let mut behind = prefix[..=last].to_vec();

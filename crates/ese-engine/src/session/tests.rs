@@ -1,4 +1,4 @@
-//! Statements that fail, and whose rollback fails too.
+//! Statements that fail and whose rollback fails too.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::{CreateOptions, Error, Instance, InstanceOptions, Result};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const PATH: &str = "/db/one.edb";
-/// Many times what the cache holds.
+/// Number of records: many times what the cache holds.
 pub(crate) const RECORDS: u32 = 2000;
 
-/// A tree with records whose keys are their numbers, on a disk that can be harmed.
+/// A tree whose records have their numbers as keys, on a disk whose pages can be damaged.
 pub(crate) struct Fixture {
     disk: SimVfs,
     faults: Arc<FaultVfs>,
@@ -37,7 +37,7 @@ impl Fixture {
         for directory in ["/db", "/log"] {
             faults.create_directory(Path::new(directory)).unwrap();
         }
-        // Pages are written before they go.
+        // Changed pages are written when they are evicted.
         let options = CacheOptions {
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
@@ -67,7 +67,7 @@ impl Fixture {
         self.tree.leaf_for_read(Target::Key(key)).unwrap().key().page
     }
 
-    /// Writes all pages, and reads so many others that this one, near the end of the tree, leaves memory.
+    /// Writes all pages, then reads other pages until this one, near the end of the tree, is evicted.
     pub fn evict(&self, page: PageNumber) {
         self.instance.flush().unwrap();
         self.cache.flush_file(self.db.file_id()).unwrap();
@@ -75,7 +75,7 @@ impl Fixture {
         assert!(self.db.file.resident(page).is_none());
     }
 
-    /// Damages a page on the disk, or mends it again.
+    /// Damages a page on the disk; a second call restores it.
     pub fn invert(&self, page: PageNumber) {
         let path = Path::new(PATH);
         let at = SIZE.offset_of(page) as usize + SIZE.bytes() / 2;
@@ -88,7 +88,7 @@ impl Fixture {
         self.faults.inject(fault.on_path(PATH).forever());
     }
 
-    /// A statement that fails behind an insert that cannot be taken back.
+    /// Runs a statement that fails after an insert that cannot be undone.
     fn statement(&self, session: &mut ActiveTransaction, key: &[u8]) -> Result<()> {
         session.statement(true, |session| {
             self.tree.insert(session.changes().unwrap(), key, b"data")?;
@@ -103,9 +103,9 @@ impl Fixture {
     }
 }
 
-/// A session that began one level rolls back one level, and has none left.
+/// A session that began one level needs one rollback to end all levels.
 #[test]
-fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_began_on() {
+fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
     let fixture = Fixture::new();
     let mut session = fixture.session(1);
     session.begin().unwrap();
@@ -122,7 +122,7 @@ fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_bega
     session.rollback().unwrap();
     assert_eq!(session.level(), 0);
     assert!(!fixture.has(b"za") && !fixture.has(b"zb"));
-    // What is begun now is a transaction, and its commit is one.
+    // The next begin starts a new transaction, and its commit ends it.
     session.begin().unwrap();
     fixture.tree.insert(session.changes().unwrap(), b"zc", b"data").unwrap();
     assert!(session.commit().unwrap().is_some());
@@ -130,9 +130,9 @@ fn a_statement_that_cannot_be_taken_back_leaves_its_session_on_the_level_it_bega
     assert!(fixture.has(b"zc"));
 }
 
-/// The statement within has failed, and so has the one around it: the level below both is the user's second.
+/// The inner statement has failed, and so has the statement around it. The level below both is the user's second level.
 #[test]
-fn statements_within_each_other_are_taken_back_by_one_rollback() {
+fn one_rollback_undoes_nested_failed_statements() {
     let fixture = Fixture::new();
     let mut session = fixture.session(1);
     session.begin().unwrap();

@@ -36,7 +36,8 @@ pub(crate) fn create_table(
         }
         schema.indexes.sort_by_key(|index| index.tree);
         if schema.columns.iter().any(|column| column.kind.is_long()) {
-            // Here and now, because other sessions' transactions could not see one made later in this transaction.
+            // Created now, in this transaction. A long-value tree that this transaction created later would be
+            // invisible to the transactions of other sessions.
             let tree = trees.create_tree(session.changes()?, tree.root, PageFlags::LONG_VALUE, SMALL_TREE)?;
             schema.long_values = Some((tree.id, tree.root));
         }
@@ -54,7 +55,7 @@ pub(crate) fn create_table(
     })
 }
 
-/// Creates a secondary index of a table that no session has open, and fills it; returns the table's tree.
+/// Creates a secondary index of a table that no session has open, and fills it. Returns the table's tree.
 pub(crate) fn create_index(
     session: &mut ActiveTransaction,
     tables: &OpenTables,
@@ -84,7 +85,7 @@ pub(crate) fn create_index(
         schema.indexes.push(index);
         TableState::new(system, schema)
     })?;
-    // Not before: the commit of the statement can fail, and then the index is gone.
+    // Only after the statement: its commit can fail, and then the index does not exist.
     let id = changed.schema.tree;
     tables.changed(id, Arc::new(changed));
     Ok(id)

@@ -1,4 +1,4 @@
-//! What a program says about a table it wants, and the schema that follows from it.
+//! The definition of a new table as the program gives it, and the schema that follows from it.
 
 use ese_format::catalog::{Index, IndexFlags, KeySegment, TableSchema};
 use ese_format::key::{DEFAULT_KEY_MOST, exact_key_limit, max_key_limit};
@@ -15,16 +15,16 @@ pub struct TableDefinition {
     pub name: String,
     /// Columns.
     pub columns: Vec<ColumnDefinition>,
-    /// Indexes; at most one primary. Without one, records are kept in order of insertion.
+    /// Indexes; at most one is primary. Without a primary index, records are in order of insertion.
     pub indexes: Vec<IndexDefinition>,
-    /// Pages to reserve; at least 3.
+    /// Number of pages to reserve; at least 3.
     pub pages: u32,
-    /// Values of long columns up to this many bytes stay in the record if it has room; otherwise up to 1023.
+    /// Values of long columns of up to this many bytes stay in the record if it has space; by default up to 1023 bytes.
     /// ESE: `cbSeparateLV`.
     #[doc(alias = "cbSeparateLV")]
     pub separate_from: Option<u32>,
-    /// How full records that come in order make a page, in percent, 20 to 100; what is left takes later ones without
-    /// a split. 80 if not given. ESE: `ulDensity`.
+    /// How full inserts in key order make a page, in percent, 20 to 100; the rest of the page takes later records
+    /// without a split. 80 by default. ESE: `ulDensity`.
     #[doc(alias = "ulDensity")]
     pub density: Option<u32>,
 }
@@ -34,15 +34,15 @@ pub struct TableDefinition {
 pub struct ColumnDefinition {
     /// Name: up to 64 ASCII characters, unique in the table without regard to case.
     pub name: String,
-    /// Type.
+    /// Type of the values.
     pub kind: ColumnType,
-    /// Longest value of binary and text in bytes; 0 means as long as the type allows.
+    /// Maximum length of binary and text values in bytes; 0 means the maximum of the type.
     pub size: u32,
     /// Flags.
     pub flags: ColumnFlags,
-    /// Encoding of text.
+    /// Code page of text.
     pub code_page: CodePage,
-    /// Raw value of records that do not give the column.
+    /// Default: raw value of the column in records that do not set it.
     pub default: Option<Vec<u8>>,
 }
 
@@ -51,23 +51,23 @@ pub struct ColumnDefinition {
 pub struct IndexDefinition {
     /// Name: up to 64 ASCII characters, unique in the table without regard to case.
     pub name: String,
-    /// The order of the table itself?
+    /// Whether the index is primary, that is, the order of the table itself.
     pub primary: bool,
-    /// Refuse a second record with the same key? Primary indexes always do.
+    /// Whether a second record with the same key is refused. Primary indexes always refuse it.
     pub unique: bool,
-    /// Key columns, and whether larger values come first.
+    /// Key columns, each with whether larger values come first.
     pub columns: Vec<(String, bool)>,
 }
 
 impl ColumnDefinition {
-    /// A column that may be null; text in Windows-1252.
+    /// A column that may be null. Text is in Windows-1252.
     pub fn new(name: &str, kind: ColumnType) -> ColumnDefinition {
         let code_page = if kind.is_text() { CodePage::WESTERN } else { CodePage::NONE };
         let flags = ColumnFlags::empty();
         ColumnDefinition { name: name.to_string(), kind, size: 0, flags, code_page, default: None }
     }
 
-    /// The same with flags.
+    /// Sets the flags.
     pub fn with_flags(mut self, flags: ColumnFlags) -> ColumnDefinition {
         self.flags |= flags;
         self
@@ -81,28 +81,28 @@ impl IndexDefinition {
         IndexDefinition { name: name.to_string(), primary: false, unique: false, columns }
     }
 
-    /// The same as primary index.
+    /// Makes the index primary.
     pub fn primary(mut self) -> IndexDefinition {
         (self.primary, self.unique) = (true, true);
         self
     }
 
-    /// The same, refusing duplicates.
+    /// Makes the index refuse duplicate keys.
     pub fn unique(mut self) -> IndexDefinition {
         self.unique = true;
         self
     }
 }
 
-/// Longest value of a binary or text column that is not a long value.
+/// Maximum length of a binary or text column that is not a long value.
 const LONGEST_SHORT_VALUE: u32 = 255;
-/// Most columns in an index.
+/// Maximum number of columns in an index.
 const MAX_SEGMENTS: usize = 16;
-/// Longest name of anything.
+/// Maximum length of a name.
 const LONGEST_NAME: usize = 64;
 
 impl TableDefinition {
-    /// The schema, without trees yet.
+    /// The schema, without trees.
     pub(crate) fn schema(&self, size: PageSize) -> Result<TableSchema> {
         check_name(&self.name, std::iter::empty())?;
         let mut schema = TableSchema::new(&self.name, TreeId(0), PageNumber::fixed(1));
@@ -141,7 +141,8 @@ impl TableDefinition {
 }
 
 impl ColumnDefinition {
-    /// Takes the next number of the storage class that suits the column; a full class leaves it to the tagged one.
+    /// Assigns the next number of the storage class that suits the column. If that class is full, the column becomes a
+    /// tagged one.
     fn column(&self, next: &mut [u16; 3]) -> Result<Column> {
         let [fixed, variable, tagged] = next;
         let sparse = self.kind.is_long() || self.flags.contains(ColumnFlags::MULTI_VALUED);
@@ -185,7 +186,7 @@ impl ColumnDefinition {
 }
 
 impl IndexDefinition {
-    /// The index, without tree yet.
+    /// The index, without a tree.
     pub(crate) fn index(&self, table: &TableSchema, size: PageSize) -> Result<Index> {
         check_name(&self.name, table.indexes.iter().map(|other| &*other.name))?;
         let usage = |what: String| Error::Usage(format!("index {:?}: {what}", self.name));
@@ -224,7 +225,9 @@ impl IndexDefinition {
 fn check_name<'a>(name: &str, mut others: impl Iterator<Item = &'a str>) -> Result<()> {
     let bad = |c: char| !c.is_ascii() || c.is_ascii_control() || "!.[]`".contains(c);
     if name.is_empty() || name.len() > LONGEST_NAME || name.contains(bad) || name.starts_with(' ') {
-        return Err(Error::Usage(format!("{name:?} is no name: 1 to 64 ASCII characters without ! . [ ] `")));
+        return Err(Error::Usage(format!(
+            "{name:?} is not a valid name: names have 1 to 64 ASCII characters without ! . [ ] `"
+        )));
     }
     if others.any(|other| other.eq_ignore_ascii_case(name)) {
         return Err(Error::Usage(format!("{name:?} occurs twice")));

@@ -1,4 +1,4 @@
-//! Long values of a table: stored in chunks, read back, removed.
+//! Stores, reads and removes the long values of a table. A value is stored in chunks.
 
 use jetcell_sync::Arc;
 
@@ -53,7 +53,7 @@ pub(super) fn read(state: &TableState, view: &View, id: LongValueId, limit: usiz
     Ok(value)
 }
 
-/// Takes one reference away, and the value with the last one.
+/// Removes one reference to a value. Removes the value with its last reference.
 pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: LongValueId) -> Result<()> {
     let tree = tree(state)?;
     let root = root(tree, &session.view(), id)?;
@@ -77,7 +77,8 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
     Ok(())
 }
 
-/// The long-value tree of a table, created if it has none yet: in a transaction of its own, as others will use it.
+/// The long-value tree of a table. If the table has none, creates it in a separate transaction, because other sessions
+/// will use it.
 fn long_value_tree(session: &ActiveTransaction, state: &TableState) -> Result<Arc<Tree>> {
     if let Some(tree) = state.long_values.get() {
         return Ok(tree.clone());

@@ -6,9 +6,9 @@
 //!  long-value tree     u32 BE id [| u32 BE offset]        -> root or chunk
 //! ```
 //!
-//! Invariants: a record, its index entries and its long values change together: a statement that fails half-way is
-//! rolled back to where it began. A long value belongs to one record. Left out: several values in one column (they
-//! are kept, and the first one is read), tuple indexes, escrow columns, version columns.
+//! Invariants: a record, its index entries and its long values change together; a statement that fails is rolled back
+//! to its begin. A long value belongs to one record. Not implemented: several values in one column (they are kept, and
+//! the first one is read), tuple indexes, escrow columns, version columns.
 
 mod create;
 mod definition;
@@ -22,5 +22,5 @@ pub use definition::{ColumnDefinition, IndexDefinition, TableDefinition};
 pub(crate) use open_tables::OpenTables;
 pub(crate) use state::TableState;
 
-/// Pages of a new index or long-value tree.
+/// Size in pages of a new index or long-value tree.
 const SMALL_TREE: u32 = 3;

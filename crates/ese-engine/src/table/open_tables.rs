@@ -1,9 +1,10 @@
-//! The tables of a database that are in use, and which of them may be opened.
+//! The tables of a database that are in use, and which sessions may open them.
 //!
-//! Tables are found by tree id, which is never used twice, and known as the newest view sees them.
+//! The key is the tree id, which is never reused. The state of a table is what the newest view sees.
 //!
-//! Invariants: a table whose definition is being changed is open to no other session until that transaction ends, and to
-//! no session whose snapshot is older than its commit. What is known of a table's changes is forgotten only with the table.
+//! Invariants: while a session changes the definition of a table, no other session can open the table until that
+//! transaction has ended; nor can a session whose snapshot is older than the commit of the change. The entry that
+//! records these changes is removed only with the table.
 
 use jetcell_sync::Arc;
 use std::collections::HashMap;
@@ -23,11 +24,11 @@ pub(crate) struct OpenTables {
 }
 
 struct Entry {
-    /// If it is gone, the next session that opens the table makes another one.
+    /// If the state is no longer valid, the next session that opens the table replaces it.
     state: Arc<TableState>,
-    /// The transaction that changed the definition last, or changes it now.
+    /// The transaction that last changed the definition, or is changing it.
     altered_by: Option<Arc<Transaction>>,
-    /// The last commit before that which changed it; 0: none since the database was attached.
+    /// The last commit of a change before that one; 0: none since the database was attached.
     altered_in: CommitNumber,
 }
 
@@ -36,8 +37,9 @@ impl Entry {
         Entry { state, altered_by: None, altered_in: 0 }
     }
 
-    /// Fails while another session changes the definition, and for snapshots from before its last change: they do not see
-    /// what a new index was filled with, and changes without an index would be missing from it.
+    /// Fails while another session changes the definition, and for snapshots older than its last change. Such a
+    /// snapshot does not see the entries of a new index, and changes made without an index would be missing from the
+    /// index.
     fn check(&self, view: &View) -> Result<()> {
         let rolled_back = |by: &Transaction| !by.is_running() && by.committed().is_none();
         let settled = self.altered_by.as_ref().is_none_or(|by| view.sees(by) || rolled_back(by));
@@ -59,7 +61,7 @@ impl OpenTables {
         OpenTables { system, tables: Mutex::default() }
     }
 
-    /// The table with this name, if `view` sees it and its definition as it is now.
+    /// The table with this name, if `view` sees the table and its current definition.
     pub fn open(&self, services: &Services, view: &View, name: &str) -> Result<Arc<TableState>> {
         let path = || self.system.trees.file.path.display();
         let missing = || Error::Usage(format!("{}: there is no table {name:?}", path()));
@@ -70,9 +72,10 @@ impl OpenTables {
         };
         match self.known(id, view) {
             Ok(Some(state)) => Ok(state),
-            // All sessions will have it, so it is not what only an old snapshot sees.
+            // All sessions will share this state, so it is made from the latest view and not from an old snapshot.
             Ok(None) => self.enter(id, make(&View { own: view.own.clone(), ..View::latest() })?, view),
-            // A change that could not be rolled back would block the table for ever. No session can change anything now.
+            // A change that could not be rolled back would block the table forever. No session can change anything now,
+            // so the session gets a state of its own.
             Err(_) if services.check_writable().is_err() => make(view),
             Err(error) => Err(error),
         }
@@ -85,8 +88,8 @@ impl OpenTables {
         Ok(Some(entry.state.clone()).filter(|state| state.check().is_ok()))
     }
 
-    /// Enters a state made since [`OpenTables::known`] had none, unless another session was faster. A transaction that
-    /// changed the definition meanwhile is not visible to `view`.
+    /// Enters a state that was made because [`OpenTables::known`] found none, unless another session has entered one
+    /// since. A transaction that changed the definition since then is not visible to `view`.
     fn enter(&self, id: TreeId, state: Arc<TableState>, view: &View) -> Result<Arc<TableState>> {
         let mut tables = self.tables.lock();
         let entry = tables.entry(id).or_insert_with(|| Entry::new(state.clone()));
@@ -97,11 +100,11 @@ impl OpenTables {
         Ok(entry.state.clone())
     }
 
-    /// Reserves a table for a change of its definition; fails while another session has it open.
+    /// Reserves a table for a change of its definition. Fails while another session has the table open.
     pub fn begin_change(&self, id: TreeId, transaction: &Arc<Transaction>) -> Result<()> {
         let mut tables = self.tables.lock();
         let Some(entry) = tables.get_mut(&id) else { return Ok(()) };
-        // One reference is the cache's own, one the caller's.
+        // One reference belongs to the entry, the other to the caller.
         if Arc::strong_count(&entry.state) > 2 {
             return Err(Error::Usage(format!(
                 "table {:?} is open; close it before changing its definition",
@@ -121,15 +124,15 @@ impl OpenTables {
         }
     }
 
-    /// A change of this table's definition is about to be rolled back: no session may use what it made. The table stays
-    /// reserved until the transaction has ended.
+    /// Invalidates the state because a change of the definition is about to be rolled back: no session may use what the
+    /// change made. The table stays reserved until the transaction has ended.
     pub fn roll_back_change(&self, id: TreeId) {
         if let Some(entry) = self.tables.lock().get(&id) {
             entry.state.set_gone();
         }
     }
 
-    /// The creation of this table is about to be rolled back.
+    /// Invalidates and removes the state because the creation of the table is about to be rolled back.
     pub fn roll_back_creation(&self, id: TreeId) {
         if let Some(entry) = self.tables.lock().remove(&id) {
             entry.state.set_gone();
@@ -151,7 +154,7 @@ mod tests {
     use crate::{CommitMode, CreateOptions};
 
     #[test]
-    fn a_definition_read_before_a_change_is_not_taken_for_the_one_after() {
+    fn a_definition_read_before_a_change_is_not_used_after_it() {
         let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
         let db = instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
         let [mut changing, opening] = [(); 2].map(|()| instance.session());

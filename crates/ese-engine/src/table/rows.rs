@@ -1,4 +1,4 @@
-//! Statements: records inserted, replaced and deleted, with everything that hangs on them.
+//! Statements: insert, replace and delete records together with their index entries and long values.
 
 use jetcell_sync::Arc;
 use std::borrow::Cow;
@@ -19,12 +19,12 @@ use crate::btree::{Bookmark, Target, Tree, TreeCursor};
 use crate::transaction::{ActiveTransaction, View};
 use crate::{Error, Result};
 
-/// Values up to this length stay in the record unless the table says otherwise.
+/// Values up to this length stay in the record, unless the table sets another limit.
 const INTRINSIC: usize = 1023;
-/// A separated value leaves this much in the record, at most.
+/// Maximum number of bytes that a separated value leaves in the record.
 const REFERENCE_LEN: usize = 8;
 
-/// Inserts a record; returns its place.
+/// Inserts a record; returns its bookmark.
 pub(crate) fn insert(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -65,7 +65,7 @@ pub(crate) fn insert(
             session.row = bytes;
             Ok(state.tree.bookmark_of_key(key))
         })
-        // A statement that failed has not used the value.
+        // Only after success: a statement that failed has not used the value.
         .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
@@ -105,11 +105,12 @@ pub(crate) fn replace(
                 let key = primary_key(&state.schema, index, &after, &mut source(state, &view, index));
                 if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
                     return Err(Error::Usage(
-                        "replace must not change the primary key; delete and insert".to_string(),
+                        "replace cannot change the primary key; delete the record and insert it again"
+                            .to_string(),
                     ));
                 }
             }
-            // The keys before need the long values that are removed below.
+            // The old keys need the long values that are removed below.
             let old = touched.iter().map(|entry| keys(state, &entry.index, &before, &view));
             let old: Vec<Vec<Key>> = old.collect::<Result<_>>()?;
             state.tree.replace(session.changes()?, bookmark, &bytes)?;
@@ -152,12 +153,12 @@ pub(crate) fn delete(
     })
 }
 
-/// The record at a place.
+/// The record with this bookmark.
 pub(crate) fn fetch(state: &TableState, view: &View, bookmark: &Bookmark) -> Result<Vec<u8>> {
     state.tree.get(view, bookmark.bytes(), <[u8]>::to_vec)?.ok_or(Error::RecordNotFound)
 }
 
-/// One value of a record; of several, the first.
+/// One value of a record; the first one if the column has several.
 pub(crate) fn read(state: &TableState, view: &View, record: &Record<'_>, column: &Column) -> Result<Value> {
     let inflate = |stored: &[u8]| {
         compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| damaged(state, &e))
@@ -182,7 +183,7 @@ pub(crate) fn read(state: &TableState, view: &View, record: &Record<'_>, column:
     }
 }
 
-/// Enters all records of a table, which no other session can change, into a new index.
+/// Enters all records of a table into a new index. No other session can change the table meanwhile.
 pub(crate) fn fill_index(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -242,7 +243,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec
     row.iter()
         .enumerate()
         .map(|(at, (id, value))| {
-            // Of two long values the record would refer to one, and no record to the other.
+            // The record could refer to only one of two long values, and the other would be lost.
             if row[..at].iter().any(|(other, _)| other == id) {
                 return Err(Error::Usage(format!("column {id} is given twice")));
             }
@@ -263,17 +264,17 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec
         .collect()
 }
 
-/// A builder with the limit of the table's records.
+/// A record builder with the maximum record size of the table.
 fn builder<'t>(state: &TableState, builder: RecordBuilder<'t>) -> RecordBuilder<'t> {
     builder.with_limit(record_limit(state.tree.file.page_size, state.schema.key_most()))
 }
 
-/// Values from this length on leave the record, short as it may be.
+/// Values from this length on are separated from the record, even if the record is short.
 fn intrinsic_most(state: &TableState) -> usize {
     state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
 }
 
-/// The record with these values, if all of them stay in it; in the `memory` of an earlier one.
+/// The record with these values, if all of them stay in it. Reuses the `memory` of an earlier record.
 fn build_whole(
     state: &TableState,
     builder: &RecordBuilder<'_>,
@@ -295,7 +296,7 @@ fn build_whole(
     }
 }
 
-/// The record with these values; what is long, or too long for the record, goes into the long-value tree.
+/// The record with these values. Values that are long, or do not fit into the record, go into the long-value tree.
 fn build(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -348,7 +349,7 @@ fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> 
     index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
 }
 
-/// Long values for keys; their beginnings suffice.
+/// Long values for keys. Their first bytes are enough.
 fn source(state: &TableState, view: &View, index: &Index) -> impl FnMut(LongValueId) -> Option<Vec<u8>> {
     let limit = index.key_limits().key + 1;
     move |id| long_values::read(state, view, id, limit).ok()

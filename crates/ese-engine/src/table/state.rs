@@ -1,4 +1,4 @@
-//! What all sessions share about one table: schema, trees, and the numbers handed out.
+//! The state of a table that all sessions share: schema, trees, and the next numbers to assign.
 
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::long_value::{LongValueId, LongValueKey};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// A table in use. ESE: `FCB` and `TDB`.
 #[doc(alias = "TDB")]
 pub(crate) struct TableState {
-    /// The catalog that defines it.
+    /// The catalog that has the definition.
     pub system: Arc<SystemTables>,
     /// Definition.
     pub schema: TableSchema,
@@ -23,7 +23,7 @@ pub(crate) struct TableState {
     pub tree: Arc<Tree>,
     /// Secondary indexes.
     pub indexes: Vec<IndexState>,
-    /// Long values, once there is a tree for them.
+    /// The tree of long values, if it exists.
     pub long_values: OnceLock<Arc<Tree>>,
     last_long_value: Mutex<Option<u64>>,
     last_row: Mutex<Option<u32>>,
@@ -70,19 +70,19 @@ impl TableState {
         })
     }
 
-    /// The definition this was made from has been rolled back or changed.
+    /// Marks the state as invalid: its definition has been rolled back or changed.
     pub fn set_gone(&self) {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// Goes on where another state of the same table is: numbers that it gave may be in rows that are not committed.
+    /// Continues the numbers of another state of the same table, because records that are not committed may have them.
     pub fn continue_numbers(&self, other: &TableState) {
         *self.last_long_value.lock() = *other.last_long_value.lock();
         *self.last_row.lock() = *other.last_row.lock();
         *self.last_increment.lock() = *other.last_increment.lock();
     }
 
-    /// Fails if the trees may not be touched any more.
+    /// Fails if the state is invalid and its trees may no longer be used.
     pub fn check(&self) -> Result<()> {
         match self.gone.load(Ordering::Acquire) {
             true => Err(Error::Usage(format!(
@@ -93,7 +93,7 @@ impl TableState {
         }
     }
 
-    /// A number for a new long value.
+    /// The next long-value number.
     pub fn next_long_value(&self, tree: &Arc<Tree>) -> Result<LongValueId> {
         let mut last = self.last_long_value.lock();
         let before = match *last {
@@ -111,7 +111,7 @@ impl TableState {
         Ok(id)
     }
 
-    /// The key of a new record in a table without primary index.
+    /// The key of a new record in a table without a primary index.
     pub fn next_row(&self) -> Result<[u8; 4]> {
         let mut last = self.last_row.lock();
         let before = match *last {
@@ -133,7 +133,7 @@ impl TableState {
         self.schema.columns.iter().find(|column| column.flags.contains(ColumnFlags::AUTO_INCREMENT))
     }
 
-    /// A new value of the auto-increment column, raw.
+    /// The next value of the auto-increment column, raw.
     pub fn next_increment(&self, column: &Column) -> Result<Vec<u8>> {
         let mut last = self.last_increment.lock();
         let before = match *last {
@@ -149,8 +149,8 @@ impl TableState {
         Ok(bytes[..column.stored_size().min(8)].to_vec())
     }
 
-    /// What a raw value of the auto-increment column means. To be called before it is used: from then on the highest
-    /// value is known, which could not be told from what is committed any more.
+    /// Decodes a raw value of the auto-increment column that the program chose. To be called before a record gets the
+    /// value, because this determines the highest value in use. That is possible only while all records are committed.
     pub fn chosen_increment(&self, column: &Column, raw: &[u8]) -> Result<i64> {
         let mut last = self.last_increment.lock();
         if last.is_none() {
@@ -159,14 +159,14 @@ impl TableState {
         Ok(number(column.kind, raw))
     }
 
-    /// A record has this value of the auto-increment column now; later ones are higher.
+    /// Records that a record has this value of the auto-increment column. Later values are higher.
     pub fn increment_used(&self, value: i64) {
         let mut last = self.last_increment.lock();
         *last = last.max(Some(value));
     }
 
-    /// From the index that starts with the column, else from all records; before a session has used the table, so that
-    /// all of them are committed.
+    /// Finds the highest value: in the index that starts with the column, otherwise in all records. To be called before
+    /// a session has used the table, so that all records are committed.
     fn highest_increment(&self, column: &Column) -> Result<i64> {
         let starts = |index: &&Index| index.segments.first().is_some_and(|one| one.column == column.id);
         if let Some(index) = self.schema.indexes.iter().find(starts) {
@@ -222,7 +222,7 @@ enum Edge {
     Last,
 }
 
-/// The first or last key in a tree, of committed and of uncommitted records.
+/// The first or last key in a tree, of committed and uncommitted records.
 fn edge_key(tree: &Arc<Tree>, edge: Edge) -> Result<Option<Vec<u8>>> {
     {
         let leaf = tree.leaf_for_read(if edge == Edge::First { Target::First } else { Target::Last })?;
