@@ -1,7 +1,7 @@
-//! What each log record does to the bytes of a page.
+//! The effect of each log record on the bytes of a page.
 //!
-//! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ
-//! from normal operation. They touch one page each, take everything else from the record, and set no dbtime.
+//! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ from normal
+//! operation. Each of them changes one page, takes everything else from the record, and sets no dbtime.
 
 use std::ops::Range;
 
@@ -23,27 +23,27 @@ pub(crate) mod split_type {
 
 /// Values of `Merge::merge_type`.
 pub(crate) mod merge_type {
-    /// The page held nothing that is still needed.
+    /// The page had nothing that is still needed.
     pub const EMPTY_PAGE: u8 = 1;
     /// All its nodes move to the right neighbour.
     pub const FULL_RIGHT: u8 = 2;
-    /// Its nodes from the line of the record on move to the right neighbour.
+    /// Its nodes from the record's line on move to the right neighbour.
     pub const PARTIAL_RIGHT: u8 = 3;
-    /// Its nodes up to the line of the record move to the left neighbour.
+    /// Its nodes up to the record's line move to the left neighbour.
     pub const PARTIAL_LEFT: u8 = 6;
 }
 
-/// Why a record does not fit the page it names; the page is damaged or the record is not for it.
+/// Why a record does not fit its page. The page is damaged, or the record belongs to another page.
 pub(crate) type Applied = Result<(), &'static str>;
 
 const NO_ROOM: &str = "page has no room for the node in the log record";
 
-/// Flags of a node that is kept, with and without some.
+/// Flags of a node, without `COMPRESSED`, for a rewrite of the node.
 pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
     page.node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
 }
 
-/// The page that is split: loses its upper nodes, all of them (vertical), or none (append).
+/// Changes the page that is split: it loses its upper nodes (right), all nodes (vertical), or none (append).
 pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     match record.split_type {
         split_type::VERTICAL => {
@@ -61,17 +61,17 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     }
 }
 
-/// The page that is split, in an append: only its right link changes.
+/// Changes the page that is split by an append: only its right link changes.
 pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
     page.set_next(record.new_page);
 }
 
-/// What a split to the right does to the page that is split.
+/// The delta of the page that is split to the right.
 pub(crate) fn split_cut(record: &Split) -> PageDelta<'_> {
     PageDelta::Cut { line: record.split_line.into(), prefix: &record.new_prefix, next: record.new_page }
 }
 
-/// The page that a split adds. `bytes` may hold anything.
+/// Builds the page that a split adds. The old content of `bytes` does not matter.
 pub(crate) fn split_new<'a>(
     bytes: &'a mut [u8],
     size: PageSize,
@@ -98,12 +98,12 @@ pub(crate) fn split_new<'a>(
     Ok(page)
 }
 
-/// What a split does to the right neighbour of the leaf.
+/// The delta of the leaf's right neighbour in a split.
 pub(crate) fn split_right(record: &Split) -> PageDelta<'static> {
     PageDelta::SetPrev(record.new_page)
 }
 
-/// The parent of a split page: the separator leads to the split page, the old entry to the new one.
+/// Changes the parent of a split page: the separator leads to the split page, the old entry to the new page.
 pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     let line = entry_near(&page.as_page(), record.change.page, &record.parent_key)
         .ok_or("parent has no entry for the split page")?;
@@ -112,7 +112,7 @@ pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
 }
 
-/// The page that is merged: loses the nodes that move (partial merge), or leaves the tree.
+/// Changes the page that is merged: it loses the nodes that move (partial merge), or leaves the tree.
 pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
     match merge_loss(record, page.as_page().node_count())? {
         Some(edit) => edit.apply(page),
@@ -123,7 +123,8 @@ pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
     }
 }
 
-/// What a partial merge does to the page that loses nodes, which has so many; `None`: the merge is not partial.
+/// The delta of the page that loses nodes in a partial merge. The page has `count` nodes. `None`: the merge is not
+/// partial.
 pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
     match partial(record, count) {
         Some(moving) if moving.is_empty() || moving.len() == count => {
@@ -133,13 +134,13 @@ pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelt
     }
 }
 
-/// A page that leaves its tree keeps its bytes and says that they mean nothing.
+/// Marks a page that leaves its tree as empty. Its other bytes stay, without meaning.
 pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     let flags = page.as_page().flags();
     page.set_flags(flags | PageFlags::EMPTY);
 }
 
-/// The nodes that a partial merge moves, of a page with so many.
+/// The nodes that a partial merge moves, of a page with `count` nodes.
 fn partial(record: &Merge, count: usize) -> Option<Range<usize>> {
     let line = usize::from(record.merge_line);
     match record.merge_type {
@@ -149,7 +150,8 @@ fn partial(record: &Merge, count: usize) -> Option<Range<usize>> {
     }
 }
 
-/// The right neighbour of a merged page: takes its nodes (full merge) and its left link, or its upper nodes alone.
+/// Changes the right neighbour of a merged page: it takes over all nodes and the left link (full merge), or only the
+/// upper nodes (partial merge).
 pub(crate) fn merge_right(bytes: &mut [u8], size: PageSize, source: &Page<'_>, record: &Merge) -> Applied {
     let mut page = PageMut::new(bytes, size);
     if let Some(moving) = partial(record, source.node_count()) {
@@ -167,7 +169,7 @@ pub(crate) fn merge_right(bytes: &mut [u8], size: PageSize, source: &Page<'_>, r
     page.copy_nodes_from(&old, 0..old.node_count()).map_err(|_| NO_ROOM)
 }
 
-/// The left neighbour of a merged leaf: takes its right link, or its lower nodes (partial merge).
+/// Changes the left neighbour of a merged leaf: it takes over the right link, or the lower nodes (partial merge).
 pub(crate) fn merge_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> Applied {
     match partial(record, source.node_count()) {
         Some(moving) => page.copy_nodes_from(source, moving).map_err(|_| NO_ROOM),
@@ -178,8 +180,8 @@ pub(crate) fn merge_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Mer
     }
 }
 
-/// The parent of a merged page: its entry goes; a last entry bequeaths its key to the one before. With a partial merge
-/// the left one of the two pages gets the new separator.
+/// Changes the parent of a merged page: its entry is removed. If this is the last entry, the entry before it takes over
+/// its key. In a partial merge, the left one of the two pages gets the new separator.
 pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
     let line = entry_near(&page.as_page(), record.change.page, &record.separator)
         .ok_or("parent has no entry for the merged page")?;
@@ -199,7 +201,7 @@ pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
     set_separator(page, line - 1, &record.separator)
 }
 
-/// Gives entry `line` of an internal page another key.
+/// Changes the key of entry `line` of an internal page.
 fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Applied {
     let view = page.as_page();
     let entry = view.node(line).ok_or("parent entry is unreadable")?;
@@ -212,18 +214,19 @@ fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {
     record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record without a new page")
 }
 
-/// The entry of an internal page that leads to `child`, where `key` should be, too.
+/// The entry of an internal page that leads to `child`. Looks first where `key` belongs.
 pub(crate) fn entry_near(page: &Page<'_>, child: PageNumber, key: &[u8]) -> Option<usize> {
     let near = page.child_for(key).filter(|(_, found)| *found == child);
     near.map(|(line, _)| line).or_else(|| entry_of(page, child))
 }
 
-/// The entry of an internal page that leads to `child`. From the end: rows that come in order split the last leaf.
+/// The entry of an internal page that leads to `child`. The search starts at the end: inserts in key order split the
+/// last leaf.
 pub(crate) fn entry_of(page: &Page<'_>, child: PageNumber) -> Option<usize> {
     (0..page.node_count()).rev().find(|&line| page.node(line).and_then(|node| node.child()) == Some(child))
 }
 
-/// The root of a tree that lost all its pages.
+/// Empties the root of a tree that lost all other pages.
 pub(crate) fn empty_root(page: &mut PageMut<'_>) {
     page.clear_nodes();
     let flags = page.as_page().flags() - PageFlags::PARENT_OF_LEAF;

@@ -1,12 +1,12 @@
-//! Changes of several pages that happen together or not at all. ESE: macro.
+//! Atomic changes of several pages. ESE: macro.
 //!
-//! A group latches each page it touches and keeps it latched until its records are in the log, in one piece
-//! between MacroBegin and MacroCommit. No page can be written before that, and recovery applies a macro only
-//! when it is complete, so a crash never shows half a group. A group that is dropped uncommitted puts back the
-//! bytes it found.
+//! A group latches each page that it touches, and keeps the latch until its records are in the log. The records are
+//! contiguous, between MacroBegin and MacroCommit. No page can be written before that, and recovery applies a macro
+//! only if it is complete, so half a group is never visible after a crash. A group that is dropped uncommitted restores
+//! the old bytes of its pages.
 //!
-//! Invariant: no I/O under the latches. A page that is not in the cache ends the attempt; [`run`] reads it
-//! without latches and tries again, keeping it pinned.
+//! Invariant: no I/O while latches are held. A page that is not in the cache ends the attempt. [`run`] reads the page
+//! without latches, keeps it pinned, and tries again.
 
 use jetcell_sync::Arc;
 
@@ -27,9 +27,9 @@ use crate::{Error, Result};
 
 /// Why an attempt ended.
 pub(crate) enum Stop {
-    /// Read this page and try again.
+    /// This page must be read. Then the attempt is repeated.
     Absent(PageNumber),
-    /// Give up.
+    /// The group fails with this error.
     Failed(Error),
 }
 
@@ -42,7 +42,7 @@ impl From<Error> for Stop {
 /// Result inside a group.
 pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
 
-/// A multi-page change being put together.
+/// A change of several pages that is not committed yet.
 pub(crate) struct AtomicGroup {
     pub file: Arc<DatabaseFile>,
     procid: u16,
@@ -62,7 +62,7 @@ pub(crate) fn run<T>(
     run_as(file, SYSTEM_PROCID, privileged, work)
 }
 
-/// Same, for a group that contains a change of a session's transaction.
+/// Like [`run`], for a group that contains a change of a session's transaction.
 pub(crate) fn run_as<T>(
     file: &Arc<DatabaseFile>,
     procid: u16,
@@ -95,31 +95,31 @@ pub(crate) fn run_as<T>(
 }
 
 impl AtomicGroup {
-    /// A page as it is now, latched for the rest of the group.
+    /// The current state of a page. The page stays latched until the group ends.
     pub fn page(&mut self, page: PageNumber) -> Attempt<Page<'_>> {
         let slot = self.slot(page)?;
         Ok(Page::new(&self.pages[slot].latch, self.file.page_size))
     }
 
-    /// Two pages as they are now, latched in this order.
+    /// The current state of two pages, latched in this order.
     pub fn two_pages(&mut self, first: PageNumber, second: PageNumber) -> Attempt<[Page<'_>; 2]> {
         let slots = [self.slot(first)?, self.slot(second)?];
         Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.file.page_size)))
     }
 
-    /// A page as it is now, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
+    /// A page, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].bytes_mut(self.file.page_size), self.file.page_size))
     }
 
-    /// Same, for changing nothing but its links and its time.
+    /// A page, for changing only its links and its time.
     pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].header_mut(self.file.page_size), self.file.page_size))
     }
 
-    /// Makes an edit that a record with this time describes.
+    /// Applies a delta that a record with this time describes.
     pub fn edit(&mut self, page: PageNumber, time: DbTime, edit: &PageDelta<'_>) -> Attempt<apply::Applied> {
         let (slot, size) = (self.slot(page)?, self.file.page_size);
         Ok(self.pages[slot].edit(time, edit, size))
@@ -143,7 +143,7 @@ impl AtomicGroup {
         Ok(self.pages[slot].bytes_mut(self.file.page_size))
     }
 
-    /// The same, beside another page as it is now.
+    /// The bytes of a page whose old content does not matter, and the current state of another page.
     pub fn new_page_beside(&mut self, page: PageNumber, new: PageNumber) -> Attempt<(Page<'_>, &mut [u8])> {
         let size = self.file.page_size;
         self.new_page(new)?;
@@ -161,7 +161,7 @@ impl AtomicGroup {
         Ok(self.pages[slot].latch.to_vec())
     }
 
-    /// Time of the page before the next change.
+    /// Time of the page before its next change.
     pub fn time_of(&mut self, page: PageNumber) -> Attempt<DbTime> {
         Ok(self.page(page)?.db_time())
     }
@@ -174,14 +174,14 @@ impl AtomicGroup {
         Ok(())
     }
 
-    /// Runs `action` once the records are in the log, before the latches are released.
+    /// Runs `action` after the records are in the log and before the latches are released.
     pub fn on_commit(&mut self, action: impl FnOnce() + 'static) {
         self.on_commit.push(Box::new(action));
     }
 
-    /// Logs the before-images that wait for `page` to be written, because its nodes are about to move to another
-    /// page. From then on the two pages reach the disk independently, and redo of an Undo record for a node on the
-    /// one may find the change to be undone already on the other.
+    /// Logs the deferred before-images of `page`, because its nodes are about to move to another page. After the move,
+    /// the two pages are written independently. Redo of an Undo record for a node on one page could find that the other
+    /// page already has the undone state.
     pub fn log_deferred_undo(&mut self, page: PageNumber) -> Attempt<()> {
         let slot = self.slot(page)?;
         for undo in self.pages[slot].latch.undo_to_share() {
@@ -190,7 +190,7 @@ impl AtomicGroup {
         Ok(())
     }
 
-    /// Session number of the group.
+    /// Session number of the group's log records.
     pub fn procid(&self) -> u16 {
         self.procid
     }
@@ -200,7 +200,7 @@ impl AtomicGroup {
         self.records.push(record);
     }
 
-    /// The common prefix of a record about `page`.
+    /// The common first fields of a record about `page`.
     pub fn change(
         &mut self,
         page: PageNumber,
@@ -258,7 +258,7 @@ impl AtomicGroup {
         self.done(page, applied, LogRecord::Delete(Delete { node }))
     }
 
-    /// Flags a node deleted, where removing it would leave a page empty.
+    /// Flags a node deleted. Used where its removal would leave a page empty.
     pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
         let time = self.file.next_time();
         let node = self.node_change(tree, page, time, line)?;
@@ -298,7 +298,7 @@ impl AtomicGroup {
         Ok(apply::flags_of(&self.page(page)?, line))
     }
 
-    /// Adds the record of an applied change, or fails when it did not fit.
+    /// Adds the record of an applied change, or fails if the change did not fit the page.
     pub fn done(&mut self, page: PageNumber, applied: apply::Applied, record: LogRecord) -> Attempt<()> {
         match applied {
             Ok(()) => {
@@ -327,7 +327,7 @@ impl AtomicGroup {
         self.pages.len() - 1
     }
 
-    /// Appends the records; from then on the change has happened.
+    /// Appends the records to the log. From then on the change has happened.
     fn commit(&mut self) -> Result<LogPosition> {
         if self.records.is_empty() {
             self.committed = true;
@@ -346,7 +346,7 @@ impl AtomicGroup {
             batch.push(&LogRecord::MacroCommit(Macro { procid, db_time: time }));
         }
         let file = &self.file;
-        // The pin stands for the pages until they are dirty: only then is it certain that they are to be written.
+        // The pin keeps the checkpoint until the pages are dirty. From then on their dirty state keeps it.
         let lower = file.log.tail();
         let pin = file.pins.pin(lower);
         let appended = match self.privileged {
@@ -375,7 +375,7 @@ impl Drop for AtomicGroup {
     }
 }
 
-/// Cuts a key where the page's shared prefix ends, as Insert records want it.
+/// Cuts a key at the end of the page's shared prefix, as Insert records need it.
 pub(crate) fn cut_key<'k>(page: &Page<'_>, key: &'k [u8]) -> [&'k [u8]; 2] {
     let common = page.prefix().iter().zip(key).take_while(|(a, b)| a == b).count();
     let cut = if common >= 3 { common } else { 0 };

@@ -1,4 +1,4 @@
-//! A page that a group has latched: what it was before, and how it was changed.
+//! A page that a group has latched: its state before the change, and its deltas.
 
 use ese_format::page::{Page, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
@@ -10,14 +10,14 @@ use crate::cache::{PageDelta, WriteLatch};
 pub(super) struct Latched {
     pub page: PageNumber,
     pub latch: WriteLatch,
-    /// What it was before the first change, if there was one.
+    /// The state before the first change, if there was one.
     found: Option<Found>,
-    /// How it was changed since, unless in ways that are no edits.
+    /// The deltas since then; `None` if the page was also changed in another way.
     edits: Option<Vec<u8>>,
 }
 
-/// A page but for the free bytes between its lines and its tags, which mean nothing; or, while nothing else has
-/// changed, only its header.
+/// The old bytes of a page, without the free bytes between its lines and its tags, which have no meaning. While only
+/// the header has changed, the old bytes of the header only.
 struct Found {
     head: Box<[u8]>,
     tail: Box<[u8]>,
@@ -46,7 +46,7 @@ impl Latched {
         Latched { page, latch, found: None, edits: Some(Vec::new()) }
     }
 
-    /// The bytes, for changing them in any way.
+    /// The bytes, for any change.
     pub fn bytes_mut(&mut self, size: PageSize) -> &mut [u8] {
         self.edits = None;
         self.about_to_change(size)
@@ -63,7 +63,7 @@ impl Latched {
         &mut self.latch
     }
 
-    /// The bytes, for changing nothing but the header, in any way.
+    /// The bytes, for any change of the header only.
     pub fn header_mut(&mut self, size: PageSize) -> &mut [u8] {
         self.edits = None;
         self.header_about_to_change(size)
@@ -74,7 +74,7 @@ impl Latched {
         &mut self.latch
     }
 
-    /// Makes an edit, at `time`.
+    /// Applies a delta, at `time`.
     pub fn edit(&mut self, time: DbTime, edit: &PageDelta<'_>, size: PageSize) -> Applied {
         let bytes = match edit {
             PageDelta::SetPrev(_) => self.header_about_to_change(size),
@@ -89,7 +89,7 @@ impl Latched {
         applied
     }
 
-    /// The changes are in the log, from `first` to `end`.
+    /// Marks the changes as logged, from `first` to `end`.
     pub fn logged(&mut self, first: LogPosition, end: LogPosition) {
         if self.found.is_none() {
             return;
@@ -104,7 +104,7 @@ impl Latched {
         self.latch.set_last(end);
     }
 
-    /// Makes the page what it was.
+    /// Restores the state before the first change.
     pub fn take_back(&mut self) {
         if let Some(found) = &self.found {
             found.put_back(&mut self.latch);

@@ -1,8 +1,8 @@
-//! Changes of several pages that happen together, as trees and space trees need them.
+//! Atomic changes of several pages, for trees and space trees.
 //!
-//! This layer knows pages and records, but no tree: a [`Shape`] says to which tree a page belongs. Both
-//! [`btree`](crate::btree) and [`space`](crate::space) are built on it, so that a split can take pages while space trees
-//! are split, too.
+//! This layer has pages and records, but no trees: a [`Shape`] tells to which tree a page belongs. Both
+//! [`btree`](crate::btree) and [`space`](crate::space) use it, so a split can allocate pages while space trees are
+//! split, too.
 
 pub(crate) mod apply;
 pub(crate) mod group;

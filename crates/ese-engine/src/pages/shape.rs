@@ -1,4 +1,4 @@
-//! What names a tree in pages and log records.
+//! The identity of a tree in pages and log records.
 
 use ese_format::log::record::PageChangeFlags;
 use ese_format::page::{Node, PageFlags};
@@ -8,12 +8,12 @@ use ese_format::{PageNumber, TreeId};
 pub(crate) const TREE_KIND: PageFlags =
     PageFlags::INDEX.union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE).union(PageFlags::NEW_RECORD);
 
-/// What names a tree, or one of its space trees, in pages and records.
+/// Identifies a tree, or one of its space trees, in pages and log records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub root: PageNumber,
     pub id: TreeId,
-    /// Flags all its pages carry.
+    /// Flags that all pages of the tree have.
     pub kind: PageFlags,
 }
 
@@ -29,7 +29,7 @@ impl Shape {
         flags
     }
 
-    /// Key of a node as the order of the tree sees it.
+    /// The bytes by which the tree orders a node: its key, with the data appended in non-unique trees.
     pub fn order_key(&self, node: &Node<'_>) -> Vec<u8> {
         let mut key = node.key_to_vec();
         if !self.is_unique() {

@@ -1,8 +1,8 @@
-//! Making room: splits of leaves, internal pages and roots.
+//! Splits of leaves, internal pages and roots.
 //!
-//! A split is one atomic group, together with the insert it makes room for, because no page but a root may be
-//! left without nodes. Parents are split first, each in a group of its own: a tree with a split internal page
-//! is as good as before. A leaf is split alone only if it cannot share with its right neighbour (`btree::share`).
+//! The split of a leaf is one atomic group, together with the insert that needs the room, because no page except a root
+//! may be without nodes. Parents are split first, each in a group of its own: a tree stays valid when an internal page
+//! is split. A leaf is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::apply::{self, split_type};
 use super::{AtomicGroup, Attempt, Shape, Stop};
 use crate::Error;
 
-/// A node that is to be inserted where the split happens.
+/// A node to insert into the page that is split.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming<'a> {
     pub line: usize,
@@ -23,30 +23,30 @@ pub(crate) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// The bytes that order it.
+    /// The bytes by which the tree orders the node.
     pub fn order_key(&self, unique: bool) -> Vec<u8> {
         if unique { self.key.to_vec() } else { [self.key, self.data].concat() }
     }
 }
 
-/// Where a page is cut, and where the incoming node goes.
+/// Where a page is cut, and on which side the incoming node belongs.
 pub(crate) struct Cut {
     /// First node that moves to the new page.
     pub line: usize,
-    /// The incoming node goes to the new page.
+    /// The incoming node belongs to the new page.
     pub incoming_right: bool,
     /// Separator for the parent.
     pub separator: Vec<u8>,
-    /// The page is right-most and the incoming node comes last: only the new page changes.
+    /// The page is right-most and the incoming node is the last one: no node moves.
     pub append: bool,
 }
 
-/// Bytes of nodes a page can hold: everything but its header and tag 0.
+/// Bytes that nodes can use on a page: everything except its header and tag 0.
 pub(crate) fn capacity(size: PageSize) -> usize {
     size.bytes() - size.header_len() - 4
 }
 
-/// Line whose key is worth being the shared prefix of these nodes.
+/// The line whose key is a useful shared prefix of these nodes, if any.
 pub(crate) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
     let middle = nodes.start + nodes.len() / 2;
     if nodes.len() < 3 {
@@ -58,7 +58,7 @@ pub(crate) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize>
     (shared > 0 && saved > page.node(middle)?.key_len()).then_some(middle)
 }
 
-/// Bytes these nodes and a prefix occupy on a fresh page.
+/// Bytes that these nodes and a prefix need on a new page.
 pub(crate) fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
     let node_size = |node: Node<'_>| {
         let key = node.key_to_vec();
@@ -72,8 +72,8 @@ pub(crate) fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
     line.and_then(|line| page.node(line)).map_or(Vec::new(), |node| node.key_to_vec())
 }
 
-/// Chooses where to cut a page: near the middle by bytes, such that the incoming node fits on its side.
-/// `None` when no cut does, which the limits on record and key sizes exclude.
+/// Chooses where to cut a page: near the middle by bytes, such that the incoming node fits on its side. `None` if no
+/// cut is possible; the limits on record and key sizes exclude this.
 pub(crate) fn choose_cut(
     shape: &Shape,
     page: &Page<'_>,
@@ -90,7 +90,7 @@ pub(crate) fn choose_cut(
         let separator = separator_at(shape, page, count, incoming, true)?;
         return Some(Cut { line: count, incoming_right: true, separator, append: true });
     }
-    // A cut before virtual item k: items are the nodes with the incoming one in its place.
+    // A cut before item k. The items are the nodes, with the incoming node in its place.
     let items = count + usize::from(incoming.is_some());
     let size_of = |item: usize| match incoming {
         Some(new) if item == new.line => new_size,
@@ -122,7 +122,7 @@ pub(crate) fn choose_cut(
     None
 }
 
-/// A cut right before `line`, without regard to sizes.
+/// A cut before `line`, regardless of sizes.
 pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut> {
     if line == 0 || line >= page.node_count() {
         return None;
@@ -131,7 +131,7 @@ pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut>
     Some(Cut { line, incoming_right: false, separator, append: false })
 }
 
-/// The parent's key between the nodes before `line` and those from it on, the incoming node included.
+/// The parent's key that separates the nodes before `line` from the others, the incoming node included.
 pub(crate) fn separator_at(
     shape: &Shape,
     page: &Page<'_>,
@@ -141,7 +141,7 @@ pub(crate) fn separator_at(
 ) -> Option<Vec<u8>> {
     let left = line.checked_sub(1).and_then(|line| page.node(line));
     if !page.is_leaf() {
-        // The data of an entry is its child, which is no part of the order of a non-unique tree.
+        // The data of an entry is its child page, which is not part of the order of a non-unique tree.
         return left.map(|node| node.key_to_vec());
     }
     let last_left = left.map(|node| shape.order_key(&node));
@@ -159,7 +159,7 @@ pub(crate) fn separator_at(
     right.get(..common + 1).map(<[u8]>::to_vec)
 }
 
-/// Moves all nodes of a root to a new child, so that the root can take separators.
+/// Moves all nodes of a root to a new child, so that the root has room for separators.
 pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
     let page = group.page(shape.root)?;
     let child_flags = page.flags() - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
@@ -192,8 +192,8 @@ pub(crate) fn split_page(
     finish(group, shape, kind, cut, &target, [found, flags], prefixes)
 }
 
-/// The page with nothing in the nodes before those that move, and none behind them: what moves is all that redo of
-/// the other page needs, and this page has the rest itself.
+/// The page with empty nodes before the nodes that move, and no nodes after them. Redo of the other page needs only the
+/// nodes that move, and this page has the others itself.
 pub(crate) fn moving(
     page: &Page<'_>,
     number: PageNumber,
@@ -271,7 +271,7 @@ fn finish(
             what: format!("split: {what}"),
         })
     };
-    // An append leaves the split page as it is, so no image is needed to fill the new one.
+    // An append does not change the nodes of the split page, so redo of the new page needs no image.
     if kind != split_type::APPEND {
         let page = group.page(target.page)?;
         let nodes = cut.line..page.node_count();

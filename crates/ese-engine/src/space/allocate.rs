@@ -1,4 +1,4 @@
-//! Taking and giving back pages, and growing a tree from its parent up to the file itself.
+//! Allocation and release of pages, and growth: a tree takes space from its parent tree, the system root from the file.
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, ExtendDb, LogRecord};
@@ -21,15 +21,15 @@ pub(crate) struct SpaceTrees {
     pub parent: Option<PageNumber>,
 }
 
-/// The right to change space trees of a database.
+/// Holds the lock for the space trees of a database.
 pub(crate) struct SpaceLock<'a> {
     pub(super) file: &'a Arc<DatabaseFile>,
     _guard: MutexGuard<'a, ()>,
 }
 
-/// Largest extent a tree asks its parent for beyond what it needs, in pages.
+/// Largest extent, in pages, that a tree requests from its parent if it does not need more.
 const LARGEST_EXTENT: u32 = 256;
-/// Smallest extent a tree asks for.
+/// Smallest extent that a tree requests.
 const SMALLEST_EXTENT: u32 = 4;
 
 impl<'a> SpaceLock<'a> {
@@ -37,7 +37,7 @@ impl<'a> SpaceLock<'a> {
         SpaceLock { file, _guard: file.space.lock() }
     }
 
-    /// The space trees of the tree with this root, created if it had none. No latch may be held.
+    /// The space trees of the tree with this root, created if it has none. No latch may be held.
     pub fn trees(&self, root: PageNumber) -> Result<SpaceTrees> {
         let (owner, header) = self.header(root)?;
         if let (Some(owned), Some(available)) = (header.owned_root(), header.available_root()) {
@@ -63,7 +63,8 @@ impl<'a> SpaceLock<'a> {
         Ok((Shape { root, id: page.tree(), kind: page.flags() & TREE_KIND }, header))
     }
 
-    /// Space trees with at least `pages` available pages, so that taking them needs no growth. No latch held.
+    /// Space trees with at least `pages` available pages, so that allocating them needs no growth. No latch may be
+    /// held.
     pub fn prepare(&self, root: PageNumber, pages: u32) -> Result<SpaceTrees> {
         let trees = self.trees(root)?;
         let mut available = 0;
@@ -80,7 +81,7 @@ impl<'a> SpaceLock<'a> {
         Ok(trees)
     }
 
-    /// Takes the lowest available page. Call [`SpaceLock::prepare`] first.
+    /// Allocates the lowest available page. Call [`SpaceLock::prepare`] first.
     pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> Attempt<PageNumber> {
         take_first(group, trees, 1)?.map(|extent| extent.last).ok_or_else(|| {
             Stop::Failed(Error::Corrupt {
@@ -102,7 +103,7 @@ impl<'a> SpaceLock<'a> {
                 count += before.extent.count;
                 extents::remove(group, &trees.available, &before)?;
             }
-            // Removing may have moved the node within its leaf.
+            // The removal can change the line of the node within its leaf.
             let behind = extents::ending_at(group, &trees.available, behind.extent.last)?.unwrap_or(behind);
             return extents::resize(group, &trees.available, &behind, count);
         }
@@ -132,7 +133,7 @@ impl<'a> SpaceLock<'a> {
         })
     }
 
-    /// Takes an extent of `need..=wanted` pages out of a parent tree and uses it in the same group.
+    /// Allocates an extent of `need..=wanted` pages from a parent tree and uses it in the same group.
     pub(super) fn with_extent<T>(
         &self,
         procid: u16,
@@ -156,7 +157,7 @@ impl<'a> SpaceLock<'a> {
                         largest = largest.max(extent.count);
                         false
                     })?;
-                    // A parent that has most of what is wanted is not grown for the rest.
+                    // A parent that has at least half of `wanted` does not grow for the rest.
                     if largest >= need.max(wanted / 2) {
                         count = largest;
                         found = extents::find(group, &parent.available, first, |e| e.count >= largest)?;
@@ -174,8 +175,8 @@ impl<'a> SpaceLock<'a> {
         }
     }
 
-    /// Enters an extent into the owned extents, joined to a neighbour. Returns the part that is left after the
-    /// owned-extent tree took pages to split, which come from the extent itself.
+    /// Adds an extent to the owned extents, merged with adjacent ones. If the owned-extent tree must be split, its new
+    /// pages come from the extent itself. Returns the rest of the extent.
     pub(super) fn own(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<Extent> {
         let mut merged = extent;
         let behind = extents::find(group, &trees.owned, extent.last.plus(1), |_| true)?;
@@ -216,7 +217,7 @@ impl<'a> SpaceLock<'a> {
         Ok(owned)
     }
 
-    /// The extents a tree owns, in order.
+    /// The extents that a tree owns, in order.
     pub(super) fn owned_extents(&self, trees: &SpaceTrees) -> Result<Vec<Extent>> {
         let mut all = Vec::new();
         group::run(self.file, false, |group| {
@@ -229,7 +230,7 @@ impl<'a> SpaceLock<'a> {
         Ok(all)
     }
 
-    /// Extends the file; the new pages become available to the system root.
+    /// Extends the file. The new pages become available to the system root.
     fn grow_file(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
         let owned = self.owned_extents(trees)?.last().map_or(0, |extent| extent.last.get());
         let step = self.file.extension_pages();

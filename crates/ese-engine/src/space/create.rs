@@ -1,4 +1,4 @@
-//! New trees, trees that outgrow their first extent, and trees that give everything back.
+//! Creation of trees, conversion of trees that outgrow their first extent, and release of all pages of a tree.
 
 use ese_format::log::record::{ConvertFdp, CreateMultiExtentFdp, LogRecord, PageChangeFlags};
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
@@ -11,8 +11,8 @@ use crate::pages::{AtomicGroup, Shape, group};
 use crate::transaction::SYSTEM_PROCID;
 
 impl SpaceLock<'_> {
-    /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`, in a group of
-    /// the session `procid`. `before` puts records in front.
+    /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`, in a group of the
+    /// session `procid`. `before` appends the records that must come first.
     pub fn create_tree(
         &self,
         procid: u16,
@@ -47,8 +47,8 @@ impl SpaceLock<'_> {
         })
     }
 
-    /// Gives all pages of a tree back to its parent. No session may use the tree any more. The group is one of the
-    /// session `procid`, and takes the root its space header: that tells redo that the tree is gone already.
+    /// Returns all pages of a tree to its parent. No session may use the tree any more. The group belongs to the
+    /// session `procid`, and removes the space header from the root: so redo can detect that the tree has been removed.
     pub fn free_tree(&self, procid: u16, root: PageNumber) -> Result<()> {
         let trees = self.trees(root)?;
         let Some(parent) = trees.parent else { return Ok(()) };
@@ -63,11 +63,11 @@ impl SpaceLock<'_> {
         })
     }
 
-    /// Gives space trees to a tree that so far lives in one extent.
+    /// Creates space trees for a tree that has only one extent so far.
     pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
         let parent = header.parent.unwrap_or(PageNumber::fixed(1));
         self.with_extent(SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
-            // Others may change the root until it is latched, and take later times for that.
+            // Other threads can change the root until it is latched, and take later times for their changes.
             group.page(owner.root)?;
             let time = lock.file.next_time();
             let record = ConvertFdp {
@@ -123,7 +123,7 @@ fn put_extents(root: &mut PageMut<'_>, mut extents: Vec<Extent>) {
     }
 }
 
-/// The page of a new tree that has this number: its root, or the root of one of its space trees.
+/// Builds the page `page` of a new tree: its root, or the root of one of its space trees.
 pub(crate) fn create_root_pages<'a>(
     bytes: &'a mut [u8],
     size: PageSize,
@@ -148,7 +148,7 @@ pub(crate) fn create_root_pages<'a>(
     root
 }
 
-/// The page of a converted tree's new extent that has this number: the root of one of its space trees.
+/// Builds the page `page` of a converted tree's new extent: the root of one of its space trees.
 pub(crate) fn convert_root_pages<'a>(
     bytes: &'a mut [u8],
     size: PageSize,

@@ -1,4 +1,4 @@
-//! One space tree: find, add and remove extents.
+//! One space tree: search, insertion and removal of extents.
 
 use ese_format::PageNumber;
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
@@ -8,7 +8,7 @@ use crate::Error;
 use crate::pages::split::{self, Incoming};
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 
-/// Where an extent stands.
+/// The place of an extent in a space tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub page: PageNumber,
@@ -24,7 +24,7 @@ fn damaged(group: &AtomicGroup, page: PageNumber, what: &str) -> Stop {
     })
 }
 
-/// Root to leaf for the extent key.
+/// The pages from the root to the leaf for the extent key.
 fn path(group: &mut AtomicGroup, tree: &Shape, key: &[u8]) -> Attempt<Vec<PageNumber>> {
     let mut path = vec![tree.root];
     loop {
@@ -79,7 +79,8 @@ pub(crate) fn ending_at(group: &mut AtomicGroup, tree: &Shape, last: PageNumber)
     Ok(extent_at(&page, line).filter(|_| exact).map(|extent| Found { page: leaf, line, extent }))
 }
 
-/// Removes an extent; the leaf keeps a deleted node rather than becoming empty.
+/// Removes an extent. If it is the only node of the leaf, it stays as a node flagged deleted, so the leaf does not
+/// become empty.
 pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> Attempt<()> {
     let page = group.page(found.page)?;
     if page.node_count() > 1 || page.is_root() {
@@ -89,13 +90,13 @@ pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> At
     }
 }
 
-/// Sets the size of an extent; its last page stays.
+/// Sets the size of an extent. Its last page stays the same.
 pub(crate) fn resize(group: &mut AtomicGroup, tree: &Shape, found: &Found, count: u32) -> Attempt<()> {
     let extent = Extent { last: found.extent.last, count };
     group.replace(tree, found.page, found.line, &extent.data())
 }
 
-/// Adds an extent. Pages for splitting the space tree come from `spare`.
+/// Adds an extent. Pages for a split of the space tree come from `spare`.
 pub(crate) fn insert(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -109,7 +110,8 @@ pub(crate) fn insert(
         let page = group.page(leaf)?;
         let (line, exact) = page.lower_bound(&key);
         if exact {
-            // A placeholder for the same page: it goes, which may leave the leaf empty for a moment.
+            // A node flagged deleted with the same key is replaced. Within the group, the leaf can be empty for a
+            // moment.
             if extent_at(&page, line).is_some() {
                 return Err(damaged(group, leaf, "extent is there already"));
             }
@@ -126,8 +128,8 @@ pub(crate) fn insert(
     }
 }
 
-/// One step towards room on `path[level]`: splits it, or the lowest ancestor that must be split first. True when
-/// the incoming node is in place.
+/// One step to make room on `path[level]`: splits this page, or the lowest ancestor that must be split first. Returns
+/// true if the incoming node has been inserted.
 fn make_room(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -142,7 +144,7 @@ fn make_room(
         split::split_root(group, tree, new)?;
         return Ok(false);
     }
-    // Taking the spare page may have changed this very leaf; the cut is made for what is there now.
+    // The allocation of the spare page can change this leaf, so the cut is chosen from its current state.
     let size = group.file.page_size;
     let page = group.page(at)?;
     let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });

@@ -1,10 +1,11 @@
-//! Who owns which page: each tree's owned and available extents, kept in two small B+-trees beside it.
+//! Page ownership: each tree's owned and available extents, in two small B+-trees of the tree.
 //!
-//! Invariants: every page of the database is owned exactly once, and is either part of a tree, part of a space
-//! tree, available, or owned by a child tree; all changes of a group of pages are in the same atomic group, so
-//! that this holds after every crash. Space trees are touched only under the database's space lock, need no
-//! spare pages of their own (a page for splitting one is taken out of the extents at hand), and are never
-//! merged: the last node of a leaf is flagged deleted instead, as ESE does.
+//! Invariants:
+//! - Every page of the database has exactly one owner, and is part of a tree, part of a space tree, available, or owned
+//!   by a child tree. All changes for a group of pages are in the same atomic group, so this is true after every crash.
+//! - Space trees are used only under the database's space lock.
+//! - Space trees need no spare pages of their own: a page for a split is taken from the extents that are being handled.
+//! - Space trees are never merged: the last node of a leaf is flagged deleted instead, as in ESE.
 
 mod allocate;
 mod create;

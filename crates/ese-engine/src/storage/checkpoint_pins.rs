@@ -18,7 +18,7 @@ pub struct CheckpointPin {
 /// All checkpoint pins of an instance.
 #[derive(Debug, Default)]
 pub struct CheckpointPins {
-    /// How many pins each position has.
+    /// The number of pins at each position.
     pinned: Sharded<Mutex<BTreeMap<LogPosition, usize>>>,
 }
 
@@ -29,9 +29,10 @@ impl CheckpointPins {
         self.pin_again(CheckpointPin { position, shard: self.pinned.own_shard() })
     }
 
-    /// Another pin of the same position. The first pin must still exist.
+    /// Adds another pin at the same position. The first pin must still exist.
     pub fn pin_again(&self, pin: CheckpointPin) -> CheckpointPin {
-        // In the same shard: a search for the oldest pin that runs while one pin replaces the other finds one of them.
+        // Both pins are in the same shard. So a search for the oldest pin always finds one of them, also while one
+        // replaces the other.
         *self.pinned.shard(pin.shard).lock().entry(pin.position).or_default() += 1;
         pin
     }

@@ -1,8 +1,9 @@
 //! The file of one attached database: header, counters, growth, and its pages in the cache.
 //!
-//! Invariants: the header on disk is never ahead of the log nor behind what recovery needs: no page is written with
-//! changes of a generation that the header does not name yet, and its lower marks are raised only after the pages
-//! below are durable. Both copies are written one after the other with a sync between, so one is always whole.
+//! Invariants: the header on disk is never ahead of the log, and never behind what recovery needs. No page is written
+//! with changes of a generation that the header does not name yet. The header's lower marks are raised only after the
+//! pages with older changes are durable. The two copies of the header are written one after the other with a sync
+//! between them, so one of them is always intact.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -24,10 +25,10 @@ use crate::cache::{Cache, FileId, PageKey, PinnedPage};
 use crate::log::LogStream;
 use crate::{Error, Result};
 
-/// A file does not grow by fewer pages.
+/// Smallest number of pages by which a file grows.
 const LEAST_EXTENSION: u32 = 16;
 
-/// What the files of one instance share.
+/// The services that the files of one instance share.
 #[derive(Clone)]
 pub(crate) struct FileServices {
     pub vfs: Arc<dyn Vfs>,
@@ -44,20 +45,20 @@ pub struct DatabaseFile {
     pub(crate) log: Arc<LogStream>,
     pub(crate) pins: Arc<CheckpointPins>,
     pub(crate) vfs: Arc<dyn Vfs>,
-    /// Its file in the cache.
+    /// The id of the file in the cache.
     pub file_id: FileId,
-    /// Its number in log records. ESE: `dbid`.
+    /// The number of the database in log records. ESE: `dbid`.
     pub log_id: u8,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// Page size of all its pages.
     pub page_size: PageSize,
     /// Pages by which the file grows.
     extension_pages: AtomicU32,
     pub(crate) file: Arc<dyn File>,
-    /// The header as it is to be; on disk it is behind only while `header_write` is taken.
+    /// The wanted header. The header on disk is older only while `header_write` is held.
     header: Mutex<DatabaseHeader>,
-    /// One write of the header at a time. Taken before `header`, which is never held across I/O.
+    /// Serialises writes of the header. Taken before `header`, which is never held across I/O.
     header_write: Mutex<()>,
     mark: Arc<HeaderMark>,
     /// Serialises changes of space trees. Taken after `Tree::structure`.
@@ -68,7 +69,7 @@ pub struct DatabaseFile {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// A locked database file that is about to be taken into use.
+/// A locked database file, before [`DatabaseFile::open`].
 pub(crate) struct OpenedFile {
     pub path: PathBuf,
     pub file: Arc<dyn File>,
@@ -79,11 +80,11 @@ pub(crate) struct OpenedFile {
 }
 
 impl DatabaseFile {
-    /// Takes a locked file into use. Its pages may be read from now on; the header on disk is as it was.
+    /// Opens a locked file for use. Its pages can be read from now on. The header on disk does not change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
         let FileServices { vfs, cache, log, pins } = services;
         let OpenedFile { path, file, lock, mut header, extension_pages, double_write } = opened;
-        // The header of an interrupted run may name less than the log has.
+        // After a crash, the header can name fewer generations than the log has.
         if header.state == DatabaseState::DirtyShutdown {
             let (generation, created) = log.named_generation();
             name_generation(&mut header, generation, created);
@@ -126,7 +127,7 @@ impl DatabaseFile {
         self.extension_pages.load(Ordering::Relaxed)
     }
 
-    /// Changes by how many pages the file grows.
+    /// Sets the number of pages by which the file grows.
     pub(crate) fn extend_by(&self, pages: u32) {
         self.extension_pages.store(pages.max(LEAST_EXTENSION), Ordering::Relaxed);
     }
@@ -136,12 +137,12 @@ impl DatabaseFile {
         DbTime(self.db_time.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Times up to this one were used (recovery).
+    /// Records that times up to this one were used (recovery).
     pub(crate) fn time_used(&self, time: DbTime) {
         self.db_time.fetch_max(time.0, Ordering::AcqRel);
     }
 
-    /// The highest time handed out.
+    /// The highest time assigned so far.
     pub fn db_time(&self) -> DbTime {
         DbTime(self.db_time.load(Ordering::Acquire))
     }
@@ -151,7 +152,7 @@ impl DatabaseFile {
         TreeId(self.last_tree.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Ids up to this one are in use (recovery).
+    /// Records that ids up to this one are in use (recovery).
     pub(crate) fn tree_id_used(&self, id: TreeId) {
         self.last_tree.fetch_max(id.0, Ordering::AcqRel);
     }
@@ -160,7 +161,7 @@ impl DatabaseFile {
         PageKey { file: self.file_id, page }
     }
 
-    /// Pins a page, reading it if it is not in the cache. No latch may be held.
+    /// Pins a page, and reads it if it is not in the cache. No latch may be held.
     pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
         self.cache.fetch(self.page_key(page))
     }
@@ -170,18 +171,18 @@ impl DatabaseFile {
         self.cache.resident(self.page_key(page))
     }
 
-    /// Pins a page that is about to be formatted; the content of the file there is not read.
+    /// Pins a page that the caller formats. The old content of the page is not read.
     pub(crate) fn pin_new(&self, page: PageNumber) -> Result<PinnedPage> {
         self.cache.create(self.page_key(page))
     }
 
-    /// Pages in the file now.
+    /// Number of pages in the file.
     pub(crate) fn file_pages(&self) -> Result<u32> {
         let bytes = self.file.len().map_err(|e| Error::io(&self.path, &e))?;
         Ok((bytes / self.page_size.bytes() as u64).saturating_sub(2).min(u64::from(u32::MAX)) as u32)
     }
 
-    /// Makes the file hold pages up to `last`.
+    /// Extends the file so that it has all pages up to `last`.
     pub(crate) fn grow_file(&self, last: PageNumber) -> Result<()> {
         if self.file_pages()? >= last.get() {
             return Ok(());
@@ -200,13 +201,13 @@ impl DatabaseFile {
             header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
             header.clone()
         };
-        // Pages and header depend on each other: after a failure nothing of this database may change.
+        // Pages and header depend on each other: after a failure, nothing in this database may change.
         write_header(&*self.file, &header).inspect_err(|error| self.cache.fail(error.cause()))?;
         self.mark.set(&header);
         Ok(())
     }
 
-    /// The database as log headers and checkpoints list it.
+    /// The entry for the database in log headers and checkpoints.
     pub(crate) fn attachment(&self) -> Attachment {
         let header = self.header.lock();
         let mut attachment = Attachment {
@@ -224,12 +225,13 @@ impl DatabaseFile {
         attachment
     }
 
-    /// The oldest log that the header says is needed.
+    /// The oldest log generation that the header names as required.
     pub(crate) fn oldest_log(&self) -> Generation {
         self.header.lock().gen_min_required
     }
 
-    /// Before pages with changes of a generation are written: it must be replayed for the file to be consistent.
+    /// Makes the header name a generation as required. Must be called before pages with changes of the generation are
+    /// written: the file is consistent only after replay of this generation.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
         if self.mark.names(generation) {
             return Ok(());
@@ -241,7 +243,8 @@ impl DatabaseFile {
         })
     }
 
-    /// All pages are on disk and the detach record at `position` is durable: no log is needed any more.
+    /// Marks the database as clean, so that it needs no log. All pages must be on disk, and the detach record at
+    /// `position` must be durable.
     pub(crate) fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
         self.update_header(|header| {
             header.state = DatabaseState::CleanShutdown;
@@ -258,18 +261,19 @@ impl DatabaseFile {
         })
     }
 
-    /// A clean database needs no page images. A failure does no harm: the next attachment removes them first.
+    /// Removes the side file. A clean database needs no page images. A failure does no harm: the next attachment
+    /// removes the images first.
     pub(crate) fn remove_side_file(&self) {
         if self.double_write.is_some() {
             let _ = self.vfs.remove(&double_write::path_of(&self.path));
         }
     }
 
-    /// After all pages with changes below `checkpoint` are durable.
+    /// Raises the oldest required generation. All pages with changes below `checkpoint` must be durable.
     pub(crate) fn advance_checkpoint(&self, checkpoint: LogPosition) -> Result<()> {
         let (dirty, oldest) = {
             let header = self.header.lock();
-            // The position may stand before the first record of a generation that is not in use yet.
+            // The position can be before the first record of a generation that is not in use yet.
             let oldest = checkpoint.generation.min(header.gen_max_required);
             (header.state == DatabaseState::DirtyShutdown && header.gen_min_required < oldest, oldest)
         };
@@ -283,7 +287,7 @@ impl DatabaseFile {
     }
 }
 
-/// Raises the upper marks to a generation that exists.
+/// Raises the upper marks of the header to an existing generation.
 fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime) {
     if header.gen_max_committed < generation {
         header.gen_max_committed_time = created;

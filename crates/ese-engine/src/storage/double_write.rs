@@ -36,7 +36,8 @@ use twox_hash::XxHash3_64;
 use crate::{Error, Result};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcelD2");
-/// Magic of batches without a log signature, in files named without the extension of the database: an earlier version.
+/// Magic of batches of an earlier version, which had no log signature. Its files were named without the extension of
+/// the database.
 const OLD_MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
 const DESCRIPTOR: usize = 4096;
 /// Page numbers that fit a descriptor.
@@ -61,14 +62,14 @@ pub(crate) struct DoubleWrite {
 
 struct State {
     next: u64,
-    /// A batch is being written, or its pages are.
+    /// A batch is being written, or its pages are being written in place.
     busy: bool,
     /// The first failure of a write or sync.
     failed: Option<String>,
 }
 
-/// A batch whose pages are being written in place. The next batch waits until it is dropped. Must not be dropped with
-/// `state` locked.
+/// A batch whose pages are being written in place. The next batch waits until this is dropped. Must not be dropped
+/// while `state` is locked.
 pub(crate) struct ActiveBatch(Arc<DoubleWrite>);
 
 impl Drop for ActiveBatch {
@@ -86,7 +87,7 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
     path.into()
 }
 
-/// The side file, if it exists, and one that an earlier version left. Other files with such names are not included.
+/// The side file, if it exists, and a side file of an earlier version. Other files with such names are not included.
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     let magic = |path: &Path| {
         let failed = |e: std::io::Error| Error::io(path, &e);
@@ -107,20 +108,20 @@ fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     Ok([(side, is_ours), (old, is_old)].into_iter().filter_map(|(path, is)| is.then_some(path)).collect())
 }
 
-/// Removes the side file, durably. For a database that is clean or whose torn pages were restored: all its pages are
-/// whole, and later an operator may replace it by an older copy, for which the images would be wrong.
+/// Removes the side file, durably. Must be used only for a database that is clean or whose torn pages were restored:
+/// all its pages are intact. An operator can replace it later by an older copy, for which the images would be wrong.
 pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
     for side in side_files(vfs, database)? {
         vfs.remove(&side).map_err(|e| Error::io(&side, &e))?;
     }
-    // Also if it does not exist: its removal may not be durable yet.
+    // Also if the file does not exist: an earlier removal may not be durable yet.
     let directory = database.parent().unwrap_or(Path::new("."));
     vfs.sync_directory(directory).map_err(|e| Error::io(directory, &e))
 }
 
 impl DoubleWrite {
-    /// Creates the side file, for pages whose changes are in the log with this signature. Call [`discard`] before: a file
-    /// that still exists then is not a side file, and the call fails.
+    /// Creates the side file, for pages whose changes are in the log with this signature. Call [`discard`] first: if
+    /// the file still exists after that, it is not a side file, and the call fails.
     pub fn create(
         vfs: &dyn Vfs,
         path: &Path,
@@ -150,10 +151,10 @@ impl DoubleWrite {
         MAX_BATCH.min((RING as usize - DESCRIPTOR) / self.page_size.bytes())
     }
 
-    /// Makes sealed page images durable in the side file. The caller writes the pages in place, then drops the result. The
-    /// log is durable up to `durable`, which covers every change of the pages.
+    /// Makes sealed page images durable in the side file. The caller then writes the pages in place and drops the
+    /// result. The log must be durable up to `durable`, which covers every change of the pages.
     ///
-    /// After a failure nothing is retried: every later call fails, and every call that waits fails in turn.
+    /// After a failure nothing is retried: every later call and every waiting call fails.
     pub fn protect(
         self: &Arc<Self>,
         pages: &[(PageNumber, &[u8])],
@@ -165,15 +166,15 @@ impl DoubleWrite {
                 self.released.wait(&mut state);
             }
             if let Some(cause) = &state.failed {
-                // One thread is woken at a time; it wakes the next.
+                // One thread is woken at a time. It wakes the next one.
                 self.released.notify_one();
                 return Err(Error::ReadOnly(cause.clone()));
             }
             state.busy = true;
-            // Made before anything can fail: its drop wakes the next thread in any case.
+            // Created before anything can fail, because its drop wakes the next thread in any case.
             (ActiveBatch(self.clone()), state.next)
         };
-        // No other thread passes `busy` meanwhile.
+        // No other thread can proceed while `busy` is set.
         match self.write(at, pages, durable) {
             Ok(next) => self.state.lock().next = next,
             Err(error) => {
@@ -184,7 +185,7 @@ impl DoubleWrite {
         Ok(batch)
     }
 
-    /// Writes a batch at an offset, or at 0 if it does not fit there. Returns where it ends.
+    /// Writes a batch at an offset, or at 0 if it does not fit there. Returns the end of the batch.
     fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])], durable: LogPosition) -> Result<u64> {
         let size = self.page_size.bytes();
         let len = DESCRIPTOR + pages.len() * size;
@@ -213,8 +214,9 @@ impl DoubleWrite {
     }
 }
 
-/// Restores torn pages of a database from its side file. Returns how many. Runs before redo, on a dirty database. The log
-/// with this signature ends at `until`: images of another log, or with changes behind its end, are not used.
+/// Restores torn pages of a database from its side file. Returns the number of restored pages. Runs before redo, on a
+/// dirty database. The log with this signature ends at `until`. Images of another log, and images with changes after
+/// the end of the log, are not used.
 pub(crate) fn restore(
     vfs: &dyn Vfs,
     path: &Path,
@@ -247,14 +249,14 @@ fn restore_from(
 ) -> Result<usize> {
     let failed = |e: std::io::Error| Error::io(side, &e);
     let file = vfs.open(side, OpenMode::Write).map_err(failed)?;
-    // The images of a killed process may not be durable yet, and the write of an image in place can be torn.
+    // The images of a process that was killed may not be durable yet, and the write of an image in place can be torn.
     file.sync(IoReason::Other).map_err(failed)?;
     let len = file.len().map_err(failed)? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
     let size = header.page_size.bytes();
     let mut newest: std::collections::BTreeMap<PageNumber, (u64, u64)> = std::collections::BTreeMap::new();
     let mut descriptor = IoBuffer::zeroed(DESCRIPTOR);
     let mut image = IoBuffer::zeroed(size);
-    // Batches of the current and of the previous round can overlap at any block, so every block may begin one.
+    // Batches of the current and of the previous round can overlap at any block, so a batch can begin at each block.
     let mut at = 0;
     while at + DESCRIPTOR as u64 <= len {
         file.read_at(at, &mut descriptor, IoReason::DatabaseRead).map_err(failed)?;

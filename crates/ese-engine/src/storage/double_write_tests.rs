@@ -1,4 +1,4 @@
-//! Which pages recovery restores from a side file, and failures of the side file.
+//! Restore of torn pages from a side file, and failures of the side file.
 
 use super::*;
 use ese_format::checksum::seal_page;
@@ -45,7 +45,8 @@ fn database(stored: &[u8]) -> (SimVfs, &'static Path, Arc<dyn File>) {
     (vfs, path, file)
 }
 
-/// The page after a crash, if the log with this signature ends at `until`, and how many pages were restored.
+/// Runs recovery of torn pages after a crash. The log with this signature ends at `until`. Returns the number of
+/// restored pages, and the page.
 fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usize, Vec<u8>) {
     let file = vfs.open(path, OpenMode::Write).unwrap();
     let count = restore(vfs, path, &*file, &header(), log, until).unwrap();
@@ -54,7 +55,7 @@ fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usiz
     (count, found.to_vec())
 }
 
-/// The page that was `stored`, after a crash, if the image written last is changed by `damage`.
+/// Like [`after`], for a page that was `stored`. `damage` changes the image that was written last.
 fn restored(stored: &[u8], written: &[u8], damage: impl Fn(&mut [u8])) -> (usize, Vec<u8>) {
     let (vfs, path, file) = database(stored);
     let side = DoubleWrite::create(&vfs, path, file, &header(), signature(8)).unwrap();
@@ -143,8 +144,8 @@ fn a_side_file_keeps_its_name_after_its_creator_was_killed() {
     }
 }
 
-/// A thread that waits for the batch before gets an error, too, and soon: no later thread would wake it. A failed sync is
-/// not retried: if a second sync succeeded, the device could still have dropped pages.
+/// A thread that waits for the previous batch must get an error, too, and soon, because no later thread wakes it. A
+/// failed sync is not retried: a second sync can succeed although the device has dropped pages.
 #[test]
 fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
     let full = RING as usize / (DESCRIPTOR + SIZE.bytes());

@@ -1,4 +1,4 @@
-//! Reading and writing the two copies of a database header.
+//! Reads and writes the two copies of a database header.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use jetcell_vfs::{File, IoBuffer, IoReason};
 
 use crate::{Error, Result};
 
-/// Writes both header copies, syncing after each, so that a crash leaves at least one whole.
+/// Writes both header copies, with a sync after each, so that after a crash at least one is intact.
 pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
     (0..2).try_for_each(|copy| write_header_copy(file, header, copy))
 }
 
-/// Repairs a damaged shadow before anything else is written: a crash during the next write of the first copy would leave
-/// no good copy.
+/// Repairs a damaged shadow copy before anything else is written. Otherwise, a crash during the next write of the first
+/// copy would leave no good copy.
 pub(crate) fn mend_shadow(file: &dyn File, header: &DatabaseHeader, copies: HeaderCopies) -> Result<()> {
     match copies {
         HeaderCopies::FirstOnly => write_header_copy(file, header, 1),
@@ -30,7 +30,7 @@ fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Res
     file.sync(IoReason::DatabaseHeader).map_err(failed)
 }
 
-/// The header of a database file, from a good copy, and which copies are good.
+/// Reads the header of a database file from a good copy. Also returns which copies are good.
 pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopies)> {
     let path = file.path().to_path_buf();
     let len = file.len().map_err(|e| Error::io(&path, &e))?;
@@ -44,7 +44,7 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
     })
 }
 
-/// Refuses formats that the engine cannot write.
+/// Rejects formats that the engine cannot write.
 pub(crate) fn check_format(path: &Path, header: &DatabaseHeader, page_size: PageSize) -> Result<()> {
     let path = path.display();
     if header.update != ese_format::header::DATABASE_UPDATE || header.update_minor != 0 {

@@ -1,6 +1,7 @@
-//! An attached database as a file: its handle, header and counters, and what must be durable before its pages are written.
+//! The file of an attached database: its handle, header and counters, and the guards that run before its pages are
+//! written.
 //!
-//! Nothing here knows what is on a page. Trees, space and catalog are built on [`DatabaseFile`].
+//! This layer does not read the content of pages. Trees, space and catalog use [`DatabaseFile`].
 
 mod checkpoint_pins;
 mod database_file;

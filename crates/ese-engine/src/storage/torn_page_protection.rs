@@ -10,17 +10,17 @@ use jetcell_vfs::{File, Vfs};
 use super::double_write::DoubleWrite;
 use crate::Result;
 
-/// What protects a database against page writes that a power cut interrupts.
+/// The protection of a database against torn pages: a power cut can interrupt the write of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TornPageProtection {
-    /// Nothing: the device writes each page as a whole. ESE relies on this.
+    /// No protection: the device must write each page as a whole. ESE relies on this.
     Off,
     /// Each page is written twice: first to a side file, durably, then in place. InnoDB: the doublewrite buffer.
     DoubleWrite,
 }
 
 impl TornPageProtection {
-    /// Creates the side file, if the policy needs one. The caller has removed an old one with
+    /// Creates the side file, if the policy needs one. The caller must have removed an old side file with
     /// [`double_write::discard`](super::double_write::discard).
     pub(crate) fn create(
         self,

@@ -1,4 +1,4 @@
-//! What the cache must wait for before it writes pages of a database: the log, the header, and the double write.
+//! The conditions for page writes of a database, for the cache: the log, the header, and the double write.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,8 @@ use crate::Result;
 use crate::cache::{ProtectedBatch, TornPageGuard, WriteAhead};
 use crate::log::LogStream;
 
-/// The newest generation that the header on disk says may be needed; all of them while it is not in use.
+/// The newest generation that the header on disk names as required. All generations are covered while the database is
+/// not in use.
 pub(super) struct HeaderMark(AtomicU32);
 
 impl HeaderMark {
@@ -27,7 +28,7 @@ impl HeaderMark {
         }
     }
 
-    /// The header is on disk.
+    /// Updates the mark. The header must be on disk.
     pub fn set(&self, header: &DatabaseHeader) {
         self.0.store(HeaderMark::newest_named(header), Ordering::Release);
     }
@@ -37,14 +38,14 @@ impl HeaderMark {
         self.0.load(Ordering::Acquire) >= generation.0
     }
 
-    /// Where the records of the newest named generation end.
+    /// The end of the records of the newest named generation.
     fn end(&self) -> LogPosition {
         let next = self.0.load(Ordering::Acquire).saturating_add(1);
         LogPosition { generation: Generation(next), segment: 1, offset: RECORDS_AT as u16 }
     }
 }
 
-/// What the cache asks before it writes pages of a database.
+/// Answers the cache whether it may write pages of a database.
 pub(super) struct WriteGuard {
     pub log: Arc<LogStream>,
     pub mark: Arc<HeaderMark>,

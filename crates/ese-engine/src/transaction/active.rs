@@ -1,8 +1,8 @@
-//! The transaction of one session: levels, what it changed, and what it has told the log so far.
+//! The transaction of one session: its levels, its changes, and the records it has logged so far.
 //!
-//! Invariants: Begin records are logged with the first change, so a transaction that only reads leaves no trace;
-//! from before that until its commit record is durable and its deletions are cleaned up, the checkpoint stays at
-//! or before the Begin record.
+//! Invariants: Begin records are logged with the first change, so a transaction that only reads logs nothing. The
+//! checkpoint stays at or before the Begin record until the commit record is durable and the deletions of the
+//! transaction are cleaned up. This starts before the Begin record is logged.
 
 use jetcell_sync::Arc;
 
@@ -18,18 +18,17 @@ use crate::{Error, Result};
 /// Deepest nesting. ESE: `levelMax`.
 const MAX_LEVEL: u8 = 7;
 
-/// What transactions need from the layers above them: the trees that they changed, and cleanup.
+/// The services that transactions need from the layers above them: undo in the trees that they changed, and cleanup.
 pub(crate) trait TransactionHost: Send + Sync {
-    /// What all transactions of the instance share.
+    /// The services that all transactions of the instance share.
     fn services(&self) -> &Arc<Services>;
-    /// Takes one change back.
+    /// Undoes one change.
     fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()>;
-    /// Returns when `transaction` may change something, with a version store that is nearly full. May wait; no latch may
-    /// be held.
+    /// Waits until `transaction` may change something although the version store is nearly full. No latch may be held.
     fn make_room(&self, transaction: &Transaction) -> Result<()>;
 }
 
-/// The rollback for which a change is taken back.
+/// The rollback that undoes a change.
 pub(crate) struct Undoing {
     /// Session number in log records.
     pub procid: u16,
@@ -55,7 +54,7 @@ impl ActiveTransaction {
         ActiveTransaction { host, context, row: Vec::new() }
     }
 
-    /// Continues a transaction that a crash cut off, so that recovery can roll it back.
+    /// Continues a transaction that a crash interrupted, so that recovery can roll it back.
     pub(crate) fn resumed(
         host: Arc<dyn TransactionHost>,
         procid: u16,
@@ -77,29 +76,29 @@ impl ActiveTransaction {
         resumed
     }
 
-    /// A transaction of its own on the same instance, with another session number.
+    /// A new transaction context on the same instance, with another session number.
     pub(crate) fn another(&self, procid: u16) -> ActiveTransaction {
         ActiveTransaction::new(self.host.clone(), procid)
     }
 
-    /// What all transactions of the instance share.
+    /// The services that all transactions of the instance share.
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.context.services
     }
 
-    /// Nesting depth; 0 outside a transaction. A failed statement has no level of its own any more.
+    /// Nesting depth; 0 outside a transaction. The level of a failed statement is not counted.
     pub fn level(&self) -> u8 {
         self.context.running.as_ref().map_or(0, |running| running.level - running.failed_statements)
     }
 
-    /// What the session may see now.
+    /// What the session can see now.
     pub fn view(&self) -> View {
         self.context.view()
     }
 
-    /// Lends the right to make the next change, if the instance takes one and the version store has room for it. Callers
-    /// ask before anything that may conflict: a session that meets a change that could not be rolled back would retry for
-    /// ever. May wait; no latch may be held.
+    /// Grants the right to make the next change, if the instance accepts changes and the version store has room.
+    /// Callers must call this before anything that can conflict: a session that conflicts with a change that could not
+    /// be rolled back would retry for ever. May wait. No latch may be held.
     pub(crate) fn changes(&mut self) -> Result<&mut ChangeContext> {
         let services = &self.context.services;
         services.check_writable()?;
@@ -128,9 +127,9 @@ impl ActiveTransaction {
         Ok(())
     }
 
-    /// Commits the innermost level. At the outermost, everything becomes visible; the result is where the commit
-    /// record ends, the commit id: the commit is durable once the log is durable up to there. `None` when there
-    /// was nothing to log.
+    /// Commits the innermost level. At the outermost level, all changes become visible. Returns the end of the commit
+    /// record, which is the commit id: the commit is durable when the log is durable up to there. `None` if there was
+    /// nothing to log.
     pub fn commit(&mut self) -> Result<Option<LogPosition>> {
         let ChangeContext { services, procid, running: slot, records: batch } = &mut self.context;
         let procid = *procid;
@@ -168,9 +167,9 @@ impl ActiveTransaction {
         Ok(end)
     }
 
-    /// Takes back everything since the innermost begin. If this fails (log down, a page that cannot be read) the level is
-    /// still there, half taken back, and rollback may be repeated; nothing else can be done in it. If the transaction is
-    /// dropped like that, the instance refuses further changes and recovery will do it.
+    /// Undoes everything since the innermost begin. After an error (the log failed, or a page cannot be read) the level
+    /// still exists, partly undone. Only a further rollback is possible in it then. If the transaction is dropped in
+    /// this state, the instance refuses further changes, and recovery does the rollback.
     pub fn rollback(&mut self) -> Result<()> {
         while self.context.running.as_ref().is_some_and(|running| running.failed_statements > 0) {
             self.rollback_level()?;
@@ -179,7 +178,7 @@ impl ActiveTransaction {
         self.rollback_level()
     }
 
-    /// Runs a change that must happen as a whole; `nested` if it takes more than one step.
+    /// Runs a change that must be atomic; `nested` if it has more than one step.
     pub(crate) fn statement<T>(
         &mut self,
         nested: bool,
@@ -197,7 +196,7 @@ impl ActiveTransaction {
         done
     }
 
-    /// Fails outside a transaction: changes happen in transactions.
+    /// Fails outside a transaction.
     pub(crate) fn check_begun(&self) -> Result<()> {
         match self.level() {
             0 => Err(Error::Usage("changes need a transaction; begin one".to_string())),
@@ -205,8 +204,8 @@ impl ActiveTransaction {
         }
     }
 
-    /// Takes back the level of a statement that failed. If that fails too, it is left to the next rollback: the caller
-    /// did not begin the level, so the caller must not have to roll it back separately.
+    /// Rolls back the level of a statement that failed. If this fails too, the next rollback does it: the caller did
+    /// not begin the level, so the caller need not roll it back separately.
     pub(crate) fn rollback_statement(&mut self) -> Result<()> {
         let result = self.rollback();
         if result.is_err() {
@@ -239,7 +238,8 @@ impl ActiveTransaction {
         }
         let undone_inserts = running.half_undone.take().unwrap_or_default();
         let outermost = running.level == 1;
-        // Undone inserts leave nodes flagged deleted. Cleanup removes them once no snapshot needs what was before.
+        // Undone inserts leave nodes flagged deleted. Cleanup removes them when no snapshot needs the state before
+        // them.
         let pin = if outermost { running.pin.take() } else { None };
         let own_pin = match (pin, running.pin) {
             (None, Some(pin)) if !undone_inserts.is_empty() => Some(services.pins.pin_again(pin)),
@@ -270,8 +270,8 @@ impl Drop for ActiveTransaction {
     fn drop(&mut self) {
         while self.context.running.is_some() {
             if let Err(error) = self.rollback() {
-                // Recovery rolls back what is left, so its pin stays. The failure must be known before the transaction
-                // has ended, or a shutdown would wait for the pin.
+                // Recovery rolls back the rest, so its pin stays. The failure must be recorded before the transaction
+                // ends. Otherwise a shutdown would wait for the pin.
                 let services = &self.context.services;
                 services.fail(format!("a transaction could not be rolled back: {}", error.cause()));
                 if let Some(running) = self.context.running.take() {

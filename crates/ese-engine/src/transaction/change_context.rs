@@ -1,4 +1,4 @@
-//! What a tree needs from a transaction to change a node, and what it gives back: log records and undo entries.
+//! The interface between a transaction and a tree that changes a node: session, view, log records and undo entries.
 
 use jetcell_sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{Services, Transaction, UndoEntry, View};
 use crate::Result;
 use crate::log::RecordBatch;
 
-/// The right of one transaction to change trees. [`ActiveTransaction::changes`](super::ActiveTransaction::changes) lends it.
+/// The right of one transaction to change trees. See [`ActiveTransaction::changes`](super::ActiveTransaction::changes).
 pub struct ChangeContext {
     pub(super) services: Arc<Services>,
     pub(super) procid: u16,
@@ -24,7 +24,7 @@ impl ChangeContext {
         self.procid
     }
 
-    /// What the transaction sees now.
+    /// What the transaction can see now.
     pub fn view(&self) -> View {
         match &self.running {
             Some(running) => {
@@ -34,7 +34,7 @@ impl ChangeContext {
         }
     }
 
-    /// The record that must come before the transaction's next change, if any, and the identity the change carries.
+    /// The record that must precede the transaction's next change, if any, and the transaction and level of the change.
     pub(crate) fn prologue(&mut self) -> Result<(Option<LogRecord>, Arc<Transaction>, u8)> {
         let procid = self.procid;
         let services = &self.services;
@@ -63,7 +63,7 @@ impl ChangeContext {
         &mut self.records
     }
 
-    /// The change, and the prologue before it, are in the log.
+    /// Must be called when the change, and the prologue before it, are in the log.
     pub(crate) fn changed(&mut self, entry: UndoEntry) {
         if let Some(running) = &mut self.running {
             running.logged_level = running.level;

@@ -1,4 +1,4 @@
-//! Transactions that have ended and whose history is still to be removed.
+//! Transactions that have ended and whose history is not removed yet.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -11,15 +11,15 @@ use crate::cache::FileId;
 use crate::sharded::Sharded;
 use crate::storage::{CheckpointPin, CheckpointPins};
 
-/// What an ended transaction leaves for cleanup.
+/// What cleanup needs of an ended transaction.
 pub(crate) struct EndedTransaction {
-    /// Its history is invisible once the oldest snapshot is above this.
+    /// The history can be removed when the oldest snapshot is above this number.
     pub number: CommitNumber,
-    /// Where its last record ends.
+    /// The end of its last record.
     pub end: LogPosition,
     /// Keeps the checkpoint before its first record.
     pub pin: Option<CheckpointPin>,
-    /// Its changes, the last one first to be cleaned.
+    /// Its changes. Cleanup starts with the last one.
     pub changes: Vec<UndoEntry>,
     /// Whether cleanup has nodes to remove.
     pub has_deleted_nodes: bool,
@@ -40,14 +40,15 @@ impl EndedTransaction {
 /// Ended transactions in the order in which they ended.
 #[derive(Default)]
 pub struct EndedTransactions {
-    /// Those that ended a moment ago, of each thread's own.
+    /// Transactions that ended recently, in a shard per thread.
     arrivals: Sharded<Mutex<Vec<EndedTransaction>>>,
     waiting: Mutex<VecDeque<EndedTransaction>>,
-    /// Pins of transactions that are cleaned, each with the position that must be durable before the pin is released.
+    /// Pins of transactions that are cleaned up, each with the position up to which the log must be durable before the
+    /// release.
     pinned: Mutex<VecDeque<(LogPosition, CheckpointPin)>>,
-    /// One cleaner at a time keeps the order.
+    /// Held by the thread that cleans up. One thread at a time keeps the order.
     cleaning: Mutex<()>,
-    /// The snapshot of a transaction for whose end others have waited in vain.
+    /// The snapshot of a running transaction for whose end other threads have waited without success.
     hopeless: AtomicU64,
 }
 
@@ -56,7 +57,7 @@ impl EndedTransactions {
         self.arrivals.shard(self.arrivals.own_shard()).lock().push(ended);
     }
 
-    /// All that wait, in order.
+    /// All ended transactions, in order.
     pub(crate) fn waiting(&self) -> MutexGuard<'_, VecDeque<EndedTransaction>> {
         let mut waiting = self.waiting.lock();
         let mut arrived: Vec<EndedTransaction> = Vec::new();
@@ -68,47 +69,48 @@ impl EndedTransactions {
         waiting
     }
 
-    /// Keeps cleaning from running while the result lives.
+    /// Prevents cleanup while the result is not dropped.
     pub(crate) fn pause(&self) -> MutexGuard<'_, ()> {
         self.cleaning.lock()
     }
 
-    /// The same, unless a cleaner is at work.
+    /// Like [`EndedTransactions::pause`], but `None` if cleanup is running.
     pub(crate) fn try_pause(&self) -> Option<MutexGuard<'_, ()>> {
         self.cleaning.try_lock()
     }
 
-    /// Forgets everything: the instance ends without a shutdown.
+    /// Drops all entries, for an instance that ends without a shutdown.
     pub(crate) fn clear(&self) {
         self.waiting().clear();
         self.pinned.lock().clear();
     }
 
-    /// Forgets what was to be done in a database that is not in use any more.
+    /// Drops the entries for a database that is no longer in use.
     pub(crate) fn forget(&self, file: FileId) {
         for ended in self.waiting().iter_mut() {
             ended.changes.retain(|change| change.file() != file);
         }
     }
 
-    /// Transactions that wait, for others to end or for the log.
+    /// Transactions that wait for other transactions to end, or for the log to become durable.
     pub fn len(&self) -> usize {
         self.waiting().len() + self.pinned.lock().len()
     }
 
-    /// Nothing to clean.
+    /// Whether no transaction waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// At most `most` of those whose history no snapshot sees. New arrivals are left.
+    /// Removes and returns at most `most` transactions whose history no snapshot can see. Recent arrivals are not
+    /// included.
     pub(crate) fn take_front(&self, oldest: CommitNumber, most: usize) -> VecDeque<EndedTransaction> {
         let mut waiting = self.waiting.lock();
         let count = waiting.iter().take(most).take_while(|ended| ended.number < oldest).count();
         waiting.drain(..count).collect()
     }
 
-    /// Puts back what was taken, in front of the others.
+    /// Puts transactions back in front of the others.
     pub(crate) fn put_back(&self, taken: Vec<EndedTransaction>) {
         let mut waiting = self.waiting();
         taken.into_iter().rev().for_each(|ended| waiting.push_front(ended));
@@ -133,12 +135,12 @@ impl EndedTransactions {
         before - pinned.len()
     }
 
-    /// Whether others have waited in vain for the transaction with this snapshot.
+    /// Whether other threads have waited without success for the end of the transaction with this snapshot.
     pub(crate) fn is_hopeless(&self, snapshot: CommitNumber) -> bool {
         self.hopeless.load(Ordering::Relaxed) == snapshot
     }
 
-    /// Others have waited in vain for the transaction with this snapshot.
+    /// Records that other threads have waited without success for the end of the transaction with this snapshot.
     pub(crate) fn set_hopeless(&self, snapshot: CommitNumber) {
         self.hopeless.store(snapshot, Ordering::Relaxed);
     }

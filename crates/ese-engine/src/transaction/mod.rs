@@ -1,11 +1,11 @@
-//! Transactions: identities, snapshots, versions of changed nodes, and what a rollback must take back.
+//! Transactions: identities, snapshots, versions of changed nodes, and undo entries for rollback.
 //!
-//! A change leaves a [`Version`] in the [`VersionStore`], keyed by tree and bookmark, until no running
-//! transaction can still need the state before it. Nodes with versions carry the Versioned flag, so that
-//! readers of other nodes never look here. ESE: RCE, version buckets.
+//! A change adds a [`Version`] to the [`VersionStore`], keyed by tree and bookmark. The version stays until no running
+//! transaction can need the state before it. Nodes with versions have the Versioned flag, so readers of other nodes
+//! need not search the version store. ESE: RCE, version buckets.
 //!
-//! This layer lies below the trees. An [`UndoEntry`] names its tree by value; [`TransactionHost`] finds it. A tree changes
-//! nodes through a [`ChangeContext`], which an [`ActiveTransaction`] lends.
+//! This layer is below the trees. An [`UndoEntry`] identifies its tree by value, and [`TransactionHost`] finds the
+//! tree. A tree changes nodes through a [`ChangeContext`], which belongs to an [`ActiveTransaction`].
 
 mod active;
 mod change_context;
@@ -31,8 +31,8 @@ pub(crate) use undo_entry::UndoEntry;
 pub use version::{Change, Version};
 pub use version_store::VersionStore;
 
-/// Session number of changes that no session makes: splits, merges, space.
+/// Session number of changes that do not belong to a session: splits, merges, space.
 pub(crate) const SYSTEM_PROCID: u16 = 0;
 
-/// First of the session numbers of the engine's own transactions in databases; sessions of users have lower ones.
+/// The first session number of the engine's own transactions in databases. User sessions have lower numbers.
 pub(crate) const FIRST_OWN_PROCID: u16 = 0xfff0;

@@ -1,4 +1,4 @@
-//! Replaces of running transactions, in the order of their nodes: what undoing them could need of a page.
+//! Replaces of running transactions, in the order of their nodes. A tree uses them to reserve page space for undo.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering::{self, Equal};
@@ -12,10 +12,10 @@ use jetcell_sync::{Arc, Mutex};
 use super::Version;
 use crate::cache::FileId;
 
-/// The order: by tree, bookmark and number.
+/// The sort key: tree, bookmark and version number.
 type Place<'a> = ((FileId, PageNumber), &'a [u8], u32);
 
-/// What has a place in it: entries, and what is looked for.
+/// A value with a sort key: an entry, or a bound of a search.
 trait Placed {
     fn place(&self) -> Place<'_>;
 }
@@ -66,11 +66,11 @@ macro_rules! ordered_by_place {
 
 ordered_by_place!(dyn Placed + '_, Entry);
 
-/// The replaces.
+/// All replaces of running transactions.
 #[derive(Default)]
 pub(super) struct Replaces {
     entries: Mutex<BTreeSet<Entry>>,
-    /// How many; tells without the lock that there are none.
+    /// The number of replaces. Zero can be detected without the lock.
     count: AtomicUsize,
 }
 
@@ -94,7 +94,7 @@ impl Replaces {
         self.count.load(atomic::Ordering::Acquire) == 0
     }
 
-    /// Those of nodes of a tree with a bookmark from `first` to `last`, in order.
+    /// The replaces in a tree with a bookmark from `first` to `last`, in order.
     pub fn between(
         &self,
         tree: (FileId, PageNumber),

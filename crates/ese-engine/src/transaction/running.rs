@@ -13,15 +13,15 @@ pub(super) struct Running {
     /// Levels whose Begin record is in the log.
     pub logged_level: u8,
     pub pin: Option<CheckpointPin>,
-    /// What was changed, in order.
+    /// The changes, in order.
     pub undo: Vec<UndoEntry>,
     /// Length of `undo` at the begin of each level.
     pub savepoints: Vec<usize>,
-    /// The inserts that a rollback has taken back, from its begin until it succeeds: after a failure it can only be
-    /// repeated, and must not forget them.
+    /// The inserts that a rollback has undone, from its begin until it succeeds. After a failure, the rollback can only
+    /// be repeated, and the repetition needs them.
     pub half_undone: Option<Vec<UndoEntry>>,
-    /// How many of the innermost levels belong to statements that failed and could not be taken back. The caller did not
-    /// begin these levels, so the next rollback takes them back first.
+    /// How many of the innermost levels belong to failed statements that could not be rolled back. The caller did not
+    /// begin these levels, so the next rollback rolls them back first.
     pub failed_statements: u8,
 }
 
@@ -39,7 +39,7 @@ impl Running {
         }
     }
 
-    /// Fails after a failed rollback: what is half taken back must not be committed.
+    /// Fails after a failed rollback: a transaction that is partly undone must not be committed.
     pub fn check_whole(&self) -> Result<()> {
         match self.half_undone {
             None => Ok(()),

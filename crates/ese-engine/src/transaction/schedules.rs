@@ -88,7 +88,7 @@ fn a_checkpoint_pin_that_is_taken_over_holds_all_the_time() {
                 }
             }
         });
-        // Another thread than the owner takes the pin over, as cleanup does after a rollback.
+        // A thread that is not the owner takes the pin over, as cleanup does after a rollback.
         let again = pins.pin_again(pin);
         pins.release(pin);
         let last = pins.pin_again(again);

@@ -1,4 +1,4 @@
-//! What all databases and sessions of an instance share.
+//! The services that all databases and sessions of an instance share.
 
 use jetcell_sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// Cache, log, versions and transactions of one instance.
 #[repr(align(128))]
 pub struct Services {
-    /// Where the files are.
+    /// The file system of the instance.
     pub vfs: Arc<dyn Vfs>,
     /// Page cache; may be shared with other instances.
     pub cache: Arc<Cache>,
@@ -25,10 +25,10 @@ pub struct Services {
     pub versions: Arc<VersionStore>,
     /// Running transactions.
     pub transactions: TransactionTable,
-    /// Ended transactions whose history is to be removed.
+    /// Ended transactions whose history is not removed yet.
     pub ended: EndedTransactions,
     log: OnceLock<Arc<LogStream>>,
-    /// Why nothing may be changed any more.
+    /// Why the instance refuses changes, if it does.
     failed: OnceLock<String>,
 }
 
@@ -46,7 +46,7 @@ impl Services {
         }
     }
 
-    /// The log. It is open before a database is attached.
+    /// The log. It is opened before a database is attached.
     pub fn log(&self) -> &Arc<LogStream> {
         self.log.get().expect("the log is open before a database is attached")
     }
@@ -55,7 +55,7 @@ impl Services {
         assert!(self.log.set(log).is_ok(), "the log is opened once");
     }
 
-    /// What a database file needs of this.
+    /// The part of the services that a database file needs.
     pub(crate) fn for_files(&self) -> FileServices {
         FileServices {
             vfs: self.vfs.clone(),
@@ -65,7 +65,8 @@ impl Services {
         }
     }
 
-    /// Appends records of the engine itself, by the reserve logs of a full disk if need be; where they start and end.
+    /// Appends records of the engine itself. On a full disk it uses the reserve logs. Returns where the records start
+    /// and end.
     pub(crate) fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
         let mut batch = RecordBatch::new();
         records.iter().for_each(|record| batch.push(record));
@@ -73,7 +74,8 @@ impl Services {
         Ok((appended.start, appended.end))
     }
 
-    /// [`Error::ReadOnly`] once a transaction could not be rolled back, or the cache failed. Callers ask before changes.
+    /// Fails with [`Error::ReadOnly`] if a transaction could not be rolled back, or if the cache failed. Callers must
+    /// check this before changes.
     pub fn check_writable(&self) -> Result<()> {
         match self.failed.get() {
             Some(what) => Err(Error::ReadOnly(what.clone())),
@@ -81,8 +83,8 @@ impl Services {
         }
     }
 
-    /// Refuses further changes: something is left that only recovery can take back. Other instances with the same cache
-    /// go on. The first reason stays.
+    /// Refuses further changes, because only recovery can undo the rest of a transaction. Other instances with the same
+    /// cache continue. The first reason is kept.
     pub(crate) fn fail(&self, what: String) {
         let _ = self.failed.set(what);
     }

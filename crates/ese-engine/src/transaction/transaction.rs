@@ -1,4 +1,4 @@
-//! Transaction identities, snapshots, and which of them are still running.
+//! Transaction identities, snapshots, and the table of running transactions.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -9,23 +9,23 @@ use jetcell_sync::Mutex;
 
 use crate::sharded::{ShardIndex, Sharded};
 
-/// Place of a commit in the order of commits; a snapshot sees all smaller ones. ESE: `TRX`.
+/// The number of a commit in commit order. A snapshot sees all smaller numbers. ESE: `TRX`.
 #[doc(alias = "TRX")]
 pub type CommitNumber = u64;
 
 const ROLLED_BACK: u64 = u64::MAX;
 
-/// Identity of one outermost transaction, shared by all its versions: one store commits them all at once.
+/// Identity of one outermost transaction, shared by all its versions: a single store commits all of them.
 #[derive(Debug)]
 pub struct Transaction {
     /// Snapshot: commits with a smaller number are visible.
     pub snapshot: CommitNumber,
-    /// Under which number the table knows it; not above the snapshot.
+    /// The number of its entry in the table. Not above the snapshot.
     entered: CommitNumber,
-    /// In which shard of the table.
+    /// The shard of its entry in the table.
     shard: ShardIndex,
     outcome: AtomicU64,
-    /// Where the commit record ends.
+    /// The end of the commit record.
     end: AtomicU64,
 }
 
@@ -45,7 +45,7 @@ impl Transaction {
         }
     }
 
-    /// The commit number, once committed.
+    /// The commit number, if committed.
     pub fn committed(&self) -> Option<CommitNumber> {
         match self.outcome.load(Ordering::Acquire) {
             0 | ROLLED_BACK => None,
@@ -53,12 +53,12 @@ impl Transaction {
         }
     }
 
-    /// Neither committed nor rolled back.
+    /// Whether the transaction is neither committed nor rolled back.
     pub fn is_running(&self) -> bool {
         self.outcome.load(Ordering::Acquire) == 0
     }
 
-    /// The commit survives a crash once the log is durable up to here; the smallest position unless committed.
+    /// The commit survives a crash if the log is durable up to here. The smallest position if not committed.
     pub fn commit_end(&self) -> LogPosition {
         match self.committed() {
             Some(_) => LogPosition::from_u64(self.end.load(Ordering::Acquire)),
@@ -66,19 +66,19 @@ impl Transaction {
         }
     }
 
-    /// Makes every change of the transaction visible at once. The commit record ends at `end`.
+    /// Makes all changes of the transaction visible at once. The commit record ends at `end`.
     pub fn set_committed(&self, number: CommitNumber, end: LogPosition) {
         self.end.store(end.to_u64(), Ordering::Release);
         self.outcome.store(number, Ordering::Release);
     }
 
-    /// Records that everything was undone.
+    /// Records that all changes were undone.
     pub fn set_rolled_back(&self) {
         self.outcome.store(ROLLED_BACK, Ordering::Release);
     }
 }
 
-/// What a reader may see: its own changes and commits before its snapshot.
+/// What a reader can see: its own changes, and commits before its snapshot.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The reader's own transaction, if it has one.
@@ -88,7 +88,7 @@ pub struct View {
 }
 
 impl View {
-    /// Sees everything committed so far and after; for background work that must meet the newest state.
+    /// A view that sees all commits, past and future. For background work that needs the newest state.
     pub fn latest() -> View {
         View { own: None, snapshot: ROLLED_BACK - 1 }
     }
@@ -102,7 +102,7 @@ impl View {
     }
 }
 
-/// Some of the running transactions.
+/// One shard of the running transactions.
 #[derive(Debug, Default)]
 struct Running {
     snapshots: Vec<CommitNumber>,
@@ -110,18 +110,18 @@ struct Running {
 
 /// All running transactions of an instance.
 ///
-/// Invariant: a commit gets its number, its place in the log and its effect in one piece, so commit order equals log
-/// order, a prefix of the log is a prefix of the commits, and a snapshot has all of a commit or nothing.
+/// Invariant: a commit gets its number, its place in the log and its effect in one step. So commit order equals log
+/// order, a prefix of the log is a prefix of the commits, and a snapshot sees each commit completely or not at all.
 #[derive(Debug)]
 pub struct TransactionTable {
     running: Sharded<Mutex<Running>>,
     numbers: CachePadded<Numbers>,
 }
 
-/// Numbers in one sequence for transactions that begin and that commit.
+/// One sequence of numbers for begins and commits.
 #[derive(Debug)]
 struct Numbers {
-    /// Held while a number is given out, and never while anything is waited for.
+    /// Held while a number is assigned. Never held during a wait.
     giving: Mutex<()>,
     next: AtomicU64,
 }
@@ -136,10 +136,10 @@ impl Default for TransactionTable {
 }
 
 impl TransactionTable {
-    /// Starts a transaction with a snapshot of now. Its number is used once, so it also names the transaction.
+    /// Begins a transaction with a snapshot of now. Its number is used once, so it also identifies the transaction.
     pub fn begin(&self) -> Arc<Transaction> {
-        // Entered before the snapshot is taken: a search for the oldest one either finds this, or was made at a
-        // time at which the snapshot was still to come.
+        // The entry is added before the snapshot is taken. So a search for the oldest snapshot either finds the entry,
+        // or ended before this snapshot was taken.
         let (shard, entered) = (self.running.own_shard(), self.now());
         self.running.shard(shard).lock().snapshots.push(entered);
         let snapshot = {
@@ -149,18 +149,18 @@ impl TransactionTable {
         Arc::new(Transaction { shard, entered, ..Transaction::running(snapshot) })
     }
 
-    /// The number the next commit will get; also the snapshot of a reader that starts now.
+    /// The number of the next commit. It is also the snapshot of a reader that starts now.
     pub fn now(&self) -> CommitNumber {
         self.numbers.next.load(Ordering::Acquire)
     }
 
-    /// Continues numbering after recovery.
+    /// Continues the numbers after recovery.
     pub fn continue_from(&self, next: CommitNumber) {
         self.numbers.next.fetch_max(next.max(1), Ordering::AcqRel);
     }
 
-    /// Commits: `log` appends the commit record with the number it is given, in commit order, and says where it ends.
-    /// It must not wait: others cannot even begin.
+    /// Commits. `log` gets the commit number, appends the commit record, and returns where the record ends. It is
+    /// called in commit order and must not wait, because no other transaction can begin meanwhile.
     pub fn commit<E>(
         &self,
         transaction: &Transaction,
@@ -174,7 +174,7 @@ impl TransactionTable {
         Ok((number, end))
     }
 
-    /// Forgets a transaction that committed or rolled back.
+    /// Removes a transaction that committed or rolled back.
     pub fn end(&self, transaction: &Transaction) {
         let snapshots = &mut self.running.shard(transaction.shard).lock().snapshots;
         if let Some(place) = snapshots.iter().position(|entered| *entered == transaction.entered) {
@@ -187,14 +187,14 @@ impl TransactionTable {
         self.running.iter().any(|shard| !shard.lock().snapshots.is_empty())
     }
 
-    /// All running snapshots see the commits below this number, so none needs the states before them.
+    /// All running snapshots see the commits below this number, so none of them needs the states before these commits.
     pub fn oldest_snapshot(&self) -> CommitNumber {
         let now = self.now();
         let oldest = |shard: &Mutex<Running>| shard.lock().snapshots.iter().min().copied();
         self.running.iter().filter_map(oldest).min().map_or(now, |oldest| oldest.min(now))
     }
 
-    /// Whether no other transaction began before.
+    /// Whether no other running transaction began earlier.
     pub fn is_oldest(&self, transaction: &Transaction) -> bool {
         transaction.entered <= self.oldest_snapshot()
     }

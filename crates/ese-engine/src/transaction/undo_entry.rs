@@ -1,4 +1,4 @@
-//! What a rollback takes back, and what the cleanup of an ended transaction looks at.
+//! The entries that a rollback undoes, and that the cleanup of an ended transaction reads.
 
 use jetcell_sync::Arc;
 
@@ -7,18 +7,18 @@ use ese_format::{PageNumber, TreeId};
 use super::{Change, Version};
 use crate::cache::FileId;
 
-/// One change of a transaction. It names its tree by value: tree ids are never used twice, so an entry that outlives its
-/// tree cannot be taken for one of another tree.
+/// One change of a transaction. It identifies its tree by value. Tree ids are never reused, so the entry of a removed
+/// tree cannot be mistaken for an entry of another tree.
 #[derive(Clone)]
 pub(crate) enum UndoEntry {
-    /// A node of the tree with this id changed. The version names the file and the root page.
+    /// A node of the tree with this id changed. The version has the file and the root page.
     Node(TreeId, Arc<Version>),
     /// The tree with this root page was created.
     Tree(FileId, PageNumber),
 }
 
 impl UndoEntry {
-    /// The version that the change left.
+    /// The version that the change created.
     pub fn version(&self) -> Option<&Arc<Version>> {
         match self {
             UndoEntry::Node(_, version) => Some(version),

@@ -12,16 +12,16 @@ use crate::cache::FileId;
 /// What a change did to its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The record came into being (also by re-using a node flagged deleted).
+    /// The record was inserted. The insert can reuse a node that was flagged deleted.
     Insert,
     /// The record was flagged deleted.
     FlagDelete,
-    /// The data was replaced; `before` is what it was.
+    /// The data was replaced. `before` is the old data.
     Replace {
         /// Data before the change.
         before: Box<[u8]>,
     },
-    /// Recovery only: a replace whose before-image has not been met in the log yet.
+    /// Recovery only: a replace whose before-image has not been read from the log yet.
     ReplaceUnknown,
 }
 
@@ -33,24 +33,24 @@ pub struct Version {
     pub tree: (FileId, PageNumber),
     /// Key, with the data appended in non-unique trees.
     pub bookmark: Box<[u8]>,
-    /// How many bytes of the bookmark are the key.
+    /// Length of the key in the bookmark.
     pub key_len: usize,
-    /// Transaction that did it.
+    /// The transaction that made the change.
     pub transaction: Arc<Transaction>,
-    /// Ties log records about this change together. ESE: `rceid`.
+    /// Connects the log records about this change. ESE: `rceid`.
     pub id: u32,
-    /// Transaction level at which it was done.
+    /// Transaction level of the change.
     pub level: u8,
-    /// What it did.
+    /// The change itself.
     pub change: Change,
-    /// Set when undone or when its transaction committed: the before-image need not be logged any more.
+    /// True if the change was undone, or if its transaction committed: the before-image need not be logged any more.
     pub settled: AtomicBool,
     /// Where the deferred before-image was logged, if it was.
     pub undo_logged: Mutex<Option<LogPosition>>,
 }
 
 impl Version {
-    /// Undone, or history that was removed.
+    /// Whether the change was undone, or was removed as history.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }

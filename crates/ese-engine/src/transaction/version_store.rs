@@ -1,8 +1,8 @@
-//! The version store: for each changed node the chain of its states, newest last.
+//! The version store: for each changed node the chain of its versions, newest last.
 //!
-//! Invariants: a chain is only changed under the write latch of the node's page, so a reader holding the page
-//! latch sees node and chain agree; bytes never exceed the limit; versions leave the chain when their
-//! transaction is undone or when no snapshot needs the state before them.
+//! Invariants: a chain is changed only under the write latch of the node's page, so a reader that holds the page latch
+//! sees a node and a chain that agree. The bytes never exceed the limit. A version is removed from its chain when its
+//! transaction is undone, or when no snapshot needs the state before it.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -21,17 +21,17 @@ use crate::sharded::Sharded;
 use crate::splitmix::BuildSplitMixHasher;
 use crate::{Error, Result};
 
-/// The state of a node as one reader sees it.
+/// The state of a node for one reader.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Whether the record exists for the reader.
     pub exists: bool,
-    /// When set, the data is this version's before-image and not what stands in the page.
+    /// If set, the data is this version's before-image, not the data on the page.
     pub before: Option<Arc<Version>>,
 }
 
 impl Resolved {
-    /// The data to show, given what stands in the page.
+    /// The data for the reader, given the data on the page.
     pub fn data<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
         match self.before.as_deref().map(|version| &version.change) {
             Some(Change::Replace { before }) => before,
@@ -43,7 +43,7 @@ impl Resolved {
 const SHARDS: usize = 64;
 type Chains = HashMap<u64, Chain, BuildSplitMixHasher>;
 
-/// The changes of nodes with the same hash, which is nearly always one node, and nearly always one change.
+/// The changes of nodes with the same hash. This is nearly always one node with one change.
 struct Chain {
     oldest: Arc<Version>,
     newer: Vec<Arc<Version>>,
@@ -58,18 +58,19 @@ impl Chain {
 #[derive(Default)]
 struct Shard {
     chains: Mutex<Chains>,
-    /// How many; tells without the lock that there are none.
+    /// The number of versions. Zero can be detected without the lock.
     count: AtomicUsize,
 }
 
 impl Shard {
-    /// For reading; nothing if there are none.
+    /// The chains, locked for reading; `None` if there are none.
     fn chains(&self) -> Option<MutexGuard<'_, Chains>> {
         (self.count.load(Ordering::Acquire) > 0).then(|| self.chains.lock())
     }
 }
 
-/// Bytes in use. Threads count for themselves, and tell the others when it is worth it.
+/// Bytes in use. Each thread counts in its own shard, and adds its count to the shared sum (`told`) when it is large
+/// enough.
 #[derive(Default)]
 struct Bytes {
     told: CachePadded<AtomicIsize>,
@@ -97,7 +98,7 @@ pub struct VersionStore {
     replaces: CachePadded<Replaces>,
     bytes: Bytes,
     limit: usize,
-    /// Bytes that a thread need not tell the others.
+    /// Bytes that a thread may count without adding them to the shared sum.
     grain: usize,
     next_id: CachePadded<AtomicU32>,
 }
@@ -125,12 +126,12 @@ impl VersionStore {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Numbers up to `id` were used before a crash.
+    /// Records that numbers up to `id` were used before a crash.
     pub fn ids_used(&self, id: u32) {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Fails when another change would exceed the limit. Undo needs no room, so rollback always works.
+    /// Fails if another change would exceed the limit. Undo needs no room, so a rollback never fails here.
     pub fn check_room(&self) -> Result<()> {
         match self.holds(self.limit) {
             true => Err(self.full()),
@@ -143,18 +144,18 @@ impl VersionStore {
         Error::VersionStoreFull { limit_bytes: self.limit }
     }
 
-    /// Whether there is not much more than what the oldest transaction may need to end.
+    /// Whether the remaining room is not much more than the oldest transaction can need to end.
     pub fn is_nearly_full(&self) -> bool {
         self.holds(self.limit - self.limit / 16)
     }
 
     fn holds(&self, bytes: usize) -> bool {
-        // What is not told may be missing from it, or be too much in it.
+        // The shared sum can be too low or too high by what threads have not added yet.
         let told = self.bytes.told.load(Ordering::Relaxed).max(0) as usize;
         told >= bytes - bytes / 16 && self.bytes() >= bytes
     }
 
-    /// Adds a change as the newest of its node. The caller holds the page's write latch.
+    /// Adds a change as the newest version of its node. The caller holds the page's write latch.
     pub fn add(&self, version: Arc<Version>) {
         self.bytes.add(version.bytes() as isize, self.grain as isize);
         if let Change::Replace { .. } = &version.change {
@@ -170,7 +171,7 @@ impl VersionStore {
         shard.count.store(chains.len(), Ordering::Release);
     }
 
-    /// Removes a change that was undone or is history. The caller holds the page's write latch when it was undone.
+    /// Removes a version that was undone or is history. If it was undone, the caller holds the page's write latch.
     pub fn remove(&self, version: &Arc<Version>) {
         version.settled.store(true, Ordering::Release);
         let hash = hash_of(version.tree, &version.bookmark);
@@ -195,7 +196,7 @@ impl VersionStore {
         }
     }
 
-    /// These changes are committed or undone: nothing is reserved for taking them back any more.
+    /// Releases the reserve for the undo of these changes, because they are committed or undone.
     pub fn end_replaces<'a>(&self, versions: impl Iterator<Item = &'a Arc<Version>>) {
         let mut replaced =
             versions.filter(|version| matches!(version.change, Change::Replace { .. })).peekable();
@@ -204,14 +205,14 @@ impl VersionStore {
         }
     }
 
-    /// The newest change of a node that is still remembered.
+    /// The newest version of a node that is still in the store.
     pub fn newest(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> Option<Arc<Version>> {
         let hash = hash_of(tree, bookmark);
         let chains = self.shard(hash).chains()?;
         chains.get(&hash)?.newest_first().find(|version| version.is_for(tree, bookmark)).cloned()
     }
 
-    /// The node's state for `view`, starting from what stands in the page.
+    /// The state of the node for `view`, given the state on the page.
     pub fn resolve(
         &self,
         tree: (FileId, PageNumber),
@@ -236,12 +237,12 @@ impl VersionStore {
         state
     }
 
-    /// Whether `view` must not change the node, because someone it cannot see changed it first.
+    /// Whether `view` must not change the node, because a transaction that it does not see changed the node first.
     pub fn conflicts(&self, tree: (FileId, PageNumber), bookmark: &[u8], view: &View) -> bool {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
-    /// The longest data that undoing replaces of running transactions may bring back, for each such node with a
+    /// The longest data that the undo of replaces by running transactions can restore, for each such node with a
     /// bookmark from `first` to `last`.
     pub fn undo_lengths(
         &self,
@@ -263,7 +264,7 @@ impl VersionStore {
         lengths
     }
 
-    /// Whether a running transaction has replaced anything.
+    /// Whether a running transaction has replaced data.
     pub fn has_replaces(&self) -> bool {
         !self.replaces.is_empty()
     }
