@@ -1,4 +1,4 @@
-//! Attaches databases during redo: which databases redo changes, and from which position on.
+//! Attaches databases during redo, and determines which databases redo changes and from which position on.
 //!
 //! Redo changes a database from its attach record on, unless the header says that the database was shut down cleanly
 //! later, or was used with another log since. Then the file has all changes already, and redo skips the records.
@@ -47,11 +47,11 @@ impl<'a> Attacher<'a> {
         Attacher { core, options, log, torn_pages: 0, missing: BTreeMap::new() }
     }
 
-    /// Attaches the databases that were attached where redo starts.
+    /// Attaches the databases that were attached at the position where redo starts.
     pub fn attach_listed(&mut self, list: &[Attachment], start: LogPosition) -> Result<()> {
         for entry in list.iter().filter(|entry| entry.attach_position < start) {
             let log_id = entry.database.0;
-            // The list was made when the header of the database named this log.
+            // The list was made at a time when the header of the database named this log.
             self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position, |_| false)?;
             // The header may be older than the checkpoint, and redo does not repeat what used these numbers.
             if let Some(database) = self.core.file_in_log(log_id) {
@@ -71,16 +71,16 @@ impl<'a> Attacher<'a> {
         self.open(record.database.0, &decode_path(&record.path), record.signature, position, before)
     }
 
-    /// Replays a detach record. All pages were in the file before the record was written, but the header may not say so
-    /// yet.
+    /// Replays a detach record. All pages were in the file before the record was written, but the header may not show
+    /// it yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
-        // All its pages were in the file by then, wherever the file is now.
+        // All pages of the database were in its file at that time, wherever the file is now.
         self.missing.remove(&log_id);
         let Some(database) = self.core.file_in_log(log_id) else {
             return Ok(());
         };
         self.core.cache.flush_file(database.file_id)?;
-        // The database was clean then: cleanup has nothing left to do.
+        // The database was clean at that time, so cleanup has nothing left to do in it.
         self.core.ended.forget(database.file_id);
         self.core.close_clean(&database, position, LogTime::NONE)
     }
@@ -90,12 +90,14 @@ impl<'a> Attacher<'a> {
         self.missing.clear();
     }
 
-    /// To be called at the end of the log: fails if a database that the log leaves attached was not found.
+    /// To be called at the end of the log. Fails if a database was not found that is still attached at the end of the
+    /// log.
     pub fn check_none_missing(&mut self) -> Result<()> {
         self.missing.pop_first().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// `is_before` tells whether a header that names another log is the one with which the database was attached.
+    /// `is_before` tells, for a header that names another log, whether it is the header with which the database was
+    /// attached.
     fn open(
         &mut self,
         log_id: u8,
@@ -123,7 +125,7 @@ impl<'a> Attacher<'a> {
         let vfs = &*self.options.vfs;
         let (file, mut header, copies) = match self.find(&path, signature) {
             Ok(found) => found,
-            // The file is known not to be the database. A file that cannot be read may well be the database.
+            // This file is not the database. By contrast, a file that cannot be read may be the database.
             Err(error @ (Error::Usage(_) | Error::Corrupt { .. })) => {
                 self.missing.insert(log_id, error);
                 return Ok(());
@@ -132,7 +134,7 @@ impl<'a> Attacher<'a> {
         };
         let clean = header.state == DatabaseState::CleanShutdown;
         let own = header.log_signature == self.log.signature;
-        // Positions of another log tell nothing about this one.
+        // Positions of another log say nothing about this log.
         let in_this_log = own || (clean && is_before(&header));
         if !in_this_log {
             if !clean {
@@ -241,8 +243,8 @@ impl<'a> Attacher<'a> {
         Ok((file, header, copies))
     }
 
-    /// A file in the log directory with the name and the signature of the database. Then database and log were copied
-    /// there, and the log still names the original, which has a log of its own.
+    /// A file in the log directory with the name and the signature of the database. If there is one, database and log
+    /// were copied there, and the log still names the original database, which has its own log.
     fn copy_beside_log(&self, path: &Path, signature: Signature) -> Result<Option<PathBuf>> {
         let vfs = &*self.options.vfs;
         let Some(name) = path.file_name() else { return Ok(None) };
@@ -273,7 +275,7 @@ mod tests {
     /// Earlier versions could give one id to two databases that were attached at the same time. Recovery must report the
     /// missing one, and must not apply its records to the other one.
     #[test]
-    fn the_id_of_a_missing_database_is_not_free() {
+    fn the_id_of_a_missing_database_is_not_reused() {
         let disk = two_under_one_id();
         let [missed, other] = PATHS.map(Path::new);
         disk.remove(missed).unwrap();
@@ -286,7 +288,7 @@ mod tests {
         assert!(disk.contents(other) == before);
     }
 
-    /// If both databases are there, recovery cannot tell to which one the records belong.
+    /// If both databases exist, recovery cannot tell which one a record belongs to.
     #[test]
     fn one_id_for_two_databases_is_refused() {
         let disk = two_under_one_id();

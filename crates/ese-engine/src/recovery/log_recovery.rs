@@ -21,7 +21,7 @@ use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
-/// More threads would not find more work than the device gives.
+/// More threads would be of no use: the device limits the speed of redo.
 const MAX_REDO_THREADS: usize = 4;
 
 /// Recovery of one log.
@@ -30,16 +30,16 @@ pub(super) struct LogRecovery<'a> {
     options: &'a InstanceOptions,
     reader: Arc<LogReader>,
     checkpoint_file: CheckpointFile,
-    /// The checkpoint, if the file is of this stream and lies within the logs.
+    /// The checkpoint, if its file belongs to this stream and its position lies within the logs.
     checkpoint: Option<Checkpoint>,
     signature: Signature,
     oldest: Generation,
     newest: Generation,
-    /// Where redo starts.
+    /// The position where redo starts.
     start: LogPosition,
 }
 
-/// What analysis found.
+/// Results of analysis.
 struct Analysis {
     undo_infos: UndoInfos,
     /// The records from the start of redo on, as many as fit.
@@ -49,7 +49,7 @@ struct Analysis {
     tail: LogTail,
 }
 
-/// What redo found.
+/// Results of redo.
 struct Redone {
     unfinished: UnfinishedTransactions,
     /// The record with which a shutdown or recovery ended cleanly, if nothing happened since.
@@ -167,7 +167,7 @@ impl<'a> LogRecovery<'a> {
             }
             false => 1,
         };
-        // Memory that the next windows will need stays with redo.
+        // Redo keeps the cache memory that the next windows need.
         let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
         let mut redo = Redo::new(self.core.clone(), self.reader.clone(), threads, undo_infos, grant);
         redo.reserved = reserved;
@@ -192,7 +192,7 @@ impl<'a> LogRecovery<'a> {
             replay.window(window)?;
         }
         let LogReplay { redo, mut attacher, clean_end, .. } = replay;
-        // Undo needs all databases, so this comes first.
+        // Before undo, which needs all databases.
         attacher.check_none_missing()?;
         let summary = RecoverySummary {
             records: redo.records,
@@ -204,7 +204,7 @@ impl<'a> LogRecovery<'a> {
         Ok(Redone { unfinished: redo.finish()?, clean_end, summary })
     }
 
-    /// Attaches the databases that were attached where redo starts.
+    /// Attaches the databases that were attached at the position where redo starts.
     fn attach_listed(&self, end_of_log: LogPosition) -> Result<Attacher<'a>> {
         let log = RecoveredLog {
             signature: self.signature,
@@ -224,10 +224,10 @@ impl<'a> LogRecovery<'a> {
         Ok(attacher)
     }
 
-    /// Nothing is attached and nothing happened since the log ended cleanly at `clean_end`.
+    /// Opens the log if no database is attached and nothing happened since the log ended cleanly at `clean_end`.
     fn end_clean(self, clean_end: LogPosition, summary: RecoverySummary) -> Result<Opened> {
-        // A crash may have come before the checkpoint was written. Without it the log would ask for databases that may
-        // be removed by now.
+        // A crash may have interrupted the shutdown before it wrote the checkpoint. Without a new checkpoint, the next
+        // recovery would require databases that may have been removed by then.
         if self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.position < clean_end) {
             self.write_checkpoint(clean_end, &[])?;
         }
@@ -259,12 +259,12 @@ impl<'a> LogRecovery<'a> {
         Ok(self.opened(redo_from, summary))
     }
 
-    /// The checkpoint that is valid while undo appends to the log; writes one if the file has none.
+    /// The checkpoint that is valid while undo appends to the log. Writes one if the file has no valid checkpoint.
     fn checkpoint_for_undo(&self, end_of_log: LogPosition) -> Result<LogPosition> {
         match &self.checkpoint {
             Some(checkpoint) if checkpoint.position <= end_of_log => Ok(checkpoint.position),
-            // The file may be of another log, or lie behind the end of this one: records that are appended from now on
-            // would come before it.
+            // The file may belong to another log, or its position may be behind the end of this log. Records appended
+            // from now on would then stand in front of it.
             _ => {
                 let redo_from = self.start.min(end_of_log);
                 self.write_checkpoint(redo_from, &self.core.attachments())?;

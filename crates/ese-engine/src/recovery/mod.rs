@@ -30,13 +30,13 @@ use crate::maintenance::checkpoint::generations_needed;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
-/// Bytes of log that redo keeps in memory even if the cache has none to lend.
+/// Memory in bytes that redo uses for the log even if the cache can spare none.
 const MIN_WINDOW_BYTES: usize = 64 << 10;
 
-/// The log gets a third of the cache at first. The rest is for pages, and for deltas of pages that leave the cache.
+/// At first the log gets a third of the cache. The rest is for pages, and for deltas of evicted pages.
 const LOG_SHARE_OF_CACHE: usize = 3;
 
-/// What recovery did.
+/// Statistics of a recovery.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverySummary {
     /// Whether the log had not ended cleanly, so that recovery ran.
@@ -56,7 +56,7 @@ pub struct RecoverySummary {
     pub left_attached: usize,
 }
 
-/// An open log, its checkpoint, and what recovery did.
+/// An open log, its checkpoint, and the statistics of recovery.
 pub(crate) struct Opened {
     pub checkpoint_file: CheckpointFile,
     pub checkpoint: LogPosition,

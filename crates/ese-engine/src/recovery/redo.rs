@@ -1,15 +1,15 @@
 //! Redo: repeats the changes that pages lack, up to the end of the log, and collects what unfinished transactions did.
 //!
-//! A record applies to a page exactly if the page's dbtime is the record's time before. A page at or past the time after
-//! has the change already. Anything else is damage and ends recovery. A page that a record formats from nothing is
-//! formatted whenever it is older. Records between MacroBegin and MacroCommit wait for the commit; a macro that the log
-//! cuts off never happened.
+//! A record applies to a page exactly if the page's dbtime is the record's time before. A page at or past the time
+//! after has the change already. Anything else is damage and ends recovery. A record that formats a page from nothing
+//! applies to every older page. Records between MacroBegin and MacroCommit wait for the commit; if the log ends inside
+//! a macro, its records are ignored.
 //!
 //! So the changes of a page depend on nothing but the page and the log, and only their order on that page matters. Redo
-//! collects records in the order of the log, with what transactions did, and then replays them page by page
-//! ([`page_replay`]). What only a page can tell about a change (before-images, keys of deleted nodes) is known after that.
-//! A record that needs such knowledge makes redo replay the pages of all records before it; so does a record that
-//! attaches or detaches a database.
+//! collects records in the order of the log, with the operations of transactions, and then replays them page by page
+//! ([`page_replay`]). Some information about a change (before-images, keys of deleted nodes) is only on the page; redo
+//! has it after the replay. A record that needs such information makes redo replay the pages of all records before it;
+//! so does a record that attaches or detaches a database.
 
 mod page_redo;
 mod page_replay;
@@ -67,7 +67,7 @@ struct PendingRedo {
     pages: Vec<PageRedo>,
     /// The last page that each file must have.
     last_pages: BTreeMap<FileId, PageNumber>,
-    /// Transactions that ended, and where. A committed one says so itself.
+    /// Transactions that ended, with the position of the end. The transaction itself tells whether it committed.
     ended: Vec<(OpenTransaction, LogPosition)>,
 }
 
@@ -83,11 +83,11 @@ struct PlainReplace {
 /// A record that changes pages.
 struct RedoRecord {
     buffered: BufferedRecord,
-    /// Where redo must start while a page lacks the change. The record alone may not be enough.
+    /// The position where redo must start while a page lacks the change. The record alone may not be enough.
     needs_from: LogPosition,
     /// The transaction of a versioned change.
     transaction: Option<Arc<Transaction>>,
-    /// The change that an Undo record takes back, unless the data are restored already.
+    /// The change that an Undo record undoes, unless the data are restored already.
     undoes: Option<Change>,
 }
 
@@ -216,7 +216,7 @@ impl Redo {
                     .filter(|restored| of_replace && restored.is_directly_before(&undo.node.page));
                 match restored {
                     Some(restored) => needs_from = restored.start,
-                    // Only a page may have the before-image.
+                    // Only the page may have the before-image.
                     None if of_replace => self.replay_pages(payloads)?,
                     None => {}
                 }
@@ -235,7 +235,7 @@ impl Redo {
         self.add_page_changes(RedoRecord { buffered, needs_from, transaction: None, undoes }, record)
     }
 
-    /// Adds what a record does to pages.
+    /// Adds the page changes of a record.
     fn add_page_changes(&mut self, mut redo_record: RedoRecord, record: &LogRecord) -> Result<()> {
         let (pages, after) = pages_of(record);
         let Some(change) = record.page_change().filter(|_| !pages.is_empty()) else { return Ok(()) };
@@ -260,7 +260,7 @@ impl Redo {
         Ok(())
     }
 
-    /// Adds what a record says that its transaction did.
+    /// Adds what the record's transaction did.
     fn add_operation(
         &mut self,
         database: &Arc<DatabaseFile>,

@@ -1,9 +1,9 @@
 //! The part of the log that redo holds in memory.
 //!
 //! Page images and the data of records are most of a log, and only pages that were not written before the crash need
-//! them. The window stores these payloads apart from their records. When memory runs out it drops the oldest payloads;
-//! redo reads a record a second time if its page turns out to need it. Each payload is needed once at most, so its
-//! memory is free as soon as redo has taken it.
+//! them. The window stores these payloads apart from their records. When memory is full, the window drops the oldest
+//! payloads; redo reads a record a second time if its page turns out to need it. Each payload is needed once at most,
+//! so its memory is freed as soon as redo has taken it.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ use crate::{Error, Result};
 
 /// Shorter payloads stay in their records.
 const MIN_PAYLOAD_BYTES: usize = 128;
-/// Bytes that a payload costs beside its own.
+/// Memory overhead of a payload in bytes.
 const PAYLOAD_OVERHEAD: usize = 2 * size_of::<Vec<u8>>();
-/// Bytes that redo needs for a record while it replays its pages, beside the record.
+/// Memory in bytes that redo needs per record while it replays pages, in addition to the record.
 const REDO_OVERHEAD: usize = 160;
 
 /// A log record in memory.
@@ -156,7 +156,7 @@ impl ReplayWindow {
             return Err(stored);
         }
         let mut buffered = BufferedRecord::from(stored);
-        // Redo reports a record that cannot be decoded, when it gets there.
+        // A record that cannot be decoded is reported when redo reaches it.
         if buffered.bytes.len() > MIN_PAYLOAD_BYTES
             && let Ok(mut record) = buffered.record()
             && let Some(payload) = payload_of(&mut record).filter(|payload| payload.len() > MIN_PAYLOAD_BYTES)

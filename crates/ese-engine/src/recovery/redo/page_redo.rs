@@ -19,7 +19,7 @@ use crate::transaction::Change;
 pub(super) enum PageRole {
     /// The page that the record names first.
     Main,
-    /// The page a split adds.
+    /// The new page of a split.
     New,
     Right,
     Left,
@@ -116,7 +116,7 @@ pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     }
 }
 
-/// The time of change that the page must have before the record, if the change depends on it.
+/// The time of change that the page must have before the record is applied, if the change depends on it.
 pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> {
     match (record, role) {
         _ if formats(record, role) => None,
@@ -150,7 +150,7 @@ pub(super) fn has_needless_image(record: &LogRecord, role: PageRole) -> bool {
     matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, role)
 }
 
-/// The change as an delta, if the record alone determines it. `key` receives the key of a new node.
+/// The change as a delta, if the record alone determines it. `key` receives the key of a new node.
 pub(super) fn delta_from_record<'a>(
     record: &'a LogRecord,
     role: PageRole,
@@ -160,7 +160,7 @@ pub(super) fn delta_from_record<'a>(
     let versioned = node.is_some_and(versioned);
     let line = node.map_or(0, |node| usize::from(node.page.line));
     Some(match (record, role) {
-        // The page is as it was before the split: its time of change says so.
+        // The page is in its state before the split, as its time of change shows.
         (LogRecord::Split2(split), PageRole::Main) if split.split_type == split_type::RIGHT => {
             apply::split_cut(split)
         }
@@ -181,8 +181,8 @@ pub(super) fn delta_from_record<'a>(
     })
 }
 
-/// The change as an delta, if it is one. `undoes` is the change that an Undo record takes back, if anything is left to
-/// do. `key` receives the key of a new node.
+/// The change as a delta, if it is one. `undoes` is the change that an Undo record undoes, if anything is left to undo.
+/// `key` receives the key of a new node.
 pub(super) fn delta_of<'a>(
     record: &'a LogRecord,
     role: PageRole,
@@ -212,7 +212,7 @@ pub(super) fn delta_of<'a>(
     }))
 }
 
-/// Why a change that is not an delta cannot be made.
+/// The reason why a change that is not a delta cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApplyError {
     #[error("{0}")]
@@ -227,7 +227,7 @@ impl From<&'static str> for ApplyError {
     }
 }
 
-/// Makes a change that is not an delta.
+/// Makes a change that is not a delta.
 pub(super) fn apply(
     record: &LogRecord,
     role: PageRole,
@@ -244,7 +244,7 @@ pub(super) fn apply(
             apply::split_new(bytes, size, &Page::new(&before, size), split)?;
         }
         (LogRecord::Split2(split), PageRole::Main) => {
-            // The page is as it was before the split: its time of change says so.
+            // The page is in its state before the split, as its time of change shows.
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
@@ -282,7 +282,7 @@ pub(super) fn apply(
             let mut page = PageMut::new(bytes, size);
             page.set_external_header(&set.data).map_err(|_| "external header does not fit")?;
         }
-        // An Undo record that has nothing left to take back.
+        // An Undo record whose change is undone already.
         _ => {}
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! Replays the changes of a window page by page: reads each page once and makes all changes that it lacks. Afterwards the
-//! page is dirty, as in normal operation, and may leave the cache unwritten if its deltas are few.
+//! Replays the changes of a window page by page: reads each page once and makes all changes that it lacks. Afterwards
+//! the page is dirty, as in normal operation, and may be evicted unwritten if its deltas are few.
 //!
-//! Before the crash, many changed pages had left the cache with their deltas, and nothing needs these pages now. If the
-//! records alone determine all changes of a page, and redo has nothing to learn from the page, it does not read the page:
-//! the cache keeps the changes as deltas of an evicted page. Reading the page later makes them, and detects damage.
+//! Before the crash, many changed pages were evicted with their deltas, and nothing needs these pages now. If the
+//! records alone determine all changes of a page, and redo needs no information from the page, redo does not read it:
+//! the cache keeps the changes as deltas of an evicted page. A later read of the page applies them, and detects damage.
 //!
 //! While redo changes the pages of one batch, the pages of the next batch are being read.
 
@@ -39,19 +39,19 @@ pub(super) struct PageReplay<'a> {
     records: &'a [RedoRecord],
     payloads: &'a Payloads,
     log: &'a LogReader,
-    /// Cache memory that redo gives back as it uses payloads up, and the bytes of it that redo keeps.
+    /// Cache memory that redo gives back as it consumes payloads, and the number of its bytes that redo keeps.
     memory: (&'a MemoryGrant, usize),
-    /// Changed pages that cannot leave the cache unwritten.
+    /// Number of changed pages that cannot be evicted unwritten.
     must_be_written: Vec<PageKey>,
     /// Records of the batch that were read again.
     reread: BTreeMap<LogPosition, Vec<u8>>,
     pub outcome: ReplayOutcome,
 }
 
-/// What the replay of a window did.
+/// Results of the replay of a window.
 #[derive(Default)]
 pub(super) struct ReplayOutcome {
-    /// What pages told about versioned changes, by the index of the record in the window.
+    /// What redo learned from pages about versioned changes, by the index of the record in the window.
     pub recovered: BTreeMap<u32, RecoveredVersion>,
     /// Changes made.
     pub applied: u64,
@@ -67,7 +67,7 @@ impl ReplayOutcome {
     }
 }
 
-/// A batch of pages, and what is being read for it.
+/// A batch of pages, and the reads that are under way for it.
 #[derive(Default)]
 struct Batch<'p> {
     /// Pages that need not be read.
@@ -151,8 +151,8 @@ impl<'a> PageReplay<'a> {
         Ok(Batch { unread, read, records })
     }
 
-    /// Whether the records alone determine all changes of the page, and redo has nothing to learn from the page: neither
-    /// a before-image that undo may need nor the key of a deleted node that cleanup has to remove.
+    /// Whether the records alone determine all changes of the page, and redo needs no information from the page:
+    /// neither a before-image that undo may need nor the key of a deleted node that cleanup has to remove.
     fn needs_no_read(&self, changes: PageChanges<'_>) -> bool {
         let mut deleted: Vec<usize> = Vec::new();
         let mut is_determined = |change: &PageRedo| {
@@ -200,7 +200,8 @@ impl<'a> PageReplay<'a> {
         Ok(())
     }
 
-    /// Leaves the changes of a page that need not be read with the cache. Makes them if the cache has no room.
+    /// Passes the changes of a page that need not be read to the cache. Makes the changes if the cache has no space for
+    /// them.
     fn defer(&mut self, changes: PageChanges<'_>) -> Result<()> {
         let records: Vec<_> = changes.iter().map(|change| self.record(change)).collect::<Result<_>>()?;
         let mut deltas = Vec::new();
@@ -240,7 +241,7 @@ impl<'a> PageReplay<'a> {
             Err(error) => return Err(error),
         };
         let time = Page::new(&pinned.read(), size).db_time();
-        // Without the latch, because records may have to be read.
+        // The latch is not held here, because records may have to be read.
         let is_missing = |change: &&PageRedo| change.after > time;
         let missing: Vec<(&PageRedo, LogRecord)> = match records {
             Some(records) => changes.iter().zip(records).filter(|(change, _)| is_missing(change)).collect(),

@@ -1,5 +1,5 @@
-//! What redo learns from a page about versioned changes while it repeats them: keys, and before-images that are pending
-//! on the page again until they are logged.
+//! What redo learns from a page about versioned changes while it repeats them: keys, and before-images that are again
+//! pending on the page until they are logged.
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
 use ese_format::page::{Page, PageFlags};
@@ -13,14 +13,14 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::{Change, Transaction, Version};
 
-/// What a page told about a versioned change when redo repeated it.
+/// What redo learned from the page when it repeated a versioned change.
 pub(super) struct RecoveredVersion {
     pub key: Vec<u8>,
     pub key_len: usize,
     pub change: Change,
     /// The version whose before-image is pending on the page until it is logged or no longer needed.
     pub version: Option<Arc<Version>>,
-    /// A later record removed the node.
+    /// Whether a later record removed the node.
     pub node_removed: bool,
 }
 
@@ -41,7 +41,7 @@ struct BeforeImage {
 }
 
 impl PendingBeforeImages {
-    /// Saves what a change is about to overwrite, while the page still has it.
+    /// Saves the data that a change is about to overwrite.
     pub fn save(
         &mut self,
         record_index: u32,
@@ -88,8 +88,8 @@ impl PendingBeforeImages {
         self.images.push(BeforeImage { record_index, node, transaction, key, key_len, change, node_removed });
     }
 
-    /// Makes the before-images pending on the page, as they were when the changes were first made. Returns what the page
-    /// told about each change, with the index of its record in the window.
+    /// Makes the before-images pending on the page, as they were when the changes were first made. Returns what redo
+    /// learned about each change, with the index of its record in the window.
     pub fn defer(self, database: &Arc<DatabaseFile>, latch: &mut WriteLatch) -> Vec<(u32, RecoveredVersion)> {
         let page = latch.key().page;
         let defer = |image: BeforeImage| {

@@ -1,4 +1,5 @@
-//! What transactions did that had not ended where the log ends, and deleted nodes that cleanup has still to remove.
+//! The operations of transactions that had not ended at the end of the log, and deleted nodes that cleanup has still to
+//! remove.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::Result;
 use crate::cache::FileId;
 use crate::transaction::{ActiveTransaction, Change, EndedTransaction, Transaction, UndoEntry, Version};
 
-/// A versioned change of a node. Redo holds it until its transaction ends.
+/// A versioned change of a node. Redo keeps it until its transaction ends.
 pub(super) struct NodeOperation {
     pub database: u8,
     pub root: PageNumber,
@@ -29,7 +30,7 @@ pub(super) struct NodeOperation {
     pub record_index: Option<u32>,
     /// The version whose before-image is pending on the page.
     pub version: Option<Arc<Version>>,
-    /// A later record removed the node.
+    /// Whether a later record removed the node.
     pub node_removed: bool,
 }
 
@@ -57,8 +58,8 @@ impl NodeOperation {
         }
     }
 
-    /// Takes over what the page told, if redo made the change. If the page had the change already, key and before-image
-    /// are in an UndoInfo record if they can be needed.
+    /// Takes over what redo learned from the page, if redo made the change. If the page had the change already, an
+    /// UndoInfo record has the key and the before-image wherever they can be needed.
     fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         if let Some(recovered) = self.record_index.take().and_then(|index| recovered.remove(&index)) {
             (self.key, self.key_len, self.change) = (recovered.key, recovered.key_len, recovered.change);
@@ -70,11 +71,11 @@ impl NodeOperation {
     }
 }
 
-/// What a transaction did.
+/// An operation of a transaction.
 pub(super) enum Operation {
-    /// It changed a node.
+    /// The change of a node.
     Node(NodeOperation),
-    /// It created a tree.
+    /// The creation of a tree.
     CreateTree { database: u8, root: PageNumber },
 }
 
@@ -87,7 +88,7 @@ pub(super) struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// Takes over what the pages of a window told.
+    /// Takes over what redo learned from the pages of a window.
     pub fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         for operation in &mut self.operations {
             if let Operation::Node(operation) = operation {
@@ -123,8 +124,8 @@ impl Redo {
         }))
     }
 
-    /// Adds a versioned change to its transaction. `bookmark` is what the record itself tells; `record_index` is its
-    /// index in the window, if the page may tell more.
+    /// Adds a versioned change to its transaction. `bookmark` comes from the record itself; `record_index` is the
+    /// record's index in the window, if the page may give more information.
     pub(super) fn add_node_operation(
         &mut self,
         node: &NodeChange,
@@ -168,7 +169,8 @@ impl Redo {
             let deleted = operation.may_leave_deleted_node()
                 && !operation.node_removed
                 && (committed || operation.undone);
-            // Without a key: later records have removed the node; the page has them, or the cache keeps them for it.
+            // Without a key: later records have removed the node. Either the page has these changes, or the cache keeps
+            // them for it.
             if deleted && !operation.key.is_empty() {
                 entries.push(self.undo_entry(operation, &open.transaction)?);
             }

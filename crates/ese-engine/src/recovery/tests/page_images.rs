@@ -65,7 +65,7 @@ fn page_images_of_an_abandoned_history_are_not_restored() {
     }
 }
 
-/// Page images that are not updated any more are useless once the torn pages are restored.
+/// Without page protection, page images are not updated any more, so they are useless once the torn pages are restored.
 #[test]
 fn recovery_without_page_protection_leaves_no_page_images() {
     let size = PageSize::KIB_4;

@@ -1,4 +1,4 @@
-//! Replay in the order of pages, compared with one record at a time; and the pages that recovery does not read.
+//! Replay page by page compared with replay record by record, and pages that recovery does not read.
 
 use std::path::Path;
 
@@ -194,7 +194,7 @@ fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
     let size = PageSize::KIB_4;
     type Work = fn(&Arc<Tree>, &mut ActiveTransaction, &Instance);
     type Records = &'static [(&'static [u8], &'static [u8])];
-    // The work, the number of deferred changes, and the records after recovery.
+    // Each case: the work, the number of deferred changes, and the records after recovery.
     let cases: [(&str, Work, u64, Records); 5] = [
         (
             "replaced, not committed",

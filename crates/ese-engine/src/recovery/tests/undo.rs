@@ -17,8 +17,8 @@ use crate::btree::{Seek, TreeCursor};
 use crate::log::{LogNames, LogReader};
 use crate::transaction::ActiveTransaction;
 
-/// The undo of a replace is two records. A crash may leave a page that has the first change and not the second. A redo
-/// that starts between the two cannot repeat the second.
+/// The undo of a replace is two records. After a crash, a page may have the first change but not the second. A redo
+/// that starts between the two records cannot repeat the second one.
 #[test]
 fn a_page_with_half_an_undo_holds_the_checkpoint_before_the_undo() {
     let size = PageSize::KIB_4;
@@ -61,7 +61,7 @@ fn a_page_with_half_an_undo_holds_the_checkpoint_before_the_undo() {
     assert_eq!(instance.recovery().applied, 1);
 }
 
-/// An undo directly behind the replace of another session on the same page is still an undo.
+/// An Undo record that directly follows the replace of another session on the same page is still an undo.
 #[test]
 fn an_undo_behind_a_replace_of_another_session_is_redone() {
     for delete in [false, true] {
@@ -128,7 +128,7 @@ fn transactions_that_share_pages_are_recovered() {
                     changed.insert(committed.clone())
                 }
             };
-            // Each session has its own keys, between those of the others.
+            // Each session has its own keys, which alternate with those of the others.
             let key = vec![rng.random_range(0..30) * 3 + number as u8];
             let data = vec![rng.random(); rng.random_range(1..200)];
             let mut cursor = TreeCursor::new(tree.clone());
@@ -166,7 +166,7 @@ fn transactions_that_share_pages_are_recovered() {
             false => disk.crash(seed, CrashOptions::default()),
         };
         let mut disk = end(&disk, rng.random_bool(0.5));
-        // Recovery crashes, too.
+        // Recovery crashes too.
         for _ in 0..rng.random_range(0..3) {
             disk.stop_after(rng.random_range(1..60));
             drop(open(&disk, PageSize::KIB_4, 64));
