@@ -230,7 +230,7 @@ impl TreeCursor {
                     if detours > MOST_DETOURS {
                         return Err(self
                             .tree
-                            .damaged(current, "its links and those of its neighbour disagree"));
+                            .damaged(current, "its links and the links of its neighbour disagree"));
                     }
                     kept.clear();
                     kept.extend(at_hand);

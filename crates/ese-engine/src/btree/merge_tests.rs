@@ -1,5 +1,4 @@
-//! Removal of records from trees of four levels, and records that come back to life while cleanup is about to
-//! remove them.
+//! Removal of records from trees of four levels, and new inserts of records that cleanup is about to remove.
 
 use std::path::Path;
 use std::time::Duration;
@@ -105,11 +104,11 @@ impl Fixture {
         assert_eq!(contents(&self.tree, &View::latest()), self.model);
         for key in self.model.keys() {
             let mut cursor = TreeCursor::new(self.tree.clone());
-            assert!(cursor.seek(&View::latest(), key, Seek::Equal).unwrap(), "no record by its key");
+            assert!(cursor.seek(&View::latest(), key, Seek::Equal).unwrap(), "a seek does not find a record");
         }
     }
 
-    /// Internal pages of the level above the leaves, left to right, each with the numbers of records below it.
+    /// Internal pages of the level above the leaves, left to right.
     fn parents_of_leaves(&self) -> Vec<PageNumber> {
         let mut parents: Vec<PageNumber> = Vec::new();
         for number in 0..KEYS {
@@ -124,7 +123,7 @@ impl Fixture {
 }
 
 #[test]
-fn range_deletes_leave_a_tree_of_four_levels_in_order() {
+fn range_deletes_keep_a_tree_of_four_levels_valid() {
     for seed in 0..3 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut fixture = Fixture::new();
@@ -165,7 +164,7 @@ fn a_split_internal_page_of_a_non_unique_tree_repeats_its_own_separator() {
     check_structure(&fixture.tree);
 }
 
-/// Each removed internal page leaves its separator to the page on its left.
+/// Each removed internal page passes its separator to the page on its left.
 #[test]
 fn internal_pages_are_removed_from_right_to_left() {
     let mut fixture = Fixture::new();
@@ -194,8 +193,8 @@ fn internal_pages_are_removed_from_right_to_left() {
     fixture.check();
 }
 
-/// Cleanup finds that a leaf has only one record and that the record is dead, gives up the latch of the leaf, and
-/// waits for the lock of the tree's structure. `meanwhile` runs at that moment.
+/// Cleanup finds that the only record of a leaf is dead, releases the latch of the leaf, and waits for the structure
+/// lock of the tree. `meanwhile` runs at that moment.
 fn while_cleanup_waits(fixture: &Fixture, dead: &[u8], meanwhile: impl FnOnce()) {
     let mut session = fixture.session(1);
     session.begin().unwrap();
@@ -212,7 +211,7 @@ fn while_cleanup_waits(fixture: &Fixture, dead: &[u8], meanwhile: impl FnOnce())
 }
 
 #[test]
-fn a_record_that_is_inserted_again_while_cleanup_waits_stays() {
+fn a_record_inserted_while_cleanup_waits_is_kept() {
     let mut fixture = Fixture::new();
     fixture.insert(0..20, 2500);
     let key = long_key(7);
@@ -228,7 +227,7 @@ fn a_record_that_is_inserted_again_while_cleanup_waits_stays() {
 }
 
 #[test]
-fn a_record_that_is_inserted_and_deleted_again_while_cleanup_waits_can_be_rolled_back() {
+fn a_delete_made_while_cleanup_waits_can_be_rolled_back() {
     let mut fixture = Fixture::new();
     fixture.insert(0..20, 2500);
     let key = long_key(7);
@@ -248,7 +247,7 @@ fn a_record_that_is_inserted_and_deleted_again_while_cleanup_waits_can_be_rolled
 }
 
 #[test]
-fn a_record_that_an_older_snapshot_sees_stays_until_the_snapshot_ends() {
+fn cleanup_keeps_a_record_until_no_snapshot_sees_it() {
     let mut fixture = Fixture::new();
     fixture.insert(0..20, 2500);
     let (key, mut reader) = (long_key(7), fixture.session(4));

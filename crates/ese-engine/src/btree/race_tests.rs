@@ -1,5 +1,6 @@
-//! Interleavings of two threads, held open by latches that the test takes. Where a thread waits cannot be seen from
-//! outside, so the test gives it time to come there: too little of it hides a fault, and never makes one up.
+//! Interleavings of two threads, forced by latches that the test holds. The test cannot observe that a thread waits, so
+//! it gives the thread time to reach the wait. If the time is too short, the test can miss a fault, but never reports a
+//! false one.
 
 use jetcell_sync::Arc;
 use jetcell_sync::thread;
@@ -24,7 +25,7 @@ use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
-/// Enough for a thread to come to where it has to wait.
+/// Long enough for a thread to reach its wait.
 const A_MOMENT: Duration = Duration::from_millis(50);
 const TOO_LONG: Duration = Duration::from_secs(5);
 
@@ -64,7 +65,7 @@ impl Bench {
     }
 }
 
-/// Whether the page can be latched for writing, before long.
+/// Whether the page can be latched for writing within [`TOO_LONG`].
 fn comes_free(bench: &Bench, page: PageNumber) -> bool {
     let pinned = bench.db.file.pin(page).unwrap();
     let end = Instant::now() + TOO_LONG;
@@ -77,10 +78,10 @@ fn comes_free(bench: &Bench, page: PageNumber) -> bool {
     false
 }
 
-/// The page may be right of the leaf by now, or be the leaf's parent. A thread that keeps it latched while it waits for the
-/// leaf waits against the latch order: another thread that has the leaf may wait for this page.
+/// The page can be right of the leaf now, or the leaf's parent. A thread that waits for the leaf while it latches this
+/// page violates the latch order: another thread that latches the leaf can wait for this page.
 #[test]
-fn a_cursor_that_goes_back_never_waits_for_a_leaf_while_it_latches_a_page_right_of_it() {
+fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
     let bench = Bench::new();
     bench.insert(1, (0_u32..100).map(|key| key.to_be_bytes().to_vec()), &[7; 200]);
     let left = bench.leaf(Target::First);
@@ -112,14 +113,14 @@ fn a_cursor_that_goes_back_never_waits_for_a_leaf_while_it_latches_a_page_right_
         }
         drop(held);
         let found = reader.join();
-        assert!(free, "it waits for its leaf with another one latched");
+        assert!(free, "the cursor waits for its leaf while it latches another one");
         assert_eq!(found.unwrap(), expected);
     });
 }
 
-/// Otherwise the page is older after a change than before it, and redo leaves the change out.
+/// With an earlier dbtime, the page would be older after the change than before, and redo would skip the change.
 #[test]
-fn a_tree_that_gets_space_trees_takes_its_time_after_its_root_is_latched() {
+fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
     let mut bench = Bench::new();
     let parent = SpaceLock::new(&bench.db.file).trees(PageNumber::fixed(1)).unwrap();
     // A tree of one page.
@@ -149,9 +150,9 @@ fn a_tree_that_gets_space_trees_takes_its_time_after_its_root_is_latched() {
 }
 
 #[test]
-fn a_hint_that_meets_a_split_is_no_damage() {
+fn leaf_of_reports_no_damage_during_a_concurrent_split() {
     let bench = Bench::new();
-    // One record per leaf, and more leaves than a page has room for.
+    // One record per leaf, and more leaves than one parent page has room for.
     bench.insert(1, (0_u32..700).map(|key| key.to_be_bytes().to_vec()), &[7; 2500]);
     let path = bench.tree.path(Target::First).unwrap();
     let [_, upper, _] = path[..] else { panic!("{} levels", path.len()) };

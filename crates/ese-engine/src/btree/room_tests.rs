@@ -1,4 +1,4 @@
-//! Nodes that one transaction makes shorter and longer again, on pages with little room.
+//! Nodes that one transaction shrinks and grows again, on pages with little room.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::{CreateOptions, Instance};
 
 /// Number of the record that changes.
 const LARGE: u32 = 100;
-/// Its length; with it, a page has less than half its bytes left.
+/// Length of its data. With it, less than half of a page is free.
 const LENGTH: usize = 3000;
 
-/// What a transaction does to a record, in lengths of its data.
+/// A step of a transaction, with the length of the record's data.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Replace(usize),
@@ -32,7 +32,8 @@ enum Step {
 
 use Step::{Delete, Insert, Replace};
 
-/// Fails if `work` does not end, and leaves it alone then: other tests are to go on.
+/// Runs `work` in a thread and fails if it does not end in time. The thread is not joined then, so that other tests can
+/// continue.
 fn in_time(work: impl FnOnce() + Send + 'static) {
     let (ended, end) = channel::<()>();
     let worker = thread::spawn(move || {
@@ -40,12 +41,12 @@ fn in_time(work: impl FnOnce() + Send + 'static) {
         drop(ended);
     });
     match end.recv_timeout(Duration::from_secs(20)) {
-        Err(RecvTimeoutError::Timeout) => panic!("it goes on for ever"),
+        Err(RecvTimeoutError::Timeout) => panic!("the work does not end"),
         _ => worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
 }
 
-/// A tree with these committed records: number and length of data.
+/// A tree with these committed records, each given by its number and the length of its data.
 fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
@@ -65,7 +66,7 @@ fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
 fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step: Step, model: &mut Model) {
     let key = number.to_be_bytes();
     let bookmark = tree.bookmark(&key, &[]);
-    // Of the record's length as well, so that no two states look the same.
+    // The data depends on the record's length, so that no two states are equal.
     let data_of = |length: usize| vec![length as u8; length];
     match step {
         Replace(length) => tree.replace(session.changes().unwrap(), &bookmark, &data_of(length)).unwrap(),
@@ -78,7 +79,8 @@ fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step:
     }
 }
 
-/// Runs these steps on the large record among `small` ones of 200 bytes, and ends the transaction in both ways.
+/// Runs these steps on the large record between the records `small` of 200 bytes. One run commits, another one rolls
+/// back.
 fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
     for commits in [true, false] {
         let small = small.clone();
@@ -94,7 +96,7 @@ fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
             for &step in steps {
                 perform(&tree, &mut session, LARGE, step, &mut after);
                 assert_eq!(contents(&tree, &session.view()), after, "{step:?}");
-                assert_eq!(contents(&tree, &View::latest()), before, "{step:?} is not committed");
+                assert_eq!(contents(&tree, &View::latest()), before, "{step:?} is visible before its commit");
             }
             if commits {
                 session.commit().map(drop).unwrap()
@@ -102,7 +104,11 @@ fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
                 session.rollback().unwrap()
             }
             assert_eq!(contents(&tree, &session.view()), if commits { after } else { before });
-            assert_eq!(leaves(&tree).len(), pages, "a page was split for room that the record had before");
+            assert_eq!(
+                leaves(&tree).len(),
+                pages,
+                "a page was split although the record had the room before"
+            );
             check_structure(&tree);
             drop((session, tree));
             instance.shutdown().unwrap();
@@ -118,12 +124,12 @@ const ENDLESS: [&[Step]; 4] = [
 ];
 
 #[test]
-fn a_record_alone_on_its_page_grows_again_in_the_transaction_that_made_it_short() {
+fn a_single_record_on_a_page_can_shrink_and_grow_in_one_transaction() {
     ENDLESS.into_iter().for_each(|steps| shorter_and_longer(0..0, steps));
 }
 
 #[test]
-fn a_record_grows_again_among_others_without_a_split() {
+fn a_record_can_shrink_and_grow_among_others_without_a_split() {
     for steps in ENDLESS {
         shorter_and_longer(98..103, steps);
         shorter_and_longer(50..200, steps);
@@ -131,7 +137,7 @@ fn a_record_grows_again_among_others_without_a_split() {
 }
 
 #[test]
-fn a_record_that_grows_leaves_others_what_undo_needs() {
+fn growth_of_a_record_keeps_the_undo_reserve_of_other_records() {
     in_time(|| {
         let (instance, tree, before) = tree_of(&[(1, 1500), (2, 1500)]);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
@@ -144,7 +150,7 @@ fn a_record_that_grows_leaves_others_what_undo_needs() {
         assert_eq!(contents(&tree, &session.view()), after);
         session.rollback().unwrap();
         assert_eq!(contents(&tree, &session.view()), before);
-        assert_eq!(leaves(&tree).len(), 2, "undo found room");
+        assert_eq!(leaves(&tree).len(), 2, "the rollback split a page");
         check_structure(&tree);
         drop((session, tree));
         instance.shutdown().unwrap();

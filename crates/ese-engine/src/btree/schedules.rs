@@ -74,7 +74,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_record_that_is_inserted_again_while_its_deletion_is_cleaned_up_stays() {
+fn an_insert_of_a_deleted_key_survives_concurrent_cleanup() {
     explore(|| {
         let fixture = Arc::new(Fixture::new());
         fixture.insert(1, 0..3, 20);
@@ -91,7 +91,7 @@ fn a_record_that_is_inserted_again_while_its_deletion_is_cleaned_up_stays() {
 }
 
 #[test]
-fn an_empty_leaf_that_gets_a_record_while_it_is_given_back_keeps_it() {
+fn an_insert_into_an_empty_leaf_survives_concurrent_cleanup() {
     explore(|| {
         let fixture = Arc::new(Fixture::new());
         // A little more than one record per leaf, so that each deleted record leaves an empty leaf.
@@ -120,7 +120,7 @@ fn an_empty_leaf_that_gets_a_record_while_it_is_given_back_keeps_it() {
 }
 
 #[test]
-fn readers_in_both_directions_see_every_old_record_while_leaves_are_split() {
+fn scans_see_every_old_record_during_leaf_splits() {
     explore(|| {
         let fixture = Arc::new(Fixture::new());
         fixture.insert(1, 0..6, 1000);

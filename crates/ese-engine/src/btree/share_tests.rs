@@ -1,4 +1,4 @@
-//! Leaves that share their nodes: what becomes of the tree, of the log, and of pages that a crash left behind.
+//! Leaves that share nodes: the resulting tree, the log records, and recovery when only some pages were written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::pages::apply::merge_type;
 use crate::transaction::ActiveTransaction;
 use crate::transaction::View;
 
-/// What the logs on a disk say, in order.
+/// All log records on a disk, in order.
 pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
     let names = LogNames::new(Path::new("/log"), "E00");
     let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
@@ -34,7 +34,7 @@ pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
     records
 }
 
-/// How often leaves gave nodes to the right and to the left.
+/// The number of moves of nodes to the right and to the left.
 pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
     let kinds: Vec<u8> = records(disk)
         .iter()
@@ -70,7 +70,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn full_leaves_share_before_they_split() {
+fn full_leaves_share_nodes_before_they_split() {
     for (seed, size, kind) in [
         (1, PageSize::KIB_4, PageFlags::empty()),
         (2, PageSize::KIB_8, PageFlags::INDEX | PageFlags::NON_UNIQUE),
@@ -108,7 +108,7 @@ fn full_leaves_share_before_they_split() {
         });
         session.commit().unwrap();
         instance.flush().unwrap();
-        assert_eq!(partial_merges(&disk), [0, 0], "records in order only append");
+        assert_eq!(partial_merges(&disk), [0, 0], "inserts in key order must only append");
         for _ in 0..count / 50 {
             session.begin().unwrap();
             for _ in 0..100 {
@@ -137,7 +137,8 @@ fn full_leaves_share_before_they_split() {
     }
 }
 
-/// Two leaves share in the middle of uncommitted changes; then the power fails, with any of the changed pages on disk.
+/// Two leaves share nodes while there are uncommitted changes. Then the power fails. Every subset of the changed pages
+/// can be on disk.
 fn written_pages(third: bool) {
     let size = PageSize::KIB_4;
     let disk = SimVfs::new();
@@ -168,7 +169,8 @@ fn written_pages(third: bool) {
     instance.checkpoint().unwrap();
     let older = disk.contents(Path::new(DB)).unwrap();
 
-    // Uncommitted: of nodes that move to the right, and to the left where a third page takes them.
+    // Uncommitted changes of nodes that move to the right and, if there is a third page, of nodes that move to the
+    // left.
     let mut open_one = ActiveTransaction::new(instance.core().clone(), 2);
     open_one.begin().unwrap();
     let bookmark = |key: &[u8]| tree.bookmark(key, &[]);
@@ -188,7 +190,7 @@ fn written_pages(third: bool) {
     assert_eq!(partial_merges(&disk), if third { [0, 1] } else { [1, 0] });
     let logged = records(&disk);
     let undo = logged.iter().filter(|record| matches!(record, LogRecord::UndoInfo(_))).count() - undo_before;
-    assert_eq!(undo, if third { 3 } else { 2 }, "what moves has its undo in the log");
+    assert_eq!(undo, if third { 3 } else { 2 }, "the undo of moved nodes must be logged");
     check_structure(&tree);
 
     let cut = disk.clone_disk();
@@ -219,15 +221,15 @@ fn written_pages(third: bool) {
         drop((tree, db));
         instance.shutdown().unwrap();
     }
-    assert_eq!(results.len(), 1, "recovery depends on what had been written");
+    assert_eq!(results.len(), 1, "the recovered tree depends on the written pages");
 }
 
 #[test]
-fn a_balanced_pair_is_redone_whichever_pages_were_written() {
+fn redo_of_balanced_leaves_is_independent_of_the_written_pages() {
     written_pages(false);
 }
 
 #[test]
-fn two_leaves_made_three_are_redone_whichever_pages_were_written() {
+fn redo_of_a_split_into_three_leaves_is_independent_of_the_written_pages() {
     written_pages(true);
 }

@@ -1,4 +1,4 @@
-//! Trees against an ordered map: random changes, rollbacks, power cuts, on a simulated disk.
+//! Compares trees with an ordered map: random changes, rollbacks and power cuts, on a simulated disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub(crate) fn contents(tree: &Arc<Tree>, view: &View) -> Model {
     while found {
         let bookmark = cursor.bookmark().unwrap();
         let fresh = all.insert(bookmark.bytes().to_vec(), cursor.data().to_vec()).is_none();
-        assert!(fresh, "a key came twice");
+        assert!(fresh, "a scan returned a key twice");
         found = cursor.next(view).unwrap();
     }
     let mut back = Vec::new();
@@ -74,7 +74,11 @@ pub(crate) fn contents(tree: &Arc<Tree>, view: &View) -> Model {
         found = cursor.previous(view).unwrap();
     }
     back.reverse();
-    assert_eq!(back, all.keys().cloned().collect::<Vec<_>>(), "backwards differs from forwards");
+    assert_eq!(
+        back,
+        all.keys().cloned().collect::<Vec<_>>(),
+        "the backward scan differs from the forward scan"
+    );
     all
 }
 
@@ -93,7 +97,7 @@ fn random_data(rng: &mut ChaCha8Rng, largest: usize) -> Vec<u8> {
     (0..len + 1).map(|_| rng.random()).collect()
 }
 
-/// One random transaction; the model follows. Returns whether it committed.
+/// Runs one random transaction on the tree and on the model. Returns whether it committed.
 pub(crate) fn transaction(
     tree: &Arc<Tree>,
     session: &mut ActiveTransaction,
@@ -206,7 +210,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     let mut model = Model::new();
     for round in 0..rounds {
-        // Grow, then shrink: splits first, merges later.
+        // The tree grows first, with splits, and shrinks later, with merges.
         let space = if round < rounds / 2 { 4000 } else { 300 };
         transaction(&tree, &mut session, &mut model, &mut rng, space, size.bytes() / 3).unwrap();
         if round % 7 == 0 {
@@ -217,7 +221,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
             assert_eq!(contents(&tree, &session.view()), model);
         }
     }
-    // Deleting everything must give every page back.
+    // After all records are deleted, all pages must be returned.
     session.begin().unwrap();
     for key in model.keys() {
         let mut cursor = TreeCursor::new(tree.clone());
@@ -248,14 +252,14 @@ fn a_tree_agrees_with_an_ordered_map() {
 }
 
 #[test]
-fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
+fn inserts_in_key_order_find_the_right_most_leaf_after_the_tree_shrank_or_grew() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
     let trees = [0, 1].map(|_| create_tree(&instance, &db, PageFlags::empty()));
     let mut models = [Model::new(), Model::new()];
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     for round in 0..24 {
-        // Pages that one tree gives back go to the other.
+        // One tree uses the pages that the other one returned.
         let (tree, model) = (&trees[round % 2], &mut models[round % 2]);
         let last = model.keys().last().map_or(0, |key| u32::from_be_bytes(key[..].try_into().unwrap()));
         session.begin().unwrap();
@@ -267,7 +271,10 @@ fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
                 inserted => assert!(inserted.is_ok() && model.insert(key, data).is_none()),
             }
         }
-        assert!(tree.append_leaf.load(jetcell_sync::atomic::Ordering::Relaxed) == 0, "one went elsewhere");
+        assert!(
+            tree.append_leaf.load(jetcell_sync::atomic::Ordering::Relaxed) == 0,
+            "an insert out of order must reset the append leaf"
+        );
         session.commit().unwrap();
         assert_eq!(contents(tree, &session.view()), *model);
         session.begin().unwrap();
@@ -284,7 +291,7 @@ fn records_in_order_find_the_last_leaf_though_the_tree_shrinks_and_grows() {
 }
 
 #[test]
-fn power_cuts_lose_nothing_that_was_durable() {
+fn power_cuts_lose_no_durable_commit() {
     let first: u64 = std::env::var("JETCELL_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let count: u64 = std::env::var("JETCELL_SIM_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(60);
     let mut shared = [0, 0];
@@ -296,10 +303,10 @@ fn power_cuts_lose_nothing_that_was_durable() {
         shared = [shared[0] + right, shared[1] + left];
     }
     println!("nodes moved to the right {} times, to the left {} times", shared[0], shared[1]);
-    assert!(count < 60 || shared.into_iter().all(|times| times > 100), "{shared:?}: leaves hardly share");
+    assert!(count < 60 || shared.into_iter().all(|times| times > 100), "{shared:?}: too few moves of nodes");
 }
 
-/// Returns how often leaves gave nodes to the right and to the left.
+/// Returns the number of moves of nodes to the right and to the left.
 fn crash_run(seed: u64) -> [usize; 2] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut disk = SimVfs::new();
@@ -324,7 +331,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
         check_structure(&tree);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         assert_eq!(contents(&tree, &session.view()), durable, "{context}");
-        // States after each commit since the last one known durable.
+        // The states after each commit since the last state that is known to be durable.
         let mut states = vec![durable.clone()];
         let mut durable_at = 0;
         let mut model = durable.clone();
@@ -358,7 +365,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
         } else {
             disk.crash(rng.random(), CrashOptions::default())
         };
-        // Recovery decides which of the states since the last durable one it is; crash it as well sometimes.
+        // Recovery decides which of these states is found. Sometimes recovery is interrupted by a power cut, too.
         if rng.random_bool(0.5) {
             disk.stop_after(rng.random_range(1..60));
             let _ = open(&disk, size, 48);
@@ -369,7 +376,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
         let tree = db.trees.tree_at(root).unwrap();
         let found = contents(&tree, &View::latest());
         let which = states.iter().rposition(|state| *state == found);
-        let which = which.unwrap_or_else(|| panic!("{context}: no committed state looks like that"));
+        let which = which.unwrap_or_else(|| panic!("{context}: the state is not a committed state"));
         assert!(which >= durable_at, "{context}: durable commits are lost");
         check_structure(&tree);
         durable = found;
@@ -380,7 +387,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
 }
 
 #[test]
-fn going_through_a_tree_reads_its_leaves_ahead_both_ways() {
+fn scans_read_leaves_ahead_in_both_directions() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
@@ -398,10 +405,10 @@ fn going_through_a_tree_reads_its_leaves_ahead_both_ways() {
     let before = cache.counters();
     assert_eq!(contents(&tree, &session.view()).len(), 2000);
     let after = cache.counters();
-    // About 290 leaves, four times the cache, once each way.
+    // About 290 leaves, four times the cache, read once in each direction.
     let ahead = after.prereads - before.prereads;
     let unused = after.prereads_unused - before.prereads_unused;
-    assert!(ahead > 400 && unused < ahead / 10, "{ahead} leaves were read ahead, {unused} in vain");
+    assert!(ahead > 400 && unused < ahead / 10, "{ahead} leaves were read ahead, {unused} of them unused");
 
     let mut cursor = TreeCursor::new(tree.clone());
     let before = cache.counters().prereads;
@@ -409,10 +416,10 @@ fn going_through_a_tree_reads_its_leaves_ahead_both_ways() {
         assert!(cursor.seek(&session.view(), &i.to_be_bytes(), Seek::Equal).unwrap());
         cursor.next(&session.view()).unwrap();
     }
-    assert_eq!(cache.counters().prereads, before, "seeks read nothing ahead");
+    assert_eq!(cache.counters().prereads, before, "seeks must not read ahead");
 }
 
-/// The free bytes of all leaves but the last, left to right.
+/// The free bytes of all leaves except the last one, left to right.
 fn free_bytes(tree: &Arc<Tree>) -> Vec<usize> {
     let mut at = tree.leaf_for_read(super::descend::Target::First).unwrap();
     let mut free = Vec::new();
@@ -426,7 +433,7 @@ fn free_bytes(tree: &Arc<Tree>) -> Vec<usize> {
 }
 
 #[test]
-fn records_in_order_leave_the_share_of_a_page_that_density_asks_for() {
+fn inserts_in_key_order_fill_pages_up_to_the_density() {
     let size = PageSize::KIB_8;
     for density in [100, 80, 20] {
         let disk = SimVfs::new();
@@ -442,10 +449,10 @@ fn records_in_order_leave_the_share_of_a_page_that_density_asks_for() {
         let share = size.bytes() * (100 - density as usize) / 100;
         let free = free_bytes(&tree);
         assert!(free.len() > 8, "{density} %: {} leaves", free.len());
-        // A node takes 112 bytes, its tag included.
+        // A node needs 112 bytes, its tag included.
         let all_right = free.iter().all(|free| (share..share + 112).contains(free));
         assert!(all_right, "{density} %: {free:?}");
-        // What was spared takes later records without a split.
+        // The spare room takes later records without a split.
         for number in 0..100_u32 {
             tree.insert(session.changes().unwrap(), &(number * 16 + 1).to_be_bytes(), &[7; 10]).unwrap();
         }

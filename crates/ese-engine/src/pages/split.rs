@@ -200,7 +200,7 @@ pub(crate) fn moving(
     size: PageSize,
     nodes: Range<usize>,
 ) -> Result<Vec<u8>, &'static str> {
-    const NO_ROOM: &str = "the image of what moves does not fit a page";
+    const NO_ROOM: &str = "the image of the moved nodes does not fit a page";
     let mut bytes = vec![0; size.bytes()];
     let mut image = PageMut::format(&mut bytes, size, number, page.tree(), page.flags());
     image.set_external_header(page.external_header()).map_err(|_| NO_ROOM)?;

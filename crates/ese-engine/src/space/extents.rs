@@ -113,7 +113,7 @@ pub(crate) fn insert(
             // A node flagged deleted with the same key is replaced. Within the group, the leaf can be empty for a
             // moment.
             if extent_at(&page, line).is_some() {
-                return Err(damaged(group, leaf, "extent is there already"));
+                return Err(damaged(group, leaf, "extent already exists"));
             }
             group.delete(tree, leaf, line)?;
             return group.insert(tree, leaf, line, &key, &data);

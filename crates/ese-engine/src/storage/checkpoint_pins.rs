@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_pin_counts_in_whatever_order_pins_are_taken_and_released() {
+    fn the_oldest_pin_is_independent_of_the_order_of_pins_and_releases() {
         let at = |segment| LogPosition::new(1, segment, 0);
         let pins = CheckpointPins::default();
         let pin = |segment| pins.pin(at(segment));

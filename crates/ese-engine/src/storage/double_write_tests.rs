@@ -125,7 +125,7 @@ fn side_files_of_an_earlier_version_are_used_and_removed_and_other_files_are_not
 }
 
 #[test]
-fn a_side_file_keeps_its_name_after_its_creator_was_killed() {
+fn the_name_of_a_side_file_is_durable_after_its_creator_was_killed() {
     let path = Path::new("/data.edb");
     let create = |disk: &SimVfs| {
         discard(disk, path)?;
@@ -147,7 +147,7 @@ fn a_side_file_keeps_its_name_after_its_creator_was_killed() {
 /// A thread that waits for the previous batch must get an error, too, and soon, because no later thread wakes it. A
 /// failed sync is not retried: a second sync can succeed although the device has dropped pages.
 #[test]
-fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
+fn a_failure_ends_all_waits_and_is_not_retried() {
     let full = RING as usize / (DESCRIPTOR + SIZE.bytes());
     let cases = [
         (FaultTarget::Write, ".jdw", 1, true),
@@ -174,12 +174,15 @@ fn a_failure_ends_the_wait_of_all_and_is_not_retried() {
                 let _ = done.send(result);
             });
         }
-        assert!(ended.recv_timeout(Duration::from_millis(100)).is_err(), "they wait for the batch before");
+        assert!(
+            ended.recv_timeout(Duration::from_millis(100)).is_err(),
+            "the calls must wait for the previous batch"
+        );
         let fault = Fault::new(target, FaultEffect::IoError).on_path(part);
         disk.inject(if forever { fault.forever() } else { fault });
         drop(active);
         for _ in 0..2 {
-            let result = ended.recv_timeout(Duration::from_secs(5)).expect("no thread waits for ever");
+            let result = ended.recv_timeout(Duration::from_secs(5)).expect("a thread waits for ever");
             let error = result.unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }

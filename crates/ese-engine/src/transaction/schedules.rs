@@ -9,7 +9,7 @@ use crate::schedules::explore;
 use crate::storage::CheckpointPins;
 
 #[test]
-fn a_snapshot_has_all_of_a_commit_or_nothing() {
+fn a_snapshot_sees_a_commit_completely_or_not_at_all() {
     explore(|| {
         let table = Arc::new(TransactionTable::default());
         let writer = table.begin();
@@ -38,7 +38,7 @@ fn a_snapshot_has_all_of_a_commit_or_nothing() {
 }
 
 #[test]
-fn history_that_a_snapshot_sees_is_not_reported_as_gone() {
+fn history_that_a_snapshot_needs_is_not_reported_as_removable() {
     explore(|| {
         let table = Arc::new(TransactionTable::default());
         let gone = Arc::new(AtomicU64::new(0));
@@ -52,7 +52,7 @@ fn history_that_a_snapshot_sees_is_not_reported_as_gone() {
                     assert!(table.oldest_snapshot() <= transaction.snapshot);
                     assert!(
                         gone.load(Ordering::SeqCst) <= transaction.snapshot,
-                        "history that it sees is gone"
+                        "history that the snapshot needs can be removed"
                     );
                     table.commit::<()>(&transaction, |_| Ok(LogPosition::MIN)).unwrap();
                     table.end(&transaction);
@@ -67,7 +67,7 @@ fn history_that_a_snapshot_sees_is_not_reported_as_gone() {
 }
 
 #[test]
-fn a_checkpoint_pin_that_is_taken_over_holds_all_the_time() {
+fn a_checkpoint_pin_is_held_while_another_thread_takes_it_over() {
     explore(|| {
         let pins = Arc::new(CheckpointPins::default());
         let position = LogPosition::new(1, 2, 0);

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_sees_only_earlier_commits_and_itself() {
+    fn a_snapshot_sees_only_earlier_commits_and_its_own_changes() {
         let table = TransactionTable::default();
         let early = table.begin();
         table.commit::<()>(&early, |_| Ok(LogPosition::MIN)).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn begins_and_commits_at_the_same_time_leave_every_snapshot_whole() {
+    fn concurrent_begins_and_commits_keep_snapshots_consistent() {
         let table = TransactionTable::default();
         let newest = Mutex::new(table.begin());
         let highest_oldest = AtomicU64::new(0);
@@ -227,7 +227,7 @@ mod tests {
             for _ in 0..20_000 {
                 let floor = highest_oldest.load(Ordering::Acquire);
                 let transaction = table.begin();
-                assert!(transaction.snapshot >= floor, "history that it sees may be gone");
+                assert!(transaction.snapshot >= floor, "history that the snapshot needs can be removed");
                 let view = View { own: None, snapshot: transaction.snapshot };
                 let other = newest.lock().clone();
                 let seen = view.sees(&other);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_whose_record_cannot_be_logged_stays_running() {
+    fn a_transaction_whose_commit_record_cannot_be_logged_stays_running() {
         let table = TransactionTable::default();
         let t = table.begin();
         assert!(table.commit(&t, |_| Err("full")).is_err());

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_and_removal_gives_room_back() {
+    fn the_limit_is_enforced_and_removal_frees_room() {
         let (table, store) = (TransactionTable::default(), VersionStore::new(4096));
         let t = table.begin();
         let mut all = Vec::new();
