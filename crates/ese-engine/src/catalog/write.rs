@@ -1,4 +1,4 @@
-//! Adding rows to the catalog's trees.
+//! Adds rows to the catalog's trees.
 
 use ese_format::catalog::{CatalogRow, RowKind, TreeOwner};
 use ese_format::{PageNumber, TreeId};
@@ -12,7 +12,8 @@ impl SystemTables {
     /// Adds a row to both catalogs and their indexes.
     pub fn insert_row(&self, session: &mut ActiveTransaction, row: &CatalogRow) -> Result<()> {
         let page_size = self.trees.file.page_size;
-        let (key, data) = (row.key(), row.encode(page_size).map_err(|e| Error::Usage(e.to_string()))?);
+        let (key, data) =
+            (row.key(), row.encode(page_size).map_err(|e| Error::Internal(format!("catalog row: {e}")))?);
         let mut insert = |root: PageNumber, key: &[u8], data: &[u8]| {
             self.trees.tree_at(root)?.insert(session.changes()?, key, data)
         };
@@ -22,7 +23,7 @@ impl SystemTables {
         row.root_objects_key().map_or(Ok(()), |name| insert(ROOT_OBJECTS_ROOT, &name, &key))
     }
 
-    /// Records in MSysObjids which table a tree belongs to.
+    /// Enters in MSysObjids which table a tree belongs to.
     pub fn insert_owner(
         &self,
         session: &mut ActiveTransaction,
@@ -35,7 +36,9 @@ impl SystemTables {
         let Some(owners) = self.find(&view, "MSysObjids")? else { return Ok(()) };
         let Some(owners) = self.schema(&view, owners)? else { return Ok(()) };
         let owner = TreeOwner { tree, table, kind };
-        let data = owner.encode(self.trees.file.page_size).map_err(|e| Error::Usage(e.to_string()))?;
+        let data = owner
+            .encode(self.trees.file.page_size)
+            .map_err(|e| Error::Internal(format!("catalog row: {e}")))?;
         self.trees.tree_at(owners.root)?.insert(session.changes()?, &owner.key(), &data)
     }
 }

@@ -268,8 +268,10 @@ impl LogReader {
         from: LogPosition,
         mut visit: impl FnMut(StoredRecord) -> Result<()>,
     ) -> Result<()> {
-        let pinned =
-            self.pinned.get().ok_or_else(|| Error::Usage("the tail of the log is not pinned".to_string()))?;
+        let pinned = self
+            .pinned
+            .get()
+            .ok_or_else(|| Error::Internal("the tail of the log is not pinned".to_string()))?;
         let mut visit = |record: StoredRecord| if record.start >= from { visit(record) } else { Ok(()) };
         let generation = pinned.header.generation;
         let mut pending = None;

@@ -1,8 +1,10 @@
 //! Moves the checkpoint: writes old dirty pages, then database headers, then the checkpoint file.
 //!
 //! Invariant: checkpoint = min(durable end of the log, oldest change that is not durable in a database file, oldest
-//! checkpoint pin). Order: pages durable, database headers, checkpoint file. After a crash between two steps, recovery
-//! only starts earlier than necessary.
+//! checkpoint pin).
+//!
+//! Order: pages durable, database headers, checkpoint file. After a crash between two steps, recovery only starts
+//! earlier than necessary.
 
 use ese_format::LogPosition;
 use ese_format::checkpoint::Checkpoint;
@@ -59,7 +61,8 @@ impl Checkpointer {
     pub fn advance(&self, core: &Core) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
         // The order of these reads matters. A change that is logged after the first line starts behind `position`. A
-        // change that was logged earlier has its pin until its page is dirty, so one of the later lines finds it.
+        // change that was logged earlier is pinned until its page is dirty, so the pins or the dirty pages limit
+        // `position`.
         let mut position = core.log().durable();
         if let Some(pinned) = core.pins.oldest() {
             position = position.min(pinned);
@@ -89,14 +92,14 @@ impl Checkpointer {
     /// Writes the checkpoint file.
     pub fn write(&self, core: &Core, position: LogPosition) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
-        checkpoint
-            .set_attachments(&core.attachments())
-            .map_err(|e| Error::Usage(format!("too many databases attached to one log: {e}")))?;
+        checkpoint.set_attachments(&core.attachments()).map_err(|e| {
+            Error::Internal(format!("the checkpoint cannot list the attached databases: {e}"))
+        })?;
         self.file.write(&checkpoint)
     }
 }
 
-/// Distance in bytes of a position from the begin of the log, with files of `file_size`.
+/// Distance in bytes of a position from the beginning of the log, with files of `file_size`.
 fn bytes(position: LogPosition, file_size: u64) -> u64 {
     u64::from(position.generation.0) * file_size
         + u64::from(position.segment) * 4096

@@ -185,7 +185,9 @@ impl<'a> LogRecovery<'a> {
                 Ok(()) => Ok(()),
                 Err(stored) => {
                     replay.window(std::mem::replace(&mut window, ReplayWindow::new(memory)))?;
-                    window.push(stored).map_err(|_| Error::Usage("a log record did not fit".to_string()))
+                    window.push(stored).map_err(|_| {
+                        Error::Internal("a log record does not fit into an empty window".to_string())
+                    })
                 }
             })?;
             replay.redo.reserved = 0;
@@ -291,7 +293,9 @@ impl<'a> LogRecovery<'a> {
     /// Makes redo start at `position`, with these databases attached.
     fn write_checkpoint(&self, position: LogPosition, attached: &[Attachment]) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
-        checkpoint.set_attachments(attached).map_err(|e| Error::Usage(format!("checkpoint: {e}")))?;
+        checkpoint.set_attachments(attached).map_err(|e| {
+            Error::Internal(format!("the checkpoint cannot list the attached databases: {e}"))
+        })?;
         self.checkpoint_file.write(&checkpoint)
     }
 
