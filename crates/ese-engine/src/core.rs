@@ -88,7 +88,7 @@ impl Core {
     /// Flushes a database and leaves it clean. ESE: detach.
     pub(crate) fn detach(&self, database: &Database, now: LogTime) -> Result<()> {
         let file = &database.file;
-        // By now, another database may have its file id and its id in the log.
+        // After a detach, another database may have its file id and its id in the log.
         if self.database(file.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, database)) {
             return Err(Error::Usage(format!("{} is not attached", file.path.display())));
         }
@@ -107,7 +107,7 @@ impl Core {
         self.close_clean(file, start, now)
     }
 
-    /// Removes a file. All its pages are on disk, and the detach record at `position` is durable.
+    /// Stops using a file. All its pages are on disk, and the detach record at `position` is durable.
     pub(crate) fn close_clean(&self, file: &DatabaseFile, position: LogPosition, now: LogTime) -> Result<()> {
         file.set_clean(position, now)?;
         self.cache.detach(file.file_id)?;
@@ -116,7 +116,7 @@ impl Core {
         Ok(())
     }
 
-    /// Removes all databases and leaves them dirty, as they are.
+    /// Stops using all databases and leaves them dirty, as they are.
     pub(crate) fn abandon(&self) {
         self.ended.clear();
         for database in self.databases() {

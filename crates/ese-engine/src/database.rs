@@ -59,7 +59,7 @@ impl Database {
         self.file.db_time()
     }
 
-    /// What the scan has done since the database was attached.
+    /// Progress of the scan since the database was attached.
     pub fn scan_progress(&self) -> ScanProgress {
         self.scan.progress()
     }

@@ -64,7 +64,7 @@ fn fill(instance: &Instance, tree: &Arc<Tree>, rows: std::ops::Range<u32>) {
 fn pass(db: &Database) {
     let before = db.scan_progress().passes;
     while db.scan_progress().passes == before {
-        db.scan.step().unwrap().expect("the scan goes on");
+        db.scan.step().unwrap().expect("the scan is running");
     }
 }
 
@@ -137,7 +137,7 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     instance.shutdown().unwrap();
 }
 
-/// A device that writes pages in two halves, with a scan step between them.
+/// A file system that writes pages in two halves, with a scan step between them.
 struct TornWrites {
     inner: Arc<dyn Vfs>,
     database: OnceLock<Weak<Database>>,

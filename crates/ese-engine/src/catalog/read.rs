@@ -1,4 +1,4 @@
-//! Reading definitions from the catalog's trees.
+//! Reads definitions from the catalog's trees.
 
 use ese_format::catalog::{CatalogError, CatalogRow, RowKind, TableFlags, TableSchema, assemble};
 use ese_format::{PageNumber, TreeId};

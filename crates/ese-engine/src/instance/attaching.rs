@@ -167,8 +167,8 @@ impl Instance {
             flags: AttachDb::UNICODE,
             path: encode_path(&path.to_string_lossy()),
         });
-        // From the attach record on, recovery needs this log. The lock and the pin keep the checkpoint from moving past
-        // a generation that begins before the header is written.
+        // From the attach record on, recovery needs this log. The lock and the pin keep the checkpoint in place: a
+        // generation that begins before the database is attached is not entered in its header.
         let _steady = self.core.checkpoint.lock();
         let pin = self.core.pins.pin(self.core.log().tail());
         let mut logged = false;

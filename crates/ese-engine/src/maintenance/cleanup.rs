@@ -19,7 +19,7 @@ const AHEAD: usize = 128;
 /// Number of transactions taken from the queue together.
 const BATCH: usize = 64;
 /// How long changes wait for room while other transactions keep history; those may only be waiting for a processor. A
-/// transaction that runs longer counts as long.
+/// transaction that keeps history for longer counts as long: changes no longer wait for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 

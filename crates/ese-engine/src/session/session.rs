@@ -85,8 +85,9 @@ impl Session {
         self.active.begin()
     }
 
-    /// Commits the innermost level. `mode` matters only for the outermost level. After an error the level is still
-    /// open, unless a durable commit could not be written to the log: then [`Session::level`] is 0.
+    /// Commits the innermost level. `mode` matters only for the outermost level. If [`Session::level`] is above 0 after
+    /// an error, the level is still open. If it is 0, the transaction has ended, but a durable commit could not make it
+    /// durable.
     pub fn commit(&mut self, mode: CommitMode) -> Result<CommitId> {
         self.touched();
         let end = self.active.commit()?;

@@ -1,4 +1,4 @@
-//! Creating tables and indexes.
+//! Creates tables and indexes.
 
 use jetcell_sync::Arc;
 

@@ -159,7 +159,7 @@ impl TableState {
         Ok(number(column.kind, raw))
     }
 
-    /// Records that a record has this value of the auto-increment column. Later values are higher.
+    /// Notes that a record has this value of the auto-increment column. Later values are higher.
     pub fn increment_used(&self, value: i64) {
         let mut last = self.last_increment.lock();
         *last = last.max(Some(value));

@@ -156,7 +156,7 @@ fn a_definition_change_does_not_reuse_numbers() {
     (0..2).for_each(|_| insert(&mut other, &mut table));
     drop(table);
 
-    // Refused, because what the other one does is open.
+    // Refused, because the other transaction is still open.
     s.begin().unwrap();
     let refused = s.create_index(&world.db, "Log", &by_name("Refused"));
     assert!(matches!(refused, Err(Error::WriteConflict)), "{refused:?}");

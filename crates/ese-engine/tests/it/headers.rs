@@ -1,4 +1,4 @@
-//! Database headers and power cuts.
+//! Database headers after power failures.
 
 use std::path::Path;
 

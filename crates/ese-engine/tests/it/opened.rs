@@ -183,7 +183,7 @@ fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
         let (begin, mut deepest) = (bytes(instance.durable()), 0);
         while bytes(instance.durable()) - begin < 4 * DEPTH {
             work();
-            let checkpoint = file.read().unwrap().expect("it was shut down before").position;
+            let checkpoint = file.read().unwrap().expect("the instance was shut down before").position;
             deepest = deepest.max(bytes(instance.durable()) - bytes(checkpoint));
         }
         let most = DEPTH + DEPTH / 8 + u64::from(made);

@@ -108,7 +108,7 @@ fn page_images_of_changes_missing_from_the_log_are_not_restored() {
     assert_eq!(instance.recovery().torn_pages, 0);
     let db = instance.attach(path, 32).unwrap();
     assert_eq!(rows(&instance, &db), then);
-    // A different history, as long as the first one. It does not write the page.
+    // The sessions now make different changes, as much log as before, and write no page.
     let mut session = instance.session();
     let mut model = then.clone();
     for seed in 3..6 {

@@ -273,7 +273,11 @@ fn change(rng: &mut ChaCha8Rng, table: &mut Table, s: &mut Session, columns: &Co
                     _ => row.more = new.more.clone(),
                 }
             }
-            assert_eq!(columns.row(table, s), (id, row.clone()), "the cursor shows what was put");
+            assert_eq!(
+                columns.row(table, s),
+                (id, row.clone()),
+                "the current record has the inserted values"
+            );
         }
         _ if there => {
             table.delete(s).unwrap();

@@ -187,8 +187,8 @@ fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
     }
 }
 
-/// Only the page has the before-image of a change that undo takes back, and the key of a deleted node that cleanup
-/// removes. Then recovery reads the page. Otherwise it defers the changes.
+/// Only the page has the before-image of a change that undo reverts, and the key of a deleted node that cleanup
+/// removes. Recovery reads the page if it needs one of these; otherwise it defers the changes.
 #[test]
 fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
     let size = PageSize::KIB_4;

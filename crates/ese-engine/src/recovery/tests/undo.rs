@@ -1,4 +1,4 @@
-//! Undo: changes that a crash cuts in two, and sessions that share pages.
+//! Undo: changes that are only partly on disk after a crash, and sessions that share pages.
 
 use std::path::Path;
 
