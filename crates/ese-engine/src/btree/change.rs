@@ -289,8 +289,8 @@ impl Tree {
         Ok((leaf, line))
     }
 
-    /// The leaf that had the node before, if it still has it. A node is in one leaf only, so no check of the path to
-    /// the leaf is needed.
+    /// The leaf that contained the node before, if it still does. A node is in one leaf only, so the path to the leaf
+    /// need not be checked.
     fn leaf_again(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
         let leaf = self.file.resident(leaf)?.into_write();
         let page = self.view(&leaf);

@@ -243,8 +243,9 @@ impl TreeCursor {
     }
 
     /// Moves from a leaf to its sibling. Between two latches, pages can be split, merged, freed and reused elsewhere,
-    /// so a link alone proves nothing. Either both leaves are latched at the same time and their keys show that no node
-    /// lies between them, or the path is searched again from `edge`, the key at the edge of the first leaf.
+    /// so a link alone proves nothing. There are two ways to find the right sibling. Either both leaves are latched at
+    /// the same time and their keys show that no node lies between them. Or the path is searched again from `edge`, the
+    /// key at the edge of the first leaf.
     ///
     /// If the sibling is not in the cache and `ahead` (the same key) is given, the leaves after the sibling are read
     /// with it.

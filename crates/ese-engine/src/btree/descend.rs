@@ -1,8 +1,8 @@
 //! The descent from the root to a leaf.
 //!
 //! Invariant: a latch is never held across I/O. A child that is not in the cache is fetched without latches, and the
-//! descent starts again. All fetched pages stay pinned until the descent ends. Otherwise, in a full cache, each fetched
-//! page could evict another one for ever.
+//! descent starts again. All fetched pages stay pinned until the descent ends. Otherwise, in a full cache, the fetched
+//! pages could evict each other endlessly.
 
 use ese_format::PageNumber;
 use ese_format::page::{Page, PageFlags};

@@ -273,8 +273,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it, if the two fit into
-    /// one page with a quarter of it free.
+    /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it. Merges only if a
+    /// quarter of the merged page stays free.
     fn merge_sparse(&self, bytes: &[u8]) -> Result<()> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);

@@ -146,8 +146,9 @@ impl Tree {
         }
     }
 
-    /// Reads the page that a split of the leaf of `bytes` may need before the structure lock is taken, so that other
-    /// splits do not wait for the disk. Only a hint: the leaf can have another neighbour when the lock is taken.
+    /// Reads the page that a split of the leaf of `bytes` may need. This happens before the structure lock is taken, so
+    /// that other splits do not wait for the disk. Only a hint: the leaf can have another neighbour when the lock is
+    /// taken.
     fn pin_right_neighbour(&self, bytes: &[u8]) -> Result<Option<PinnedPage>> {
         let leaf = self.leaf_for_read(Target::Key(bytes))?;
         let next = self.view(&leaf).next();
@@ -187,7 +188,7 @@ impl Tree {
                     return Ok(Step::Ready);
                 }
                 let cut = split::choose_cut(&self.shape(), &page, self.file.page_size, None);
-                // A page that cannot be cut has one node. With `Ready`, the caller would retry for ever.
+                // A page that cannot be cut has one node. With `Ready`, the caller would retry endlessly.
                 let cut = cut.ok_or_else(|| too_large(bytes))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {

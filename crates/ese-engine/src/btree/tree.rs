@@ -33,7 +33,7 @@ pub struct Tree {
     /// Flags that every page of the tree has: kind, uniqueness, record format.
     pub kind: PageFlags,
     pub(crate) structure: Mutex<()>,
-    /// How full inserts in key order make a page, in percent. ESE: density.
+    /// Inserts in key order fill a page up to this percentage. ESE: density.
     density: AtomicU8,
     /// The right-most leaf, if the latest inserts seem to come in key order; 0 otherwise.
     pub(crate) append_leaf: AtomicU32,
@@ -44,7 +44,7 @@ pub struct Tree {
 pub struct Bookmark {
     bytes: Vec<u8>,
     key_len: usize,
-    /// The leaf that had the node when it was last read. A hint only, not part of the bookmark's identity.
+    /// The leaf that contained the node at its last read. Only a hint, not part of the bookmark's identity.
     leaf: Option<PageNumber>,
 }
 
@@ -77,12 +77,12 @@ impl Bookmark {
         self.bytes
     }
 
-    /// The leaf that had the node when it was last read, if any.
+    /// The leaf that contained the node at its last read, if any.
     pub(crate) fn leaf(&self) -> Option<PageNumber> {
         self.leaf
     }
 
-    /// Records the leaf that has the node now.
+    /// Records the leaf that contains the node now.
     pub(crate) fn seen_in(&mut self, leaf: PageNumber) {
         self.leaf = Some(leaf);
     }
@@ -108,7 +108,8 @@ impl Tree {
         }
     }
 
-    /// Sets how full inserts in key order make a page. A value out of range, from a damaged catalog, is clamped.
+    /// Sets the percentage up to which inserts in key order fill a page. A value out of range, from a damaged catalog,
+    /// is clamped.
     #[doc(alias = "ulDensity")]
     pub(crate) fn set_density(&self, percent: u32) {
         self.density.store(percent.clamp(*DENSITIES.start(), *DENSITIES.end()) as u8, Ordering::Relaxed);

@@ -128,7 +128,7 @@ pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
 pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
     match partial(record, count) {
         Some(moving) if moving.is_empty() || moving.len() == count => {
-            Err("partial merge of a whole page, or of nothing")
+            Err("partial merge of all nodes, or of no node")
         }
         moving => Ok(moving.map(|nodes| PageDelta::Delete { line: nodes.start, end: nodes.end })),
     }
@@ -188,7 +188,8 @@ pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
     match record.merge_type {
         merge_type::PARTIAL_RIGHT => return set_separator(page, line, &record.separator),
         merge_type::PARTIAL_LEFT => {
-            let left = line.checked_sub(1).ok_or("parent has no entry before that of the merged page")?;
+            let left =
+                line.checked_sub(1).ok_or("parent has no entry before the entry of the merged page")?;
             return set_separator(page, left, &record.separator);
         }
         _ => {}

@@ -1,8 +1,8 @@
 //! Splits of leaves, internal pages and roots.
 //!
-//! The split of a leaf is one atomic group, together with the insert that needs the room, because no page except a root
-//! may be without nodes. Parents are split first, each in a group of its own: a tree stays valid when an internal page
-//! is split. A leaf is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
+//! A split is one atomic group. An insert that needs the room is in the same group, because no page except a root may
+//! be without nodes. Parents are split first, each in a group of its own: a tree stays valid when an internal page is
+//! split. A leaf is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
 
 use std::ops::Range;
 

@@ -87,7 +87,7 @@ impl<'a> SpaceLock<'a> {
             Stop::Failed(Error::Corrupt {
                 path: self.file.path.clone(),
                 page: Some(trees.available.root),
-                what: "available-extent tree lost pages it had".to_string(),
+                what: "available-extent tree lost pages that were prepared".to_string(),
             })
         })
     }
@@ -196,7 +196,9 @@ impl<'a> SpaceLock<'a> {
             let page = left.first();
             left.count -= 1;
             if left.count == 0 {
-                Err(Stop::Failed(Error::Internal("an extent is too small to be owned".into())))
+                Err(Stop::Failed(Error::Internal(
+                    "an extent has no pages left after splits of the owned-extent tree".into(),
+                )))
             } else {
                 Ok(page)
             }

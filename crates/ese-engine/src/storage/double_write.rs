@@ -18,8 +18,8 @@
 //!   dbtime, and only if the page in the database is damaged or not newer.
 //! - An image is used only if the log has its changes. An operator can restore a database and its logs from an older copy
 //!   and leave the side file. Each batch records up to where the log was durable when the batch was made. A page is
-//!   written only when the log is durable up to its last change, so no image has later changes. A crash keeps what was
-//!   durable, so the log ends before that position only if it has another history.
+//!   written only when the log is durable up to its last change, so no image has later changes. A crash never shortens
+//!   the durable log, so a log that ends before that position has another history.
 //! - After recovery restored the torn pages, it removes all images. So when another history becomes as long as the old one,
 //!   no image of the old one is left.
 

@@ -1,8 +1,8 @@
 //! The transaction of one session: its levels, its changes, and the records it has logged so far.
 //!
 //! Invariants: Begin records are logged with the first change, so a transaction that only reads logs nothing. The
-//! checkpoint stays at or before the Begin record until the commit record is durable and the deletions of the
-//! transaction are cleaned up. This starts before the Begin record is logged.
+//! checkpoint stays at or before the Begin record, from before this record is logged until the commit record is durable
+//! and the transaction's deletions are cleaned up.
 
 use jetcell_sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) trait TransactionHost: Send + Sync {
     fn services(&self) -> &Arc<Services>;
     /// Undoes one change.
     fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()>;
-    /// Waits until `transaction` may change something although the version store is nearly full. No latch may be held.
+    /// Waits until `transaction` may make a change although the version store is nearly full. No latch may be held.
     fn make_room(&self, transaction: &Transaction) -> Result<()>;
 }
 
@@ -98,7 +98,7 @@ impl ActiveTransaction {
 
     /// Grants the right to make the next change, if the instance accepts changes and the version store has room.
     /// Callers must call this before anything that can conflict: a session that conflicts with a change that could not
-    /// be rolled back would retry for ever. May wait. No latch may be held.
+    /// be rolled back would retry endlessly. May wait. No latch may be held.
     pub(crate) fn changes(&mut self) -> Result<&mut ChangeContext> {
         let services = &self.context.services;
         services.check_writable()?;

@@ -48,7 +48,8 @@ pub struct EndedTransactions {
     pinned: Mutex<VecDeque<(LogPosition, CheckpointPin)>>,
     /// Held by the thread that cleans up. One thread at a time keeps the order.
     cleaning: Mutex<()>,
-    /// The snapshot of a running transaction for whose end other threads have waited without success.
+    /// The snapshot of a running transaction. Other threads have waited for the end of this transaction without
+    /// success.
     hopeless: AtomicU64,
 }
 

@@ -139,7 +139,7 @@ impl TransactionTable {
     /// Begins a transaction with a snapshot of now. Its number is used once, so it also identifies the transaction.
     pub fn begin(&self) -> Arc<Transaction> {
         // The entry is added before the snapshot is taken. So a search for the oldest snapshot either finds the entry,
-        // or ended before this snapshot was taken.
+        // or had read the current number before: its result is not above this snapshot.
         let (shard, entered) = (self.running.own_shard(), self.now());
         self.running.shard(shard).lock().snapshots.push(entered);
         let snapshot = {

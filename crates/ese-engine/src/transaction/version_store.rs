@@ -1,8 +1,8 @@
 //! The version store: for each changed node the chain of its versions, newest last.
 //!
-//! Invariants: a chain is changed only under the write latch of the node's page, so a reader that holds the page latch
-//! sees a node and a chain that agree. The bytes never exceed the limit. A version is removed from its chain when its
-//! transaction is undone, or when no snapshot needs the state before it.
+//! Invariants: a chain is changed only under the write latch of the node's page. So for a reader that holds the page
+//! latch, node and chain agree. The bytes never exceed the limit. A version is removed from its chain when its change
+//! is undone, or when no snapshot needs the state before it.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -139,7 +139,7 @@ impl VersionStore {
         }
     }
 
-    /// The error for a session that may not change anything because the store is full.
+    /// The error for a session that must not change anything because the store is full.
     pub(crate) fn full(&self) -> Error {
         Error::VersionStoreFull { limit_bytes: self.limit }
     }
