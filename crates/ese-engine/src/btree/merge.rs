@@ -22,7 +22,8 @@ use crate::space::SpaceLock;
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
 impl Tree {
-    /// Removes a node flagged deleted that no snapshot below `oldest` can see, and the version of its deletion.
+    /// Removes a node flagged deleted, and the version of its deletion. The deletion must be below `oldest`, so that
+    /// every snapshot sees it.
     pub(crate) fn remove_deleted(
         &self,
         bytes: &[u8],

@@ -18,9 +18,10 @@ use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
-/// Long enough for a thread to reach the lock that it waits for. A shorter time hides a fault and never invents one.
+/// Long enough for a thread to reach the lock that it waits for. If the time is too short, the test can miss a fault,
+/// but never reports a false one.
 const TIME_TO_REACH_THE_LOCK: Duration = Duration::from_millis(50);
-/// Keys that share all bytes but the last one, so that the separators between them are as long as the keys.
+/// Number of keys that share all bytes except the last one. So the separators between them are as long as the keys.
 const GROUP: u32 = 8;
 const KEYS: u32 = 800;
 

@@ -21,9 +21,9 @@ use crate::pages::split::{self, Cut, Incoming, capacity, packed_size, prefix_lin
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 use crate::space::{SpaceLock, SpaceTrees};
 
-/// Two leaves are balanced only if afterwards at least a page divided by this stays free on both together. A smaller
-/// slack makes a file smaller that was loaded full and then changed at random, but each insert writes more pages. A
-/// larger slack has the opposite effects.
+/// Two leaves are balanced only if afterwards at least a page divided by this stays free on both together. With less
+/// slack, a file that was loaded full and then changed at random stays smaller, but each insert writes more pages. With
+/// more slack, the file gets larger, and each insert writes fewer pages.
 const SPARE: usize = 32;
 
 /// What to do with a full leaf and its right neighbour.
@@ -201,7 +201,7 @@ impl Tree {
             moved: page.used_space(nodes.clone()) as u16,
             moved_max: 0,
             destination_uncommitted: 0,
-            // ESE: `ilineMerge` is the innermost node that moves.
+            // ESE: `ilineMerge` is the moved node next to the nodes that stay.
             merge_line: if rightwards { nodes.start } else { nodes.end - 1 } as u16,
             flags: MergeFlags::KEY_CHANGE,
             merge_type: kind,

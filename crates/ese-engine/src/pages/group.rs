@@ -1,9 +1,9 @@
 //! Atomic changes of several pages. ESE: macro.
 //!
-//! A group latches each page that it touches, and keeps the latch until its records are in the log. The records are
-//! contiguous, between MacroBegin and MacroCommit. No page can be written before that, and recovery applies a macro
-//! only if it is complete, so half a group is never visible after a crash. A group that is dropped uncommitted restores
-//! the old bytes of its pages.
+//! A group latches each page that it touches, and keeps the latch until its records are in the log. Several records are
+//! contiguous, between MacroBegin and MacroCommit. No page can be written before that. Recovery applies a macro only if
+//! it is complete, so half a group is never visible after a crash. A group that is dropped uncommitted restores the old
+//! bytes of its pages.
 //!
 //! Invariant: no I/O while latches are held. A page that is not in the cache ends the attempt. [`run`] reads the page
 //! without latches, keeps it pinned, and tries again.

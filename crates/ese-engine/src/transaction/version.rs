@@ -43,7 +43,8 @@ pub struct Version {
     pub level: u8,
     /// The change itself.
     pub change: Change,
-    /// True if the change was undone, or if its transaction committed: the before-image need not be logged any more.
+    /// True if the version was removed from its chain: the change was undone, or no snapshot needs the state before it.
+    /// Then the before-image need not be logged any more.
     pub settled: AtomicBool,
     /// Where the deferred before-image was logged, if it was.
     pub undo_logged: Mutex<Option<LogPosition>>,
