@@ -39,9 +39,9 @@
 //! # }
 //! ```
 //!
-//! Instance and cache start their threads themselves. Each thread repeats a bounded step, which also runs without threads
-//! ([`Instance::step`]), so that a simulation exercises the same code. See `examples/` for bulk loads, ranges and
-//! recovery, and ARCHITECTURE.md for the layers inside.
+//! Instance and cache start their own threads. Each thread repeats a bounded step, which also runs without threads
+//! ([`Instance::step`]), so that a simulation runs the same code. See `examples/` for bulk loads, ranges and recovery,
+//! and ARCHITECTURE.md for the layers inside.
 
 #![forbid(unsafe_code)]
 

@@ -32,7 +32,7 @@ pub struct InstanceOptions {
     /// Size in bytes of each log file of a new log stream: a multiple of 4096, from 65,536 (64 KiB) to 268,431,360 (4
     /// KiB less than 256 MiB). An existing stream keeps its size. ESE: `JET_paramLogFileSize`.
     pub log_file_size: u32,
-    /// Delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
+    /// Whether to delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
     pub circular: bool,
     /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
     pub checkpoint_depth: u64,

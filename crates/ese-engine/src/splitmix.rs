@@ -1,7 +1,7 @@
 //! Hashing of integers with the output function of SplitMix64.
 //!
-//! The result is the same in every run, as determinism needs it. The keys are page numbers and object ids, which an
-//! attacker does not choose, so the hash needs no secret seed.
+//! The result is the same in every run, as deterministic tests require. The keys are page numbers and object ids, which
+//! an attacker does not choose, so the hash needs no secret seed.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

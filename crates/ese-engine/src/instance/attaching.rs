@@ -108,7 +108,7 @@ impl Instance {
             }
             _ if self.has_logs_of(&header)? => {
                 return Err(Error::Usage(format!(
-                    "{}: the database is dirty, and the logs that it needs are here but know it under another path: put \
+                    "{}: the database is dirty, and the logs that it needs are here but name another path: put \
                      it back where it was attached, and open the instance again",
                     path.display()
                 )));

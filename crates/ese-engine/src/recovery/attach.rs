@@ -107,12 +107,12 @@ impl<'a> Attacher<'a> {
         is_before: impl Fn(&DatabaseHeader) -> bool,
     ) -> Result<()> {
         let path = PathBuf::from(path);
-        // An id is in use until the log says that its database was detached, also if that database is missing: records
-        // under this id may be for it.
+        // An id is in use until the log has the detach record of its database, even if that database is missing:
+        // records with this id may belong to it.
         match self.core.file_in_log(log_id) {
             Some(other) if other.attachment().signature != signature => {
                 let what = format!(
-                    "the log attaches it as database {log_id}, but at that point of the log this id belongs to {}; \
+                    "the log attaches it as database {log_id}, but at this point of the log the id belongs to {}; \
                      recovery cannot tell to which of the two the following records belong",
                     other.path.display()
                 );
@@ -189,7 +189,7 @@ impl<'a> Attacher<'a> {
 
     /// Fails if the log lacks generations that the file needs. No crash causes that: the name of a log is durable before a
     /// header names its generation, and headers are durable before the checkpoint moves past a generation. With a
-    /// checkpoint, the oldest generation that a header names may be gone: redo starts behind it.
+    /// checkpoint, the oldest generation that a header names may no longer exist: redo starts behind it.
     fn check_logs_present(&self, path: &Path, header: &DatabaseHeader) -> Result<()> {
         let (oldest, newest) = (header.gen_min_required, header.gen_max_required);
         let missing = match &self.log {

@@ -116,8 +116,8 @@ impl<'a> LogRecovery<'a> {
         }
     }
 
-    /// Reads the log once. Redo may append to the log, so where the log ends must be known before redo; so must the
-    /// before-images in the log, because a record may need one that stands behind it.
+    /// Reads the log once before redo. Redo may append to the log, so it must know where the log ended. A record may
+    /// also need a before-image that stands behind it in the log, so the before-images are collected first.
     fn analyze(&self, memory: usize) -> Result<Analysis> {
         let mut undo_infos = UndoInfos::new();
         let mut window = ReplayWindow::new(memory);
@@ -152,7 +152,7 @@ impl<'a> LogRecovery<'a> {
         Ok(log)
     }
 
-    /// Repeats the changes that pages lack.
+    /// Makes the changes that pages lack.
     fn redo(
         &self,
         analysis: Analysis,

@@ -105,7 +105,7 @@ impl Redo {
         undo_infos: UndoInfos,
         grant: MemoryGrant,
     ) -> Redo {
-        // A version id in an UndoInfo record must never be used again behind it.
+        // Later records must not reuse a version id of an UndoInfo record.
         let newest_id = undo_infos.last_key_value().map_or(0, |(id, _)| *id);
         Redo {
             core,
@@ -146,7 +146,8 @@ impl Redo {
                 }
                 return Ok(());
             }
-            // A macro that a crash cut off never completes: recovery uses the same session numbers again.
+            // A macro that a crash interrupted is never completed. Its records are dropped here, because recovery uses
+            // the same session numbers again.
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.macros.clear(),
             _ => {}
         }

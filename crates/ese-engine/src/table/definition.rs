@@ -158,16 +158,16 @@ impl ColumnDefinition {
         };
         let usage = |what: &str| Error::Usage(format!("column {:?}: {what}", self.name));
         if self.kind.fixed_size().is_none() && !self.kind.is_long() && size > LONGEST_SHORT_VALUE {
-            return Err(usage("more than 255 bytes need a long type"));
+            return Err(usage("a column of more than 255 bytes must have a long type"));
         }
         let counts = matches!(self.kind, ColumnType::Long | ColumnType::LongLong | ColumnType::UnsignedLong);
         if self.flags.contains(ColumnFlags::AUTO_INCREMENT) && (!counts || sparse) {
-            return Err(usage("this type does not auto-increment"));
+            return Err(usage("a column of this type cannot auto-increment"));
         }
         if self.kind.is_text()
             && ![CodePage::UNICODE, CodePage::WESTERN, CodePage::ASCII].contains(&self.code_page)
         {
-            return Err(usage("code pages of text are 1200, 1252 and 20127"));
+            return Err(usage("the code page of text must be 1200, 1252 or 20127"));
         }
         let mut column = Column::new(*place, &self.name, self.kind, size);
         *place = place.checked_add(1).ok_or_else(|| usage("too many columns"))?;
@@ -179,7 +179,7 @@ impl ColumnDefinition {
             value.len() > LONGEST_SHORT_VALUE as usize
                 || self.kind.fixed_size().is_some_and(|size| size != value.len())
         }) {
-            return Err(usage("the default does not have the length of the type"));
+            return Err(usage("the length of the default value does not fit the type"));
         }
         Ok(column)
     }
@@ -191,7 +191,7 @@ impl IndexDefinition {
         check_name(&self.name, table.indexes.iter().map(|other| &*other.name))?;
         let usage = |what: String| Error::Usage(format!("index {:?}: {what}", self.name));
         if self.columns.is_empty() || self.columns.len() > MAX_SEGMENTS {
-            return Err(usage(format!("1 to {MAX_SEGMENTS} columns")));
+            return Err(usage(format!("an index has 1 to {MAX_SEGMENTS} columns")));
         }
         let mut flags = match self.primary {
             true => IndexFlags::DEFAULT_PRIMARY,
@@ -202,7 +202,9 @@ impl IndexDefinition {
         for (name, descending) in &self.columns {
             let column = table.column_named(name).ok_or_else(|| usage(format!("no column {name:?}")))?;
             if column.kind.is_text() && column.code_page == CodePage::UNICODE {
-                return Err(usage(format!("the order of Unicode text ({name:?}) needs Windows' tables")));
+                return Err(usage(format!(
+                    "the order of Unicode text ({name:?}) needs the sort tables of Windows"
+                )));
             }
             if column.flags.contains(ColumnFlags::MULTI_VALUED) {
                 flags |= IndexFlags::MULTI_VALUED;

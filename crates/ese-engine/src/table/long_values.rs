@@ -114,7 +114,7 @@ fn tree(state: &TableState) -> Result<&Arc<Tree>> {
     state.long_values.get().ok_or_else(|| {
         state
             .tree
-            .damaged(state.tree.root, "a record refers to a long value, and the table has no tree for them")
+            .damaged(state.tree.root, "a record refers to a long value, but the table has no long-value tree")
     })
 }
 

@@ -105,7 +105,7 @@ impl TableState {
         };
         let id = LongValueId(before).next();
         if !id.is_wide() && id.0 > u64::from(u32::MAX >> 1) {
-            return Err(Error::Usage(format!("table {:?} is out of long-value numbers", self.schema.name)));
+            return Err(Error::Usage(format!("table {:?} has no long-value numbers left", self.schema.name)));
         }
         *last = Some(id.0);
         Ok(id)
@@ -121,9 +121,9 @@ impl TableState {
                 key.try_into().map_or(0, u32::from_be_bytes)
             }
         };
-        let next = before
-            .checked_add(1)
-            .ok_or_else(|| Error::Usage(format!("table {:?} is out of record numbers", self.schema.name)))?;
+        let next = before.checked_add(1).ok_or_else(|| {
+            Error::Usage(format!("table {:?} has no record numbers left", self.schema.name))
+        })?;
         *last = Some(next);
         Ok(next.to_be_bytes())
     }

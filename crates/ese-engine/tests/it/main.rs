@@ -1,4 +1,4 @@
-//! The engine through its public API, on a simulated disk; judged by models and by `ese-check`.
+//! Tests of the engine through its public API, on a simulated disk. Models and `ese-check` verify the results.
 
 mod attached;
 mod definitions;

@@ -26,9 +26,9 @@ pub(super) enum PageRole {
     Parent,
     /// Root of the owned extents of a new space.
     Owned,
-    /// Root of its available extents.
+    /// Root of the available extents of a new space.
     Available,
-    /// A page of a list, by its place there.
+    /// A page of a list, by its index in the list.
     Listed(u32),
 }
 

@@ -27,7 +27,7 @@ use crate::recovery::replay_window::Payloads;
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// Pages of one batch.
+/// Number of pages of a batch.
 const BATCH_PAGES: usize = 256;
 
 /// The changes of one page in the order of the log.
