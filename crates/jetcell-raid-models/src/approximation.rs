@@ -1,17 +1,17 @@
-//! Formulas for a pocket calculator: the classical one, and closed forms.
+//! Formulas for a pocket calculator: the classical formula, and closed forms.
 //!
-//! The closed forms err high by 0.4 to 0.7 % with up to nine drives and the published rates, by 1.05 % with 23.
+//! With the published rates, the closed forms are too high by 0.4 to 0.7 % up to nine drives, and by 1.05 % with 23.
 
 use crate::Rates;
 use crate::array::Set;
 
-/// Mean time to data loss in hours by the classical formula, which knows no latent defects:
+/// Mean time to data loss in hours by the classical formula, which ignores latent defects:
 /// mo^m / (lo^(m+1) N (N-1) ... (N-m)).
 ///
-/// Shown only to show how far off it is: hundreds of times too long with the published rates.
+/// Printed only to show the error of the formula: with the published rates the time is hundreds of times too long.
 pub fn classical_mean_time_to_loss(set: Set, rates: &Rates) -> Option<f64> {
     let (lo, mo) = (rates.failure.get(), rates.restore.get());
-    // Factor by factor, so that nothing overflows on the way.
+    // One factor at a time, so that no intermediate value overflows.
     let time = (1..=set.parities).fold(1.0 / (f64::from(set.drives()) * lo), |time, lost| {
         time * mo / (f64::from(set.drives() - lost) * lo)
     });
@@ -23,8 +23,8 @@ pub fn classical_loss(set: Set, rates: &Rates, hours: f64) -> f64 {
     classical_mean_time_to_loss(set, rates).map_or(0.0, |time| -(-hours / time).exp_m1())
 }
 
-/// Probability of loss of a set after `hours` with one or two parities from the balance of fast and slow rates;
-/// `None` for three parities, and without scrub, where nothing is in balance.
+/// Probability of loss of a set after `hours` with one or two parities, under the assumption that the fast transitions
+/// are in balance. `None` for three parities, and without scrub, where there is no balance.
 ///
 /// n+1: a = (n+1) ll/ms, b = (n+1) lo/mo, F = 1 - exp(-T n lo (a+b)/(1+a+b)).
 /// n+2: a, b with n+2; p1 = 1/(1+a+b), p2 = a p1, p3 = b p1, p4 = ((n+1) lo p2 + (n+1) ll p3)/mo,
@@ -50,7 +50,7 @@ mod tests {
     use crate::Model;
 
     #[test]
-    fn closed_forms_err_high_by_about_half_a_per_cent() {
+    fn closed_forms_are_too_high_by_about_half_a_per_cent() {
         for (parities, model) in [(1, Model::A), (2, Model::B1)] {
             for data in [1, 3, 7, 14, 21] {
                 let (set, rates) = (Set { data, parities }, Rates::published());
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classical_formula_is_hundreds_of_times_too_good() {
+    fn the_classical_formula_is_hundreds_of_times_too_low() {
         let rates = Rates::published();
         let single = Set { data: 7, parities: 1 };
         let double = Set { data: 7, parities: 2 };
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn without_defects_and_with_fast_restores_the_chain_becomes_the_classical_formula() {
+    fn without_defects_and_with_fast_restores_the_chain_equals_the_classical_formula() {
         let mut rates = Rates::published();
         rates.latent = crate::units::PerHour::NEVER;
         rates.restore = "1000/h".parse().unwrap();

@@ -1,4 +1,4 @@
-//! RAID types, and arrays made of equal groups of them.
+//! RAID types, and arrays of equal groups.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Largest group that is modelled, in drives.
+/// Largest group that the models accept, in drives.
 pub const MOST_GROUP_DRIVES: u32 = 100;
 
 /// Most groups of an array.
 pub const MOST_GROUPS: u32 = 1_000_000;
 
-/// How a group survives lost drives.
+/// The redundancy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RaidType {
     /// Mirrored pairs, striped.
@@ -55,7 +55,7 @@ impl RaidType {
         }
     }
 
-    /// Lost drives that every set of drives survives.
+    /// Number of lost drives that every set survives.
     pub fn parities(self) -> u32 {
         match self {
             RaidType::Raid10 | RaidType::Raid5 => 1,
@@ -64,7 +64,7 @@ impl RaidType {
         }
     }
 
-    /// Copies instead of parity.
+    /// Whether the type keeps copies instead of parity.
     pub fn is_mirror(self) -> bool {
         matches!(self, RaidType::Raid10 | RaidType::Mirror3)
     }
@@ -91,9 +91,9 @@ impl FromStr for RaidType {
 
 crate::text::in_serde!(RaidType);
 
-/// Equal groups of drives; the array loses data when one of them does.
+/// Equal groups of drives. The array loses data when one of its groups does.
 ///
-/// A group of mirrors with n data disks is a stripe over n mirror sets. What fails on its own is the [`Set`]: the
+/// A group of mirrors with n data disks is a stripe over n mirror sets. The unit that loses data is the [`Set`]: a
 /// mirror set, or the whole parity group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Array {
@@ -103,7 +103,7 @@ pub struct Array {
     groups: u32,
 }
 
-/// Drives that protect each other: n with data and m that may be lost.
+/// Drives with common redundancy: n drives' worth of data, and m drives that may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set {
     /// Drives' worth of data: n.
@@ -128,7 +128,7 @@ impl Array {
         Ok(Array { raid, data_disks, groups })
     }
 
-    /// The same array with other groups that together hold no less data.
+    /// The same array with groups of another shape, which together hold at least as much data.
     pub fn regrouped(self, raid: RaidType, data_disks: u32) -> Result<Array, Error> {
         let usable = self.usable_disks();
         let groups = usable.div_ceil(u64::from(data_disks.max(1)));
@@ -150,7 +150,7 @@ impl Array {
         self.groups
     }
 
-    /// What protects itself within a group.
+    /// The set that a group consists of, or that a group stripes over.
     pub fn set(self) -> Set {
         let data = if self.raid.is_mirror() { 1 } else { self.data_disks };
         Set { data, parities: self.raid.parities() }
@@ -181,7 +181,7 @@ impl Array {
         self.drives() - self.usable_disks()
     }
 
-    /// Which drives a group is made of: `7+2`, or `7 x (1+1)`.
+    /// The drives of a group as text: `7+2`, or `7 x (1+1)`.
     pub fn group_text(self) -> String {
         let set = self.set();
         match self.sets_per_group() {
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drives_are_counted_as_they_are_bought() {
+    fn drive_counts_include_copies_and_parity() {
         let array = Array::new(RaidType::RaidDp, 7, 6).unwrap();
         assert_eq!((array.drives(), array.overhead_disks(), array.usable_disks()), (54, 12, 42));
         let mirrors = array.regrouped(RaidType::Raid10, 7).unwrap();

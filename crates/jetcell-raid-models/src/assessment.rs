@@ -22,13 +22,13 @@ pub struct Assessment {
     pub set_mean_time_to_loss: Option<f64>,
     /// Probability of loss of a group by the general chain.
     pub general_group_loss: f64,
-    /// The classical formula, to show how far off it is.
+    /// The classical formula, to show its error.
     pub classical: Classical,
     /// The closed form for a group.
     pub closed_form_group_loss: Option<f64>,
 }
 
-/// What the formula without latent defects says.
+/// Results of the formula without latent defects.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Classical {
     /// Mean time to loss of a set in hours.
@@ -77,7 +77,7 @@ impl Assessment {
         1000.0 * self.group.loss
     }
 
-    /// How the numbers come about, line by line.
+    /// The steps of the calculation.
     pub fn steps(&self, case: &Case) -> Vec<Step> {
         let mut steps = case.steps.clone();
         let (set, array) = (case.array.set(), case.array);

@@ -1,7 +1,7 @@
 //! The numbers that a model needs, derived from a [`Question`].
 //!
-//! [`Question::case`] takes the published parameters for what the question leaves open, derives rates from what it
-//! gives, and tells in [`Case::steps`] how. It refuses two inputs for one number.
+//! [`Question::case`] derives the rates from the inputs of the question and uses the published parameters for the
+//! others. [`Case::steps`] lists the calculations. Two inputs for one number are an error.
 
 mod rates;
 
@@ -15,13 +15,13 @@ use crate::{Error, Model, Rates};
 /// Longest mission in years.
 pub const MOST_YEARS: f64 = 1000.0;
 
-/// Share of the free bandwidth that a scrub gets if the question does not give one.
+/// Default for the share of the free bandwidth that a scrub gets.
 const SCRUB_SHARE: f64 = 0.1;
 
 /// All numbers of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// What is bought.
+    /// The array.
     pub array: Array,
     /// Mission in years.
     pub years: f64,
@@ -33,9 +33,9 @@ pub struct Case {
     pub times: Option<Times>,
     /// Mean wait for a spare, within the restore time.
     pub spare_wait: Option<Hours>,
-    /// Inputs that were left away and are the published ones.
+    /// Inputs that the question left out, which have the published values.
     pub defaults: Vec<&'static str>,
-    /// How the numbers came about.
+    /// The calculations that gave the numbers.
     pub steps: Vec<Step>,
 }
 
@@ -63,7 +63,7 @@ fn needs(given: bool, option: &str, partner: bool, partners: &str) -> Result<(),
 }
 
 impl Question {
-    /// Derives all numbers of the case, or tells which input is wrong.
+    /// Derives all numbers of the case. The error names the wrong input.
     pub fn case(&self) -> Result<Case, Error> {
         let mut steps = Vec::new();
         let mut defaults = Vec::new();
@@ -158,7 +158,7 @@ mod tests {
     use crate::units::{AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte};
 
     #[test]
-    fn nothing_said_is_the_published_case() {
+    fn an_empty_question_is_the_published_case() {
         let case = Question::default().case().unwrap();
         assert_eq!(case.rates, Rates::published());
         assert_eq!((case.array.group_drives(), case.model, case.hours()), (9, Model::B1, 43_800.0));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_say_the_published_rates_gives_them() {
+    fn every_form_of_the_published_inputs_gives_the_published_rates() {
         let question = Question {
             mtbf: Some("461052.63157894736h".parse().unwrap()),
             error_rate: Some("1e-14/bit".parse().unwrap()),
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn the_two_readings_of_a_percentage() {
+    fn an_annual_failure_rate_is_a_rate_or_a_probability() {
         let question = Question { afr_reading: Some(AfrReading::Probability), ..Question::default() };
         let rate = question.case().unwrap().rates.failure.get();
         assert!((rate + (1.0f64 - 0.019).ln() / 8760.0).abs() < 1e-20);
     }
 
     #[test]
-    fn nonsense_is_one_clear_line() {
+    fn wrong_inputs_give_a_clear_error_of_one_line() {
         let refused = |question: Question| question.case().unwrap_err().to_string();
         let base = Question::default;
         for (question, part) in [

@@ -1,6 +1,6 @@
 //! A continuous-time Markov chain with one absorbing state, solved without a subtraction.
 //!
-//! State 0 is where every mission starts; loss is absorbing and kept apart. Two questions are answered:
+//! Every mission starts in state 0. Loss is the absorbing state and has no number. The chain has two results:
 //!
 //! * [`Chain::after`]: the probability of loss within a time. exp(Qt) is built by scaling and squaring of the
 //!   non-negative matrix U = I + Q/L, with L twice the largest exit rate: exp(Qh) = e^(-Lh) sum (Lh)^k U^k / k! for a
@@ -9,19 +9,19 @@
 //!   precision however small it is: 1e-15, and 1e-30, have as many correct digits as 0.1. The probability of loss is
 //!   read from its own column; 1 - survival would keep one digit of 1e-15.
 //! * [`Chain::mean_time_to_loss`]: states are eliminated one after the other after Grassmann, Taksar and Heyman
-//!   (1985), where each diagonal element is the sum of what leaves the state instead of a difference.
+//!   (1985), where each diagonal element is the sum of the rates that leave the state, and not a difference.
 //!
-//! Left out: several absorbing states, rates that depend on time (see `simulation` for those).
+//! Not supported: several absorbing states, and rates that depend on time (see `simulation` for those).
 
 use crate::Error;
 
 /// Terms of the series for one step; with Lh <= 1/2 the first one left out is below 1e-25 of the sum.
 const TERMS: u32 = 18;
 
-/// Squarings that no real question needs: 2^64 steps.
+/// Limit of squarings. No realistic question needs 2^64 steps.
 const MOST_SQUARINGS: u32 = 64;
 
-/// Most states that are solved; a matrix of them has a few megabytes.
+/// Most states of a chain. Its matrix then has a few megabytes.
 pub const MOST_STATES: usize = 600;
 
 /// Transitions between numbered states and to loss, with their rates per hour.
@@ -33,7 +33,7 @@ pub struct Chain {
     loss: Vec<f64>,
 }
 
-/// Probabilities at the end of a mission; both are kept because each is exact where the other is near 1.
+/// Probabilities at the end of a mission. Both are stored, because each is precise where the other is near 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// Probability of loss.
@@ -43,9 +43,9 @@ pub struct Fate {
 }
 
 impl Fate {
-    /// The fate of `count` independent things that all have to survive.
+    /// The probabilities for `count` independent sets that all have to survive.
     ///
-    /// 1 - (1 - F)^count as -expm1(count ln(1 - F)), with the logarithm taken from whichever of F and R is small.
+    /// 1 - (1 - F)^count as -expm1(count ln(1 - F)), with the logarithm taken from the smaller of F and R.
     pub fn of_all(self, count: f64) -> Fate {
         let log = if self.loss < 0.5 { (-self.loss).ln_1p() } else { self.survival.ln() };
         Fate { loss: -(count * log).exp_m1(), survival: (count * log).exp() }
@@ -84,7 +84,7 @@ impl Chain {
         self.moves[state].iter().map(|&(_, rate)| rate).sum::<f64>() + self.loss[state]
     }
 
-    /// The fate after `hours`.
+    /// The probabilities after `hours`.
     pub fn after(&self, hours: f64) -> Result<Fate, Error> {
         let states = self.moves.len();
         let fastest = (0..states).map(|state| self.exit_rate(state)).fold(0.0, f64::max);
@@ -127,7 +127,7 @@ impl Chain {
                     take(states, 1.0);
                     continue;
                 }
-                // At least a half by the choice of the rate, so this is no cancellation.
+                // The result is at least a half by the choice of the rate, so the subtraction does not cancel digits.
                 take(state, 1.0 - self.exit_rate(state) / rate);
                 for &(to, speed) in &self.moves[state] {
                     take(to, speed / rate);
@@ -136,12 +136,12 @@ impl Chain {
             }
             sum = next;
         }
-        // The factor e^(-step) is what makes the rows sum to one.
+        // The factor e^(-step) makes the rows sum to one.
         sum.normalize();
         sum
     }
 
-    /// Mean time from state 0 to loss in hours; `None` when loss cannot be reached for sure.
+    /// Mean time from state 0 to loss in hours. `None` if the probability to reach loss is below 1.
     pub fn mean_time_to_loss(&self) -> Option<f64> {
         let states = self.moves.len();
         let mut rates = vec![0.0; states * states];
@@ -151,7 +151,7 @@ impl Chain {
             }
         }
         let (mut loss, mut time) = (self.loss.clone(), vec![1.0; states]);
-        // Whoever visits `last` stays there for time/exit on the way to a state that is left.
+        // A visit of `last` takes time/exit on average and then continues to one of the remaining states or to loss.
         for last in (1..states).rev() {
             let exit = rates[last * states..][..last].iter().sum::<f64>() + loss[last];
             for from in 0..last {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_equal_steps_is_the_erlang_law_down_to_1e_minus_30() {
+    fn a_series_of_equal_steps_is_the_erlang_law_down_to_1e_minus_30() {
         // Four steps of rate r: F = sum over k >= 4 of e^-x x^k / k!, all terms positive.
         for x in [1e-7, 1e-4, 0.3, 5.0] {
             let mut chain = Chain::new(4).unwrap();
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn stiff_chains_keep_their_digits() {
-        // Down and up fast, lost rarely: 2e12 transitions in the mission.
+        // Fast failures and repairs, rare losses: 2e12 transitions in the mission.
         let mut chain = Chain::new(2).unwrap();
         chain.add(0, 1, 1e6);
         chain.add(1, 0, 1e6);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_lost_is_not() {
+    fn a_chain_without_loss_has_probability_zero() {
         let mut chain = Chain::new(3).unwrap();
         chain.add(0, 1, 1.0);
         assert_eq!(chain.after(10.0).unwrap().loss, 0.0);

@@ -1,4 +1,4 @@
-//! RAID types side by side, all with the same usable capacity; and the layout that meets a target.
+//! Comparison of RAID types with the same usable capacity, and the smallest layout that meets a target.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub struct Row {
     pub array: Array,
     /// Drives to buy.
     pub drives: u64,
-    /// Drives of them that hold copies or parity.
+    /// Number of these drives that hold copies or parity.
     pub overhead_drives: u64,
     /// The diagram.
     pub model: Model,
@@ -21,7 +21,7 @@ pub struct Row {
     pub group_probability_of_loss: f64,
     /// Probability of loss of the array.
     pub probability_of_loss: f64,
-    /// As a multiple of the safest layout in the list.
+    /// Probability of loss as a multiple of that of the safest layout in the list.
     pub relative_risk: f64,
     /// Disk operations for a small write.
     pub write_cost: u32,
@@ -29,9 +29,9 @@ pub struct Row {
     pub restore: Option<Hours>,
 }
 
-/// Each RAID type with the usable capacity of the question; parity groups keep its number of data disks.
+/// Each RAID type with the usable capacity of the question. Parity groups keep its number of data disks.
 ///
-/// A model that was asked for is used where it fits, the default of the type elsewhere.
+/// The model of the question is used for the types that it fits, and the default model for the others.
 pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
     let array = question.case()?.array;
     let data = if array.raid().is_mirror() { default_data(array) } else { array.data_disks() };
@@ -39,14 +39,14 @@ pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
     rows(question, layouts.map(|raid| (raid, if raid.is_mirror() { 1 } else { data })))
 }
 
-/// Seven data disks, or all there are.
+/// Seven data disks, or all data disks of the array if there are fewer.
 fn default_data(array: Array) -> u32 {
     u32::try_from(array.usable_disks()).unwrap_or(u32::MAX).min(7)
 }
 
-/// The layout with the fewest drives, and the cheaper writes among equals, whose probability of loss is at most
-/// `target`, among all types with up to 24 data disks in a group and at least the usable capacity of the question; `None` when no layout
-/// is safe enough.
+/// The layout with the fewest drives whose probability of loss is at most `target`. Among equals, the one with the
+/// cheaper writes. Considers all types with up to 24 data disks in a group and at least the usable capacity of the
+/// question. `None` if no layout is safe enough.
 pub fn layout_for(question: &Question, target: f64) -> Result<Option<Row>, Error> {
     let usable = question.case()?.array.usable_disks();
     let mut layouts = vec![(RaidType::Raid10, 1), (RaidType::Mirror3, 1)];
@@ -120,7 +120,8 @@ mod tests {
         );
     }
 
-    /// The reference: with equal usable capacity the widest RAID-DP layout, 46 drives, is 182 times safer than RAID 10 with 84.
+    /// The reference: with equal usable capacity the widest RAID-DP layout, 46 drives, is 182 times safer than RAID 10
+    /// with 84.
     #[test]
     fn the_widest_double_parity_is_182_times_safer_than_mirrors() {
         let question = Question { data_disks: Some(21), groups: Some(2), ..Question::default() };

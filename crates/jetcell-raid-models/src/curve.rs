@@ -1,4 +1,4 @@
-//! How the probability of loss changes along one input.
+//! Curves of the probability of loss over one input.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ impl Axis {
         }
     }
 
-    /// What stands at the axis of a chart.
+    /// The label of the axis in a chart.
     pub fn title(self) -> &'static str {
         match self {
             Axis::GroupSize => "data disks of a group, same usable capacity",
@@ -42,7 +42,7 @@ impl Axis {
         }
     }
 
-    /// Points to look at.
+    /// The default points of the axis.
     fn values(self) -> &'static [f64] {
         match self {
             Axis::GroupSize => {
@@ -104,9 +104,9 @@ crate::text::in_serde!(Axis);
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Where on the axis.
+    /// Position on the axis.
     pub at: f64,
-    /// Drives of the array there.
+    /// Drives of the array at this point.
     pub drives: u64,
     /// Probability of loss of a group.
     pub group_probability_of_loss: f64,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_scrubs_restores_and_larger_disks_and_groups_lose_more() {
+    fn longer_scrubs_and_restores_and_larger_disks_and_groups_raise_the_loss() {
         for raid in [RaidType::Raid5, RaidType::Raid6, RaidType::TripleParity] {
             for axis in [Axis::Scrub, Axis::Restore, Axis::DiskSize, Axis::GroupSize] {
                 let points = points(raid, axis);

@@ -1,8 +1,8 @@
-//! The state diagrams: which events lead a set of drives from whole to lost.
+//! The state diagrams: the events that lead from a good set of drives to the loss of data.
 //!
-//! All of them share the rule that a defect that is *there* when the last redundancy goes is a loss, while a defect
-//! that arises after that is not. The diagrams of the paper (A, B) forget how many drives are defective; the general
-//! one counts them: state (f, k) has f failed drives and k others with a defect.
+//! One rule holds for all diagrams: a defect that *exists* when the last redundancy is lost is a loss. A defect that
+//! arises afterwards is not. The diagrams of the paper (A, B) do not count the defective drives. The general one does:
+//! state (f, k) has f failed drives and k others with a defect.
 //!
 //! ```text
 //! A (n+1)                               B1, B2 (n+2)
@@ -32,7 +32,7 @@ pub enum Symbol {
 }
 
 impl Symbol {
-    /// As in the formulas.
+    /// The symbol as in the formulas.
     pub fn name(self) -> &'static str {
         match self {
             Symbol::Lo => "lo",
@@ -42,7 +42,7 @@ impl Symbol {
         }
     }
 
-    /// Its number.
+    /// The value of the rate per hour.
     pub fn of(self, rates: &Rates) -> f64 {
         match self {
             Symbol::Lo => rates.failure,
@@ -54,25 +54,25 @@ impl Symbol {
     }
 }
 
-/// A transition: `times` things that each happen at the rate `symbol`.
+/// A transition: one of `times` events, each with the rate `symbol`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrow {
-    /// State it leaves.
+    /// Number of the state before the transition.
     pub from: usize,
-    /// State it leads to; `None` is loss.
+    /// Number of the state after the transition; `None` is loss.
     pub to: Option<usize>,
-    /// Number of drives it can happen to.
+    /// Number of drives to which the event can happen.
     pub times: f64,
-    /// What happens.
+    /// The rate of the event.
     pub symbol: Symbol,
 }
 
-/// States and arrows; the first state is the one without a fault.
+/// States and transitions. The first state is the one without a fault.
 #[derive(Clone, Debug)]
 pub struct Diagram {
     /// Names of the states.
     pub states: Vec<String>,
-    /// What leads from one to the other.
+    /// The transitions between the states.
     pub arrows: Vec<Arrow>,
 }
 
@@ -99,7 +99,7 @@ impl Diagram {
         Ok(chain)
     }
 
-    /// Name of where an arrow leads.
+    /// Name of the state after a transition.
     pub fn target(&self, arrow: &Arrow) -> &str {
         arrow.to.and_then(|to| self.states.get(to)).map_or("LOSS", String::as_str)
     }
@@ -169,7 +169,7 @@ impl Diagram {
                     let left = if options.rebuild_cleans { 0 } else { defective };
                     diagram.add(here, Some(state(failed - 1, left)), failed as f64, Symbol::Mo);
                 }
-                // The next failure hits a clean drive, or a defective one, whose defect goes with it.
+                // The next failure hits a clean drive, or a defective drive, whose defect is then no longer counted.
                 for (hit, left) in [(clean, defective), (defective, defective.saturating_sub(1))] {
                     let lost = failed + 1 + usize::from(left > 0) > parities;
                     let to = (hit > 0 && !lost).then(|| state(failed + 1, left));
@@ -182,7 +182,7 @@ impl Diagram {
 }
 
 impl Model {
-    /// The fate of one set after `hours`.
+    /// The probabilities of one set after `hours`.
     pub fn fate(self, set: Set, rates: &Rates, hours: f64) -> Result<Fate, Error> {
         Diagram::new(self, set).chain(rates)?.after(hours)
     }

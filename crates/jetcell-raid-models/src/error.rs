@@ -1,6 +1,6 @@
-//! What can be wrong with an input.
+//! Errors of inputs.
 
-/// An input that makes no sense; the text says what to write instead.
+/// An invalid input. The text says what to write instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// No number at the start.
@@ -10,17 +10,17 @@ pub enum Error {
     #[error("\"{0}\" is out of range")]
     NotFinite(String),
     /// Below zero.
-    #[error("\"{0}\" is negative; rates, times and sizes are not")]
+    #[error("\"{0}\" is negative; rates, times and sizes cannot be negative")]
     Negative(String),
-    /// Zero where something must be.
+    /// Zero, where only positive values are allowed.
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// A unit is missing or unknown.
     #[error("\"{text}\" has no unit that fits: write {expected}")]
     Unit {
-        /// As written.
+        /// The text that was given.
         text: String,
-        /// What would have been right.
+        /// The forms that are allowed.
         expected: &'static str,
     },
     /// More failures than drives.
@@ -29,16 +29,16 @@ pub enum Error {
     /// A part larger than the whole.
     #[error("a share of {} is above 100 %", percent(.0))]
     FractionAboveOne(f64),
-    /// A count outside of what is modelled.
+    /// A count outside of the limits of the models.
     #[error("{what}: {count} is not between {least} and {most}")]
     Count {
         /// What is counted.
         what: &'static str,
-        /// As given.
+        /// The count that was given.
         count: u64,
-        /// The smallest that makes sense.
+        /// The smallest valid count.
         least: u64,
-        /// The largest that is modelled.
+        /// The largest valid count.
         most: u64,
     },
     /// A group that the array cannot hold.
@@ -52,11 +52,11 @@ pub enum Error {
     /// A name that is not in the list.
     #[error("\"{name}\" is no {what}: choose one of {choices}")]
     Unknown {
-        /// What was asked for.
+        /// The kind of name.
         what: &'static str,
-        /// As written.
+        /// The name that was given.
         name: String,
-        /// All that there are.
+        /// All valid names.
         choices: &'static str,
     },
     /// The model has another number of parities.
@@ -66,16 +66,16 @@ pub enum Error {
     ModelMismatch {
         /// Name of the model.
         model: &'static str,
-        /// Lost drives it survives.
+        /// Lost drives that the model survives.
         model_parities: u32,
         /// Name of the RAID type.
         raid: &'static str,
-        /// Lost drives that survives.
+        /// Lost drives that the RAID type survives.
         raid_parities: u32,
         /// The models that fit.
         fitting: &'static str,
     },
-    /// Two inputs for one thing, or one without its partner.
+    /// Two inputs for one number, or an input without another one that it needs.
     #[error("{0}")]
     Combination(String),
 }

@@ -1,14 +1,15 @@
-//! Reliability of RAID: the probability of losing data, before the drives are bought.
+//! Reliability of RAID: the probability that an array loses data.
 //!
-//! Arithmetic only: no file, no clock, no printing. Values go in with their units ([`units`]), results are plain values
-//! that commands and reports print. Formulas, symbols and sources are in `docs/models.md`.
+//! The crate only calculates: it reads no file and no clock and prints nothing. Inputs have units ([`units`]). Results
+//! are plain values that commands and reports print. Formulas, symbols and sources are in `docs/models.md`.
 //!
-//! * [`question`] takes what people know and makes a case of it: [`array`] is what is bought, [`rates`] how its drives
-//!   fail and heal; [`rebuild`], [`scrub`] and [`spares`] are where two of the rates come from.
-//! * [`diagram`] draws the states, [`model`] chooses the diagram, [`chain`] solves it, [`approximation`] stands beside.
-//! * [`sensitivity`], [`curve`] and [`comparison`] ask the same question many times over.
-//! * [`simulation`] does without constant rates.
-//! * [`assessment`] is the answer, with a [`step`] for each formula.
+//! * [`question`] has the user's inputs and makes a case of them. [`array`] is the layout of the drives, [`rates`] how
+//!   often drives fail and are restored. [`rebuild`], [`scrub`] and [`spares`] derive two of the rates.
+//! * [`diagram`] defines the states, [`model`] chooses the diagram, [`chain`] solves it. [`approximation`] has closed
+//!   formulas for comparison.
+//! * [`sensitivity`], [`curve`] and [`comparison`] solve many variants of a question.
+//! * [`simulation`] is a Monte Carlo simulation without constant rates.
+//! * [`assessment`] is the result, with a [`step`] for each formula.
 
 #![forbid(unsafe_code)]
 

@@ -9,31 +9,31 @@ use crate::array::RaidType;
 /// A state diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// n+1: good, defect, failed, lost.
+    /// n+1, with the states good, defect and failed.
     A,
-    /// n+2, and a rebuild also cleans the defect it meets.
+    /// n+2; a rebuild also repairs the defect that it meets.
     B1,
-    /// n+2, and a rebuild leaves the defect to the scrub.
+    /// n+2; a rebuild leaves the defect to the scrub.
     B2,
-    /// n+2, and the scrub goes on while degraded (argued against by the paper's figure 5).
+    /// n+2; the scrub continues while the set is degraded (the paper's figure 5 contradicts this).
     B3,
-    /// n+2 with (n-1) ll and a double restore rate: a numerical fit to the paper's ratios without physical meaning.
+    /// n+2 with (n-1) ll and a double restore rate: a numerical fit to the paper's ratios, without physical meaning.
     BFit,
     /// Any number of parities, over (failed, defective) drives.
     General(General),
 }
 
-/// What happens to defects while drives are missing, in the general chain.
+/// How the general chain treats defects while drives are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct General {
-    /// A rebuild cleans all defects.
+    /// Whether a rebuild repairs all defects.
     pub rebuild_cleans: bool,
-    /// The scrub goes on while drives are missing.
+    /// Whether the scrub continues while drives are missing.
     pub scrub_while_degraded: bool,
 }
 
 impl Default for General {
-    /// As the reference figures: the rebuild leaves defects, the scrub goes on.
+    /// As in the reference figures: the rebuild does not repair defects, and the scrub continues.
     fn default() -> General {
         General { rebuild_cleans: false, scrub_while_degraded: true }
     }
@@ -47,7 +47,7 @@ impl Model {
         Model::General(General::default())
     }
 
-    /// The model for a RAID type when none is asked for.
+    /// The default model of a RAID type.
     pub fn default_for(raid: RaidType) -> Model {
         match raid.parities() {
             1 => Model::A,
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// Lost drives that the diagram survives; any number for the general chain.
+    /// Lost drives that the diagram survives. `None` for the general chain, which takes any number.
     fn parities(self) -> Option<u32> {
         match self {
             Model::A => Some(1),
@@ -77,7 +77,7 @@ impl Model {
         }
     }
 
-    /// Refuses a diagram for another number of parities.
+    /// Returns an error if the diagram is for another number of parities.
     pub fn check(self, raid: RaidType) -> Result<Model, Error> {
         match self.parities() {
             Some(parities) if parities != raid.parities() => Err(Error::ModelMismatch {

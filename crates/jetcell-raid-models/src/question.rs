@@ -1,4 +1,4 @@
-//! What the user knows. Every field of a [`Question`] may be absent; [`Question::case`] fills in the rest.
+//! The user's inputs. Every field of a [`Question`] may be absent; [`Question::case`] derives the missing values.
 
 use serde::Serialize;
 

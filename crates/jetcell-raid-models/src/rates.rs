@@ -1,4 +1,4 @@
-//! The four rates that drive every model, and where they came from.
+//! The four rates of every model, and their published values.
 
 use serde::Serialize;
 
@@ -8,13 +8,13 @@ use crate::units::{AnnualFailure, Hours, PerHour};
 /// Rates of one drive, all exponential, per hour.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rates {
-    /// Operational failure: the drive is gone. Symbol lo.
+    /// Operational failure: the whole drive is lost. Symbol lo.
     pub failure: PerHour,
-    /// Latent defect: a place cannot be read, and nobody knows. Symbol ll.
+    /// Latent defect: a sector cannot be read, and this is not detected yet. Symbol ll.
     pub latent: PerHour,
     /// Restore of a failed drive: 1 / mean time until the group is whole again. Symbol mo.
     pub restore: PerHour,
-    /// Discovery and repair of a latent defect: 1 / mean time. Never when nobody scrubs. Symbol ms.
+    /// Discovery and repair of a latent defect: 1 / mean time. Zero without scrub. Symbol ms.
     pub scrub: PerHour,
 }
 
@@ -41,7 +41,7 @@ impl Rates {
         rates().expect("the published parameters are in range")
     }
 
-    /// Refuses a group that is never restored: every model would say that all is lost.
+    /// Returns an error if drives are never restored: every model would then predict a certain loss.
     pub fn check(self) -> Result<Rates, Error> {
         if self.restore.get() > 0.0 { Ok(self) } else { Err(Error::Zero("the restore rate")) }
     }

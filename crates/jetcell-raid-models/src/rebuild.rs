@@ -1,22 +1,22 @@
-//! From a drive and its load to the time of a rebuild and of a scrub pass.
+//! Time of a rebuild and of a scrub pass, from the drive and its load.
 
 use serde::Serialize;
 
 use crate::Error;
 use crate::units::{Bytes, BytesPerSecond, Fraction, Hours};
 
-/// A drive at work.
+/// A drive and its load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Drive {
-    /// What a rebuild has to write and a scrub to read.
+    /// Capacity: the data that a rebuild writes and a scrub reads.
     pub capacity: Bytes,
     /// Sequential rate.
     pub bandwidth: BytesPerSecond,
     /// Share of the bandwidth that hosts use.
     pub load: Fraction,
-    /// Share of what the hosts leave that a scrub may use.
+    /// Share of the remaining bandwidth that a scrub may use.
     pub scrub_share: Fraction,
-    /// What all drives of a group can move together, if that is a limit.
+    /// Total transfer rate of the drives of a group, if that is a limit.
     pub bus: Option<BytesPerSecond>,
 }
 
@@ -32,22 +32,22 @@ pub enum RebuildLimit {
     Bus,
 }
 
-/// How long the drive needs.
+/// Times that the drive needs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
-    /// A rebuild.
+    /// Time of a rebuild.
     pub rebuild: Hours,
-    /// At this rate.
+    /// Rate of the rebuild.
     pub rebuild_rate: BytesPerSecond,
-    /// Because of that.
+    /// The limit that determines the rate.
     pub limit: RebuildLimit,
-    /// One scrub pass over the drive.
+    /// Time of one scrub pass over the drive.
     pub scrub_pass: Hours,
 }
 
 impl Drive {
-    /// Times in a set of `drives` drives: rebuild = capacity / min(write rate, read rate (1 - load), bus / N), scrub pass =
-    /// capacity / (bandwidth (1 - load) share).
+    /// Times in a set of `drives` drives: rebuild = capacity / min(write rate, read rate (1 - load), bus / N), scrub
+    /// pass = capacity / (bandwidth (1 - load) share).
     pub fn times(&self, drives: u32) -> Result<Times, Error> {
         let free = self.bandwidth.get() * (1.0 - self.load.get());
         let bus = self.bus.map_or(f64::INFINITY, |bus| bus.get() / f64::from(drives));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_part_decides() {
+    fn the_slowest_part_limits_the_rebuild() {
         assert_eq!(drive("100MB/s", "0%", None).times(8).unwrap().limit, RebuildLimit::Write);
         let loaded = drive("100MB/s", "60%", None).times(8).unwrap();
         assert_eq!((loaded.limit, loaded.rebuild.get()), (RebuildLimit::Read, 1.0));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_without_time_to_spare_is_refused() {
+    fn a_drive_without_free_bandwidth_is_refused() {
         assert!(drive("100MB/s", "100%", None).times(8).is_err());
         assert!(drive("0B/s", "0%", None).times(8).is_err());
     }

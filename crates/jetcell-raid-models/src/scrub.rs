@@ -1,4 +1,4 @@
-//! How often defects are looked for.
+//! The time until a scrub finds a defect.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use crate::units::{Hours, PerHour};
 /// Mean time until a latent defect is found and repaired.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scrub {
-    /// Nobody looks.
+    /// The drives are not scrubbed.
     Never,
-    /// After this time on average.
+    /// Mean time until a scrub finds and repairs a defect.
     Mean(Hours),
 }
 

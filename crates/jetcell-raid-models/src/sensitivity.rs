@@ -1,4 +1,4 @@
-//! Which input moves the result most, and which lever an operator should pull.
+//! The effect of each input on the result, and whether scrubs or restores govern it.
 
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ impl Lever {
         }
     }
 
-    /// Rates and hours with this input multiplied; `None` when it is not there, as without scrub.
+    /// Rates and hours with this input multiplied. `None` if the case does not have the input, as without scrub.
     fn times(self, rates: &Rates, hours: f64, factor: f64) -> Result<Option<(Rates, f64)>, Error> {
         let rate = |rate: PerHour, factor: f64| PerHour::new(rate.get() * factor);
         let mut changed = *rates;
@@ -65,28 +65,28 @@ impl Lever {
     }
 }
 
-/// What one input does to the probability of loss of a set.
+/// Effect of one input on the probability of loss of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// The input.
     pub lever: Lever,
     /// Per cent of change in the result for one per cent of change in the input: d ln F / d ln x.
     pub elasticity: f64,
-    /// The result with half of the input, as a part of the present one.
+    /// The result with half of the input, as a fraction of the result without the change.
     pub halved: f64,
 }
 
-/// What governs the loss of a case.
+/// The repair process that governs the loss of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Governor {
-    /// Scrub more often; faster restores buy next to nothing.
+    /// The scrub. Faster restores have little effect.
     Scrub,
-    /// Restore faster; more scrubs buy next to nothing.
+    /// The restore. More frequent scrubs have little effect.
     Restore,
-    /// Both count.
+    /// Both.
     Both,
-    /// Neither: the drives decide.
+    /// Neither. Only the drives themselves have an effect.
     Neither,
 }
 
@@ -113,7 +113,7 @@ pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
     Ok(effects)
 }
 
-/// Whether scrub or restore counts: a lever counts when half of it takes a tenth off the result.
+/// A lever governs the loss if half of its value reduces the result by at least a tenth.
 pub fn governor(effects: &[Effect]) -> Governor {
     let counts = |lever| effects.iter().any(|effect| effect.lever == lever && effect.halved < 0.9);
     match (counts(Lever::ScrubInterval), counts(Lever::RestoreTime)) {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn single_parity_hangs_on_the_scrub_double_parity_on_both() {
+    fn the_scrub_governs_single_parity_and_both_govern_double_parity() {
         assert_eq!(governor(&of(RaidType::Raid5)), Governor::Scrub);
         assert_eq!(governor(&of(RaidType::Raid10)), Governor::Scrub);
         assert_eq!(governor(&of(RaidType::RaidDp)), Governor::Both);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn double_parity_goes_with_the_restore_time_almost_one_for_one() {
+    fn loss_of_double_parity_is_nearly_proportional_to_the_restore_time() {
         let effects = of(RaidType::RaidDp);
         let restore = effects.iter().find(|effect| effect.lever == Lever::RestoreTime).unwrap();
         assert!((0.95..1.1).contains(&restore.elasticity), "{restore:?}");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_input_there_is_no_effect_of_it() {
+    fn an_absent_input_has_no_effect() {
         let case = Question { scrub: Some(crate::Scrub::Never), ..Question::default() }.case().unwrap();
         assert!(effects(&case).unwrap().iter().all(|effect| effect.lever != Lever::ScrubInterval));
     }

@@ -1,26 +1,26 @@
-//! How long a failed drive waits for a spare.
+//! Mean wait of a failed drive for a spare.
 
 use crate::Error;
 use crate::units::{Hours, PerHour};
 
-/// Most spares that are reckoned with.
+/// Largest number of spares.
 pub const MOST_SPARES: u32 = 1000;
 
-/// Spares on the shelf, each ordered again when it is used.
+/// Spare drives. For each one that is used, a new one is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Spares {
-    /// Spares when nothing has failed.
+    /// Number of spares when no drive has failed.
     pub count: u32,
-    /// Time until an ordered drive is there.
+    /// Delivery time of an ordered drive.
     pub delivery: Hours,
 }
 
 impl Spares {
     /// Mean wait of a failed drive for a spare, in an array whose drives fail at `rate` together.
     ///
-    /// With one order per failure, drives on order are Poisson with mean x = rate * delivery (Palm). Failures that wait
-    /// are those on order above the spares: E = sum over k > s of (k - s) P(k), and by Little's law each waits E / rate.
-    /// Without a spare that is the time of delivery.
+    /// With one order per failure, the number of drives on order is Poisson with mean x = rate * delivery (Palm). The
+    /// orders above the number of spares are failed drives that wait: E = sum over k > s of (k - s) P(k). By Little's
+    /// law each of them waits E / rate. Without spares that is the delivery time.
     pub fn mean_wait(self, rate: PerHour) -> Result<Hours, Error> {
         if self.count > MOST_SPARES {
             return Err(Error::Count {
@@ -39,7 +39,7 @@ impl Spares {
                 "{ordered:.0} drives would be on order at any time; look at the failure rate and the delivery time"
             )));
         }
-        // The sum from its largest term on; terms below it only matter when x > s, and then s terms are enough.
+        // The probabilities grow up to k = x. The sum stops only after that, when a term is negligible.
         let spares = f64::from(self.count);
         let mut log = -ordered;
         let mut waiting = 0.0;
@@ -66,20 +66,20 @@ mod tests {
     }
 
     #[test]
-    fn without_spares_everybody_waits_for_the_delivery() {
+    fn without_spares_the_wait_is_the_delivery_time() {
         assert!((wait(0, 1e-4) / 72.0 - 1.0).abs() < 1e-12);
         assert!((wait(0, 10.0) / 72.0 - 1.0).abs() < 1e-9);
     }
 
     #[test]
-    fn one_spare_leaves_only_the_failures_in_its_absence() {
+    fn with_one_spare_only_failures_during_a_delivery_wait() {
         // x = 0.072: E = x - 1 + e^-x, by hand 0.00253; wait = E / rate.
         let x: f64 = 0.072;
         assert!((wait(1, 1e-3) / ((x - 1.0 + (-x).exp()) / 1e-3) - 1.0).abs() < 1e-10);
     }
 
     #[test]
-    fn more_spares_never_wait_longer() {
+    fn more_spares_never_lengthen_the_wait() {
         for rate in [1e-6, 1e-3, 0.05, 1.0] {
             let waits: Vec<f64> = (0..20).map(|count| wait(count, rate)).collect();
             assert!(waits.windows(2).all(|pair| pair[1] <= pair[0]), "{waits:?}");

@@ -1,26 +1,26 @@
-//! A line of a calculation that a reviewer can check by hand.
+//! One step of a calculation, which a reviewer can check by hand.
 
 use serde::Serialize;
 
-/// Symbol, formula, the formula with numbers, and the result.
+/// A step: symbol, formula, formula with numbers, and result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// Symbol of the result.
     pub symbol: String,
-    /// What it is.
+    /// Description of the result.
     pub what: String,
-    /// How it is found.
+    /// The formula.
     pub formula: String,
     /// The formula with its numbers.
     pub numbers: String,
     /// The result.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the result.
     pub unit: &'static str,
 }
 
 impl Step {
-    /// A line.
+    /// A step from its parts.
     pub fn new(
         symbol: impl Into<String>,
         what: impl Into<String>,
@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-/// Seven digits: plain where that is readable, as a power of ten elsewhere.
+/// Seven digits, as a plain number or, for very large and very small values, with a power of ten.
 pub fn show(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || !value.is_finite() {

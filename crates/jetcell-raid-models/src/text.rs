@@ -1,4 +1,4 @@
-//! What is written as text on the command line is the same text in TOML and JSON.
+//! Serialisation in TOML and JSON as the same text that the command line takes.
 
 /// Serialises with `Display`, reads with `FromStr`.
 macro_rules! in_serde {

@@ -1,7 +1,7 @@
-//! Quantities with units, as people write them: `12h`, `1.9%`, `1.08e-4/h`, `1e-14/bit`, `144GB`, `27MB/s`.
+//! Quantities as text with units: `12h`, `1.9%`, `1.08e-4/h`, `1e-14/bit`, `144GB`, `27MB/s`.
 //!
-//! A number without a unit is refused wherever two units are in use, because the mistake would be silent: `1e-14`
-//! per bit and per byte differ eightfold, an hour and a day 24 times. Every value is finite and not negative.
+//! A number without a unit is an error if the quantity has more than one common unit, because a wrong guess would not
+//! be noticed: `1e-14` per bit and per byte differ by a factor of 8. Every value is finite and not negative.
 //! Decimal prefixes are powers of 1000, binary ones (`GiB`) powers of 1024. A year has 8760 hours.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::Error;
 /// Hours in the year that all rates per year refer to.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
-/// A span of time, kept in hours.
+/// A span of time, stored in hours.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Hours(f64);
 
@@ -20,11 +20,11 @@ pub struct Hours(f64);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct PerHour(f64);
 
-/// Operational failures of a drive per year of work, as a fraction: `1.9%` is 0.019.
+/// Operational failures of a drive per year of operation, as a fraction: `1.9%` is 0.019.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct AnnualFailure(f64);
 
-/// Unreadable places per byte read.
+/// Unreadable sectors per byte read.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct ErrorsPerByte(f64);
 
@@ -40,11 +40,11 @@ pub struct BytesPerSecond(f64);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Fraction(f64);
 
-/// The number at the start of `text`, and the unit behind it.
+/// The number at the start of `text`, and the unit after it.
 fn split(text: &str) -> Result<(f64, &str), Error> {
     let text = text.trim();
     let digits = text.bytes().take_while(|b| b.is_ascii_digit() || b"+-.eE".contains(b)).count();
-    // "2e" could be the start of a unit or of an exponent: the longest prefix that is a number wins.
+    // "2e" could be the start of a unit or of an exponent. The longest prefix that is a number is taken.
     let number = (1..=digits).rev().find_map(|end| {
         let number = text.get(..end)?.parse::<f64>().ok()?;
         Some((number, text.get(end..)?.trim()))
@@ -87,13 +87,13 @@ fn bytes_per(unit: &str) -> Option<f64> {
     }
 }
 
-/// `1/h`, `1 per hour`: what stands behind the slash.
+/// The text after the slash: `h` of `1/h` or `hour` of `1 per hour`.
 fn per(unit: &str) -> Option<&str> {
     unit.strip_prefix('/').or_else(|| unit.strip_prefix("per ")).map(str::trim)
 }
 
 impl Hours {
-    /// A span in hours; `None` for what is no span.
+    /// A span in hours. An error if the value is negative, infinite or not a number.
     pub fn new(hours: f64) -> Result<Hours, Error> {
         checked(hours).map(Hours)
     }
@@ -115,12 +115,12 @@ impl PerHour {
         if mean.0 == 0.0 { Err(Error::Zero("a mean time")) } else { checked(1.0 / mean.0).map(PerHour) }
     }
 
-    /// Mean time between events; `None` when it never happens.
+    /// Mean time between events. `None` if the event never happens.
     pub fn mean(self) -> Option<Hours> {
         (self.0 > 0.0).then(|| Hours(1.0 / self.0))
     }
 
-    /// It never happens.
+    /// Whether the event never happens.
     pub const NEVER: PerHour = PerHour(0.0);
 
     /// Events per hour.
@@ -144,12 +144,12 @@ impl AnnualFailure {
         self.0
     }
 
-    /// The percentage read as failures per drive and year of work: rate = AFR / 8760 h. The reading of the paper.
+    /// The percentage as failures per drive and year of operation: rate = AFR / 8760 h. The paper uses this definition.
     pub fn as_rate(self) -> PerHour {
         PerHour(self.0 / HOURS_PER_YEAR)
     }
 
-    /// The percentage read as the probability that a drive fails within a year: rate = -ln(1 - AFR) / 8760 h.
+    /// The percentage as the probability that a drive fails within a year: rate = -ln(1 - AFR) / 8760 h.
     pub fn as_probability(self) -> Result<PerHour, Error> {
         checked(-(-self.0).ln_1p() / HOURS_PER_YEAR).map(PerHour)
     }
@@ -358,7 +358,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(value in 1e-20f64..1e20, part in 0.0f64..1.0) {
+        fn printed_quantities_parse_to_the_same_value(value in 1e-20f64..1e20, part in 0.0f64..1.0) {
             prop_assert_eq!(Hours(value).to_string().parse::<Hours>().unwrap(), Hours(value));
             prop_assert_eq!(PerHour(value).to_string().parse::<PerHour>().unwrap(), PerHour(value));
             prop_assert_eq!(ErrorsPerByte(value).to_string().parse::<ErrorsPerByte>().unwrap(), ErrorsPerByte(value));
@@ -369,7 +369,7 @@ mod tests {
         }
 
         #[test]
-        fn units_convert_there_and_back(hours in 1e-6f64..1e9) {
+        fn units_convert_in_both_directions(hours in 1e-6f64..1e9) {
             for (suffix, factor) in [("s", 1.0 / 3600.0), ("min", 1.0 / 60.0), ("h", 1.0), ("d", 24.0), ("w", 168.0), ("y", 8760.0)] {
                 let there: Hours = format!("{}{suffix}", hours / factor).parse().unwrap();
                 prop_assert!((there.get() / hours - 1.0).abs() < 1e-14);

@@ -1,7 +1,7 @@
-//! Many lives on all processors, and what can be concluded from them.
+//! Simulates many lives on all processors and estimates a mean with its interval.
 //!
-//! Life number i draws from stream i of the seed, and sums are formed block by block in order, so the result depends on
-//! the seed alone: not on the number of threads, not on their speed.
+//! Life number i draws from stream i of the seed, and sums are formed block by block in order. So the result depends
+//! only on the seed, and not on the number or the speed of the threads.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,29 +14,29 @@ use serde::Serialize;
 use super::life::{AfterLoss, Experiment, Life};
 use crate::Error;
 
-/// Lives of a block, which one thread works on.
+/// Lives of a block. One thread simulates a block.
 const BLOCK: u64 = 512;
 
-/// Blocks between two looks at the precision.
+/// Blocks between two checks of the precision.
 const ROUND: u64 = 32;
 
-/// Most lives that may be asked for.
+/// Largest number of lives of an estimate.
 pub const MOST_LIVES: u64 = 1_000_000_000;
 
-/// Most events of a life that are simulated; usual ones have a hundred.
+/// Limit of events of a life. A usual life has a hundred.
 const MOST_EVENTS: f64 = 1e6;
 
 /// Normal deviate of a 95 % interval.
 const DEVIATE: f64 = 1.96;
 
-/// When to stop.
+/// The seed, and the condition to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effort {
     /// The seed.
     pub seed: u64,
-    /// Stop when the 95 % interval is this narrow to either side, as a part of the estimate.
+    /// Stop when half of the 95 % interval is at most this fraction of the estimate.
     pub precision: f64,
-    /// Stop after so many lives in any case.
+    /// Stop after this number of lives in any case.
     pub lives: u64,
 }
 
@@ -49,24 +49,24 @@ impl Default for Effort {
 /// A mean over lives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean: a probability of loss, or losses per life when lives go on.
+    /// The mean: a probability of loss, or losses per life if lives continue after a loss.
     pub mean: f64,
     /// Its standard error.
     pub standard_error: f64,
     /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end of the 95 % interval; 3 / lives when nothing was seen, which is the 95 % bound then.
+    /// Upper end of the 95 % interval. If no life contributed, this is the 95 % bound 3 / lives.
     pub high: f64,
     /// Lives.
     pub lives: u64,
-    /// Lives that would say as much if all that contribute did so equally.
+    /// Effective number of lives: the number of lives with equal weights that would give the same precision.
     pub effective_lives: f64,
     /// The same mean from counting losses, for comparison.
     pub counted: f64,
 }
 
 impl Estimate {
-    /// Half the 95 % interval as a part of the mean.
+    /// Half the 95 % interval as a fraction of the mean.
     pub fn relative_precision(&self) -> f64 {
         DEVIATE * self.standard_error / self.mean
     }
@@ -80,7 +80,7 @@ struct Sums {
 }
 
 impl Experiment {
-    /// Lives until `effort` is reached; `progress` hears how many there were and what they say so far.
+    /// Simulates lives until `effort` is reached. Calls `progress` with the number of lives and the estimate so far.
     pub fn estimate(&self, effort: Effort, mut progress: impl FnMut(&Estimate)) -> Result<Estimate, Error> {
         if effort.lives == 0 || effort.lives > MOST_LIVES {
             let count = effort.lives;
@@ -113,7 +113,7 @@ impl Experiment {
                 estimate.high = estimate.high.min(1.0);
             }
             progress(&estimate);
-            // Drives that never fail lose nothing, however long one looks.
+            // Drives that never fail lose no data. More lives would not change the result.
             let pointless = self.laws.failure.is_none();
             if done == effort.lives || pointless || estimate.relative_precision() <= effort.precision {
                 return Ok(estimate);

@@ -43,7 +43,7 @@ impl Weibull {
         self.offset + self.scale * past
     }
 
-    /// A time that is typical of the law: exact for a constant rate, within 13 % of the mean for shapes from 1 to 4.
+    /// An approximation of the mean: exact for a constant rate, within 13 % of the mean for shapes from 1 to 4.
     pub fn typical(&self) -> f64 {
         self.offset + self.scale
     }

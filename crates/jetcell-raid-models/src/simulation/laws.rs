@@ -11,17 +11,17 @@ use crate::{Error, Rates};
 const FAILURE_SCALE: f64 = 461_386.0;
 /// Shape of the published failure law: slow wear-out.
 const FAILURE_SHAPE: f64 = 1.12;
-/// Least time of the published restores and scrubs in hours.
+/// Minimum time of the published restores and scrubs in hours.
 const LEAST: f64 = 6.0;
 /// Shape of the published restore law.
 const RESTORE_SHAPE: f64 = 2.0;
 /// Shape of the published scrub law.
 const SCRUB_SHAPE: f64 = 3.0;
 
-/// What happens to a drive, and how long until then.
+/// The laws of the events of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Laws {
-    /// From a drive's first hour to its failure; never without one.
+    /// From a drive's first hour to its failure. `None` if drives never fail.
     pub failure: Option<Weibull>,
     /// From a clean drive to a latent defect.
     pub latent: Option<Weibull>,
@@ -35,7 +35,7 @@ pub struct Laws {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shapes {
-    /// The published shapes; the times of the case are their scales.
+    /// The published shapes, with the times of the case as scales.
     #[default]
     Published,
     /// Constant rates, for comparison with the Markov models.

@@ -1,13 +1,13 @@
-//! The life of one set of drives, drive by drive.
+//! The simulation of one set of drives over the mission time: a life.
 //!
-//! Nothing is counted that can be integrated: whenever the next failure of a drive would be a loss, the drive's
-//! cumulative hazard over that time is added to the estimate (the compensator of the losses, which has the same mean),
-//! and a loss still ends the life. That needs a few thousand times fewer lives than counting losses.
+//! A state is critical if the next failure of a drive would be a loss. In critical states, the drive's cumulative
+//! hazard is added to the estimate (the compensator of the losses, which has the same mean). A loss still ends the
+//! life. This needs a few thousand times fewer lives than counting losses.
 //!
-//! Failures that lead there may be made more frequent (failure biasing): in states that are not yet critical, with f
-//! drives failed, hazards are multiplied by a factor b(f); the weight of a life takes exp((b - 1) H) over the time and
-//! 1/b at each failure, which leaves the mean as it is. In critical states b is 1, so the weight is constant while the
-//! hazard is integrated.
+//! Failure biasing makes failures that lead to critical states more frequent. In states that are not critical, with f
+//! drives failed, hazards are multiplied by a factor b(f). The weight of a life is multiplied by exp((b - 1) H) over
+//! the time and by 1/b at each failure, which does not change the mean. In critical states b is 1, so the weight is
+//! constant while the hazard is integrated.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
@@ -21,26 +21,26 @@ use crate::array::Set;
 pub enum AfterLoss {
     /// The life ends: the estimate is a probability of loss.
     End,
-    /// The set is restored without defects and goes on: the estimate is a mean number of losses.
+    /// The set is restored without defects and the life continues: the estimate is a mean number of losses.
     Restore,
 }
 
-/// What is simulated.
+/// The parameters of the simulation.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// The drives.
     pub set: Set,
-    /// What happens to them.
+    /// The laws of the events.
     pub laws: Laws,
     /// Length of a life in hours.
     pub hours: f64,
-    /// What ends it.
+    /// What happens after a loss.
     pub after_loss: AfterLoss,
     /// Factor on hazards per number of failed drives; 1 beyond the end.
     bias: Vec<f64>,
 }
 
-/// What one life adds.
+/// The contribution of one life.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Weighted sum of fatal hazards.
@@ -51,13 +51,13 @@ pub struct Outcome {
 
 /// A draw from the unit exponential law.
 fn unit(random: &mut ChaCha8Rng) -> f64 {
-    // 53 bits and a half: never 0, never 1.
+    // 53 random bits plus a half, so the value is never 0 and never 1.
     let uniform = ((random.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
     -uniform.ln()
 }
 
 impl Experiment {
-    /// An experiment with the bias that fits it, or without any.
+    /// An experiment with the bias that suits it, or without bias.
     pub fn new(set: Set, laws: Laws, hours: f64, after_loss: AfterLoss, biased: bool) -> Experiment {
         let mut experiment = Experiment { set, laws, hours, after_loss, bias: Vec::new() };
         if biased && after_loss == AfterLoss::End {
@@ -66,15 +66,15 @@ impl Experiment {
         experiment
     }
 
-    /// One failure per life from the whole set, and one in two restores, or in as many as a life has, another failure.
-    /// More would make the weights uneven.
+    /// The bias aims at one failure per life without failed drives, and at a further failure in half of the restores,
+    /// or in one restore per life if a life has many. A larger bias would make the weights uneven.
     fn fitting_bias(&self) -> Vec<f64> {
         let Some(failure) = self.laws.failure else { return Vec::new() };
         let drives = f64::from(self.set.drives());
         let failures = drives * failure.hazard(self.hours);
         let restore = self.laws.restore.typical();
         let scrub = self.laws.scrub.map_or(self.hours, |law| law.typical()).min(self.hours);
-        // When defects are usual, m - 1 failures and a defect are the way to a loss; otherwise m failures.
+        // If defects are frequent, most losses need m - 1 failures and a defect; otherwise m failures.
         let defects = self.laws.latent.map_or(0.0, |law| drives * (scrub + restore) / law.typical());
         let levels = if defects > 0.1 { self.set.parities - 1 } else { self.set.parities };
         let per_restore = failures * restore / self.hours;
@@ -87,7 +87,7 @@ impl Experiment {
             .collect()
     }
 
-    /// About how many things happen in a life.
+    /// Approximate number of events in a life.
     pub fn expected_events(&self) -> f64 {
         let laws = &self.laws;
         let time = |law: Option<Weibull>| law.map_or(self.hours, |law| law.typical());
@@ -107,9 +107,9 @@ impl Experiment {
 struct Slot {
     /// When the drive was new.
     born: f64,
-    /// Hazard that is still to pass until it fails, as biased.
+    /// Remaining biased hazard until the drive fails.
     budget: f64,
-    /// Until when the budget has been used.
+    /// Time up to which the budget is used.
     used_until: f64,
     /// The failure at the present bias, or the end of the restore.
     next: f64,
@@ -119,7 +119,7 @@ struct Slot {
     defective: bool,
 }
 
-/// A set at one moment; used for one life after the other.
+/// The state of a set. One value is used for many lives in turn.
 pub struct Life<'a> {
     experiment: &'a Experiment,
     slots: Vec<Slot>,
@@ -131,13 +131,13 @@ pub struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    /// A set that has not lived yet.
+    /// A set before its first life.
     pub fn new(experiment: &'a Experiment) -> Life<'a> {
         let slots = Vec::with_capacity(experiment.set.drives() as usize);
         Life { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
     }
 
-    /// One life from the start.
+    /// Simulates one life from the start.
     pub fn run(&mut self, random: &mut ChaCha8Rng) -> Outcome {
         (self.now, self.failed, self.defective, self.weight) = (0.0, 0, 0, 1.0);
         self.slots.clear();
@@ -206,7 +206,7 @@ impl<'a> Life<'a> {
         if self.is_critical() { 1.0 } else { self.experiment.bias(self.failed) }
     }
 
-    /// Time passes without an event.
+    /// Advances the time without an event.
     fn pass(&mut self, end: f64, outcome: &mut Outcome) {
         let redundant = self.experiment.set.parities - self.failed.min(self.experiment.set.parities);
         let critical = redundant <= u32::from(self.defective > 0);
@@ -227,7 +227,7 @@ impl<'a> Life<'a> {
         self.now = end;
     }
 
-    /// The next thing happens to a slot; whether data was lost.
+    /// Executes the next event of a slot. Returns whether data was lost.
     fn happen(&mut self, index: usize, random: &mut ChaCha8Rng) -> bool {
         let Some(&(mut slot)) = self.slots.get(index) else { return false };
         let laws = &self.experiment.laws;
@@ -252,7 +252,7 @@ impl<'a> Life<'a> {
         lost
     }
 
-    /// Lost data comes back from elsewhere, onto drives without defects.
+    /// Restores the lost data from another source, onto drives without defects.
     fn clean(&mut self, random: &mut ChaCha8Rng) {
         let latent = self.experiment.laws.latent;
         for slot in self.slots.iter_mut().filter(|slot| slot.defective) {
@@ -262,7 +262,7 @@ impl<'a> Life<'a> {
         self.defective = 0;
     }
 
-    /// Goes over to the bias of the present state: what is left of each budget now passes at another speed.
+    /// Changes to the bias of the present state. The rest of each budget is now used at another speed.
     fn rebias(&mut self) {
         let bias = self.fitting_bias();
         let Some(law) = self.experiment.laws.failure else { return };

@@ -1,11 +1,12 @@
-//! Monte Carlo: what the Markov models leave out because their rates are constant.
+//! Monte Carlo simulation with rates that change with age, which the Markov models cannot represent.
 //!
-//! [`law`] and [`laws`] say how long things take, [`life`] lives one set of drives, [`estimate`] many of them.
+//! [`law`] and [`laws`] are the distributions of the times, [`life`] simulates one set of drives, [`estimate`]
+//! simulates many sets.
 //!
-//! The rules are those of the general chain: a set loses data when a drive fails and, with the drives being restored and
-//! one more when another drive has a defect, more drives are missing than there are parities. A defect that arises
-//! afterwards is no loss. Scrubs go on while drives are missing, a rebuild leaves the defects of others, a replaced drive
-//! starts a new life.
+//! The rules are those of the general chain. At the failure of a drive, the number of missing drives is the failed
+//! drives, plus one if another drive has a defect. The set loses data if this number is above the number of parities. A
+//! defect that arises afterwards is not a loss. Scrubs continue while drives are missing. A rebuild does not repair the
+//! defects of other drives. A replaced drive starts with age 0.
 
 pub mod estimate;
 pub mod law;

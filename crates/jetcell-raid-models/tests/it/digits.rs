@@ -1,4 +1,4 @@
-//! Tiny probabilities against values computed with 60 digits.
+//! Compares very small probabilities with values computed with 60 digits.
 
 use jetcell_raid_models::{Model, Rates, Set};
 

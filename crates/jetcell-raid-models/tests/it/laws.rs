@@ -1,4 +1,4 @@
-//! What has to hold for every set of rates.
+//! Properties that hold for every set of rates.
 
 use jetcell_raid_models::diagram::Diagram;
 use jetcell_raid_models::units::{AnnualFailure, Hours, PerHour};
@@ -59,8 +59,8 @@ proptest! {
             let base = loss(model, data, parities, &rates);
             let changed = |rates: Rates| loss(model, data, parities, &rates);
             prop_assert!(not_more(base, changed(Rates { failure: times(rates.failure), ..rates })), "{} failure", model);
-            // Where defects arise as fast as they are repaired, the diagrams have a bias of their own: a set with a
-            // defect counts one drive less that can fail, and a restored drive brings back one that can.
+            // If defects arise as fast as they are repaired, the diagrams are biased: in a set with a defect, they
+            // count one drive less that can fail, and a restored drive counts again.
             if rates.latent.get() * factor * 20.0 < rates.restore.get().min(rates.scrub.get()) {
                 let worse = changed(Rates { latent: times(rates.latent), ..rates });
                 prop_assert!(not_more(base, worse), "{} latent", model);
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// Values of any size, with the borders of what is sensible among them.
+/// Values of any size, including the limits of the valid ranges.
 fn any_size() -> impl Strategy<Value = f64> {
     let power = |range: std::ops::Range<f64>| range.prop_map(|power| 10f64.powf(power));
     let border = proptest::sample::select(vec![0.0, 1.0, f64::MAX, f64::MIN_POSITIVE]);

@@ -1,4 +1,4 @@
-//! The models against published figures and against each other.
+//! Compares the models with published figures and with each other.
 
 mod digits;
 mod laws;

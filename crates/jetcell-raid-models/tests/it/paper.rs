@@ -1,5 +1,5 @@
-//! The arithmetic around the models: the paper's tables of rates and groups, its misprints, and other diagrams that its
-//! prose would allow.
+//! The arithmetic around the models: the paper's tables of rates and groups, its misprints, and other diagrams that
+//! agree with its text.
 
 use jetcell_raid_models::approximation::classical_mean_time_to_loss;
 use jetcell_raid_models::diagram::{Arrow, Diagram, Symbol};
@@ -94,7 +94,7 @@ fn both_readings_of_the_failure_rate() {
     }
 }
 
-/// The ways out of "defect+failed" that the reference computed before it settled on B1.
+/// The transitions from "defect+failed" that the reference computed before it chose B1.
 #[test]
 fn other_diagrams_of_double_parity() {
     let [good, defect, failed, both, twice] = [0, 1, 2, 3, 4];

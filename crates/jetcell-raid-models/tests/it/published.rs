@@ -1,4 +1,4 @@
-//! Every figure of the reference: those that can be reproduced, and by how much the others are off.
+//! Every figure of the reference: those that are reproduced, and the deviation of the others.
 
 use jetcell_raid_models::diagram::Diagram;
 use jetcell_raid_models::units::PerHour;
@@ -117,7 +117,7 @@ fn general_chain() {
     }
 }
 
-/// What the paper prints, and whether its own models say so.
+/// The figures that the paper prints, and the results of its own models.
 #[test]
 fn claims_of_the_paper() {
     let raid10 = five_years(Model::A, 1, 1).loss;

@@ -1,4 +1,4 @@
-//! Simulation against the Markov models where their assumptions hold, and against the reference where they do not.
+//! Compares the simulation with the Markov models where their assumptions hold, and with the reference elsewhere.
 
 use jetcell_raid_models::simulation::law::Weibull;
 use jetcell_raid_models::simulation::{AfterLoss, Effort, Estimate, Experiment, Laws};
@@ -25,7 +25,7 @@ fn published(scrub: Option<f64>) -> Laws {
     }
 }
 
-/// Within four standard errors of ours and of the other.
+/// Whether two estimates differ by at most four standard errors of both.
 #[track_caller]
 fn agree(estimate: Estimate, expected: f64, error: f64, what: &str) {
     let error = estimate.standard_error.hypot(error);
@@ -35,12 +35,12 @@ fn agree(estimate: Estimate, expected: f64, error: f64, what: &str) {
 }
 
 #[test]
-fn with_constant_rates_it_is_the_general_chain() {
+fn with_constant_rates_the_simulation_agrees_with_the_general_chain() {
     for (data, parities) in [(1, 1), (7, 1), (1, 2), (7, 2), (20, 2), (5, 3), (20, 3)] {
         let (set, rates) = (Set { data, parities }, Rates::published());
         let exact = Model::general().fate(set, &rates, FIVE_YEARS).unwrap().loss;
         for biased in [false, true] {
-            // What is rarer than 1e-6 needs the bias.
+            // Probabilities below 1e-6 need the bias.
             if exact < 1e-6 && !biased {
                 continue;
             }
@@ -57,7 +57,7 @@ fn with_constant_rates_it_is_the_general_chain() {
 }
 
 #[test]
-fn without_defects_it_is_the_general_chain_too() {
+fn without_defects_the_simulation_agrees_with_the_general_chain() {
     let mut rates = Rates::published();
     rates.latent = PerHour::NEVER;
     for (data, parities) in [(7, 1), (7, 2), (7, 3)] {
@@ -109,7 +109,7 @@ fn losses_of_1000_raid_5_groups_with_the_published_laws() {
 }
 
 #[test]
-fn shapes_of_restore_and_scrub_hardly_matter_that_of_failure_does() {
+fn the_shape_of_failures_matters_more_than_those_of_restore_and_scrub() {
     let (set, rates) = (Set { data: 7, parities: 2 }, Rates::published());
     let exponential = Laws::exponential(&rates).unwrap();
     // Means of 12 h and 168 h: scale = mean / gamma(1 + 1/shape).
@@ -126,7 +126,7 @@ fn shapes_of_restore_and_scrub_hardly_matter_that_of_failure_does() {
 }
 
 #[test]
-fn counting_has_the_same_mean_over_many_seeds() {
+fn counting_losses_gives_the_same_mean_over_many_seeds() {
     let experiment = Experiment::new(
         Set { data: 7, parities: 1 },
         published(Some(168.0)),
@@ -169,7 +169,7 @@ fn a_10_per_cent_interval_at_1e_minus_5_takes_few_lives() {
 }
 
 #[test]
-fn nothing_seen_is_a_bound_and_not_a_zero() {
+fn an_estimate_without_contributions_is_a_bound_and_not_zero() {
     let laws = Laws { failure: None, ..published(Some(168.0)) };
     let experiment = Experiment::new(Set { data: 7, parities: 2 }, laws, FIVE_YEARS, AfterLoss::End, true);
     let estimate = estimate(&experiment, 1, 1000);
@@ -177,7 +177,7 @@ fn nothing_seen_is_a_bound_and_not_a_zero() {
 }
 
 #[test]
-fn lives_with_endless_events_are_refused_and_pointless_ones_end_early() {
+fn lives_with_too_many_events_are_refused_and_lives_without_effect_end_early() {
     let busy = Laws {
         latent: Some(weibull(0.0, 1e-3, 1.0)),
         scrub: Some(weibull(0.0, 1e-3, 3.0)),
