@@ -338,7 +338,7 @@ impl LogStream {
         state.requested = state.requested.max(upto);
     }
 
-    /// Asks for [`LogStream::settle`] without waiting; the next step does it.
+    /// Requests [`LogStream::name_generation`] without waiting; the next step does it.
     pub(crate) fn request_name_generation(&self) {
         self.state.lock().naming_requested = true;
         self.file_work.notify_one();

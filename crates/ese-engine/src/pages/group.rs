@@ -107,7 +107,7 @@ impl AtomicGroup {
         Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.file.page_size)))
     }
 
-    /// A page, for changing it. Every change needs a record with the times of [`AtomicGroup::times`].
+    /// A page to change. Every change needs a record with the time of change of the page before and after.
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].bytes_mut(self.file.page_size), self.file.page_size))

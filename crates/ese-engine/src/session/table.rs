@@ -217,7 +217,7 @@ impl Table {
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
     }
 
-    /// Changes the current record. `change` gets its bookmark and the record as the session sees it.
+    /// Changes the current record. `work` gets its bookmark and the record as the session sees it.
     fn change(
         &mut self,
         s: &mut Session,
