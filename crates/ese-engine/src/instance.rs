@@ -147,7 +147,7 @@ impl Instance {
     }
 
     /// Starts a continuous checksum scan of a database: it runs pass after pass, with `pause` after each read, until it
-    /// is stopped or the database is detached; see [`crate::scan`]. Does nothing if a scan is running.
+    /// is stopped or the database is detached; see [`Database::scan_progress`]. Does nothing if a scan is running.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
         if !database.scan.begin(pause) || !self.options.threads {
