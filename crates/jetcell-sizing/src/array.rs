@@ -1,7 +1,7 @@
-//! Disks that an array needs, in each state and for capacity; which of them decides.
+//! Number of disks that an array needs, in each state and for capacity, and which requirement is the largest.
 //!
-//! One measure for everything a disk does: the share of its time. A random operation takes `1 / iops` of a second,
-//! a long transfer takes `MB / sequential`. Groups are needed until no disk is busier than its latency allows.
+//! The load of a disk is measured as the share of its time. A random operation takes `1 / iops` of a second, a long
+//! transfer takes `MB / sequential`. An array has enough groups if no disk is busier than its latency allows.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ use crate::raid::{Layout, Raid};
 use crate::sheet::{Sheet, ceil, max};
 use crate::states::State;
 
-/// What is asked of an array in one state.
+/// Load of an array in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// What is going on.
+    /// The state.
     pub state: State,
     /// Host reads per second.
     pub reads: f64,
@@ -27,7 +27,7 @@ pub struct Work {
     pub sequential_mb_s: f64,
 }
 
-/// Disks of an array, all in all and by reason.
+/// Disks of an array, in total and for each requirement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Array {
     /// Disks to buy, without spares.
@@ -36,15 +36,15 @@ pub struct Array {
     pub disks_for_capacity: f64,
     /// Disks for the load of each state alone.
     pub disks_for_load: Vec<StateDisks>,
-    /// What decides.
+    /// The largest requirement.
     pub constraint: Constraint,
-    /// The state in which it does; none for capacity.
+    /// The state of the largest requirement; `None` for capacity.
     pub state: Option<State>,
     /// Time of a rebuild of one drive, hours.
     pub rebuild_hours: f64,
 }
 
-/// What decides how many disks there are.
+/// The requirement that determines the number of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Constraint {
@@ -73,17 +73,17 @@ pub struct StateDisks {
     pub state: State,
     /// The disks.
     pub disks: f64,
-    /// Random disk operations per second behind the host's.
+    /// Random disk operations per second that the host's operations cause.
     pub disk_iops: f64,
-    /// What keeps the disks busier: random operations or long transfers.
+    /// The larger load of the disks: random operations or long transfers.
     pub busier_with: Constraint,
 }
 
-/// Needed beyond this many disks is a slip of the keyboard.
+/// A need for more disks than this is an input error.
 const MOST_DISKS: f64 = 1e7;
 
 impl Array {
-    /// The smallest array of whole groups that holds `capacity_gib` and bears every work whose state counts.
+    /// The smallest array of whole groups that holds `capacity_gib` and bears the load of every state that counts.
     pub fn of(
         layout: &Layout,
         disk: &Disk,
@@ -113,7 +113,7 @@ impl Array {
         formula!(sheet, rebuild_hours = disk_mb / (sequential_mb_s * rebuild_share) / 3600.0, "h");
 
         let counted = disks_for_load.iter().filter(|need| storage.states.contains(&need.state));
-        // The first of equal states is the simplest one.
+        // Of equal states, the first one is reported: it is the simplest.
         let worst = counted.fold(None::<&StateDisks>, |worst, need| match worst {
             Some(worst) if need.disks <= worst.disks => Some(worst),
             _ => Some(need),

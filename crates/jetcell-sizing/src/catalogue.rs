@@ -1,39 +1,39 @@
-//! The catalogue of disks: a TOML file, not constants. Users add to it or replace entries by name.
+//! The catalogue of disks, a TOML file. Users can add entries or replace entries by name.
 
 use serde::{Deserialize, Serialize};
 
 use crate::mistake::{Mistake, parse};
 use crate::units::{Rate, Share, Size};
 
-/// The catalogue that comes with Jetcell, comments included: also the documentation of the format.
+/// The catalogue that comes with Jetcell. Its comments document the format.
 pub const DEFAULT_DISKS: &str = include_str!("disks.toml");
 
 /// One kind of disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
-    /// What configurations call it.
+    /// Name in configurations.
     pub name: String,
-    /// Rotating or not.
+    /// Rotating disk or flash.
     pub kind: Kind,
-    /// As sold.
+    /// Nominal capacity.
     pub capacity: Size,
-    /// Small random reads and writes per second at an average of 20 ms.
+    /// Small random reads and writes per second at an average latency of 20 ms.
     pub random_iops: f64,
-    /// Long transfers.
+    /// Rate of long transfers.
     pub sequential: Rate,
-    /// Of the drive alone while it works.
+    /// Power of the drive alone under load.
     pub watts: f64,
-    /// In any currency, the same for all.
+    /// Price, in the same currency for all disks.
     pub price: f64,
     /// Failures per drive and year.
     pub failure_rate: Share,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     #[serde(default)]
     pub source: String,
 }
 
-/// How a disk stores.
+/// Storage technology of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -64,13 +64,13 @@ impl Catalogue {
         catalogue
     }
 
-    /// Adds the disks of a file; one of a known name takes that one's place.
+    /// Adds the disks of a file. A disk with a known name replaces the entry of that name.
     pub fn add_file(&mut self, file: &str, text: &str) -> Result<(), Mistake> {
         let File { disk } = parse(file, text)?;
         self.add(disk)
     }
 
-    /// Adds disks; one of a known name takes that one's place.
+    /// Adds disks. A disk with a known name replaces the entry of that name.
     pub fn add(&mut self, disks: Vec<Disk>) -> Result<(), Mistake> {
         for disk in disks {
             disk.check()?;
@@ -116,9 +116,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Random I/O per second at another average latency: a queue with one server and random arrivals answers in
-    /// `1 / (1/service - rate)`, so the rate at which the answer takes `latency` is `1/service - 1/latency`.
-    /// Negative when the disk cannot answer that fast at all.
+    /// Random I/O per second at another average latency. In a queue with one server and random arrivals, the mean
+    /// response time is `1 / (1/service - rate)`, so the rate for a response time of `latency` is `1/service -
+    /// 1/latency`. Negative if the disk cannot reach the latency at any rate.
     pub fn iops_at(&self, latency_s: f64) -> f64 {
         self.random_iops + 1.0 / 0.020 - 1.0 / latency_s
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_disks_are_refused_in_one_line() {
+    fn invalid_disks_give_an_error_of_one_line() {
         for (from, to, why) in [
             ("random_iops = 57", "random_iops = 0", "random_iops = 0 must be more than 0"),
             ("random_iops = 57", "random_iops = nan", "random_iops = NaN must be more than 0"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tighter_latency_leaves_fewer_operations() {
+    fn a_lower_latency_allows_fewer_operations() {
         let disk = Catalogue::built_in().find("15k 600GB").unwrap().clone();
         assert_eq!(disk.iops_at(0.020), disk.random_iops);
         assert!((disk.iops_at(0.010) - (disk.random_iops - 50.0)).abs() < 1e-9);

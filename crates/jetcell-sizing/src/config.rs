@@ -1,6 +1,6 @@
-//! The configuration: what a person says about mailboxes, servers and disks. `example.toml` documents every key.
+//! The configuration: mailboxes, servers and disks. `example.toml` documents every key.
 //!
-//! A mistake is one line: where, what, and what to write instead.
+//! An error in a configuration is one line: the place, the mistake, and what to write instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,24 +11,24 @@ use crate::raid::Layout;
 use crate::states::State;
 use crate::units::{Rate, Share, Size, Span};
 
-/// A complete commented configuration; it is also the worked example of the documentation.
+/// A complete configuration with comments. It is also the worked example of the documentation.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Everything that decides a sizing.
+/// All inputs of a sizing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Name of the platform whose coefficients apply.
     pub platform: String,
-    /// Coefficients to change.
+    /// Coefficients that differ from those of the platform.
     #[serde(default)]
     pub platform_changes: PlatformChanges,
-    /// Who uses the system, and how.
+    /// The mailboxes and their load.
     pub mailboxes: Mailboxes,
-    /// On what it runs.
+    /// The servers.
     #[serde(default)]
     pub servers: Servers,
-    /// How mailboxes are divided.
+    /// The division of mailboxes into databases.
     #[serde(default)]
     pub databases: Databases,
     /// Logs.
@@ -42,46 +42,46 @@ pub struct Config {
     pub backup: Backup,
     /// Disks and arrays to compare.
     pub storage: Storage,
-    /// Money and energy.
+    /// Prices and energy.
     #[serde(default)]
     pub cost: Cost,
-    /// The test that proves the design.
+    /// The performance test of the design.
     #[serde(default)]
     pub test: TestRun,
-    /// Disks of your own.
+    /// Disks in addition to the catalogue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disk: Vec<Disk>,
 }
 
-/// Who uses the system, and how.
+/// The mailboxes and their load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mailboxes {
-    /// How many in all.
+    /// Number of mailboxes.
     pub count: u64,
     /// Messages sent and received per mailbox and day.
     pub messages_per_day: f64,
-    /// Database reads and writes per second and mailbox, when measured; else they follow from the messages.
+    /// Measured database reads and writes per second and mailbox. If absent, they are computed from the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<f64>,
-    /// Writes among them; else as the platform has it.
+    /// Share of writes in the measured I/O. If absent, that of the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_share: Option<Share>,
-    /// Average message.
+    /// Average size of a message.
     #[serde(default = "default_message_size")]
     pub message_size: Size,
-    /// Largest mailbox.
+    /// Largest size of a mailbox.
     pub quota: Size,
-    /// Growth to plan for.
+    /// Growth of the mailboxes to plan for.
     #[serde(default = "default_growth")]
     pub growth: Share,
-    /// How long deleted messages are kept.
+    /// Time for which deleted messages are kept.
     #[serde(default = "default_retention")]
     pub retention: Span,
-    /// Share of the mailboxes with further clients, such as mobile devices.
+    /// Share of the mailboxes with additional clients, such as mobile devices.
     #[serde(default)]
     pub busier_share: Share,
-    /// Their I/O over that of the others.
+    /// I/O of these mailboxes, as a multiple of that of the others.
     #[serde(default = "one")]
     pub busier_factor: f64,
 }
@@ -104,29 +104,29 @@ macro_rules! part {
 }
 
 part!(
-    /// On what it runs.
+    /// The servers.
     Servers {
         /// Servers that share the mailboxes.
         count: u32 = 1,
         /// Copies of each database, the active one included.
         copies: u32 = 1,
-        /// Servers lost at a time in the failure scenario.
+        /// Number of servers that fail at the same time in the failure scenario.
         lost: u32 = 1,
-        /// I/O above the average that must be borne.
+        /// Additional I/O above the average that the storage must bear.
         headroom: Share = Share(0.2),
     }
 );
 
 part!(
-    /// How mailboxes are divided.
+    /// The division of mailboxes into databases.
     Databases {
-        /// Databases in all; else as few as `largest` allows, the same number on every server.
+        /// Number of databases. If absent, as few as `largest` allows, with the same number on every server.
         #[serde(skip_serializing_if = "Option::is_none")]
         count: Option<u32> = None,
-        /// Largest database; else the platform's limit.
+        /// Largest size of a database. If absent, the limit of the platform.
         #[serde(skip_serializing_if = "Option::is_none")]
         largest: Option<Size> = None,
-        /// Databases on a volume.
+        /// Number of databases on a volume.
         per_volume: u32 = 1,
         /// Share of a volume that stays free.
         free: Share = Share(0.2),
@@ -138,17 +138,17 @@ part!(
 part!(
     /// Logs.
     Logs {
-        /// Whether logs have disks of their own.
+        /// Whether logs have dedicated disks.
         apart: bool = true,
-        /// How long logs stay when backups fail.
+        /// Time for which logs are kept if backups fail.
         without_truncation: Span = Span(3.0 * 86400.0),
-        /// How long a copy may be out of reach.
+        /// Time for which a copy may be unreachable.
         outage: Span = Span(86400.0),
-        /// How far a lagged copy stays behind.
+        /// Replay delay of a lagged copy.
         lag: Span = Span(0.0),
-        /// Share of the mailboxes that is moved in a week; every byte of them is logged.
+        /// Share of the mailboxes that is moved in a week. Every byte of a moved mailbox is logged.
         moved: Share = Share(0.01),
-        /// Log transfers that a disk does in the time of one random one.
+        /// Number of sequential log transfers that take a disk as long as one random operation.
         sequential_credit: f64 = 2.0,
     }
 );
@@ -158,11 +158,11 @@ part!(
     Network {
         /// Share of a day's logs in the busiest hour.
         peak_hour: Share = Share(0.12),
-        /// Saved by compression.
+        /// Share that compression saves.
         compression: Share = Share(0.3),
-        /// Added by the protocol.
+        /// Share that the protocol adds.
         protocol: Share = Share(0.1),
-        /// Between the sites of two copies and back.
+        /// Round-trip time between the sites of two copies.
         round_trip: Span = Span(0.02),
     }
 );
@@ -170,17 +170,17 @@ part!(
 part!(
     /// Backup and restore.
     Backup {
-        /// Each stream.
+        /// Rate of each stream.
         stream: Rate = Rate(1e8),
-        /// Streams at a time.
+        /// Number of concurrent streams.
         streams: u32 = 2,
-        /// What the server's connection to its disks carries.
+        /// Rate of the server's connection to its disks.
         bus: Rate = Rate(1e9),
-        /// Replay of one log file.
+        /// Time to replay one log file.
         replay: Span = Span(2.9),
-        /// Databases replayed at a time.
+        /// Number of databases that are replayed concurrently.
         parallel_replay: u32 = 4,
-        /// Logs to replay after a restore, by age of the backup.
+        /// Age of the backup, which determines the logs to replay after a restore.
         age: Span = Span(86400.0),
     }
 );
@@ -196,10 +196,10 @@ pub struct Storage {
     /// Array of the log disks.
     #[serde(default = "Layout::raid10")]
     pub log_layout: Layout,
-    /// Average latency that must be kept.
+    /// Highest average latency.
     #[serde(default = "default_latency")]
     pub latency: Span,
-    /// The same while an array is degraded.
+    /// Highest average latency while an array is degraded.
     #[serde(default = "default_latency")]
     pub degraded_latency: Span,
     /// Share of each surviving disk's time that a rebuild may take.
@@ -208,38 +208,38 @@ pub struct Storage {
     /// Capacity left after formatting and right-sizing.
     #[serde(default = "default_formatted")]
     pub formatted: Share,
-    /// Disks for each spare; 0 for none.
+    /// Number of disks for each spare; 0 for no spares.
     #[serde(default = "default_disks_per_spare")]
     pub disks_per_spare: u32,
-    /// States that must be borne.
+    /// States whose load the storage must bear.
     #[serde(default = "default_states")]
     pub states: Vec<State>,
 }
 
 part!(
-    /// Money and energy.
+    /// Prices and energy.
     Cost {
         /// Price of a kWh.
         tariff: f64 = 0.185,
-        /// Power of the building over that of the disks.
+        /// Power including the building, as a multiple of the power of the disks (PUE).
         pue: f64 = 1.6,
-        /// Time of use.
+        /// Service life.
         years: f64 = 5.0,
-        /// Work to replace a drive.
+        /// Cost of the work to replace a drive.
         replacement_work: f64 = 0.0,
     }
 );
 
 part!(
-    /// The test that proves the design.
+    /// The performance test of the design.
     TestRun {
-        /// Directories for databases.
+        /// Directories of the databases.
         dirs: Vec<String> = vec!["/mnt/db1".into()],
-        /// Directories for logs.
+        /// Directories of the logs.
         log_dirs: Vec<String> = vec!["/mnt/log1".into()],
-        /// Measured time.
+        /// Duration of the measurement.
         duration: Span = Span(7200.0),
-        /// Load threads.
+        /// Number of load threads.
         threads: u32 = 16,
     }
 );
@@ -278,7 +278,7 @@ impl Default for Share {
 }
 
 impl Config {
-    /// Reads and checks a configuration; `file` is its name in messages.
+    /// Reads and checks a configuration. `file` is its name in error texts.
     pub fn read(file: &str, text: &str) -> Result<Config, Mistake> {
         let config: Config = parse(file, text)?;
         config.check().map_err(|mistake| Mistake(format!("{file}: {mistake}")))?;
@@ -292,7 +292,7 @@ impl Config {
         Ok(platform)
     }
 
-    /// Refuses what cannot be sized, before anything is calculated.
+    /// Returns an error for inputs that cannot be sized, before the calculation.
     pub fn check(&self) -> Result<(), Mistake> {
         let (m, s, d) = (&self.mailboxes, &self.servers, &self.databases);
         let rule = |good: bool, what: String| if good { Ok(()) } else { Err(Mistake(what)) };

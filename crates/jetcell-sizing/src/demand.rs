@@ -1,4 +1,4 @@
-//! What one server must bear and hold: I/O in each state, space, memory, network, and the time of backups.
+//! The requirements of one server: I/O in each state, space, memory, network, and the time of backups.
 //!
 //! All servers are equal and share the load evenly. If a server is lost, its databases become active on the servers
 //! that have copies of them. Without copies, the mailboxes of the lost server are unavailable and the load of the
@@ -26,9 +26,9 @@ use crate::states::State;
 /// I/O of one server in one state, with headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// What is going on.
+    /// The state.
     pub state: State,
-    /// Mailboxes whose active copy is here.
+    /// Mailboxes whose active copy is on the server.
     pub active_mailboxes: f64,
     /// Database reads per second.
     pub database_reads: f64,
@@ -44,47 +44,47 @@ pub struct Load {
     pub backup_mb_s: f64,
 }
 
-/// What one server must bear and hold.
+/// The requirements of one server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
     /// I/O by state.
     pub loads: Vec<Load>,
-    /// Databases in all, copies not counted.
+    /// Databases of the system, copies not counted.
     pub databases: f64,
     /// Copies of databases on a server.
     pub database_copies_per_server: f64,
     /// Mailboxes in a database.
     pub mailboxes_per_database: f64,
-    /// One database, GiB.
+    /// Size of one database, GiB.
     pub database_gib: f64,
-    /// Volumes for databases on a server.
+    /// Number of database volumes on a server.
     pub database_volumes_per_server: f64,
-    /// One volume for databases, GiB.
+    /// Size of one database volume, GiB.
     pub database_volume_gib: f64,
-    /// All database volumes of a server, the restore volume included, GiB.
+    /// Size of all database volumes of a server, including the restore volume, GiB.
     pub database_capacity_gib: f64,
-    /// Logs of a server, GiB; 0 when they are on the database volumes.
+    /// Size of the logs of a server, GiB; 0 if the logs are on the database volumes.
     pub log_capacity_gib: f64,
     /// Memory for the database cache of a server, GiB.
     pub cache_gib: f64,
     /// Memory of a server, GiB.
     pub memory_gib: f64,
-    /// Background maintenance as reads of 256 KiB per second and server.
+    /// Background maintenance in reads of 256 KiB, per second and server.
     pub maintenance_reads: f64,
-    /// From a server in the busiest hour, all target copies, Mbit/s.
+    /// Replication traffic from a server to all target copies in the busiest hour, Mbit/s.
     pub replication_mbit_s: f64,
-    /// In flight on a connection between sites, KiB: the window that a single stream needs.
+    /// Data in flight on a connection between sites, KiB: the window that a single stream needs.
     pub replication_window_kib: f64,
-    /// Backup of a server, hours.
+    /// Time of a backup of a server, hours.
     pub backup_hours: f64,
-    /// Restore of a server, replay included, hours.
+    /// Time of a restore of a server, including replay, hours.
     pub restore_hours: f64,
-    /// What a person should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Demand {
-    /// Calculates what the configuration asks of each server.
+    /// Calculates the requirements of each server.
     pub fn of(
         config: &Config,
         platform: &Platform,
@@ -196,7 +196,7 @@ fn warn_of_missing_copies(config: &Config, warnings: &mut Vec<String>) {
     }
 }
 
-/// Largest database on a single disk: what is left of `formatted_gib` after the free share and the index.
+/// Largest database on a single disk: `formatted_gib` without the free share and the content index.
 pub fn largest_on_disk_gib(formatted_gib: f64, free: f64, content_index: f64) -> f64 {
     formatted_gib * (1.0 - free) / (1.0 + content_index)
 }

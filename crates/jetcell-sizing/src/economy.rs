@@ -1,7 +1,7 @@
-//! Money, power and energy of disks, and the fair comparison of two drives.
+//! Prices, power and energy of disks, and the comparison of two drives.
 //!
 //! Every percentage names its base: a premium or gain of B over A is `B/A - 1`, a discount or deficit of A under B
-//! is `1 - A/B`. The two differ (+36 % is the same step as -27 %).
+//! is `1 - A/B`. The two differ: +36 % corresponds to -27 %.
 
 use serde::Serialize;
 
@@ -12,25 +12,25 @@ use crate::sheet::Sheet;
 /// Hours of a year of 365 days.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
-/// What a number of disks costs.
+/// Costs of a number of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Economy {
-    /// To buy.
+    /// Price of the disks.
     pub price: f64,
-    /// Of the disks alone, W.
+    /// Power of the disks alone, W.
     pub watts: f64,
-    /// Of the disks and the building around them, kWh per year.
+    /// Energy of the disks and the building, kWh per year.
     pub kwh_per_year: f64,
-    /// Of that energy, per year.
+    /// Cost of the energy per year.
     pub energy_cost_per_year: f64,
     /// Drives that fail in a year.
     pub failures_per_year: f64,
-    /// Price, energy and replacements over the time of use.
+    /// Price, energy and replacements over the service life.
     pub total_cost: f64,
 }
 
 impl Economy {
-    /// Of `disks` of this kind.
+    /// Costs of `disks` of this kind.
     pub fn of(disks: f64, disk: &Disk, cost: &Cost, sheet: &mut Sheet) -> Economy {
         sheet.heading(format!("Cost of {disks} x {}", disk.name));
         input!(sheet, disks = disks, "spares included");
@@ -57,22 +57,22 @@ impl Economy {
     }
 }
 
-/// How much more `b` is than `a`, as a fraction of `a`.
+/// Gain of `b` over `a`, as a fraction of `a`.
 pub fn gain(b: f64, a: f64) -> f64 {
     b / a - 1.0
 }
 
-/// How much less `a` is than `b`, as a fraction of `b`.
+/// Deficit of `a` under `b`, as a fraction of `b`.
 pub fn deficit(a: f64, b: f64) -> f64 {
     1.0 - a / b
 }
 
-/// The gain that is the same step as a deficit.
+/// The gain that corresponds to a deficit.
 pub fn gain_of_deficit(deficit: f64) -> f64 {
     deficit / (1.0 - deficit)
 }
 
-/// Average power of a metered time, W.
+/// Average power over a measured time, W.
 pub fn average_watts(kwh: f64, hours: f64) -> f64 {
     kwh * 1000.0 / hours
 }
@@ -82,7 +82,7 @@ pub fn kwh_per_year(watts: f64) -> f64 {
     watts * HOURS_PER_YEAR / 1000.0
 }
 
-/// Operations under way at a time (Little's law).
+/// Mean number of operations in flight (Little's law).
 pub fn outstanding(iops: f64, latency_ms: f64) -> f64 {
     iops * latency_ms / 1000.0
 }
@@ -92,16 +92,16 @@ pub fn joules_per_operation(watts: f64, iops: f64) -> f64 {
     watts / iops
 }
 
-/// One drive beside another; the other is the base of every percentage.
+/// Comparison of a drive with another one, which is the base of every percentage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The drive.
     pub disk: String,
     /// The base.
     pub base: String,
-    /// Price over that of the base, less 1.
+    /// Price divided by that of the base, minus 1.
     pub price_gain: f64,
-    /// Random operations over those of the base, less 1.
+    /// Random operations per second divided by those of the base, minus 1.
     pub iops_gain: f64,
     /// Price of one operation per second.
     pub price_per_iops: f64,
@@ -118,7 +118,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares; a free or powerless base has no percentages and gives none.
+    /// Compares two drives. `None` if the price or the power of the base is zero, because percentages then do not
+    /// exist.
     pub fn of(disk: &Disk, base: &Disk) -> Option<Comparison> {
         let comparison = Comparison {
             disk: disk.name.clone(),

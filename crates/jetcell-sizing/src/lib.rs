@@ -1,10 +1,11 @@
-//! From mailboxes to disks: IOPS, capacity, memory, network, backup, arrays, money. Arithmetic only, no I/O.
+//! Sizes mailbox servers: IOPS, capacity, memory, network, backup, arrays and cost. The crate does no I/O.
 //!
-//! [`Config`] says who uses what on which servers, [`size`] calculates, [`Sizing`] is the result: plain values, and
-//! the [`Sheet`] with every formula and its numbers. Coefficients of platforms and disks are files
-//! ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]), every one with its evidence, every one to be overruled.
+//! [`Config`] describes mailboxes, servers and disks. [`size`] calculates. [`Sizing`] is the result: plain values, and
+//! the [`Sheet`] with every formula and its numbers. The coefficients of platforms and disks are in files
+//! ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]) with their evidence. A configuration can replace each of
+//! them.
 //!
-//! Left out: processors; anything that needs a measurement to be known.
+//! Processors are not sized, nor anything that only a measurement can determine.
 
 #![forbid(unsafe_code)]
 

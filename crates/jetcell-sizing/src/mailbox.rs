@@ -1,4 +1,4 @@
-//! One mailbox: what it reads, writes, caches, logs and stores.
+//! The requirements of one mailbox: reads, writes, cache, logs and space.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::config::Mailboxes;
 use crate::platform::Platform;
 use crate::sheet::{Sheet, max, min, power};
 
-/// What one mailbox needs.
+/// The requirements of one mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Mailbox {
     /// Database reads per second, active copy.
@@ -21,12 +21,12 @@ pub struct Mailbox {
     pub whitespace_mib: f64,
     /// Deleted messages that are kept, MiB.
     pub dumpster_mib: f64,
-    /// All of it on disk, MiB.
+    /// Total space on disk, MiB.
     pub on_disk_mib: f64,
 }
 
 impl Mailbox {
-    /// From the profile of the mailboxes.
+    /// Calculates the requirements from the profile of the mailboxes.
     pub fn of(mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> Mailbox {
         sheet.heading("One mailbox");
         input!(sheet, messages_per_day = mailboxes.messages_per_day, "messages sent and received per day");
@@ -74,7 +74,7 @@ impl Mailbox {
     }
 }
 
-/// Reads and writes from a measured total; its division is given, or the platform's.
+/// Reads and writes from a measured total. The share of writes is given, or is that of the platform.
 fn measured(iops: f64, mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> (f64, f64) {
     let usual = platform.writes_per_message / (platform.reads_per_message + platform.writes_per_message);
     input!(sheet, iops = iops, "reads and writes/s, given");

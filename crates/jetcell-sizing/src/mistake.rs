@@ -1,10 +1,10 @@
-//! A mistake in a configuration file, in one line: where it is, what it is, and what to write instead.
+//! The error of a configuration file, in one line: the place, the mistake, and what to write instead.
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-/// One thing wrong: what, and what to do.
+/// One mistake, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake(pub String);
 
@@ -16,7 +16,7 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// Reads TOML. A mistake names file and line, and for an unknown key the nearest known one.
+/// Reads TOML. An error names file and line, and for an unknown key the most similar known one.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let place = match error.span() {
@@ -30,7 +30,7 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> 
     })
 }
 
-/// The parser's message in one line; an unknown key gets the nearest known one instead of the list of all.
+/// The parser's message in one line. For an unknown key, the most similar known key replaces the list of all keys.
 fn explain(message: &str) -> String {
     let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match (message.starts_with("unknown field"), named.split_first()) {
@@ -42,7 +42,7 @@ fn explain(message: &str) -> String {
     }
 }
 
-/// The known word that takes the fewest changes, unless a large part of it would change.
+/// The known word with the smallest edit distance, unless a large part of it would change.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known.iter().map(|name| (strsim::osa_distance(word, name), *name)).min()?;
     (near.0 <= near.1.chars().count().div_ceil(2)).then_some(near.1)

@@ -1,5 +1,5 @@
-//! Coefficients of the mailbox platforms: `platforms.toml` has them with their evidence; a configuration names one
-//! platform and may change any single value.
+//! Coefficients of the mailbox platforms. `platforms.toml` has them with their evidence. A configuration names one
+//! platform and may change any value.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub const PLATFORMS: &str = include_str!("platforms.toml");
 
 macro_rules! coefficients {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// What one message or one mailbox costs on a platform.
+        /// Coefficients of a platform: the cost of one message or one mailbox.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Platform {
@@ -27,7 +27,7 @@ macro_rules! coefficients {
         }
 
         impl Platform {
-            /// With these values changed.
+            /// The coefficients with these values changed.
             pub fn with(mut self, changes: &PlatformChanges) -> Platform {
                 $(self.$name = changes.$name.unwrap_or(self.$name);)+
                 self
@@ -59,7 +59,7 @@ coefficients!(
     log_writes_per_write,
     /// Log reads per log write, with copies.
     log_reads_per_log_write,
-    /// I/O of a passive copy over that of the active one.
+    /// I/O of a passive copy, as a fraction of that of the active one.
     passive_io,
     /// Background maintenance of one database copy, MB/s.
     maintenance_mb_s,
@@ -67,17 +67,17 @@ coefficients!(
     item_recovery,
     /// Share of the quota kept for calendar logging.
     calendar_logging,
-    /// Content index over database.
+    /// Size of the content index, as a fraction of the database.
     content_index,
     /// Largest database without copies, GiB.
     largest_database_gib,
     /// Largest database with copies, GiB.
     largest_replicated_gib,
-    /// Memory beside the cache, GiB.
+    /// Memory besides the cache, GiB.
     memory_base_gib,
     /// Share of the memory above the base that the cache may take.
     cache_share_of_memory,
-    /// Least memory, GiB.
+    /// Minimum memory, GiB.
     least_memory_gib,
     /// Database page, KiB.
     page_kib,
@@ -95,7 +95,7 @@ impl Platform {
         })
     }
 
-    /// Refuses what no platform can have.
+    /// Returns an error for values that no platform can have.
     pub fn check(&self) -> Result<(), Mistake> {
         for (name, value) in self.values() {
             let good = match name {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_platform_is_sound() {
+    fn every_built_in_platform_is_valid() {
         let platforms = all();
         assert_eq!(platforms.len(), 4);
         platforms.values().for_each(|platform| platform.check().unwrap());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_platform_gets_the_nearest() {
+    fn an_unknown_platform_name_suggests_the_most_similar_one() {
         let mistake = Platform::named("exchange-2031").unwrap_err().0;
         assert!(mistake.contains("did you mean \"exchange-2013\""), "{mistake}");
     }

@@ -1,7 +1,8 @@
-//! What a host read and a small host write cost on each kind of array, whole and with one drive lost.
+//! Disk operations for a host read and a small host write on each kind of array, with all drives and with one drive
+//! lost.
 //!
-//! Parity is taken as rotated, so every drive serves, unless `parity_serves = false`. Small random writes, one
-//! block each; larger writes cost less (measure them and give `write_ratio`).
+//! The formulas assume rotated parity, so that every drive serves data, unless `parity_serves = false`. They are for
+//! small random writes of one block. Larger writes cost less; measure them and set `write_ratio`.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use crate::mistake::Mistake;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Raid {
-    /// Single disks; copies on other servers are the redundancy.
+    /// Single disks. The copies on other servers are the redundancy.
     Jbod,
     /// Pairs.
     Raid10,
@@ -36,10 +37,10 @@ pub struct Layout {
     /// Data drives of a parity group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_disks: Option<u32>,
-    /// Disk writes per host write, measured, in place of the penalty.
+    /// Measured disk writes per host write, which replace the write penalty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ratio: Option<f64>,
-    /// Whether parity drives serve reads and writes of data, as rotated parity makes them.
+    /// Whether parity drives serve reads and writes of data, as with rotated parity.
     #[serde(default = "yes")]
     pub parity_serves: bool,
 }
@@ -73,7 +74,7 @@ impl Raid {
         matches!(self, Raid::Jbod | Raid::Raid10 | Raid::Mirror3)
     }
 
-    /// Disk operations for one small write on a whole array.
+    /// Disk operations for one small write on an array with all drives.
     pub fn write_penalty(self) -> f64 {
         match self {
             Raid::Jbod => 1.0,
@@ -96,7 +97,7 @@ impl Layout {
         Layout::new(Raid::Raid10)
     }
 
-    /// Drives of a group with data: as configured, else 1 for mirrors, 7 for RAID 5, 14 for two parities.
+    /// Data drives of a group: as configured, or by default 1 for mirrors, 7 for RAID 5, 14 for two parities.
     pub fn data_disks(&self) -> u32 {
         match self.raid {
             raid if raid.mirrors() => 1,
@@ -110,7 +111,7 @@ impl Layout {
         self.data_disks() + self.raid.redundant_disks()
     }
 
-    /// Refuses groups that cannot be.
+    /// Returns an error for impossible groups.
     pub fn check(&self) -> Result<(), Mistake> {
         if self.raid.mirrors() && self.data_disks.is_some_and(|disks| disks != 1) {
             return Err(Mistake(format!("{}: data_disks is for parity groups; leave it out", self.raid)));
@@ -128,7 +129,7 @@ impl Layout {
         }
     }
 
-    /// With every drive in place.
+    /// Costs with all drives.
     pub fn whole(&self) -> Costs {
         let serving = match self.raid.mirrors() || self.parity_serves {
             true => self.group_disks(),
@@ -138,7 +139,8 @@ impl Layout {
         Costs { read: 1.0, write, serving: f64::from(serving) }
     }
 
-    /// With one drive of the group lost; for single disks, as whole: the copies elsewhere take over.
+    /// Costs with one drive of the group lost. For single disks they are the same as with all drives, because the
+    /// copies on other servers take over.
     pub fn degraded(&self) -> Costs {
         let whole = self.whole();
         let n = f64::from(self.group_disks());
@@ -159,16 +161,17 @@ fn max_one(serving: f64) -> f64 {
 
 /// Two drives of a two-parity group of `n` lost: disk operations per host read and per small write.
 ///
-/// Six when both lost drives are bystanders of the write, `n` when the target and a bystander are lost, four with
-/// a bystander and a parity, `n - 2` with the target and a parity, one with both parities.
+/// Other data drives are those that the write does not address. A small write takes six operations if two other data
+/// drives are lost, `n` with the target and another data drive, four with another data drive and a parity, `n - 2` with
+/// the target and a parity, and one with both parities.
 pub fn two_lost(n: f64) -> (f64, f64) {
     let pairs = |k: f64| k * (k - 1.0) / 2.0;
     let writes = 6.0 * pairs(n - 3.0) + n * (n - 3.0) + 8.0 * (n - 3.0) + 2.0 * (n - 2.0) + 1.0;
     (3.0 * (n - 2.0) / n, writes / pairs(n))
 }
 
-/// Disk operations to write `w` of `n` data blocks of a stripe with `m` parities: reading the old blocks or
-/// reading the others, whichever is less.
+/// Disk operations to write `w` of `n` data blocks of a stripe with `m` parities. The array reads the old blocks or the
+/// other blocks, whichever are fewer.
 pub fn partial_stripe(n: u32, m: u32, w: u32) -> u32 {
     (2 * (w + m)).min(n + m)
 }

@@ -1,13 +1,13 @@
-//! The sheet: every input and every formula of a calculation, in order, with numbers, to be checked by hand.
+//! The sheet: every input and every formula of a calculation, in order and with numbers, so that a person can check it.
 //!
-//! A formula is written once. `formula!` evaluates it and records its own source text, so what is
-//! printed is what was calculated; the names in it are looked up in the lines above. It uses only `+ - * /`
-//! and the functions here. A result that is not finite spoils the sheet, so nothing overflows quietly.
+//! A formula is written once. `formula!` evaluates it and records its source text, so the printed formula is the one
+//! that was calculated. The names in a formula are looked up in the lines above. A formula uses only `+ - * /` and the
+//! functions of this module. A result that is not finite makes the sheet invalid, so no overflow stays unnoticed.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// What was calculated, line by line.
+/// The lines of a calculation.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
     lines: Vec<Line>,
@@ -18,7 +18,7 @@ pub struct Sheet {
 /// One line of the sheet.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// What the next lines are about.
+    /// Heading of the next lines.
     Heading(String),
     /// A number that was given.
     Input {
@@ -33,9 +33,9 @@ pub enum Line {
     Formula {
         /// Its name in later formulas.
         name: String,
-        /// With names.
+        /// The formula with names.
         formula: String,
-        /// With numbers in place of the names.
+        /// The formula with numbers in place of the names.
         numbers: String,
         /// The result.
         value: f64,
@@ -58,12 +58,12 @@ macro_rules! formula {
     };
 }
 
-/// The smallest whole number that is not less, forgiving the rounding of the last digits.
+/// The smallest whole number that is not less. Tolerates rounding errors in the last digits.
 pub fn ceil(x: f64) -> f64 {
     (x - x.abs() * 1e-12).ceil()
 }
 
-/// The largest whole number that is not more, forgiving the rounding of the last digits.
+/// The largest whole number that is not more. Tolerates rounding errors in the last digits.
 pub fn floor(x: f64) -> f64 {
     (x + x.abs() * 1e-12).floor()
 }
@@ -112,7 +112,7 @@ impl Sheet {
         self.latest.insert(name.to_string(), value);
     }
 
-    /// The first number that is not one: the cause of everything after it.
+    /// The first result that is not finite, which is the cause of later ones.
     pub fn spoilt(&self) -> Option<&str> {
         self.spoilt.as_deref()
     }
@@ -156,7 +156,7 @@ fn tidy(source: &str) -> String {
     out
 }
 
-/// At most eight significant digits, no exponent for the sizes that occur.
+/// Formats at most eight significant digits, without an exponent for the values that occur.
 pub fn short(value: f64) -> String {
     let magnitude = value.abs().max(1e-12).log10().floor() as i32;
     let decimals = (7 - magnitude).clamp(0, 12) as usize;
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_formula_shows_itself_and_its_numbers() {
+    fn a_line_shows_the_formula_with_names_and_with_numbers() {
         let mut sheet = Sheet::default();
         input!(sheet, width = 2.5, "m");
         input!(sheet, height = 4.0, "m");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_number_that_is_none_is_named() {
+    fn the_error_names_the_first_result_that_is_not_finite() {
         let mut sheet = Sheet::default();
         input!(sheet, disks = 0.0, "");
         formula!(sheet, each = 1.0 / disks, "");
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short_and_true() {
+    fn numbers_are_short_and_exact_to_eight_digits() {
         for (value, text) in [(0.0, "0"), (0.2, "0.2"), (1e15, "1000000000000000"), (0.00067, "0.00067")] {
             assert_eq!(short(value), text);
         }
     }
 
     #[test]
-    fn rounding_up_forgives_the_last_digit() {
+    fn rounding_up_tolerates_an_error_in_the_last_digit() {
         assert_eq!((ceil(0.1 * 3.0 * 10.0), floor(0.7 * 10.0)), (3.0, 7.0));
         assert_eq!((ceil(3.0001), floor(2.9999)), (4.0, 2.0));
     }

@@ -16,17 +16,17 @@ use crate::test_config::test_config;
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sizing {
-    /// What it was made from.
+    /// The configuration.
     pub inputs: Config,
-    /// One mailbox.
+    /// Requirements of one mailbox.
     pub mailbox: Mailbox,
-    /// One server.
+    /// Requirements of one server.
     pub server: Demand,
     /// Every disk in every array, cheapest first.
     pub designs: Vec<Design>,
-    /// Each disk beside the first one.
+    /// Comparison of each disk with the first one.
     pub comparisons: Vec<Comparison>,
-    /// Configuration of the test that proves it.
+    /// Configuration of a performance test of the design.
     pub test_config: String,
     /// Every formula with its numbers.
     #[serde(skip)]
@@ -38,27 +38,27 @@ pub struct Sizing {
 pub struct Design {
     /// Name of the disk.
     pub disk: String,
-    /// The array, for reading.
+    /// The array as text.
     pub array: String,
     /// The array.
     pub layout: Layout,
     /// Database disks of a server.
     pub database: Array,
-    /// Log disks of a server, when logs have their own.
+    /// Log disks of a server, if logs have dedicated disks.
     pub log: Option<Array>,
     /// Spares of all servers.
     pub spares: f64,
-    /// Disks of all servers, spares included.
+    /// Disks of all servers, including spares.
     pub disks: f64,
     /// Capacity of the database disks of a server after redundancy, GiB.
     pub usable_gib: f64,
-    /// Mailboxes that fit these disks, in all, before another group is needed for capacity.
+    /// Total number of mailboxes that fit on these disks before capacity requires another group.
     pub mailboxes_by_capacity: f64,
-    /// What they cost.
+    /// Costs of the disks.
     pub economy: Economy,
 }
 
-/// Sizes what the configuration describes.
+/// Sizes the system that the configuration describes.
 pub fn size(config: &Config, catalogue: &Catalogue) -> Result<Sizing, Mistake> {
     config.check()?;
     let platform = config.platform()?;
@@ -130,7 +130,7 @@ fn design(
     let storage = &config.storage;
     let apart = config.logs.apart;
     let database_work = |load: &Load| {
-        // Logs on the same disks are no longer sequential: each transfer counts in full.
+        // Log transfers on shared disks are not sequential, so each transfer counts as a random operation.
         let (log_reads, log_writes) = if apart { (0.0, 0.0) } else { (load.log_reads, load.log_writes) };
         Work {
             state: load.state,

@@ -1,27 +1,27 @@
-//! The five states in which a storage must bear its load.
+//! The five states in which the storage must bear its load.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is going on.
+/// A state of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Everything works.
+    /// All parts work.
     Normal,
-    /// Some array misses one drive.
+    /// One array has lost a drive.
     DriveLost,
-    /// That drive's content is being restored to a spare.
+    /// The content of the lost drive is being rebuilt on a spare.
     Rebuilding,
-    /// Other servers are lost, their databases are active here.
+    /// Other servers are lost, and their databases are active on this server.
     ServerLost,
     /// A backup reads every database.
     BackupRunning,
 }
 
 impl State {
-    /// In the order of tables.
+    /// All states, in the order of tables.
     pub const ALL: [State; 5] =
         [State::Normal, State::DriveLost, State::Rebuilding, State::ServerLost, State::BackupRunning];
 

@@ -1,4 +1,4 @@
-//! The configuration of a performance test that proves the design: the storage of one server, in its worst state.
+//! The configuration of a performance test of the design: the storage of one server in its worst state.
 
 use crate::config::Config;
 use crate::demand::Demand;
@@ -11,8 +11,8 @@ const MOST_DATABASES: f64 = 999.0;
 
 /// TOML for `jetcell test performance --config`.
 ///
-/// Databases are those on a server, passive copies included, each of the size it will have when full and grown.
-/// The target is the database I/O of the server when another one is lost, headroom included, with no tolerance.
+/// The databases are those on one server, including passive copies. Each has the size of a full database after growth.
+/// The target is the database I/O of the server when another server is lost, including headroom, without tolerance.
 pub fn test_config(config: &Config, platform: &Platform, demand: &Demand) -> Result<String, Mistake> {
     let load = demand.load(State::ServerLost);
     let databases = demand.database_copies_per_server;

@@ -1,14 +1,14 @@
-//! Quantities with their unit: sizes, rates, times and shares as people write them.
+//! Quantities as text with a unit: sizes, rates, times and shares.
 //!
-//! A bare number is refused, because 300 GB and 300 GiB differ by 7 % of all disks. Everything is finite and not
-//! negative. Inside the crate quantities are `f64` in the unit that the name of the variable ends with.
+//! A number without a unit is an error, because 300 GB and 300 GiB differ by 7 % of all disks. All quantities are
+//! finite and not negative. Inside the crate quantities are `f64`; the end of the variable's name is the unit.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// In a file a quantity is text; a number is read only to say what is missing.
+/// In a file a quantity is text. A number is read only to report that the unit is missing.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -17,7 +17,7 @@ enum Written {
     Text(String),
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
     text: String,
@@ -66,7 +66,7 @@ fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, Quanti
     if value <= MOST { Ok(value) } else { Err(error(QuantityFault::TooLarge)) }
 }
 
-/// An exabyte, or 30 thousand million years: beyond it is a slip of the keyboard.
+/// Limit of all quantities: an exabyte, or 30 thousand million years. Larger values are input errors.
 const MOST: f64 = 1e18;
 
 macro_rules! quantity {
@@ -98,8 +98,8 @@ macro_rules! quantity {
             }
         }
 
-        /// The largest unit of which the value is a whole multiple, else the smallest, so that reading gives the
-        /// same value again.
+        /// The largest unit of which the value is a whole multiple, or else the smallest unit. So reading the text
+        /// gives the same value again.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let whole = Self::UNITS.iter().find(|(_, factor)| self.0 != 0.0 && self.0 % factor == 0.0);
@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quantities_are_read_with_their_unit() {
+    fn quantities_with_units_are_read() {
         assert_eq!("2GiB".parse(), Ok(Size(2147483648.0)));
         assert_eq!("300 GB".parse::<Size>().map(|size| (size.gib() * 10.0).round()), Ok(2794.0));
         assert_eq!("1Gbit/s".parse::<Rate>().map(Rate::mb_s), Ok(125.0));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_quantity_is_refused_with_an_example() {
+    fn the_error_of_an_invalid_quantity_has_an_example() {
         assert_eq!(
             "300".parse::<Size>().unwrap_err().to_string(),
             "'300' has no unit; write for example 2GiB or 300GB"

@@ -1,7 +1,7 @@
-//! The corpus of real files that Windows wrote: where it is, what it holds, and its files unpacked.
+//! The corpus of real files that Windows wrote: its location, its manifest, and its unpacked files.
 //!
-//! The corpus lies outside the repository and may be absent; [`Corpus::locate`] then says so and tests skip
-//! visibly. Files are stored compressed and are unpacked into memory; nothing is ever written beside them.
+//! The corpus is outside the repository and may be absent. [`Corpus::locate`] then prints a message, and tests are
+//! skipped. Files are stored compressed and are unpacked into memory. The corpus directory is never written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct Corpus {
 pub struct CorpusFile {
     /// Path inside the corpus, without the `.zst`.
     pub name: String,
-    /// Size unpacked, in bytes.
+    /// Unpacked size, in bytes.
     pub size: u64,
     /// `db`, `log`, `checkpoint`, ...
     pub kind: String,
@@ -45,7 +45,7 @@ pub struct CorpusFile {
     pub tables: BTreeMap<String, CorpusTable>,
 }
 
-/// What the manifest knows of one table.
+/// The description of one table in the manifest.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct CorpusTable {
     /// Leaf nodes not flagged deleted.
@@ -53,13 +53,13 @@ pub struct CorpusTable {
     /// Leaf nodes flagged deleted.
     #[serde(default)]
     pub deleted_nodes: u64,
-    /// Rows by libesedb.
+    /// Rows that libesedb reads.
     #[serde(default)]
     pub libesedb: Option<serde_json::Value>,
-    /// Rows by dissect.esedb.
+    /// Rows that dissect.esedb reads.
     #[serde(default)]
     pub dissect: Option<serde_json::Value>,
-    /// Rows by impacket.
+    /// Rows that impacket reads.
     #[serde(default)]
     pub impacket: Option<serde_json::Value>,
     /// Columns in the catalog.
@@ -76,8 +76,8 @@ struct Manifest {
 }
 
 impl Corpus {
-    /// The corpus named by `JETCELL_CORPUS`, or the one beside the workspace. `None`, with a message for the test
-    /// log, when there is none.
+    /// The corpus that `JETCELL_CORPUS` names, or the one beside the workspace. If there is none, prints a message to
+    /// the test log and returns `None`.
     pub fn locate() -> Option<Corpus> {
         let root = std::env::var_os("JETCELL_CORPUS").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus")),
@@ -91,7 +91,7 @@ impl Corpus {
         Some(Corpus { root, files: manifest.files })
     }
 
-    /// Where the corpus is, for what the manifest knows beyond [`CorpusFile`].
+    /// The directory of the corpus, to read fields of the manifest that [`CorpusFile`] does not have.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -109,7 +109,7 @@ impl Corpus {
             .unwrap_or_else(|| panic!("{name} is not in the corpus"))
     }
 
-    /// A file's content, unpacked; its size is checked against the manifest.
+    /// The unpacked content of a file. Panics if the size differs from the manifest.
     pub fn read(&self, name: &str) -> Vec<u8> {
         let packed = self.root.join(format!("{name}.zst"));
         let bytes = std::fs::File::open(&packed)

@@ -1,8 +1,8 @@
-//! Damages copies of databases and logs on purpose, in one exact place. For tests, and for whoever wants to see what a
-//! check says; never part of the product.
+//! Damages copies of databases and logs in one exact place. For tests and demonstrations of `jetcell check`; not part
+//! of the product.
 //!
-//! Two sorts: damage as disks and crashes make it (bits, zeros, swaps, cuts), which checksums tell; and damage as bugs
-//! make it, sealed under good checksums, which only the meaning of pages tells.
+//! There are two kinds of damage. Disks and crashes cause flipped bits, zeroed, swapped and cut pages, which checksums
+//! detect. Bugs cause wrong content under a good checksum, which only a check of the structure detects.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -22,14 +22,14 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// A database whose header is good.
+    /// A database with a good header.
     pub fn new(bytes: Vec<u8>) -> Patient {
         let size =
             DatabaseHeader::decode(&bytes).expect("the database to damage has a good header").page_size;
         Patient { bytes, size }
     }
 
-    /// Where a page is in the file.
+    /// Byte offset of a page in the file.
     pub fn range(&self, page: PageNumber) -> Range<usize> {
         let start = usize::try_from(self.size.offset_of(page)).expect("the file fits memory");
         start..start + self.size.bytes()
@@ -40,13 +40,13 @@ impl Patient {
         Page::new(&self.bytes[self.range(page)], self.size)
     }
 
-    /// The bytes of a page, to be damaged as a disk would.
+    /// The bytes of a page, to change them without a new checksum.
     pub fn raw(&mut self, page: PageNumber) -> &mut [u8] {
         let range = self.range(page);
         &mut self.bytes[range]
     }
 
-    /// Changes a page and seals it, so that only structure can tell.
+    /// Changes a page and makes its checksum good again, so that only a check of the structure finds the damage.
     pub fn edit(&mut self, page: PageNumber, change: impl FnOnce(PageMut<'_>)) {
         let size = self.size;
         let raw = self.raw(page);
@@ -59,14 +59,14 @@ impl Patient {
         self.raw(page)[byte] ^= 1 << bit;
     }
 
-    /// Exchanges two pages, as a disk does that mixes up addresses.
+    /// Exchanges two pages, like a disk that confuses two addresses.
     pub fn swap(&mut self, one: PageNumber, other: PageNumber) {
         let (first, second) = (self.raw(one).to_vec(), self.raw(other).to_vec());
         self.raw(one).copy_from_slice(&second);
         self.raw(other).copy_from_slice(&first);
     }
 
-    /// Keeps that many pages.
+    /// Truncates the file to this many pages.
     pub fn truncate(&mut self, pages: u32) {
         self.bytes.truncate((pages as usize + 2) * self.size.bytes());
     }
@@ -83,10 +83,10 @@ impl Patient {
             .collect()
     }
 
-    /// A leaf of a table that has neighbours on both sides, and those; of a user's table if there is one.
+    /// A leaf of a table with its left and right neighbour. Prefers a user table to a system table.
     pub fn inner_leaf(&self) -> (PageNumber, PageNumber, PageNumber) {
         let kinds = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
-        // Pages that were given back look like leaves, too.
+        // Freed pages can look like leaves.
         let parents = self.find(|page| !page.is_leaf());
         let referred: HashSet<PageNumber> = parents
             .iter()
@@ -106,13 +106,13 @@ impl Patient {
     }
 }
 
-/// One segment of a log, to be damaged.
+/// The bytes of one segment of a log.
 pub fn segment(log: &mut [u8], number: usize) -> &mut [u8] {
     &mut log[number * SEGMENT_LEN..(number + 1) * SEGMENT_LEN]
 }
 
-/// Overwrites the records of a segment with what no checksum takes for anything else.
+/// Overwrites the records of a segment so that its checksum is certainly wrong.
 pub fn scribble(segment: &mut [u8]) {
-    // A uniform fill would leave the checksum as it is.
+    // The checksum does not detect a uniform fill.
     segment[512..].iter_mut().zip(0u32..).for_each(|(byte, n)| *byte = (n * n / 7) as u8);
 }

@@ -1,4 +1,4 @@
-//! Development only: the corpus of real files, and damage made on purpose.
+//! For tests only: the corpus of real files, and damage to copies of files.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How the mailboxes are divided into databases, and the databases among servers.
+//! The division of mailboxes into databases, and of databases among servers.
 
 use crate::config::Config;
 use crate::mailbox::Mailbox;
@@ -14,14 +14,14 @@ pub(super) struct DatabasePlan {
     pub servers: f64,
     /// Copies of each database, the active one included.
     pub copies: f64,
-    /// MiB of a mailbox on disk.
+    /// Size of a mailbox on disk, MiB.
     pub on_disk_mib: f64,
     /// Databases of the system, copies not counted.
     pub databases: f64,
     pub mailboxes_per_database: f64,
-    /// GiB of a database.
+    /// Size of a database, GiB.
     pub database_gib: f64,
-    /// Copies on a server.
+    /// Number of copies on a server.
     pub database_copies: f64,
 }
 

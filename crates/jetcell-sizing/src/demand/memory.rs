@@ -15,9 +15,9 @@ pub(super) struct MemoryPlan {
     pub active_normal: f64,
     /// Active mailboxes after the loss of servers.
     pub active_lost: f64,
-    /// GiB of database cache.
+    /// Database cache, GiB.
     pub cache_gib: f64,
-    /// GiB of memory.
+    /// Memory, GiB.
     pub memory_gib: f64,
 }
 

@@ -13,13 +13,13 @@ pub(super) struct SpacePlan {
     pub logs_per_day_each: f64,
     /// Logs of 1 MiB per database and day.
     pub logs_per_day: f64,
-    /// Volumes of databases.
+    /// Number of database volumes.
     pub database_volumes: f64,
-    /// GiB of a volume.
+    /// Size of a volume, GiB.
     pub database_volume_gib: f64,
-    /// GiB of all volumes of databases.
+    /// Size of all database volumes, GiB.
     pub database_capacity_gib: f64,
-    /// GiB of the log disks.
+    /// Size of the log disks, GiB.
     pub log_capacity_gib: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What a server sends: logs to the copies of its databases, and backups; and the time of a restore.
+//! Transfers of a server: logs to the copies of its databases, backups, and restores.
 
 use super::databases::DatabasePlan;
 use super::memory::MemoryPlan;
@@ -11,9 +11,9 @@ use crate::sheet::{Sheet, max, min};
 pub(super) struct ReplicationPlan {
     /// Logs of the busiest hour.
     pub peak_logs: f64,
-    /// Mbit/s to all target copies.
+    /// Traffic to all target copies, Mbit/s.
     pub replication_mbit_s: f64,
-    /// KiB in flight on one connection.
+    /// Data in flight on one connection, KiB.
     pub replication_window_kib: f64,
 }
 
@@ -53,12 +53,12 @@ impl ReplicationPlan {
 pub(super) struct BackupPlan {
     /// Seconds to replay one log.
     pub replay_s: f64,
-    /// Databases replayed at a time.
+    /// Number of databases that are replayed concurrently.
     pub parallel_replay: f64,
-    /// MB/s of a backup.
+    /// Rate of a backup, MB/s.
     pub backup_mb_s: f64,
     pub backup_hours: f64,
-    /// Hours, with replay.
+    /// Time of a restore with replay, hours.
     pub restore_hours: f64,
 }
 
@@ -91,7 +91,7 @@ impl BackupPlan {
         BackupPlan { replay_s, parallel_replay, backup_mb_s, backup_hours, restore_hours }
     }
 
-    /// Warns if a server makes logs faster than the server of a copy replays them.
+    /// Warns if a server writes logs faster than the server of a copy replays them.
     pub fn warn_of_slow_replay(
         &self,
         config: &Config,

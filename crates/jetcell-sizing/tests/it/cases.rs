@@ -1,4 +1,5 @@
-//! Every case of `sizing-cases.json`. Where a published figure is not reproduced, the test says by how much and why.
+//! Every case of `sizing-cases.json`. If a published figure is not reproduced, the test states the deviation and the
+//! reason.
 
 use jetcell_sizing::array::{Array, Work};
 use jetcell_sizing::catalogue::{Catalogue, Disk};
@@ -27,7 +28,7 @@ fn sized(config: &Config) -> jetcell_sizing::Sizing {
 }
 
 #[test]
-fn the_profiles_of_2007_come_out() {
+fn the_profiles_of_2007_are_reproduced() {
     for row in fixture("sizing-cases")["ex2007_profiles"]["rows"].as_array().unwrap() {
         let messages = number(&row["messages_per_day"]);
         let mailboxes = format!("count = 100\nmessages_per_day = {messages:?}\nquota = '250MiB'");
@@ -37,13 +38,13 @@ fn the_profiles_of_2007_come_out() {
         near(mailbox.writes, number(&row["writes"]), 1e-9);
         near(mailbox.iops(), number(&row["total"]), 5e-5);
         near(mailbox.writes / mailbox.iops(), number(&row["write_fraction"]), 5e-4);
-        // The published profiles are these, rounded half a step in either direction.
+        // The published profiles are rounded by up to half a step.
         assert!((mailbox.iops() - number(&row["published"])).abs() < 0.005);
     }
 }
 
 #[test]
-fn rates_per_message_of_2010_and_2013_come_out() {
+fn rates_per_message_of_2010_and_2013_are_reproduced() {
     let rows = fixture("sizing-cases")["profile_rates"].clone();
     for row in rows.as_array().unwrap() {
         let messages = number(&row["M"]);
@@ -63,7 +64,7 @@ fn rates_per_message_of_2010_and_2013_come_out() {
 }
 
 #[test]
-fn the_design_example_of_2010_comes_out_where_it_agrees_with_itself() {
+fn the_consistent_figures_of_the_design_example_of_2010_are_reproduced() {
     let case = &fixture("sizing-cases")["ex2010_design_example"];
     let (input, expected, published) = (&case["inputs"], &case["expected"], &case["published"]);
     let mailboxes = "count = 24000\nmessages_per_day = 100\nquota = '2048MiB'\nretention = '14d'";
@@ -90,7 +91,7 @@ fn the_design_example_of_2010_comes_out_where_it_agrees_with_itself() {
 }
 
 #[test]
-fn the_example_of_2013_comes_out() {
+fn the_example_of_2013_is_reproduced() {
     let case = &fixture("sizing-cases")["ex2013_example"];
     let expected = &case["expected"];
     let mailboxes = "count = 1000\nmessages_per_day = 200\nquota = '10240MiB'";
@@ -144,8 +145,8 @@ fn the_published_test_of_2013_is_sized_and_judged() {
     let second = number(&case["js14"]["transactional"]);
     near(jetcell_sizing::economy::deficit(second, target), number(&case["js14"]["shortfall"]), 1e-3);
     near(reads + writes + second, number(&case["total_achieved"]), 1e-6);
-    // Behind the array, with every write made twice or three times: the difference is one more copy of all database
-    // and log writes, and what is left are the reads of both servers.
+    // The figures count operations behind the array, where each write is done two or three times. The difference of the
+    // two is one copy of all database and log writes. The rest are the reads of both servers.
     let disks = 23.0;
     let two = disks * number(&case["backend_iops_per_disk_wp2"]);
     let three = disks * number(&case["backend_iops_per_disk_wp3"]);
@@ -187,7 +188,7 @@ fn parity(raid: Raid, data_disks: u32, write_ratio: Option<f64>) -> Layout {
 }
 
 #[test]
-fn six_cells_of_table_9_come_out_and_two_do_not() {
+fn six_cells_of_table_9_are_reproduced_and_two_are_not() {
     let case = &fixture("sizing-cases")["table9_fit"];
     let (expected, published) = (&case["expected"], &case["published"]);
     let raid6 = parity(Raid::Raid6, 6, None);
@@ -219,23 +220,23 @@ fn six_cells_of_table_9_come_out_and_two_do_not() {
     near(table_9(&raid5, 1.2, 90.0, 1.0).1, number(&host["r5"]), 1e-12);
     near(table_9(&raid6, 1.2, 90.0, 1.0).1, number(&host["r6"]), 1e-12);
     near(table_9(&raid6_no_penalty, 1.2, 90.0, 1.0).1, number(&host["r6np"]), 1e-12);
-    // RAID-DP, 24 and 70 disks, is not reproduced: the vendor's own calculation, its inputs are unpublished. Even
-    // without any write penalty ours takes 36 and 80, that is 50 % and 14 % more.
+    // RAID-DP with 24 and 70 disks is not reproduced: the inputs of the vendor's calculation are unpublished. Even
+    // without a write penalty, this calculation needs 36 and 80 disks, which is 50 % and 14 % more.
     near(36.0 / number(&published["raiddp_250"]) - 1.0, 0.5, 1e-9);
     near(80.0 / number(&published["raiddp_1024"]) - 1.0, 0.142857, 1e-4);
 }
 
 #[test]
-fn the_45_disks_of_table_9_are_not_in_its_text() {
-    // 1024 MB mailboxes with everything the text names fill 24.2 disks of 300 GB; the calculator needs 45 for its
-    // cells to come out. The factor of 1.86 (a second copy, a disk backup?) is in no published input.
+fn the_text_of_table_9_does_not_explain_its_45_disks() {
+    // Mailboxes of 1024 MB with everything that the text names fill 24.2 disks of 300 GB. The cells of the table
+    // require 45. The factor of 1.86 (a second copy or a disk backup?) is in no published input.
     let needed = 4000.0 * (1024.0 + 4.9 + 68.0) * 1.2 * 1.05 / 0.8 / 1024.0 / table_9_disk().capacity.gib();
     near(needed, 24.2, 5e-3);
     near(45.0 / needed, 1.86, 5e-3);
 }
 
 #[test]
-fn degraded_arrays_cost_what_they_cost() {
+fn degraded_arrays_have_the_published_costs() {
     let case = &fixture("sizing-cases")["raid_io"];
     for (raid, key) in [(Raid::Raid10, "raid10"), (Raid::Raid5, "raid5"), (Raid::Raid6, "raid6")] {
         assert_eq!(raid.write_penalty(), number(&case["small_write"][key]));
@@ -263,7 +264,7 @@ fn degraded_arrays_cost_what_they_cost() {
 }
 
 #[test]
-fn the_photographed_rebuild_took_a_tenth_of_the_array() {
+fn the_published_rebuild_used_a_tenth_of_the_array() {
     let case = &fixture("sizing-cases")["rebuild_fig8"];
     let (gb, seconds) = (number(&case["capacity_gb"]), number(&case["seconds"]));
     let rate = gb * 1000.0 / seconds;
@@ -271,7 +272,7 @@ fn the_photographed_rebuild_took_a_tenth_of_the_array() {
     let all = rate * (number(&case["survivors"]) + 1.0);
     near(all, number(&case["read_plus_write_mb_s"]), 1e-3);
     assert_eq!((all / number(&case["single_2gb_loop_mb_s"])).ceil(), number(&case["min_loops"]));
-    // The same disk at that share of its time takes the same time here.
+    // With that share of its time, the same disk takes the same time in this calculation.
     let mut disk = table_9_disk();
     disk.capacity = "144GB".parse().unwrap();
     let storage =

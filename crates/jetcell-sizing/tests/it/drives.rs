@@ -1,4 +1,4 @@
-//! The published comparison of two drives: its arithmetic, with its errors corrected and named.
+//! The published comparison of two drives: its arithmetic, with its errors named and corrected.
 
 use jetcell_sizing::Catalogue;
 use jetcell_sizing::economy::{
@@ -9,7 +9,7 @@ use jetcell_sizing::economy::{
 use crate::{fixture, near, number};
 
 #[test]
-fn energy_is_that_of_the_server_not_of_the_drive() {
+fn the_published_energy_is_that_of_the_server_not_of_the_drive() {
     let source = fixture("drive-comparison");
     let cases = fixture("sizing-cases");
     let economics = &cases["drive_economics_seed000"];

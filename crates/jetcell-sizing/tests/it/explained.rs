@@ -1,4 +1,4 @@
-//! `--explain` can be checked by hand: here an independent calculator does it, from the printed text alone.
+//! Checks the output of `--explain` with an independent calculator, which reads only the printed text.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -6,7 +6,7 @@ use std::str::Chars;
 use jetcell_sizing::sheet::Line;
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, size};
 
-/// A calculator for what the sheet prints: numbers, `+ - * / ( )` and the five functions.
+/// A calculator for the printed formulas: numbers, `+ - * / ( )` and the five functions.
 struct Calculator<'a>(Peekable<Chars<'a>>);
 
 impl Calculator<'_> {
@@ -75,7 +75,7 @@ impl Calculator<'_> {
         let second = if self.take(',') { Some(self.sum()) } else { None };
         assert!(self.take(')'));
         match (word.as_str(), second) {
-            // Printed numbers have eight digits, so a whole number may be missed by the last one.
+            // Printed numbers have eight digits, so the last digit of a whole number may be wrong.
             ("ceil", None) => (first - first.abs() * 1e-6).ceil(),
             ("floor", None) => (first + first.abs() * 1e-6).floor(),
             ("max", Some(second)) => first.max(second),

@@ -15,12 +15,12 @@ pub fn fixture(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The number there.
+/// The number at this place.
 pub fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
-/// Equal to within `relative`.
+/// Checks that two numbers are equal up to a relative error.
 #[track_caller]
 pub fn near(found: f64, expected: f64, relative: f64) {
     assert!((found - expected).abs() <= expected.abs() * relative + 1e-12, "{found} is not {expected}");

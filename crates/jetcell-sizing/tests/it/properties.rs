@@ -1,4 +1,4 @@
-//! More work never needs less: each input moves the results the way it must.
+//! A larger load never needs fewer disks: each input changes the results in the expected direction.
 
 use jetcell_sizing::units::{Share, Size};
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, Sizing, size};
@@ -51,7 +51,7 @@ proptest! {
         smaller.mailboxes.count = count;
         smaller.mailboxes.messages_per_day = messages;
         smaller.mailboxes.quota = Size::from_gib(f64::from(quota));
-        // A fixed number of databases: their rounding up to whole mailboxes is not part of the property.
+        // The number of databases is fixed, because rounding it up would break the property.
         smaller.databases.count = Some(30);
         smaller.databases.restore_volume = false;
         let mut larger = smaller.clone();

@@ -1,4 +1,4 @@
-//! Nonsense gets one clear line.
+//! Invalid configurations give an error of one clear line.
 
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, size};
 
@@ -12,7 +12,7 @@ fn refused(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_typo_names_the_line_and_the_nearest_key() {
+fn the_error_of_an_unknown_key_names_the_line_and_the_most_similar_key() {
     let line = EXAMPLE.lines().position(|line| line.starts_with("quota")).unwrap() + 1;
     let text = refused("quota =", "quotta =");
     assert_eq!(
@@ -29,7 +29,7 @@ fn a_typo_names_the_line_and_the_nearest_key() {
 }
 
 #[test]
-fn nonsense_is_named() {
+fn the_error_names_the_invalid_value() {
     for (from, to, why) in [
         ("count = 6000", "count = 0", "mailboxes.count = 0 must be from 1"),
         ("count = 6000", "count = -5", "invalid value: integer `-5`"),

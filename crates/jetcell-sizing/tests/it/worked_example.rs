@@ -7,7 +7,7 @@ fn sizing() -> jetcell_sizing::Sizing {
 }
 
 #[test]
-fn the_test_configuration_is_one_that_the_test_takes() {
+fn the_test_configuration_is_valid() {
     let sizing = sizing();
     let file = std::env::temp_dir().join(format!("jetcell-sizing-{}.toml", std::process::id()));
     std::fs::write(&file, &sizing.test_config).unwrap();
@@ -25,7 +25,7 @@ fn the_test_configuration_is_one_that_the_test_takes() {
 }
 
 #[test]
-fn the_worked_example_of_the_documentation_is_what_the_program_prints() {
+fn the_worked_example_of_the_documentation_matches_the_output() {
     let docs = include_str!("../../../../docs/models.md");
     let example = docs.split("```text sizing\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let sheet = sizing().sheet.to_string();

@@ -12,11 +12,11 @@ const USAGE: &str = "usage: damage WHAT FROM TO NUMBER...   writes a damaged cop
   zero PAGE             overwrite a page with zeros
   scribble PAGE         overwrite the inside of a page
   swap PAGE PAGE        exchange two pages
-  truncate PAGES        keep that many pages
+  truncate PAGES        keep this number of pages
   next PAGE PAGE        let a leaf link to another right neighbour, under a good checksum
   prev PAGE PAGE        the same to the left
   segment NUMBER        overwrite the inside of a log segment
-  cut BYTES             keep that many bytes";
+  cut BYTES             keep this number of bytes";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
