@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail, ensure};
+use ese_engine::Database;
 use ese_engine::Seek;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
-use ese_engine::Database;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
-    TableDefinition, TornPageProtection};
+    TableDefinition, TornPageProtection,
+};
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 use jetcell_vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs, Vfs};

@@ -47,8 +47,10 @@ fn check_open_metrics(text: &str) {
 fn the_counters_are_served_during_the_run() {
     let cell = Cell::new();
     cell.make_dir("d");
-    let arguments =
-        ["--dir", "d", "--size", "32MiB", "--duration", "4s", "--metrics", "0", "--output", "out"];
+    // The cache is smaller than the database, so the run reads until its end.
+    let arguments = "--dir d --size 32MiB --cache 8MiB --duration 4s --metrics 0 --output out"
+        .split(' ')
+        .collect::<Vec<_>>();
     let mut run = cell.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(run.stderr.take().unwrap());
     let mut line = String::new();
