@@ -27,7 +27,7 @@ fn page(bytes: &mut [u8], size: PageSize, number: u32) -> &mut [u8] {
 }
 
 #[test]
-fn a_damaged_leaf_loses_its_rows_only_and_says_so() {
+fn only_the_rows_of_a_damaged_leaf_are_lost_and_the_loss_is_reported() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = corpus.unpack("db/4k/basic.edb", directory.path());
@@ -46,7 +46,7 @@ fn a_damaged_leaf_loses_its_rows_only_and_says_so() {
 }
 
 #[test]
-fn nothing_is_replaced_without_force_and_nothing_half_is_left() {
+fn an_export_replaces_files_only_with_force_and_leaves_no_incomplete_file() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = corpus.unpack("db/4k/basic.edb", directory.path());
@@ -65,7 +65,7 @@ fn nothing_is_replaced_without_force_and_nothing_half_is_left() {
 
 /// Links under good checksums that form a cycle: below a table, below its long values, from leaf to leaf.
 #[test]
-fn circles_end_and_are_told() {
+fn exports_of_cyclic_links_end_and_report_the_cycle() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("out");
@@ -110,7 +110,7 @@ fn circles_end_and_are_told() {
 }
 
 #[test]
-fn mutants_end_without_panic() {
+fn exports_of_mutants_end_without_a_panic() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("out");

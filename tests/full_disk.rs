@@ -175,7 +175,7 @@ fn full(path: &str, freed: bool, skip: u64) {
 }
 
 #[test]
-fn a_full_database_volume_harms_nothing() {
+fn a_full_database_volume_loses_no_committed_data() {
     for freed in [true, false] {
         for skip in [0, 1, 2] {
             full("/db/", freed, skip);
@@ -184,7 +184,7 @@ fn a_full_database_volume_harms_nothing() {
 }
 
 #[test]
-fn a_full_log_volume_harms_nothing() {
+fn a_full_log_volume_loses_no_committed_data() {
     for freed in [true, false] {
         for skip in [0, 1, 2, 3] {
             full("/log/", freed, skip);
@@ -193,7 +193,7 @@ fn a_full_log_volume_harms_nothing() {
 }
 
 #[test]
-fn a_full_disk_under_everything_harms_nothing() {
+fn a_full_disk_for_database_and_logs_loses_no_committed_data() {
     for extra in [100 << 10, 300 << 10, 1 << 20] {
         let disk = SimVfs::new();
         let (instance, db) = open(Arc::new(disk.clone())).unwrap();

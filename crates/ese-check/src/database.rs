@@ -1,4 +1,4 @@
-//! An open database file: its header, its size, its state. Every module of a check looks at it through this.
+//! An open database file: its header, its size, its state. All modules of a check access the file through this type.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Database {
     pub file_pages: u32,
     /// Its header says that it is a temporary database.
     pub(crate) temporary: bool,
-    /// What the flush map beside it says of its pages, where that counts.
+    /// Flush types of the pages from the flush map beside the database, if the map can be used.
     pub(crate) flush_types: Option<FlushTypes>,
     /// The file may end inside the last aligned range.
     len: u64,
@@ -116,7 +116,7 @@ impl Database {
         })
     }
 
-    /// Shut down cleanly, by the word of its header.
+    /// Whether the header says that the database was shut down cleanly.
     pub fn is_clean(&self) -> bool {
         self.header.state == DatabaseState::CleanShutdown
     }
@@ -127,7 +127,7 @@ impl Database {
             && self.header.consistent_position == LogPosition::MIN
     }
 
-    /// Everything in the file has to be right as it stands.
+    /// Whether the file must be consistent without recovery.
     pub(crate) fn must_be_consistent(&self) -> bool {
         self.is_clean() && !self.is_unlogged()
     }

@@ -89,7 +89,7 @@ impl Block {
         self.states.get(self.index(page)).map_or(UNTOUCHED, |(state, _)| *state)
     }
 
-    /// Whether `state` can be told with the bits there are.
+    /// Whether the index of `state` fits in the present number of bits.
     fn has_room_for(&self, state: State) -> bool {
         self.states.len() < 1 << self.bits
             || self.states.iter().any(|(known, pages)| *known == state || *pages == 0)
@@ -205,7 +205,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// State of a page, and how many pages from it on are in the same one as far as that can be told at once.
+    /// State of a page, and the number of pages from it on that certainly have the same state. The run may be longer.
     pub(crate) fn run(&self, page: PageNumber) -> (Option<State>, u32) {
         let at = (page.get() - 1) % BLOCK;
         let block = self.blocks.get(((page.get() - 1) / BLOCK) as usize);
@@ -214,7 +214,7 @@ impl PageMap {
         (self.state(page), len)
     }
 
-    /// Puts the `count` pages of a [`PageMap::run`], or some of them, into a state.
+    /// Sets the state of `count` pages that are a [`PageMap::run`] or a part of one.
     pub(crate) fn set_run(&mut self, first: PageNumber, count: u32, state: State) {
         let block = self.blocks.get_mut(((first.get() - 1) / BLOCK) as usize).and_then(Option::as_mut);
         if let Some(block) = block.filter(|block| block.is_uniform() && block.pages() == count) {
@@ -312,7 +312,7 @@ mod tests {
         assert!(map.unwatched() > u64::from(BLOCK), "{}", map.unwatched());
         let watched = (1..=pages).filter(|number| map.state(page(*number)).is_some()).count() as u64;
         assert_eq!(watched + map.unwatched(), u64::from(pages));
-        // What is not watched is not accused.
+        // The map reports no fault for pages that it does not watch.
         let given_up = (1..=pages).find(|number| map.state(page(*number)).is_none()).unwrap();
         assert_eq!(map.claim(page(given_up), Use::Tree(TreeIndex(1))), Ok(()));
         assert_eq!(map.claim(page(given_up), Use::Tree(TreeIndex(2))), Ok(()));

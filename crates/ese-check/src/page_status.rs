@@ -14,9 +14,9 @@ use crate::flush_types::LostWrite;
 pub struct PageCounts {
     /// Checksum matches.
     pub good: u64,
-    /// All zero: never written, or given back; those behind the owned space, too.
+    /// All zero: never written, or freed. Includes the pages after the owned space.
     pub zero: u64,
-    /// Damaged in single bits that the checksum tells and can put right.
+    /// Damaged in single bits that the checksum locates and can correct.
     pub repairable: u64,
     /// Sound, but another page. ESE: -1118.
     pub wrong_page: u64,
@@ -29,7 +29,7 @@ pub struct PageCounts {
     /// Of the bad ones, those whose checksum was never set.
     #[serde(skip)]
     pub(crate) without_checksum: u64,
-    /// In the file but not owned by the database; what they hold means nothing.
+    /// In the file but not owned by the database. Their content has no meaning.
     pub beyond_owned: u64,
     /// Of these, all zero.
     pub beyond_owned_zero: u64,
@@ -67,7 +67,7 @@ pub(crate) enum PageStatus {
 }
 
 impl PageStatus {
-    /// Judges a page, putting a flipped bit right.
+    /// Judges a page and corrects a flipped bit.
     pub(crate) fn of(page: &mut [u8], size: PageSize, number: PageNumber) -> PageStatus {
         let verdict = verify_page(page, size, number);
         let sound = matches!(verdict, PageIntegrity::Good | PageIntegrity::Zero);
@@ -77,7 +77,7 @@ impl PageStatus {
     }
 }
 
-/// How many nodes a page says it has, whether or not the rest of it can be believed; 0 if that is impossible.
+/// The number of nodes in the header of a page, even if the rest of the page is damaged; 0 if the number is impossible.
 fn claimed_nodes(page: &[u8], size: PageSize) -> u32 {
     let nodes = Page::new(page, size).node_count() as u32;
     // A node takes at least a tag and two lengths.

@@ -102,8 +102,8 @@ struct JudgedChunk {
     buffer: IoBuffer,
 }
 
-/// Verifies pages `from..=last_owned`, as far as the file has them, but for those in `judged`, which are counted as
-/// they are there. Returns the page to go on with when it was cancelled.
+/// Verifies pages `from..=last_owned` that the file has, except those in `judged`, which are counted with the state
+/// that they have there. Returns the page at which to continue if the check was cancelled.
 pub(crate) fn verify_pages(
     database: &Database,
     from: PageNumber,
@@ -140,7 +140,7 @@ pub(crate) fn verify_pages(
         let queue = ReadQueue::new(database.file.clone(), most);
         let mut next = from;
         let mut outstanding = 0;
-        // Side by side, so that they are in huge pages; small files do without.
+        // One allocation for all buffers lets the kernel use huge pages. Small files do not need it.
         let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= WORTH_A_SLAB {
             true => IoBuffer::slab(most + ready, CHUNK_LEN as usize),
             false => Vec::new(),

@@ -88,11 +88,11 @@ pub struct PageSummary {
     pub wrong_number: u64,
     /// Of these, those that the operating system could not read.
     pub unreadable: u64,
-    /// A flipped bit that the checksum tells.
+    /// Pages with a flipped bit that the checksum locates.
     pub repairable: u64,
     /// Pages of a temporary database, which have no checksums.
     pub unchecked: u64,
-    /// In the file behind what the database owns; they mean nothing.
+    /// Pages in the file after the last owned page. Their content has no meaning.
     pub beyond_owned: u64,
     /// Of these, all zero.
     pub beyond_owned_zero: u64,
@@ -130,9 +130,9 @@ pub struct NeedsLogs {
     pub committed: u32,
     /// Files among the logs at hand that are of the stream and in the range.
     pub found: Vec<PathBuf>,
-    /// Generations up to `last` that are not there or damaged; the first hundred.
+    /// Generations up to `last` that are missing or damaged; the first hundred.
     pub missing: Vec<u32>,
-    /// All of them are there and sound.
+    /// Whether all needed logs were found and are sound.
     pub complete: bool,
 }
 

@@ -240,7 +240,7 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
             }
             None => {
                 let what = format!("{pages} leaked: owned, but neither used nor available");
-                // A crash between taking space and using it leaves this behind; no recovery puts it right.
+                // A crash between taking space and using it leaves this behind; no recovery corrects it.
                 if findings.lenient {
                     findings.info(FindingKind::SpaceLeak, first, label(owner), what);
                 } else {

@@ -287,7 +287,7 @@ impl StructureCheck<'_, '_> {
         index: &mut IndexCheck<'_>,
         concerns: &dyn Fn(u64) -> bool,
     ) {
-        // Entries of the index that no row has asked for yet.
+        // Entries of the index that match no row so far.
         let mut open: HashMap<u64, i64> = HashMap::new();
         self.walk_again(&index.shape(), &mut |_, node| {
             let hash = index.entry_hash(node);

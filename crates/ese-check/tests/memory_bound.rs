@@ -1,4 +1,4 @@
-//! The memory of a check does not grow with the file: a real database is made to own more and more empty space.
+//! The memory of a check does not grow with the file: the test extends a real database with more and more empty space.
 
 #[path = "check/memory.rs"]
 mod memory;
@@ -12,14 +12,14 @@ use testkit::damage::Patient;
 
 use crate::memory::Memory;
 
-/// The most memory this process has had, in MiB.
+/// Largest resident memory of this process so far, in MiB.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Lets the database own everything up to `last`.
+/// Changes the database so that it owns all pages up to `last`.
 fn own_up_to(database: &mut Patient, last: u32) {
     let root = database.page(PageNumber::fixed(1));
     let header = SpaceHeader::decode(root.external_header()).unwrap();
@@ -45,7 +45,7 @@ fn sixteen_tib_are_checked_in_the_memory_of_a_few_mib() {
     let Some(corpus) = Corpus::locate() else { return };
     let mut database = Patient::new(corpus.read("db/32k/Windows-search.edb"));
     let before = most_memory();
-    // The largest number of pages there is, but for the headers.
+    // The largest number of pages of a database, without the headers.
     let last = (1 << 29) - 3;
     own_up_to(&mut database, last);
     let len = (u64::from(last) + 2) * u64::from(database.size.get());

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readers_agree_with_what_windows_wrote_and_nothing_else() {
+    fn the_comparison_accepts_the_content_that_windows_wrote_and_no_other() {
         let Some(corpus) = Corpus::locate() else { return };
         let directory = tempfile::tempdir().unwrap();
         let path = corpus.unpack("db/4k/basic.edb", directory.path());

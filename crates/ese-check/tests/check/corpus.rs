@@ -1,4 +1,4 @@
-//! Every database of the corpus is sound, and holds what its manifest says.
+//! Every database of the corpus is sound, and its content agrees with the manifest.
 
 use ese_check::{CheckOptions, Severity, check_database};
 use testkit::corpus::Corpus;

@@ -1,4 +1,4 @@
-//! Real databases, damaged on purpose in one place: the check names the place, and never panics or hangs.
+//! Real databases that are damaged in one place: the check names the place, and never panics or hangs.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::memory::Memory;
 /// A clean database of the corpus.
 fn whole_database(name: &str) -> Option<Patient> {
     let mut bytes = Corpus::locate()?.read(name);
-    // The directory template was made without a log; as a logged database it has to be consistent.
+    // The directory template was written without a log. With a log signature the check treats it as a logged database,
+    // and reports faults as errors.
     let mut header = DatabaseHeader::decode(&bytes).unwrap();
     header.log_signature = Signature::new(1, LogTime::from_unix_ms(0));
     let header = header.encode();
@@ -53,7 +54,7 @@ const SMALL: &str = "db/4k/index.edb";
 const BIG: &str = "db/8k/ntds-initial.dit";
 
 #[test]
-fn a_flipped_bit_is_found_and_called_repairable() {
+fn a_flipped_bit_is_reported_as_repairable() {
     let Some(mut patient) = whole_database(SMALL) else { return };
     let (_, leaf, _) = whole_database(BIG).unwrap().inner_leaf();
     let leaf = if leaf.get() < 40 { leaf } else { PageNumber::fixed(13) };
@@ -76,7 +77,7 @@ fn a_page_written_to_the_place_of_another_is_found() {
 }
 
 #[test]
-fn a_page_that_a_tree_needs_must_not_be_zero() {
+fn a_zero_page_of_a_tree_is_found() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     patient.raw(leaf).fill(0);
@@ -84,7 +85,7 @@ fn a_page_that_a_tree_needs_must_not_be_zero() {
 }
 
 #[test]
-fn damage_in_the_header_copies_is_told_apart() {
+fn damage_of_either_header_copy_is_distinguished() {
     let Some(mut patient) = whole_database(SMALL) else { return };
     patient.bytes[100] ^= 1;
     let report = patient.check();
@@ -192,7 +193,7 @@ fn foreign_pages_and_flags_are_found() {
 }
 
 #[test]
-fn cycles_and_wild_page_numbers_end() {
+fn a_check_with_cycles_or_invalid_page_numbers_ends() {
     let Some(whole) = whole_database(BIG) else { return };
     let (_, leaf, _) = whole.inner_leaf();
     let parent = whole.find(|page| !page.is_leaf() && page.nodes().any(|node| node.child() == Some(leaf)))[0];
@@ -227,7 +228,7 @@ fn a_leaked_page_is_found() {
 }
 
 #[test]
-fn a_page_both_used_and_available_is_found() {
+fn a_page_that_is_used_and_available_is_found() {
     let Some(mut patient) = whole_database(SMALL) else { return };
     let (root, index, extent) = available(&patient);
     let longer = Extent { count: extent.count + 1, ..extent };
@@ -256,7 +257,7 @@ fn absurd_extents_end() {
 fn random_damage_under_good_checksums_never_panics() {
     let Some(whole) = whole_database(SMALL) else { return };
     let used = whole.find(|_| true);
-    // A small generator is enough here, and repeats itself.
+    // A simple generator with a fixed seed makes the test repeatable.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: usize| {
         state ^= state << 13;
@@ -280,7 +281,7 @@ fn random_damage_under_good_checksums_never_panics() {
 }
 
 #[test]
-fn progress_reaches_the_end() {
+fn progress_reaches_the_number_of_pages() {
     let Some(patient) = whole_database(SMALL) else { return };
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
@@ -304,7 +305,7 @@ fn index_leaf(patient: &Patient) -> PageNumber {
 }
 
 #[test]
-fn a_missing_index_entry_is_found_where_it_should_be() {
+fn a_missing_index_entry_is_reported_on_the_page_where_it_belongs() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let leaf = index_leaf(&patient);
     patient.edit(leaf, |mut page| page.delete_node(1));
@@ -313,7 +314,7 @@ fn a_missing_index_entry_is_found_where_it_should_be() {
 }
 
 #[test]
-fn an_index_entry_too_many_is_found() {
+fn a_surplus_index_entry_is_found() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let leaf = index_leaf(&patient);
     patient.edit(leaf, |mut page| {
@@ -374,7 +375,7 @@ fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
 }
 
 #[test]
-fn a_record_its_table_cannot_have_is_found() {
+fn a_record_that_does_not_fit_its_table_is_found() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     patient.edit(leaf, |mut page| {
@@ -400,7 +401,7 @@ fn rows_on_a_lost_leaf_are_counted_by_an_index() {
 }
 
 #[test]
-fn a_cancelled_check_ends_early_and_says_where_to_go_on() {
+fn a_cancelled_check_ends_early_and_reports_where_to_continue() {
     let Some(patient) = whole_database(BIG) else { return };
     let memory = Memory::new(patient.bytes);
     let cancel = ese_check::Cancel::default();

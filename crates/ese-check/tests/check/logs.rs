@@ -46,7 +46,7 @@ fn a_real_chain_is_sound() {
 }
 
 #[test]
-fn flipped_bits_are_repairable_and_more_is_not() {
+fn flipped_bits_are_repairable_and_larger_damage_is_not() {
     let Some(mut files) = chain() else { return };
     files[2].1[3 * 4096 + 500] ^= 8;
     must_find(&check(files.clone()), Severity::Error, "SRU00003.log", 3 * 4096, "can correct it");
@@ -59,10 +59,10 @@ fn flipped_bits_are_repairable_and_more_is_not() {
 #[test]
 fn a_torn_last_segment_is_a_state_and_not_damage() {
     let Some(mut files) = chain() else { return };
-    // Segment 6 is the last one; its copy stands in segment 7.
+    // Segment 6 is the last one. Its copy is in segment 7.
     let copy = files[4].1[7 * 4096..8 * 4096].to_vec();
     assert_eq!(copy, files[4].1[6 * 4096..7 * 4096]);
-    // (A uniform fill would leave the checksum as it is.)
+    // (The checksum does not detect a uniform fill.)
     files[4].1[6 * 4096 + 512..7 * 4096]
         .iter_mut()
         .zip(0u32..)
@@ -111,7 +111,7 @@ fn random_damage_to_all_files_of_a_set_never_panics() {
         reports
     };
     assert!(check(whole.clone()).iter().all(|report| report.outcome == CheckOutcome::Sound));
-    // A small generator is enough here, and repeats itself.
+    // A simple generator with a fixed seed makes the test repeatable.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |below: usize| {
         state ^= state << 13;
@@ -126,7 +126,7 @@ fn random_damage_to_all_files_of_a_set_never_panics() {
             let at = next(bytes.len());
             bytes[at] = next(256) as u8;
         }
-        // Headers that say anything at all, under a good checksum.
+        // Random content of headers, under a good checksum.
         if round % 3 == 0 {
             let sum = ese_format::checksum::header_checksum(&bytes[..4096]);
             bytes[..4].copy_from_slice(&sum.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Writes that the disk has lost, told by the flush map beside a database.
+//! Lost writes, which the check detects with the flush map beside a database.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use testkit::damage::Patient;
 
 use crate::memory::Memory;
 
-/// Databases that Windows left clean, with their maps.
+/// Databases that Windows shut down cleanly, with their flush maps.
 const PAIRS: [(&str, &str); 3] = [
     ("db/4k/secedit.sdb", "db/4k/secedit.jfm"),
     ("logsets/srum-server2022/a/SRUDB.dat", "logsets/srum-server2022/a/SRUDB.jfm"),
@@ -48,7 +48,7 @@ fn a_page_of_an_earlier_write_is_found() {
                 assert_eq!(lost(&report), [Some(wanted.get())], "{database}, structure {structure}");
                 assert_eq!(report.errors().count(), 1, "{database}: {:?}", report.findings);
                 assert_eq!(report.pages.unwrap().good, sound.pages.unwrap().good);
-                // A map that was not left clean, and one of another time, say nothing.
+                // A map that was not closed cleanly, or that has another signature, is not used.
                 for at in [36, 120] {
                     let mut other = map.clone();
                     other[at] ^= 1;

@@ -1,4 +1,4 @@
-//! What the check says about real databases, and about real databases damaged on purpose.
+//! Checks of real databases and of damaged copies of them.
 
 mod corpus;
 mod damage;

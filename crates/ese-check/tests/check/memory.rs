@@ -10,9 +10,9 @@ use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, Tran
 pub struct Memory {
     pub path: PathBuf,
     pub bytes: Arc<Mutex<Vec<u8>>>,
-    /// So many zeros follow.
+    /// Number of zero bytes after the content.
     pub zeros: u64,
-    /// Further files, for checks of a directory.
+    /// Further files, for checks of a whole directory.
     pub others: Vec<(PathBuf, Vec<u8>)>,
 }
 
