@@ -2,7 +2,7 @@
 //! tests for a bounded time, and the program `fuzz` runs them, and the readers of whole [`files`], for a chosen time.
 //!
 //! A target panics if the input shows a defect. Decoding itself must not panic, and a decoded value must have the
-//! properties that [`targets`] asserts.
+//! properties that the targets assert.
 
 mod files;
 mod mutate;
