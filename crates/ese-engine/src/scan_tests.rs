@@ -146,7 +146,7 @@ struct TornWrites {
 
 struct TornFile {
     inner: Arc<dyn File>,
-    world: Arc<TornWrites>,
+    torn_writes: Arc<TornWrites>,
 }
 
 struct TornVfs(Arc<TornWrites>);
@@ -154,7 +154,7 @@ struct TornVfs(Arc<TornWrites>);
 impl Vfs for TornVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let inner = self.0.inner.open(path, mode)?;
-        Ok(Arc::new(TornFile { inner, world: self.0.clone() }))
+        Ok(Arc::new(TornFile { inner, torn_writes: self.0.clone() }))
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.0.inner.exists(path)
@@ -197,7 +197,7 @@ impl File for TornFile {
     }
     fn submit(&self, batch: Vec<Transfer>) {
         for transfer in batch {
-            let database = self.world.database.get().and_then(Weak::upgrade);
+            let database = self.torn_writes.database.get().and_then(Weak::upgrade);
             let page_write = transfer.kind == jetcell_vfs::TransferKind::Write;
             let Some(database) = database.filter(|_| page_write) else {
                 self.inner.submit(vec![transfer]);
@@ -212,7 +212,7 @@ impl File for TornFile {
             torn.extend_from_slice(&half[SIZE.bytes() / 2..]);
             self.inner.write_at(transfer.offset, &torn, transfer.reason).unwrap();
             pass(&database);
-            self.world.torn.fetch_add(1, Ordering::Relaxed);
+            self.torn_writes.torn.fetch_add(1, Ordering::Relaxed);
             self.inner.submit(vec![transfer]);
         }
     }
@@ -232,18 +232,18 @@ impl File for TornFile {
 
 #[test]
 fn a_page_that_is_being_written_is_not_damage() {
-    let world = Arc::new(TornWrites {
+    let torn_writes = Arc::new(TornWrites {
         inner: Arc::new(SimVfs::new()),
         database: OnceLock::new(),
         torn: AtomicU64::new(0),
     });
-    let (instance, db) = open(Arc::new(TornVfs(world.clone())), 48, false);
+    let (instance, db) = open(Arc::new(TornVfs(torn_writes.clone())), 48, false);
     let tree = tree(&instance, &db);
     instance.start_scan(&db, Duration::ZERO);
-    world.database.set(Arc::downgrade(&db)).unwrap();
+    torn_writes.database.set(Arc::downgrade(&db)).unwrap();
     fill(&instance, &tree, 0..1000);
     let progress = db.scan_progress();
-    let torn = world.torn.load(Ordering::Relaxed);
+    let torn = torn_writes.torn.load(Ordering::Relaxed);
     assert!(torn > 40 && progress.examined_again > torn / 2, "{torn} torn, {progress:?}");
     assert_eq!((progress.bad, progress.findings.len()), (0, 0), "{progress:?}");
     drop((tree, db));

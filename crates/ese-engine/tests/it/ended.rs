@@ -211,9 +211,9 @@ impl File for GatedFile {
 fn a_dropped_instance_can_be_reopened_at_once() {
     let disk = SimVfs::new();
     let gate = Arc::<Gate>::default();
-    let world = Gated { disk: disk.clone(), gate: gate.clone() };
+    let vfs = Gated { disk: disk.clone(), gate: gate.clone() };
     // With this depth, every change starts a checkpoint.
-    let options = InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(world), 256).0 };
+    let options = InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(vfs), 256).0 };
     let instance = Instance::open(options).unwrap();
     let db = create_one(&instance, DATABASES[0]);
     gate.set(true);

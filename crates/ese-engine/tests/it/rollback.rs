@@ -24,14 +24,14 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Content of the row whose insert cannot be undone. No other row has it.
 const MARK: [u8; 300] = [0xe7; 300];
 
-struct World {
+struct Fixture {
     disk: SimVfs,
     faults: Arc<FaultVfs>,
     cache: Arc<Cache>,
 }
 
-impl World {
-    fn new() -> World {
+impl Fixture {
+    fn new() -> Fixture {
         let disk = SimVfs::new();
         let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
         for directory in ["/db", "/log"] {
@@ -42,7 +42,7 @@ impl World {
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
         };
-        World { disk, faults, cache: Cache::new(options) }
+        Fixture { disk, faults, cache: Cache::new(options) }
     }
 
     fn open(&self) -> Result<Arc<Instance>> {
@@ -140,15 +140,15 @@ fn check_read_only<T>(result: Result<T>, reason: &str) {
 
 /// Checks an instance with a transaction that cannot be rolled back: changes are refused, the instance ends, and the
 /// next open undoes the transaction.
-fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(&World)) {
-    let world = World::new();
-    let (instance, db) = world.filled();
-    let mut session = world.undecided(&instance, &db);
+fn a_failed_rollback(harm: impl FnOnce(&Fixture), reason: &str, mend: impl FnOnce(&Fixture)) {
+    let fixture = Fixture::new();
+    let (instance, db) = fixture.filled();
+    let mut session = fixture.undecided(&instance, &db);
     let mut other = instance.session();
     let mut others = other.open_table(&db, "t").unwrap();
     other.begin().unwrap();
     insert(&mut other, &mut others, ROWS, &[2; 300]).unwrap();
-    harm(&world);
+    harm(&fixture);
     let failed = session.rollback().unwrap_err();
     assert!(failed.to_string().contains(reason), "{failed}");
     assert_eq!(session.level(), 1, "the transaction is still open");
@@ -163,7 +163,7 @@ fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(
     other.rollback().unwrap();
     drop((other, others));
     // Other instances may use the same cache, so it stays writable.
-    world.cache.check_writable().unwrap();
+    fixture.cache.check_writable().unwrap();
     let (ended, its) = (instance.clone(), db.clone());
     check_read_only(in_time("detach", move || ended.detach(&its)), reason);
     for _ in 0..2 {
@@ -172,57 +172,57 @@ fn a_failed_rollback(harm: impl FnOnce(&World), reason: &str, mend: impl FnOnce(
     }
     drop((instance, db));
 
-    let error = world.open().err().expect("recovery cannot undo the transaction either");
+    let error = fixture.open().err().expect("recovery cannot undo the transaction either");
     assert!(error.to_string().contains(reason), "{error}");
-    mend(&world);
-    let instance = world.open().unwrap();
+    mend(&fixture);
+    let instance = fixture.open().unwrap();
     assert_eq!(instance.recovery().rolled_back, 1);
     let db = instance.attach(Path::new(DB), 32).unwrap();
     assert_eq!(keys(&instance, &db), (0..=ROWS).collect::<Vec<_>>());
     drop(db);
     in_time("shutdown", move || instance.shutdown()).unwrap();
-    world.check_clean();
+    fixture.check_clean();
 }
 
 #[test]
 fn an_instance_ends_if_undo_cannot_read_a_page() {
-    let harm = |world: &World| {
+    let harm = |fixture: &Fixture| {
         let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-        world.faults.inject(fault.on_path(DB).forever());
+        fixture.faults.inject(fault.on_path(DB).forever());
     };
-    a_failed_rollback(harm, "os error 5", |world| world.faults.clear());
+    a_failed_rollback(harm, "os error 5", |fixture| fixture.faults.clear());
 }
 
 #[test]
 fn an_instance_ends_if_undo_needs_a_damaged_page() {
     let path = Path::new(DB);
-    let change = |world: &World, from: &[u8], to: &[u8]| {
-        let bytes = world.disk.contents(path).unwrap();
+    let change = |fixture: &Fixture, from: &[u8], to: &[u8]| {
+        let bytes = fixture.disk.contents(path).unwrap();
         let found: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
         assert!(!found.is_empty(), "the page is on disk");
-        found.iter().for_each(|at| world.disk.corrupt(path, *at as u64, to).unwrap());
+        found.iter().for_each(|at| fixture.disk.corrupt(path, *at as u64, to).unwrap());
     };
     // Not every word is changed alike: such a change would keep the checksum.
     let damaged = [b"wrong", &MARK[5..]].concat();
     a_failed_rollback(
-        |world| change(world, &MARK, &damaged),
+        |fixture| change(fixture, &MARK, &damaged),
         "-1018",
-        |world| change(world, &damaged, &MARK),
+        |fixture| change(fixture, &damaged, &MARK),
     );
 }
 
 #[test]
 fn a_failed_rollback_can_be_repeated() {
     for dropped in [false, true] {
-        let world = World::new();
-        let (instance, db) = world.filled();
-        let mut session = world.undecided(&instance, &db);
+        let fixture = Fixture::new();
+        let (instance, db) = fixture.filled();
+        let mut session = fixture.undecided(&instance, &db);
         let mut table = session.open_table(&db, "t").unwrap();
         insert(&mut session, &mut table, ROWS, &[2; 300]).unwrap();
         let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-        world.faults.inject(fault.on_path(DB).forever());
+        fixture.faults.inject(fault.on_path(DB).forever());
         assert!(matches!(session.rollback(), Err(Error::Io { .. })));
-        world.faults.clear();
+        fixture.faults.clear();
         if !dropped {
             // The last insert is undone, the first one is not.
             let half = [
@@ -239,13 +239,13 @@ fn a_failed_rollback_can_be_repeated() {
         assert_eq!(keys(&instance, &db), (0..ROWS).collect::<Vec<_>>());
         drop(db);
         in_time("shutdown", move || instance.shutdown()).unwrap();
-        world.check_clean();
+        fixture.check_clean();
     }
 }
 
 /// A transaction whose level 1 created an index, and whose level 2 created another index and inserted into a page that
 /// is not in memory.
-fn two_indexes(world: &World, db: &Arc<Database>, instance: &Arc<Instance>) -> Session {
+fn two_indexes(fixture: &Fixture, db: &Arc<Database>, instance: &Arc<Instance>) -> Session {
     let mut session = instance.session();
     for index in ["X", "Y"] {
         session.begin().unwrap();
@@ -254,7 +254,7 @@ fn two_indexes(world: &World, db: &Arc<Database>, instance: &Arc<Instance>) -> S
     let mut table = session.open_table(db, "t").unwrap();
     insert(&mut session, &mut table, -1, &MARK).unwrap();
     instance.flush().unwrap();
-    world.cache.flush_file(db.file_id()).unwrap();
+    fixture.cache.flush_file(db.file_id()).unwrap();
     for _ in 0..3 {
         let mut more = table.first(&mut session).unwrap();
         while more {
@@ -266,14 +266,14 @@ fn two_indexes(world: &World, db: &Arc<Database>, instance: &Arc<Instance>) -> S
 
 #[test]
 fn a_table_stays_reserved_until_its_definition_change_is_rolled_back() {
-    let world = World::new();
-    let (instance, db) = world.filled();
-    let mut session = two_indexes(&world, &db, &instance);
+    let fixture = Fixture::new();
+    let (instance, db) = fixture.filled();
+    let mut session = two_indexes(&fixture, &db, &instance);
     let mut other = instance.session();
     let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-    world.faults.inject(fault.on_path(DB).forever());
+    fixture.faults.inject(fault.on_path(DB).forever());
     assert!(matches!(session.rollback(), Err(Error::Io { .. })));
-    world.faults.clear();
+    fixture.faults.clear();
     let refused = other.open_table(&db, "t").err();
     assert!(
         matches!(refused, Some(Error::WriteConflict)),
@@ -292,18 +292,18 @@ fn a_table_stays_reserved_until_its_definition_change_is_rolled_back() {
     assert_eq!(others.get(&mut other, ColumnId(1)).unwrap(), Value::Long(ROWS));
     drop((session, table, other, others, db));
     in_time("shutdown", move || instance.shutdown()).unwrap();
-    world.check_clean();
+    fixture.check_clean();
 }
 
 #[test]
 fn a_table_can_be_read_after_a_failed_rollback_of_its_definition() {
-    let world = World::new();
-    let (instance, db) = world.filled();
-    let session = two_indexes(&world, &db, &instance);
+    let fixture = Fixture::new();
+    let (instance, db) = fixture.filled();
+    let session = two_indexes(&fixture, &db, &instance);
     let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-    world.faults.inject(fault.on_path(DB).forever());
+    fixture.faults.inject(fault.on_path(DB).forever());
     drop(session);
-    world.faults.clear();
+    fixture.faults.clear();
     assert_eq!(keys(&instance, &db), (0..ROWS).collect::<Vec<_>>());
     let mut other = instance.session();
     let mut table = other.open_table(&db, "t").unwrap();
@@ -315,11 +315,11 @@ fn a_table_can_be_read_after_a_failed_rollback_of_its_definition() {
     let ended = instance.clone();
     check_read_only(in_time("shutdown", move || ended.shutdown()), "os error 5");
     drop(instance);
-    let instance = world.open().unwrap();
+    let instance = fixture.open().unwrap();
     assert_eq!(instance.recovery().rolled_back, 1);
     let db = instance.attach(Path::new(DB), 32).unwrap();
     assert_eq!(keys(&instance, &db), (0..ROWS).collect::<Vec<_>>());
     drop(db);
     in_time("shutdown", move || instance.shutdown()).unwrap();
-    world.check_clean();
+    fixture.check_clean();
 }

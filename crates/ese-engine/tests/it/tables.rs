@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 const DB: &str = "/db/tables.edb";
 const SIZES: [PageSize; 4] = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
 
-pub(super) struct World {
+pub(super) struct AttachedDatabase {
     disk: SimVfs,
     pub(super) instance: Arc<Instance>,
     pub(super) db: Arc<Database>,
@@ -43,12 +43,12 @@ fn open_with(disk: &SimVfs, size: PageSize, threads: bool) -> Arc<Instance> {
     Instance::open(options).unwrap()
 }
 
-impl World {
-    pub(super) fn new(size: PageSize) -> World {
+impl AttachedDatabase {
+    pub(super) fn new(size: PageSize) -> AttachedDatabase {
         let disk = SimVfs::new();
         let instance = open(&disk, size);
         let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
-        World { disk, instance, db }
+        AttachedDatabase { disk, instance, db }
     }
 
     /// Shuts the instance down and checks the file with `ese-check`.
@@ -296,10 +296,10 @@ fn table_size(rng: &mut ChaCha8Rng) -> PageSize {
 fn tables_match_a_model_under_savepoints_and_rollback() {
     for (seed, size) in SIZES.into_iter().enumerate() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed as u64);
-        let world = World::new(size);
-        let mut s = world.instance.session();
-        in_transaction(&mut s, |s| s.create_table(&world.db, &definition()).unwrap());
-        let mut table = s.open_table(&world.db, "things").unwrap();
+        let attached = AttachedDatabase::new(size);
+        let mut s = attached.instance.session();
+        in_transaction(&mut s, |s| s.create_table(&attached.db, &definition()).unwrap());
+        let mut table = s.open_table(&attached.db, "things").unwrap();
         let columns = Columns::of(&table);
         let mut model = Model::new();
         for round in 0..150 {
@@ -324,7 +324,7 @@ fn tables_match_a_model_under_savepoints_and_rollback() {
             } else {
                 s.commit(if round % 7 == 0 { CommitMode::Durable } else { CommitMode::Lazy }).unwrap();
             }
-            world.instance.step().unwrap();
+            attached.instance.step().unwrap();
             assert_eq!(contents(&mut table, &mut s, &columns), model, "{size:?}, round {round}");
             if round % 5 == 0 {
                 check_indexes(&mut table, &mut s, &columns, &model);
@@ -332,7 +332,7 @@ fn tables_match_a_model_under_savepoints_and_rollback() {
             }
         }
         drop((table, s));
-        let disk = world.end();
+        let disk = attached.end();
         let instance = open(&disk, size);
         let db = instance.attach(Path::new(DB), 64).unwrap();
         let mut s = instance.session();
@@ -345,12 +345,12 @@ fn tables_match_a_model_under_savepoints_and_rollback() {
 
 #[test]
 fn a_failed_statement_leaves_no_changes() {
-    let world = World::new(PageSize::KIB_4);
-    let mut s = world.instance.session();
+    let attached = AttachedDatabase::new(PageSize::KIB_4);
+    let mut s = attached.instance.session();
     let mut wanted = definition();
     wanted.indexes.push(IndexDefinition::new("Unique", &["Group"]).unique());
-    in_transaction(&mut s, |s| s.create_table(&world.db, &wanted).unwrap());
-    let mut table = s.open_table(&world.db, "Things").unwrap();
+    in_transaction(&mut s, |s| s.create_table(&attached.db, &wanted).unwrap());
+    let mut table = s.open_table(&attached.db, "Things").unwrap();
     let columns = Columns::of(&table);
     let row = |group| Row { group: Some(group), code: None, body: Some(vec![7; 9000]), more: None };
     s.begin().unwrap();
@@ -371,16 +371,16 @@ fn a_failed_statement_leaves_no_changes() {
     assert_eq!(contents(&mut table, &mut s, &columns), model);
     check_indexes(&mut table, &mut s, &columns, &model);
     drop((table, s));
-    world.end();
+    attached.end();
 }
 
 #[test]
 fn sessions_see_their_snapshot_and_conflicts_are_reported() {
-    let world = World::new(PageSize::KIB_8);
-    let (mut a, mut b) = (world.instance.session(), world.instance.session());
-    in_transaction(&mut a, |s| s.create_table(&world.db, &definition()).unwrap());
-    let mut in_a = a.open_table(&world.db, "Things").unwrap();
-    let mut in_b = b.open_table(&world.db, "Things").unwrap();
+    let attached = AttachedDatabase::new(PageSize::KIB_8);
+    let (mut a, mut b) = (attached.instance.session(), attached.instance.session());
+    in_transaction(&mut a, |s| s.create_table(&attached.db, &definition()).unwrap());
+    let mut in_a = a.open_table(&attached.db, "Things").unwrap();
+    let mut in_b = b.open_table(&attached.db, "Things").unwrap();
     let columns = Columns::of(&in_a);
     let row = |byte| Row { group: Some(1), code: None, body: Some(vec![byte; 20_000]), more: None };
     let mut values = columns.values(&row(1));
@@ -392,7 +392,7 @@ fn sessions_see_their_snapshot_and_conflicts_are_reported() {
         assert!(in_a.first(s).unwrap());
         in_a.replace(s, &columns.values(&row(2))).unwrap();
     });
-    world.instance.step().unwrap();
+    attached.instance.step().unwrap();
     assert_eq!(
         contents(&mut in_b, &mut b, &columns),
         Model::from([(1, row(1))]),
@@ -403,14 +403,14 @@ fn sessions_see_their_snapshot_and_conflicts_are_reported() {
     b.rollback().unwrap();
     assert_eq!(contents(&mut in_b, &mut b, &columns), Model::from([(1, row(2))]));
     drop((in_a, in_b, a, b));
-    world.end();
+    attached.end();
 }
 
 #[test]
 fn numbered_rows_and_auto_increment() {
     for indexed in [true, false] {
-        let world = World::new(PageSize::KIB_4);
-        let mut s = world.instance.session();
+        let attached = AttachedDatabase::new(PageSize::KIB_4);
+        let mut s = attached.instance.session();
         let name = ColumnDefinition::new("Name", ColumnType::Text);
         let number =
             ColumnDefinition::new("Number", ColumnType::LongLong).with_flags(ColumnFlags::AUTO_INCREMENT);
@@ -422,8 +422,8 @@ fn numbered_rows_and_auto_increment() {
             pages: 3,
             ..TableDefinition::default()
         };
-        in_transaction(&mut s, |s| s.create_table(&world.db, &wanted).unwrap());
-        let mut table = s.open_table(&world.db, "Log").unwrap();
+        in_transaction(&mut s, |s| s.create_table(&attached.db, &wanted).unwrap());
+        let mut table = s.open_table(&attached.db, "Log").unwrap();
         let (name, number) = (table.column("Name").unwrap(), table.column("Number").unwrap());
         let mut numbers = Vec::new();
         let mut insert = |table: &mut Table, s: &mut Session| {
@@ -434,7 +434,7 @@ fn numbered_rows_and_auto_increment() {
         };
         (0..300).for_each(|_| insert(&mut table, &mut s));
         drop((table, s));
-        let disk = world.end();
+        let disk = attached.end();
         let instance = open(&disk, PageSize::KIB_4);
         let db = instance.attach(Path::new(DB), 64).unwrap();
         let mut s = instance.session();
@@ -455,21 +455,21 @@ fn numbered_rows_and_auto_increment() {
 
 #[test]
 fn tables_separate_values_from_the_configured_length() {
-    let world = World::new(PageSize::KIB_32);
-    let mut s = world.instance.session();
+    let attached = AttachedDatabase::new(PageSize::KIB_32);
+    let mut s = attached.instance.session();
     let value = Value::Binary(vec![7; 1848]);
     let cases = [("Usual", None), ("Later", Some(2048)), ("Earlier", Some(100))];
     for (name, separate_from) in cases {
         let columns = vec![ColumnDefinition::new("Body", ColumnType::LongBinary)];
         let definition =
             TableDefinition { name: name.into(), columns, separate_from, ..TableDefinition::default() };
-        in_transaction(&mut s, |s| s.create_table(&world.db, &definition).unwrap());
-        let mut table = s.open_table(&world.db, name).unwrap();
+        in_transaction(&mut s, |s| s.create_table(&attached.db, &definition).unwrap());
+        let mut table = s.open_table(&attached.db, name).unwrap();
         let body = table.column("Body").unwrap();
         in_transaction(&mut s, |s| table.insert(s, &[(body, value.clone())]).unwrap());
     }
     drop(s);
-    let disk = world.end();
+    let disk = attached.end();
     let instance = open(&disk, PageSize::KIB_32);
     let db = instance.attach(Path::new(DB), 64).unwrap();
     let mut s = instance.session();
@@ -486,8 +486,8 @@ fn tables_separate_values_from_the_configured_length() {
 
 #[test]
 fn tables_keep_their_configured_density() {
-    let world = World::new(PageSize::KIB_8);
-    let mut s = world.instance.session();
+    let attached = AttachedDatabase::new(PageSize::KIB_8);
+    let mut s = attached.instance.session();
     let with = |name: &str, density| TableDefinition {
         name: name.into(),
         columns: vec![ColumnDefinition::new("Id", ColumnType::Long)],
@@ -495,35 +495,35 @@ fn tables_keep_their_configured_density() {
         ..TableDefinition::default()
     };
     for (name, density, kept) in [("Usual", None, 80), ("Full", Some(100), 100), ("Sparse", Some(20), 20)] {
-        in_transaction(&mut s, |s| s.create_table(&world.db, &with(name, density)).unwrap());
-        assert_eq!(s.open_table(&world.db, name).unwrap().schema().density, kept, "{name}");
+        in_transaction(&mut s, |s| s.create_table(&attached.db, &with(name, density)).unwrap());
+        assert_eq!(s.open_table(&attached.db, name).unwrap().schema().density, kept, "{name}");
     }
     for density in [0, 19, 101] {
-        let refused = in_transaction(&mut s, |s| s.create_table(&world.db, &with("Wrong", Some(density))));
+        let refused = in_transaction(&mut s, |s| s.create_table(&attached.db, &with("Wrong", Some(density))));
         assert!(matches!(refused, Err(Error::Usage(_))), "{density} %");
     }
     drop(s);
-    world.end();
+    attached.end();
 }
 
 #[test]
 fn definitions_are_transactional() {
-    let world = World::new(PageSize::KIB_4);
-    let (mut s, mut other) = (world.instance.session(), world.instance.session());
-    assert!(matches!(s.create_table(&world.db, &definition()), Err(Error::Usage(_))), "no transaction");
+    let attached = AttachedDatabase::new(PageSize::KIB_4);
+    let (mut s, mut other) = (attached.instance.session(), attached.instance.session());
+    assert!(matches!(s.create_table(&attached.db, &definition()), Err(Error::Usage(_))), "no transaction");
     s.begin().unwrap();
-    s.create_table(&world.db, &definition()).unwrap();
-    assert!(s.create_table(&world.db, &definition()).is_err(), "the name is taken");
-    let mut table = s.open_table(&world.db, "Things").unwrap();
+    s.create_table(&attached.db, &definition()).unwrap();
+    assert!(s.create_table(&attached.db, &definition()).is_err(), "the name is taken");
+    let mut table = s.open_table(&attached.db, "Things").unwrap();
     let columns = Columns::of(&table);
-    assert!(other.open_table(&world.db, "Things").is_err());
+    assert!(other.open_table(&attached.db, "Things").is_err());
     s.rollback().unwrap();
     let values = [(columns.id, Value::Long(1))];
     s.begin().unwrap();
     assert!(matches!(table.insert(&mut s, &values), Err(Error::Usage(_))), "the table was rolled back");
-    assert!(s.open_table(&world.db, "Things").is_err());
-    s.create_table(&world.db, &definition()).unwrap();
-    let mut table = s.open_table(&world.db, "Things").unwrap();
+    assert!(s.open_table(&attached.db, "Things").is_err());
+    s.create_table(&attached.db, &definition()).unwrap();
+    let mut table = s.open_table(&attached.db, "Things").unwrap();
     for id in 0..400 {
         let row = Row { group: Some(id % 7), code: Some(format!("{}", id % 90)), body: None, more: None };
         let mut values = columns.values(&row);
@@ -534,16 +534,16 @@ fn definitions_are_transactional() {
 
     let code = IndexDefinition::new("Code", &["Code"]);
     s.begin().unwrap();
-    assert!(s.create_index(&world.db, "Things", &code).is_err(), "the table is open");
+    assert!(s.create_index(&attached.db, "Things", &code).is_err(), "the table is open");
     drop(table);
     s.begin().unwrap();
-    s.create_index(&world.db, "Things", &code).unwrap();
-    assert!(matches!(other.open_table(&world.db, "Things"), Err(Error::WriteConflict)));
+    s.create_index(&attached.db, "Things", &code).unwrap();
+    assert!(matches!(other.open_table(&attached.db, "Things"), Err(Error::WriteConflict)));
     s.rollback().unwrap();
-    assert!(s.open_table(&world.db, "Things").unwrap().set_index(Some("Code")).is_err());
-    s.create_index(&world.db, "Things", &code).unwrap();
+    assert!(s.open_table(&attached.db, "Things").unwrap().set_index(Some("Code")).is_err());
+    s.create_index(&attached.db, "Things", &code).unwrap();
     s.commit(CommitMode::Durable).unwrap();
-    let mut table = other.open_table(&world.db, "Things").unwrap();
+    let mut table = other.open_table(&attached.db, "Things").unwrap();
     table.set_index(Some("Code")).unwrap();
     let mut found = table.seek(&mut other, &[Value::Text("17".into())], Seek::Equal).unwrap();
     table.set_range(&[Value::Text("17".into())], true).unwrap();
@@ -554,7 +554,7 @@ fn definitions_are_transactional() {
     }
     assert_eq!(ids, [17, 107, 197, 287, 377]);
     drop((table, s, other));
-    world.end();
+    attached.end();
 }
 
 #[test]
@@ -592,5 +592,5 @@ fn concurrent_sessions_lose_no_rows() {
     assert!(model.keys().copied().eq(0..4 * EACH));
     check_indexes(&mut table, &mut s, &columns, &model);
     drop((table, s));
-    World { disk, instance, db }.end();
+    AttachedDatabase { disk, instance, db }.end();
 }

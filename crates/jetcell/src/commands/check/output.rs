@@ -147,8 +147,8 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
         if let Some(needs) = &report.needs_logs {
             let what = match (needs.first, needs.complete) {
                 (0, _) => "run recovery with its logs".to_owned(),
-                (_, true) => format!("needs log {needs}, which is here: run recovery"),
-                (_, false) => format!("needs log {needs}: bring the logs, then run recovery"),
+                (_, true) => format!("needs log {needs}; no log is missing: run recovery"),
+                (_, false) => format!("needs log {needs}: provide the logs, then run recovery"),
             };
             notes.push(format!("{}: not shut down cleanly; {what}", name(&report.path)));
         }
