@@ -1,6 +1,6 @@
 //! Verified pages on demand, through a small cache with read-ahead.
 //!
-//! Invariants: never more than [`CACHED`] pages in memory; a page handed out has a good (or repaired) checksum;
+//! Invariants: never more than `CACHED` pages in memory; a page handed out has a good (or repaired) checksum;
 //! a page number from the disk is compared with the file size before anything is read.
 
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -3,7 +3,7 @@
 //! The crate only calculates: it reads no file and no clock and prints nothing. Inputs have units ([`units`]). Results
 //! are plain values that commands and reports print. Formulas, symbols and sources are in `docs/models.md`.
 //!
-//! * [`question`] has the user's inputs and makes a case of them. [`array`] is the layout of the drives, [`rates`] how
+//! * [`question`] has the user's inputs and makes a case of them. [`mod@array`] is the layout of the drives, [`rates`] how
 //!   often drives fail and are restored. [`rebuild`], [`scrub`] and [`spares`] derive two of the rates.
 //! * [`diagram`] defines the states, [`model`] chooses the diagram, [`chain`] solves it. [`approximation`] has closed
 //!   formulas for comparison.

@@ -22,7 +22,7 @@ pub struct Row {
     pub id: i64,
     /// Secondary index key; random, so that index inserts go everywhere.
     pub thread: [u8; 16],
-    /// Content that proves which record it belongs to; see [`crate::generator`].
+    /// Content that proves which record it belongs to; see `load/generator.rs`.
     pub short: Vec<u8>,
     /// Long content; not every record has it.
     pub long: Option<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! Fuzz targets as plain functions: `fuzz/` wraps them for cargo-fuzz, [`mutate`] runs them from ordinary
-//! tests for a bounded time, and the program `fuzz` runs them, and the readers of whole [`files`], for a chosen time.
+//! Fuzz targets as plain functions: `fuzz/` wraps them for cargo-fuzz, a [`Campaign`] runs them from ordinary tests for a
+//! bounded time, and the program `fuzz` runs them, and the readers of whole files, for a chosen time.
 //!
 //! A target panics if the input shows a defect. Decoding itself must not panic, and a decoded value must have the
 //! properties that the targets assert.
