@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every check and test, after setting up what they need. A full run stays under 30 minutes on two cores.
+# Runs every check and test, after setting up what they need. A full run stays under 45 minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")"
 
