@@ -38,7 +38,6 @@ impl Jetcell {
         let files = Arc::new(CountedVfs::new(Arc::new(RealVfs::new(RealOptions::default())?)));
         let page_size = PageSize::new(PAGE_SIZE).ok_or_else(|| anyhow!("page size"))?;
         let mut cache = CacheOptions::new(options.cache as usize, page_size, files.clock());
-        cache.checkpoint_depth = options.checkpoint_depth;
         if !options.delta_store {
             cache.eviction = EvictionPolicy::WriteBack;
         }

@@ -113,8 +113,7 @@ impl InstanceOptions {
         if let Some(cache) = &self.shared_cache {
             return Ok(cache.clone());
         }
-        let options = CacheOptions::new(self.cache_bytes, self.page_size, self.vfs.clock());
-        let cache = Cache::new(CacheOptions { checkpoint_depth: self.checkpoint_depth, ..options });
+        let cache = Cache::new(CacheOptions::new(self.cache_bytes, self.page_size, self.vfs.clock()));
         if self.threads {
             cache.start_threads()?;
         }

@@ -52,16 +52,13 @@ pub struct CacheOptions {
     /// Largest transfer of adjacent pages, in bytes. ESE: `JET_paramMaxCoalesceWriteSize`.
     #[doc(alias = "JET_paramMaxCoalesceWriteSize")]
     pub coalesce_bytes: usize,
-    /// Bytes of log that the checkpoint may be behind; the same value as in the instance. The deeper, the more dirty pages may
-    /// be evicted with their deltas.
-    pub checkpoint_depth: u64,
     /// Seed of the sampling that selects victims.
     pub seed: u64,
 }
 
 impl CacheOptions {
     /// Defaults: cleaning between 2 % and 4 % of the frames, deltas in three quarters of the memory, a history of 100 000
-    /// pages, transfers up to 512 KiB, a checkpoint depth of 20 MiB.
+    /// pages, transfers up to 512 KiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
@@ -72,7 +69,6 @@ impl CacheOptions {
             eviction: EvictionPolicy::KeepDeltas { memory_permille: 750 },
             history_pages: 100_000,
             coalesce_bytes: 512 * 1024,
-            checkpoint_depth: 20 << 20,
             seed: 0,
         }
     }

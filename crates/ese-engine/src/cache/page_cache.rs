@@ -57,7 +57,6 @@ impl Cache {
                     limits.frames,
                     limits.delta_frames,
                     limits.delta_slack * page_bytes,
-                    options.checkpoint_depth,
                 ),
             )),
             page_table: PageTable::new(limits.history),
@@ -72,6 +71,12 @@ impl Cache {
             max_bytes: (limits.frames + limits.transfer_pages + limits.delta_slack) * page_bytes,
             limits,
         })
+    }
+
+    /// An instance that uses the cache lets its checkpoint be at most `bytes` of log behind. The deeper, the more dirty
+    /// pages may be evicted with their deltas. The smallest depth of all instances counts.
+    pub(crate) fn bound_checkpoint_depth(&self, bytes: u64) {
+        self.shared.deltas.bound_checkpoint_depth(bytes);
     }
 
     /// The page size of all files.

@@ -20,24 +20,30 @@ const PROBE_INTERVAL: usize = 64;
 /// Units left for evictions without a write.
 pub(super) struct AdmissionBudget {
     units: AtomicI64,
-    largest: i64,
+    largest: AtomicI64,
     probes: AtomicUsize,
     /// Recoveries under way. They do not spend.
     recoveries: AtomicUsize,
 }
 
 impl AdmissionBudget {
-    /// The first budget. When the checkpoint reaches evicted pages, they must be few enough to be read again in time:
-    /// at most `checkpoint_depth` bytes of pages.
-    pub fn new(page_bytes: usize, frames: usize, checkpoint_depth: u64) -> AdmissionBudget {
-        let within_depth = usize::try_from(checkpoint_depth).unwrap_or(usize::MAX) / page_bytes;
-        let units = (FIRST_PAGES_PER_FRAME * frames).min(within_depth) as i64;
+    /// The first budget of a cache.
+    pub fn new(frames: usize) -> AdmissionBudget {
+        let units = (FIRST_PAGES_PER_FRAME * frames) as i64;
         AdmissionBudget {
             units: AtomicI64::new(units),
-            largest: LARGEST * units,
+            largest: AtomicI64::new(LARGEST * units),
             probes: AtomicUsize::new(0),
             recoveries: AtomicUsize::new(0),
         }
+    }
+
+    /// Lowers the budget to `pages`. When the checkpoint reaches evicted pages, they must be few enough to be read again
+    /// in time.
+    pub fn lower_to(&self, pages: usize) {
+        let units = i64::try_from(pages).unwrap_or(i64::MAX / LARGEST).min(i64::MAX / LARGEST);
+        self.units.fetch_min(units, Ordering::Relaxed);
+        self.largest.fetch_min(LARGEST * units, Ordering::Relaxed);
     }
 
     /// During recovery evictions cost nothing: no session waits for the later writes, only recovery itself does.
@@ -69,7 +75,7 @@ impl AdmissionBudget {
         if self.is_recovering() {
             return pages;
         }
-        let plenty = (self.largest / RUNNING_OUT).max(1) as usize;
+        let plenty = (self.largest.load(Ordering::Relaxed) / RUNNING_OUT).max(1) as usize;
         let units = self.units.load(Ordering::Relaxed).max(0) as usize;
         pages * units.min(plenty) / plenty
     }
@@ -83,7 +89,7 @@ impl AdmissionBudget {
 
     /// An evicted page was read again.
     pub fn gain(&self) {
-        if self.units.load(Ordering::Relaxed) < self.largest {
+        if self.units.load(Ordering::Relaxed) < self.largest.load(Ordering::Relaxed) {
             self.units.fetch_add(GAIN, Ordering::Relaxed);
         }
     }
@@ -100,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_estimate_falls_gradually_to_zero_as_the_budget_is_spent() {
-        let budget = AdmissionBudget::new(4096, 1000, u64::MAX);
+        let budget = AdmissionBudget::new(1000);
         let mut before = budget.estimate_admitted(500);
         assert_eq!(before, 500);
         while budget.admits() {
@@ -110,5 +116,19 @@ mod tests {
             before = now;
         }
         assert_eq!(before, 0);
+    }
+
+    #[test]
+    fn a_lowered_budget_is_never_exceeded() {
+        let budget = AdmissionBudget::new(1000);
+        budget.lower_to(30);
+        budget.lower_to(2000);
+        (0..100).for_each(|_| budget.gain());
+        let mut spent = 0;
+        while budget.admits() {
+            budget.spend();
+            spent += 1;
+        }
+        assert_eq!(spent, LARGEST * 30);
     }
 }

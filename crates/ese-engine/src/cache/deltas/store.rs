@@ -29,13 +29,7 @@ pub(in crate::cache) struct DeltaStore {
 
 impl DeltaStore {
     /// A store that uses the memory of at most `frame_limit` of the cache's `frames`, and `slack` bytes.
-    pub fn new(
-        page_bytes: usize,
-        frames: usize,
-        frame_limit: usize,
-        slack: usize,
-        checkpoint_depth: u64,
-    ) -> DeltaStore {
+    pub fn new(page_bytes: usize, frames: usize, frame_limit: usize, slack: usize) -> DeltaStore {
         DeltaStore {
             page_bytes,
             frame_limit,
@@ -45,7 +39,7 @@ impl DeltaStore {
             evicted_pages: AtomicUsize::new(0),
             frames: Mutex::default(),
             frame_count: AtomicUsize::new(0),
-            budget: AdmissionBudget::new(page_bytes, frames, checkpoint_depth),
+            budget: AdmissionBudget::new(frames),
         }
     }
 
@@ -57,6 +51,11 @@ impl DeltaStore {
     /// Where the deltas of a page that equals the disk are recorded. `None`: they are not recorded.
     pub fn start_recording(&self) -> Option<Vec<u8>> {
         self.is_enabled().then(Vec::new)
+    }
+
+    /// The checkpoint is at most `bytes` of pages behind.
+    pub fn bound_checkpoint_depth(&self, bytes: u64) {
+        self.budget.lower_to(usize::try_from(bytes).unwrap_or(usize::MAX) / self.page_bytes);
     }
 
     /// Recovery begins and uses `frames` for the log.
