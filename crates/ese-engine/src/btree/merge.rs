@@ -113,16 +113,16 @@ impl Tree {
             return Ok(false);
         }
         let empties_tree = entries <= 1;
-        let heirs = match parents.get(keeper + 1) {
-            Some(&going) if !empties_tree => self.heirs(parents[keeper], going)?,
+        let spine = match parents.get(keeper + 1) {
+            Some(&going) if !empties_tree => self.right_spine(parents[keeper], going)?,
             _ => Vec::new(),
         };
         let mut narrow = None;
         let removed = group::run(&self.file, true, |group| {
-            for &page in parents[keeper..].iter().chain(&heirs) {
+            for &page in parents[keeper..].iter().chain(&spine) {
                 group.page(page)?;
             }
-            narrow = self.first_without_room(group, parents[keeper], &heirs)?;
+            narrow = self.first_without_room(group, parents[keeper], &spine)?;
             if narrow.is_some() {
                 return Ok(false);
             }
@@ -137,7 +137,7 @@ impl Tree {
                 self.empty_tree(group, parents, leaf)?;
             } else {
                 self.unlink(group, leaf, left, right, parents, keeper)?;
-                self.inherit(group, parents[keeper], &heirs)?;
+                self.widen_spine(group, parents[keeper], &spine)?;
             }
             for &page in parents[keeper + 1..].iter().chain([&leaf]) {
                 space.free(group, &trees, Extent { last: page, count: 1 })?;
@@ -145,17 +145,17 @@ impl Tree {
             Ok(true)
         })?;
         if let Some(at) = narrow {
-            let path = [&parents[..=keeper], &heirs[..=at]].concat();
+            let path = [&parents[..=keeper], &spine[..=at]].concat();
             self.split_internal(&space, &path, keeper + 1 + at)?;
         }
         Ok(removed)
     }
 
     /// The internal pages that get a new upper bound when the internal page `going` is removed from `parent`. There are
-    /// none, unless `going` is the last child of `parent`. Then the page before it inherits its separator, and so does
+    /// none, unless `going` is the last child of `parent`. Then the page before it gets its separator, and so does
     /// each last child below that page: the last entry of an internal page repeats the separator above it.
-    fn heirs(&self, parent: PageNumber, going: PageNumber) -> Result<Vec<PageNumber>> {
-        let mut heirs = Vec::new();
+    fn right_spine(&self, parent: PageNumber, going: PageNumber) -> Result<Vec<PageNumber>> {
+        let mut spine = Vec::new();
         let mut next = {
             let latch = self.pin(parent)?.into_read();
             let page = self.view(&latch);
@@ -170,29 +170,29 @@ impl Tree {
             if page.is_leaf() {
                 break;
             }
-            heirs.push(number);
+            spine.push(number);
             next = page
                 .node_count()
                 .checked_sub(1)
                 .and_then(|last| page.node(last))
                 .and_then(|node| node.child());
         }
-        Ok(heirs)
+        Ok(spine)
     }
 
-    /// The first heir that has no room to replace its last separator by the last separator of `parent`.
+    /// The first page of the spine that has no room to replace its last separator by the last separator of `parent`.
     fn first_without_room(
         &self,
         group: &mut AtomicGroup,
         parent: PageNumber,
-        heirs: &[PageNumber],
+        spine: &[PageNumber],
     ) -> Attempt<Option<usize>> {
         let last_key = |page: &Page<'_>| {
             page.node_count().checked_sub(1).and_then(|last| page.node(last)).map_or(0, |node| node.key_len())
         };
         let need = last_key(&group.page(parent)?);
-        for (at, &heir) in heirs.iter().enumerate() {
-            let page = group.page(heir)?;
+        for (at, &number) in spine.iter().enumerate() {
+            let page = group.page(number)?;
             let last = page.node_count().saturating_sub(1);
             if page.free_bytes() + page.node_size(last) < node_space(need, false, 4) {
                 return Ok(Some(at));
@@ -201,8 +201,8 @@ impl Tree {
         Ok(None)
     }
 
-    /// Replaces the last separator of each heir by the last separator of `parent`.
-    fn inherit(&self, group: &mut AtomicGroup, parent: PageNumber, heirs: &[PageNumber]) -> Attempt<()> {
+    /// Replaces the last separator of each page of the spine by the last separator of `parent`.
+    fn widen_spine(&self, group: &mut AtomicGroup, parent: PageNumber, spine: &[PageNumber]) -> Attempt<()> {
         let shape = self.shape();
         let last = |page: &Page<'_>| {
             page.node_count()
@@ -210,11 +210,11 @@ impl Tree {
                 .and_then(|last| page.node(last).map(|n| (last, n.key_to_vec(), n.data.to_vec())))
         };
         let Some((_, separator, _)) = last(&group.page(parent)?) else { return Ok(()) };
-        for &heir in heirs {
-            let Some((line, key, child)) = last(&group.page(heir)?) else { return Ok(()) };
+        for &number in spine {
+            let Some((line, key, child)) = last(&group.page(number)?) else { return Ok(()) };
             if key != separator {
-                group.delete(&shape, heir, line)?;
-                group.insert(&shape, heir, line, &separator, &child)?;
+                group.delete(&shape, number, line)?;
+                group.insert(&shape, number, line, &separator, &child)?;
             }
         }
         Ok(())

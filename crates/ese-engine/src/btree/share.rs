@@ -30,8 +30,8 @@ const SPARE: usize = 32;
 pub(super) enum Plan {
     /// The nodes of the leaf from the cut on move to the neighbour.
     Balance(Cut),
-    /// The leaf is split, and the first `lent` nodes of the neighbour move to the new page.
-    Third { cut: Cut, lent: usize, separator: Vec<u8> },
+    /// The leaf is split, and the first `from_right` nodes of the neighbour move to the new page.
+    Third { cut: Cut, from_right: usize, separator: Vec<u8> },
 }
 
 /// One partial merge.
@@ -99,20 +99,20 @@ fn plan(
         }
     }
     let cut = cut_before(shape, leaf, incoming, item_at(&sizes, total / 3))?;
-    let lent = item_at(&sizes, total * 2 / 3).checked_sub(count + 1)?;
-    if !(1..right.node_count()).contains(&lent) {
+    let from_right = item_at(&sizes, total * 2 / 3).checked_sub(count + 1)?;
+    if !(1..right.node_count()).contains(&from_right) {
         return None;
     }
     let [stay, go] = [0..cut.line, cut.line..count];
     let [stay_prefix, new_prefix] = [&stay, &go].map(|half| prefix_of(leaf, prefix_line(leaf, half.clone())));
     let stays = packed_size(leaf, stay, &stay_prefix);
-    let new =
-        packed_size(leaf, go, &new_prefix) + packed_size(right, 0..lent, &new_prefix) - new_prefix.len();
+    let new = packed_size(leaf, go, &new_prefix) + packed_size(right, 0..from_right, &new_prefix)
+        - new_prefix.len();
     if stays + on(!cut.incoming_right) > room || new + on(cut.incoming_right) > room {
         return None;
     }
-    let separator = separator_at(shape, right, lent, None, false)?;
-    Some(Plan::Third { cut, lent, separator })
+    let separator = separator_at(shape, right, from_right, None, false)?;
+    Some(Plan::Third { cut, from_right, separator })
 }
 
 impl Tree {
@@ -162,13 +162,13 @@ impl Tree {
                 self.move_nodes(group, Move { source: leaf, target: right, parent, kind, nodes, separator })?;
                 (cut, right)
             }
-            Plan::Third { cut, lent, separator } => {
+            Plan::Third { cut, from_right, separator } => {
                 if free < entry(&cut.separator) + entry(separator) {
                     return Ok(None);
                 }
                 let new = space.take_page(group, trees)?;
                 split::split_page(group, &self.shape(), parent, leaf, new, cut)?;
-                let (nodes, kind) = (0..*lent, merge_type::PARTIAL_LEFT);
+                let (nodes, kind) = (0..*from_right, merge_type::PARTIAL_LEFT);
                 self.move_nodes(group, Move { source: right, target: new, parent, kind, nodes, separator })?;
                 (cut, new)
             }

@@ -55,11 +55,11 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
         cleaned?;
         // Determined only now, when it is known that the oldest snapshot is not that of this transaction.
         let oldest = core.transactions.oldest_snapshot();
-        if core.ended.is_hopeless(oldest) {
+        if core.ended.was_awaited_in_vain(oldest) {
             return Err(core.versions.full());
         }
         if patience.is_zero() {
-            core.ended.set_hopeless(oldest);
+            core.ended.set_awaited_in_vain(oldest);
         }
         core.vfs.clock().sleep(PAUSE);
         patience = patience.saturating_sub(PAUSE);

@@ -218,7 +218,7 @@ impl ActiveTransaction {
         let ChangeContext { services, procid, running: slot, .. } = &mut self.context;
         let running = slot.as_mut().ok_or_else(no_transaction)?;
         let savepoint = running.savepoints.last().copied().unwrap_or(0);
-        let inserts = running.half_undone.get_or_insert_default();
+        let inserts = running.partial_rollback.get_or_insert_default();
         let by = Undoing { procid: *procid, transaction: running.transaction.clone(), level: running.level };
         while running.undo.len() > savepoint {
             let Some(entry) = running.undo.pop() else { break };
@@ -236,7 +236,7 @@ impl ActiveTransaction {
             end = services.append(&[record])?.1;
             running.logged_level -= 1;
         }
-        let undone_inserts = running.half_undone.take().unwrap_or_default();
+        let undone_inserts = running.partial_rollback.take().unwrap_or_default();
         let outermost = running.level == 1;
         // Undone inserts leave nodes flagged deleted. Cleanup removes them when no snapshot needs the state before
         // them.

@@ -50,7 +50,7 @@ pub struct EndedTransactions {
     cleaning: Mutex<()>,
     /// The snapshot of a running transaction. Other threads have waited for the end of this transaction without
     /// success.
-    hopeless: AtomicU64,
+    awaited_in_vain: AtomicU64,
 }
 
 impl EndedTransactions {
@@ -137,12 +137,12 @@ impl EndedTransactions {
     }
 
     /// Whether other threads have waited without success for the end of the transaction with this snapshot.
-    pub(crate) fn is_hopeless(&self, snapshot: CommitNumber) -> bool {
-        self.hopeless.load(Ordering::Relaxed) == snapshot
+    pub(crate) fn was_awaited_in_vain(&self, snapshot: CommitNumber) -> bool {
+        self.awaited_in_vain.load(Ordering::Relaxed) == snapshot
     }
 
     /// Records that other threads have waited without success for the end of the transaction with this snapshot.
-    pub(crate) fn set_hopeless(&self, snapshot: CommitNumber) {
-        self.hopeless.store(snapshot, Ordering::Relaxed);
+    pub(crate) fn set_awaited_in_vain(&self, snapshot: CommitNumber) {
+        self.awaited_in_vain.store(snapshot, Ordering::Relaxed);
     }
 }

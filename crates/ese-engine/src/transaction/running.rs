@@ -19,7 +19,7 @@ pub(super) struct Running {
     pub savepoints: Vec<usize>,
     /// The inserts that a rollback has undone, from its begin until it succeeds. After a failure, the rollback can only
     /// be repeated, and the repetition needs them.
-    pub half_undone: Option<Vec<UndoEntry>>,
+    pub partial_rollback: Option<Vec<UndoEntry>>,
     /// How many of the innermost levels belong to failed statements that could not be rolled back. The caller did not
     /// begin these levels, so the next rollback rolls them back first.
     pub failed_statements: u8,
@@ -34,14 +34,14 @@ impl Running {
             pin: None,
             undo: Vec::new(),
             savepoints: vec![0],
-            half_undone: None,
+            partial_rollback: None,
             failed_statements: 0,
         }
     }
 
     /// Fails after a failed rollback: a transaction that is partly undone must not be committed.
     pub fn check_whole(&self) -> Result<()> {
-        match self.half_undone {
+        match self.partial_rollback {
             None => Ok(()),
             Some(_) => Err(Error::Usage("a rollback failed; repeat it".to_string())),
         }

@@ -69,26 +69,25 @@ impl Shard {
     }
 }
 
-/// Bytes in use. Each thread counts in its own shard, and adds its count to the shared sum (`told`) when it is large
-/// enough.
+/// Bytes in use. Each thread counts in its own shard, and publishes its count when it is large enough.
 #[derive(Default)]
 struct Bytes {
-    told: CachePadded<AtomicIsize>,
-    untold: Sharded<AtomicIsize>,
+    published: CachePadded<AtomicIsize>,
+    unpublished: Sharded<AtomicIsize>,
 }
 
 impl Bytes {
-    fn add(&self, bytes: isize, worth_telling: isize) {
-        let mine = self.untold.shard(self.untold.own_shard());
-        let untold = mine.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if untold.abs() >= worth_telling {
-            self.told.fetch_add(mine.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    fn add(&self, bytes: isize, threshold: isize) {
+        let mine = self.unpublished.shard(self.unpublished.own_shard());
+        let unpublished = mine.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if unpublished.abs() >= threshold {
+            self.published.fetch_add(mine.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     fn sum(&self) -> usize {
-        let untold = self.untold.iter().map(|shard| shard.load(Ordering::Relaxed));
-        usize::try_from(self.told.load(Ordering::Relaxed) + untold.sum::<isize>()).unwrap_or(0)
+        let unpublished = self.unpublished.iter().map(|shard| shard.load(Ordering::Relaxed));
+        usize::try_from(self.published.load(Ordering::Relaxed) + unpublished.sum::<isize>()).unwrap_or(0)
     }
 }
 
@@ -151,8 +150,8 @@ impl VersionStore {
 
     fn holds(&self, bytes: usize) -> bool {
         // The shared sum can be too low or too high by what threads have not added yet.
-        let told = self.bytes.told.load(Ordering::Relaxed).max(0) as usize;
-        told >= bytes - bytes / 16 && self.bytes() >= bytes
+        let published = self.bytes.published.load(Ordering::Relaxed).max(0) as usize;
+        published >= bytes - bytes / 16 && self.bytes() >= bytes
     }
 
     /// Adds a change as the newest version of its node. The caller holds the page's write latch.

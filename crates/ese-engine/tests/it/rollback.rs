@@ -140,7 +140,7 @@ fn check_read_only<T>(result: Result<T>, reason: &str) {
 
 /// Checks an instance with a transaction that cannot be rolled back: changes are refused, the instance ends, and the
 /// next open undoes the transaction.
-fn a_failed_rollback(harm: impl FnOnce(&Fixture), reason: &str, mend: impl FnOnce(&Fixture)) {
+fn a_failed_rollback(damage: impl FnOnce(&Fixture), reason: &str, repair: impl FnOnce(&Fixture)) {
     let fixture = Fixture::new();
     let (instance, db) = fixture.filled();
     let mut session = fixture.undecided(&instance, &db);
@@ -148,7 +148,7 @@ fn a_failed_rollback(harm: impl FnOnce(&Fixture), reason: &str, mend: impl FnOnc
     let mut others = other.open_table(&db, "t").unwrap();
     other.begin().unwrap();
     insert(&mut other, &mut others, ROWS, &[2; 300]).unwrap();
-    harm(&fixture);
+    damage(&fixture);
     let failed = session.rollback().unwrap_err();
     assert!(failed.to_string().contains(reason), "{failed}");
     assert_eq!(session.level(), 1, "the transaction is still open");
@@ -174,7 +174,7 @@ fn a_failed_rollback(harm: impl FnOnce(&Fixture), reason: &str, mend: impl FnOnc
 
     let error = fixture.open().err().expect("recovery cannot undo the transaction either");
     assert!(error.to_string().contains(reason), "{error}");
-    mend(&fixture);
+    repair(&fixture);
     let instance = fixture.open().unwrap();
     assert_eq!(instance.recovery().rolled_back, 1);
     let db = instance.attach(Path::new(DB), 32).unwrap();
@@ -186,11 +186,11 @@ fn a_failed_rollback(harm: impl FnOnce(&Fixture), reason: &str, mend: impl FnOnc
 
 #[test]
 fn an_instance_ends_if_undo_cannot_read_a_page() {
-    let harm = |fixture: &Fixture| {
+    let damage = |fixture: &Fixture| {
         let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
         fixture.faults.inject(fault.on_path(DB).forever());
     };
-    a_failed_rollback(harm, "os error 5", |fixture| fixture.faults.clear());
+    a_failed_rollback(damage, "os error 5", |fixture| fixture.faults.clear());
 }
 
 #[test]
