@@ -7,11 +7,12 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 14] = [
+const ARROWS: [(&str, &[&str], &[&str]); 15] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
+    ("jetcell-array", &["jetcell-vfs"], &[]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),

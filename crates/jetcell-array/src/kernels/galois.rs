@@ -1,0 +1,117 @@
+//! Arithmetic of GF(2^8) with the polynomial 0x11D and the generator 2, as in the RAID 6 of Linux.
+
+const POLYNOMIAL: u16 = 0x11D;
+
+struct Tables {
+    /// Powers of the generator, twice, so that sums of two logarithms need no reduction.
+    power: [u8; 510],
+    logarithm: [u8; 256],
+}
+
+const TABLES: Tables = {
+    let mut tables = Tables { power: [0; 510], logarithm: [0; 256] };
+    let mut value: u16 = 1;
+    let mut exponent = 0;
+    while exponent < 255 {
+        tables.power[exponent] = value as u8;
+        tables.power[exponent + 255] = value as u8;
+        tables.logarithm[value as usize] = exponent as u8;
+        value <<= 1;
+        if value & 0x100 != 0 {
+            value ^= POLYNOMIAL;
+        }
+        exponent += 1;
+    }
+    tables
+};
+
+/// The generator to the power of `exponent`.
+pub(super) fn power(exponent: usize) -> u8 {
+    TABLES.power[exponent % 255]
+}
+
+pub(super) fn multiply(one: u8, other: u8) -> u8 {
+    if one == 0 || other == 0 {
+        return 0;
+    }
+    TABLES.power[logarithm(one) + logarithm(other)]
+}
+
+/// The exponent of a value that is not zero.
+pub(super) fn logarithm(value: u8) -> usize {
+    usize::from(TABLES.logarithm[usize::from(value)])
+}
+
+/// The inverse of a value that is not zero.
+pub(super) fn invert(value: u8) -> u8 {
+    power(255 - logarithm(value))
+}
+
+/// The products of a factor with 0 to 15 and with 0x00, 0x10 to 0xF0.
+pub(super) fn nibble_products(factor: u8) -> ([u8; 16], [u8; 16]) {
+    let product = |shift: u32| std::array::from_fn(|nibble| multiply(factor, (nibble as u8) << shift));
+    (product(0), product(4))
+}
+
+/// The inverse of a square matrix of at most three rows. `None` if it has none.
+pub(super) fn invert_matrix<const N: usize>(mut matrix: [[u8; N]; N]) -> Option<[[u8; N]; N]> {
+    let mut inverse: [[u8; N]; N] =
+        std::array::from_fn(|row| std::array::from_fn(|column| u8::from(row == column)));
+    for column in 0..N {
+        let pivot = (column..N).find(|row| matrix[*row][column] != 0)?;
+        matrix.swap(column, pivot);
+        inverse.swap(column, pivot);
+        let scale = invert(matrix[column][column]);
+        for place in 0..N {
+            matrix[column][place] = multiply(matrix[column][place], scale);
+            inverse[column][place] = multiply(inverse[column][place], scale);
+        }
+        for row in (0..N).filter(|row| *row != column) {
+            let factor = matrix[row][column];
+            for place in 0..N {
+                matrix[row][place] ^= multiply(factor, matrix[column][place]);
+                inverse[row][place] ^= multiply(factor, inverse[column][place]);
+            }
+        }
+    }
+    Some(inverse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Multiplication bit by bit, without tables.
+    fn slow_product(one: u8, other: u8) -> u8 {
+        (0..8).fold(0, |sum, bit| {
+            let mut term = u16::from(one);
+            (0..bit).for_each(|_| term = if term & 0x80 == 0 { term << 1 } else { (term << 1) ^ POLYNOMIAL });
+            if other >> bit & 1 == 1 { sum ^ term as u8 } else { sum }
+        })
+    }
+
+    #[test]
+    fn products_of_all_bytes_agree_with_long_multiplication() {
+        for one in 0..=255 {
+            for other in 0..=255 {
+                assert_eq!(multiply(one, other), slow_product(one, other));
+            }
+            if one != 0 {
+                assert_eq!(multiply(one, invert(one)), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_matrix_times_its_inverse_is_the_identity_and_equal_rows_have_none() {
+        let matrix = [[1, 1, 1], [1, 2, 4], [1, 4, 16]];
+        let inverse = invert_matrix(matrix).unwrap();
+        let cell = |row: usize, column: usize| {
+            (0..3).fold(0, |sum, k| sum ^ multiply(matrix[row][k], inverse[k][column]))
+        };
+        let product: [[u8; 3]; 3] =
+            std::array::from_fn(|row| std::array::from_fn(|column| cell(row, column)));
+        assert_eq!(product, [[1, 0, 0], [0, 1, 0], [0, 0, 1]]);
+        assert!(invert_matrix([[3, 7], [3, 7]]).is_none());
+    }
+}

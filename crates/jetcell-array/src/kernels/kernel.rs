@@ -1,0 +1,268 @@
+//! The inner loops over whole blocks, for each instruction set, and the choice between them.
+
+use std::time::Duration;
+
+use jetcell_vfs::Clock;
+
+use super::galois;
+use super::lanes::{Lanes, Portable};
+
+/// Instructions that the inner loops can use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InstructionSet {
+    /// 64-bit words; any processor.
+    Portable,
+    /// Vectors of 32 bytes.
+    Avx2,
+    /// Vectors of 64 bytes.
+    Avx512,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Token {
+    Portable(Portable),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(pulp::x86::V3),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(pulp::x86::V4),
+}
+
+/// The inner loops of parity, with instructions that this processor has.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel(Token);
+
+/// An inner loop that is compiled for every instruction set.
+trait Loop {
+    fn run<L: Lanes>(self, lanes: L);
+}
+
+/// Gives a loop its instruction set, as the entry that the compiler may inline it into.
+#[cfg(target_arch = "x86_64")]
+struct Entry<L, O>(L, O);
+
+#[cfg(target_arch = "x86_64")]
+impl<L: Lanes, O: Loop> pulp::NullaryFnOnce for Entry<L, O> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        self.1.run(self.0);
+    }
+}
+
+impl Kernel {
+    /// Every kernel that this processor can run, with the widest vectors first.
+    pub fn available() -> Vec<Kernel> {
+        let mut kernels = vec![];
+        #[cfg(target_arch = "x86_64")]
+        {
+            kernels.extend(pulp::x86::V4::try_new().map(|token| Kernel(Token::Avx512(token))));
+            kernels.extend(pulp::x86::V3::try_new().map(|token| Kernel(Token::Avx2(token))));
+        }
+        kernels.push(Kernel(Token::Portable(Portable)));
+        kernels
+    }
+
+    /// The kernel that is fastest on this machine now, by a measurement of a few tenths of a millisecond. With a clock that
+    /// stands still, the one with the widest vectors.
+    pub fn fastest(clock: &dyn Clock) -> Kernel {
+        let time = |kernel: &Kernel| (0..3).map(|_| kernel.trial(clock)).min().unwrap_or(Duration::MAX);
+        let mut kernels = Kernel::available().into_iter().map(|kernel| (time(&kernel), kernel));
+        let first = kernels.next().expect("the portable kernel is always there");
+        // Only a kernel that is faster by an eighth replaces one with wider vectors: less is noise.
+        let better = |best: (Duration, Kernel), other: (Duration, Kernel)| {
+            if other.0 * 9 / 8 < best.0 { other } else { best }
+        };
+        kernels.fold(first, better).1
+    }
+
+    /// Time for P and Q of 14 columns, eight times.
+    fn trial(&self, clock: &dyn Clock) -> Duration {
+        const COLUMNS: usize = 14;
+        // Not a multiple of 4096 from one column to the next, so that the columns do not meet in one set of the cache.
+        const STRIDE: usize = 4096 + 192;
+        let memory = vec![0x5A; COLUMNS * STRIDE];
+        let data: Vec<&[u8]> = memory.chunks(STRIDE).map(|column| &column[..4096]).collect();
+        let (mut p, mut q) = (vec![0; 4096], vec![0; 4096]);
+        let start = clock.monotonic();
+        for _ in 0..8 {
+            self.syndromes(&data, &mut [&mut p, &mut q]);
+        }
+        clock.monotonic().saturating_sub(start)
+    }
+
+    /// The instructions that this kernel uses.
+    pub fn instruction_set(&self) -> InstructionSet {
+        match self.0 {
+            Token::Portable(_) => InstructionSet::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx2(_) => InstructionSet::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx512(_) => InstructionSet::Avx512,
+        }
+    }
+
+    fn run(&self, operation: impl Loop) {
+        match self.0 {
+            Token::Portable(lanes) => operation.run(lanes),
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx2(lanes) => lanes.vectorize(Entry(lanes, operation)),
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx512(lanes) => lanes.vectorize(Entry(lanes, operation)),
+        }
+    }
+
+    /// Adds the sources, of the same length or empty, to the target: `target ^= source` for each.
+    pub fn xor_into(&self, target: &mut [u8], sources: &[&[u8]]) {
+        check_lengths(target.len(), sources);
+        self.run(XorInto { target, sources });
+    }
+
+    /// Adds a multiple of the source in GF(2^8) to the target.
+    pub fn add_product(&self, target: &mut [u8], factor: u8, source: &[u8]) {
+        if source.is_empty() || factor == 0 {
+            return;
+        }
+        if factor == 1 {
+            return self.xor_into(target, &[source]);
+        }
+        check_lengths(target.len(), &[source]);
+        self.run(AddProduct { target, factor, source });
+    }
+
+    /// The sums of `source[c] * 2^(k c)` over the columns c, for each output k.
+    ///
+    /// # Panics
+    /// With no or more than three outputs, or with blocks of different length.
+    pub fn syndromes(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) {
+        for output in &*outputs {
+            check_lengths(output.len(), sources);
+        }
+        assert!(outputs.windows(2).all(|pair| pair[0].len() == pair[1].len()), "parity blocks of one length");
+        match outputs {
+            [p] => self.run(Syndromes { sources, outputs: [&mut **p] }),
+            [p, q] => self.run(Syndromes { sources, outputs: [&mut **p, &mut **q] }),
+            [p, q, r] => self.run(Syndromes { sources, outputs: [&mut **p, &mut **q, &mut **r] }),
+            _ => panic!("one to three parity blocks"),
+        }
+    }
+}
+
+/// The loops below rely on it.
+fn check_lengths(len: usize, sources: &[&[u8]]) {
+    assert!(
+        sources.iter().all(|source| source.is_empty() || source.len() == len),
+        "blocks of one row differ in length"
+    );
+}
+
+/// Vectors that a loop has in registers at once.
+const UNROLLED: usize = 4;
+
+struct XorInto<'a> {
+    target: &'a mut [u8],
+    sources: &'a [&'a [u8]],
+}
+
+impl Loop for XorInto<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let step = UNROLLED * L::WIDTH;
+        let whole = self.target.len() / step * step;
+        for start in (0..whole).step_by(step) {
+            let target = &mut self.target[start..start + step];
+            let mut sums = [lanes.zero(); UNROLLED];
+            for (index, sum) in sums.iter_mut().enumerate() {
+                *sum = lanes.load(&target[index * L::WIDTH..]);
+            }
+            for source in self.sources.iter().filter(|source| !source.is_empty()) {
+                let source = &source[start..start + step];
+                for (index, sum) in sums.iter_mut().enumerate() {
+                    *sum = lanes.xor(*sum, lanes.load(&source[index * L::WIDTH..]));
+                }
+            }
+            for (index, sum) in sums.into_iter().enumerate() {
+                lanes.store(sum, &mut target[index * L::WIDTH..]);
+            }
+        }
+        for source in self.sources.iter().filter(|source| !source.is_empty()) {
+            for (byte, other) in self.target[whole..].iter_mut().zip(&source[whole..]) {
+                *byte ^= other;
+            }
+        }
+    }
+}
+
+struct AddProduct<'a> {
+    target: &'a mut [u8],
+    factor: u8,
+    source: &'a [u8],
+}
+
+impl Loop for AddProduct<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let (low, high) = galois::nibble_products(self.factor);
+        let factor = lanes.factor(low, high);
+        let whole = self.target.len() / L::WIDTH * L::WIDTH;
+        for start in (0..whole).step_by(L::WIDTH) {
+            let product = lanes.multiply(factor, lanes.load(&self.source[start..start + L::WIDTH]));
+            let target = &mut self.target[start..start + L::WIDTH];
+            lanes.store(lanes.xor(lanes.load(target), product), target);
+        }
+        for (byte, other) in self.target[whole..].iter_mut().zip(&self.source[whole..]) {
+            *byte ^= galois::multiply(self.factor, *other);
+        }
+    }
+}
+
+struct Syndromes<'a, const N: usize> {
+    sources: &'a [&'a [u8]],
+    outputs: [&'a mut [u8]; N],
+}
+
+impl<const N: usize> Loop for Syndromes<'_, N> {
+    /// Horner's rule, from the last column to the first: each output needs one or two doublings per column.
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Syndromes { sources, mut outputs } = self;
+        let step = UNROLLED * L::WIDTH;
+        let len = outputs[0].len();
+        let whole = len / step * step;
+        for start in (0..whole).step_by(step) {
+            let mut sums = [[lanes.zero(); UNROLLED]; N];
+            for source in sources.iter().rev() {
+                for (power, sums) in sums.iter_mut().enumerate() {
+                    for sum in sums {
+                        for _ in 0..power {
+                            *sum = lanes.double(*sum);
+                        }
+                    }
+                }
+                if source.is_empty() {
+                    continue;
+                }
+                let source = &source[start..start + step];
+                for index in 0..UNROLLED {
+                    let vector = lanes.load(&source[index * L::WIDTH..]);
+                    for sums in &mut sums {
+                        sums[index] = lanes.xor(sums[index], vector);
+                    }
+                }
+            }
+            for (output, sums) in outputs.iter_mut().zip(sums) {
+                let output = &mut output[start..start + step];
+                for (index, sum) in sums.into_iter().enumerate() {
+                    lanes.store(sum, &mut output[index * L::WIDTH..]);
+                }
+            }
+        }
+        for at in whole..len {
+            for (power, output) in outputs.iter_mut().enumerate() {
+                let terms = sources.iter().enumerate().filter(|(_, source)| !source.is_empty());
+                output[at] = terms.fold(0, |sum, (column, source)| {
+                    sum ^ galois::multiply(galois::power(power * column), source[at])
+                });
+            }
+        }
+    }
+}

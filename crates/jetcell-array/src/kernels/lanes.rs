@@ -1,0 +1,201 @@
+//! Vectors of bytes with the few operations that parity needs: one type for each instruction set.
+
+use std::array::from_fn;
+
+/// A vector of bytes, and what can be done with it. Safe to have only where the processor has the instructions.
+pub(super) trait Lanes: Copy {
+    /// A vector.
+    type Vector: Copy;
+    /// A constant factor of GF(2^8), prepared for [`Lanes::multiply`].
+    type Factor: Copy;
+    /// Bytes of a vector.
+    const WIDTH: usize;
+
+    fn zero(self) -> Self::Vector;
+    /// Loads the first `WIDTH` bytes.
+    fn load(self, from: &[u8]) -> Self::Vector;
+    /// Stores to the first `WIDTH` bytes.
+    fn store(self, vector: Self::Vector, to: &mut [u8]);
+    fn xor(self, one: Self::Vector, other: Self::Vector) -> Self::Vector;
+    /// Each byte times 2 in GF(2^8).
+    fn double(self, vector: Self::Vector) -> Self::Vector;
+    /// Prepares a factor from its products with 0 to 15 and with 0x00, 0x10 to 0xF0.
+    fn factor(self, low: [u8; 16], high: [u8; 16]) -> Self::Factor;
+    /// Each byte times the factor.
+    fn multiply(self, factor: Self::Factor, vector: Self::Vector) -> Self::Vector;
+}
+
+/// Vectors of four 64-bit words, for any processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Portable;
+
+/// Words of a portable vector.
+const WORDS: usize = 4;
+
+const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
+
+fn double_word(word: u64) -> u64 {
+    let overflow = (word >> 7) & EACH_BYTE;
+    ((word << 1) & (EACH_BYTE * 0xFE)) ^ (overflow * 0x1D)
+}
+
+impl Lanes for Portable {
+    type Vector = [u64; WORDS];
+    /// The products with 1, 2, 4 to 128, each in all bytes of a word.
+    type Factor = [u64; 8];
+    const WIDTH: usize = 8 * WORDS;
+
+    #[inline(always)]
+    fn zero(self) -> Self::Vector {
+        [0; WORDS]
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[u8]) -> Self::Vector {
+        let (words, _) = from.as_chunks::<8>();
+        from_fn(|index| u64::from_le_bytes(words[index]))
+    }
+
+    #[inline(always)]
+    fn store(self, vector: Self::Vector, to: &mut [u8]) {
+        let (words, _) = to.as_chunks_mut::<8>();
+        for (place, word) in words.iter_mut().zip(vector) {
+            *place = word.to_le_bytes();
+        }
+    }
+
+    #[inline(always)]
+    fn xor(self, one: Self::Vector, other: Self::Vector) -> Self::Vector {
+        from_fn(|index| one[index] ^ other[index])
+    }
+
+    #[inline(always)]
+    fn double(self, vector: Self::Vector) -> Self::Vector {
+        vector.map(double_word)
+    }
+
+    #[inline(always)]
+    fn factor(self, low: [u8; 16], high: [u8; 16]) -> Self::Factor {
+        let products = [low[1], low[2], low[4], low[8], high[1], high[2], high[4], high[8]];
+        products.map(|product| u64::from(product) * EACH_BYTE)
+    }
+
+    #[inline(always)]
+    fn multiply(self, factor: Self::Factor, vector: Self::Vector) -> Self::Vector {
+        vector.map(|word| {
+            (0..8).fold(0, |sum, bit| {
+                // 0xFF in each byte that has the bit.
+                let mask = ((word >> bit) & EACH_BYTE) * 0xFF;
+                sum ^ (factor[bit] & mask)
+            })
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{__m256i, __m512i};
+
+    use pulp::cast;
+    use pulp::x86::{V3, V4};
+
+    use super::Lanes;
+
+    const POLYNOMIAL: i8 = 0x1D;
+    const LOW_NIBBLE: i8 = 0x0F;
+
+    impl Lanes for V3 {
+        type Vector = __m256i;
+        type Factor = (__m256i, __m256i);
+        const WIDTH: usize = 32;
+
+        #[inline(always)]
+        fn zero(self) -> __m256i {
+            self.avx._mm256_setzero_si256()
+        }
+
+        #[inline(always)]
+        fn load(self, from: &[u8]) -> __m256i {
+            cast(*from.first_chunk::<32>().expect("callers give whole vectors"))
+        }
+
+        #[inline(always)]
+        fn store(self, vector: __m256i, to: &mut [u8]) {
+            *to.first_chunk_mut::<32>().expect("callers give whole vectors") = cast(vector);
+        }
+
+        #[inline(always)]
+        fn xor(self, one: __m256i, other: __m256i) -> __m256i {
+            self.avx2._mm256_xor_si256(one, other)
+        }
+
+        #[inline(always)]
+        fn double(self, vector: __m256i) -> __m256i {
+            let overflow = self.avx2._mm256_cmpgt_epi8(self.zero(), vector);
+            let reduction = self.avx2._mm256_and_si256(overflow, self.avx._mm256_set1_epi8(POLYNOMIAL));
+            self.xor(self.avx2._mm256_add_epi8(vector, vector), reduction)
+        }
+
+        #[inline(always)]
+        fn factor(self, low: [u8; 16], high: [u8; 16]) -> (__m256i, __m256i) {
+            (cast([low, low]), cast([high, high]))
+        }
+
+        #[inline(always)]
+        fn multiply(self, (low, high): (__m256i, __m256i), vector: __m256i) -> __m256i {
+            let nibble = self.avx._mm256_set1_epi8(LOW_NIBBLE);
+            let below = self.avx2._mm256_and_si256(vector, nibble);
+            let above = self.avx2._mm256_and_si256(self.avx2._mm256_srli_epi64::<4>(vector), nibble);
+            self.xor(self.avx2._mm256_shuffle_epi8(low, below), self.avx2._mm256_shuffle_epi8(high, above))
+        }
+    }
+
+    impl Lanes for V4 {
+        type Vector = __m512i;
+        type Factor = (__m512i, __m512i);
+        const WIDTH: usize = 64;
+
+        #[inline(always)]
+        fn zero(self) -> __m512i {
+            self.avx512f._mm512_setzero_si512()
+        }
+
+        #[inline(always)]
+        fn load(self, from: &[u8]) -> __m512i {
+            cast(*from.first_chunk::<64>().expect("callers give whole vectors"))
+        }
+
+        #[inline(always)]
+        fn store(self, vector: __m512i, to: &mut [u8]) {
+            *to.first_chunk_mut::<64>().expect("callers give whole vectors") = cast(vector);
+        }
+
+        #[inline(always)]
+        fn xor(self, one: __m512i, other: __m512i) -> __m512i {
+            self.avx512f._mm512_xor_si512(one, other)
+        }
+
+        #[inline(always)]
+        fn double(self, vector: __m512i) -> __m512i {
+            let overflow = self.avx512bw._mm512_movepi8_mask(vector);
+            let reduction = self.avx512bw._mm512_maskz_set1_epi8(overflow, POLYNOMIAL);
+            self.xor(self.avx512bw._mm512_add_epi8(vector, vector), reduction)
+        }
+
+        #[inline(always)]
+        fn factor(self, low: [u8; 16], high: [u8; 16]) -> (__m512i, __m512i) {
+            (cast([low; 4]), cast([high; 4]))
+        }
+
+        #[inline(always)]
+        fn multiply(self, (low, high): (__m512i, __m512i), vector: __m512i) -> __m512i {
+            let nibble = self.avx512f._mm512_set1_epi8(LOW_NIBBLE);
+            let below = self.avx512f._mm512_and_si512(vector, nibble);
+            let above = self.avx512f._mm512_and_si512(self.avx512f._mm512_srli_epi64::<4>(vector), nibble);
+            self.xor(
+                self.avx512bw._mm512_shuffle_epi8(low, below),
+                self.avx512bw._mm512_shuffle_epi8(high, above),
+            )
+        }
+    }
+}

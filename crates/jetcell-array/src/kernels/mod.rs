@@ -1,0 +1,28 @@
+//! Parity of blocks: computed, brought up to date after a change, solved for lost blocks, and questioned when no block admits
+//! to be wrong.
+//!
+//! Data blocks of a row have the columns 0 to n - 1, parity blocks follow. An empty slice stands for a block of zeros. Nothing
+//! here knows about members, files or checksums.
+
+mod galois;
+mod kernel;
+mod lanes;
+mod reed_solomon;
+mod row_diagonal;
+#[cfg(test)]
+mod tests;
+
+pub use kernel::{InstructionSet, Kernel};
+pub use reed_solomon::ReedSolomon;
+pub use row_diagonal::{RecoveryStep, RowDiagonal};
+
+/// What the parity of a row says about its blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consistency {
+    /// Parity and data agree.
+    Consistent,
+    /// They would agree if this column had other content.
+    OneColumn(usize),
+    /// They disagree, and no single column explains it.
+    Inconsistent,
+}

@@ -1,0 +1,232 @@
+//! Row-diagonal parity (Corbett and others, FAST 2004): two parity blocks with XOR alone.
+//!
+//! A block is a column of p - 1 symbols, for a prime p. Column c < p - 1 is data, column p - 1 row parity; data columns that a
+//! group does not have are zeros. Symbol r of column c lies on diagonal (r + c) mod p. The last column has the sums of the
+//! diagonals 0 to p - 2, row parity included; the sum of diagonal p - 1 is not stored.
+
+use super::{Consistency, Kernel};
+
+/// A code with row parity and diagonal parity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowDiagonal {
+    prime: usize,
+}
+
+/// One step of the recovery of two columns: first one symbol from its diagonal, then one from its row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecoveryStep {
+    /// The diagonal that has only one unknown symbol left.
+    pub diagonal: usize,
+    /// The row of both symbols.
+    pub row: usize,
+    /// The column of the symbol that follows from the diagonal.
+    pub from_diagonal: usize,
+    /// The column of the symbol that follows from the row.
+    pub from_row: usize,
+}
+
+impl RowDiagonal {
+    /// A code for the prime p, with at most p - 1 data columns.
+    ///
+    /// # Panics
+    /// If `prime` is not an odd prime.
+    pub const fn new(prime: usize) -> RowDiagonal {
+        let mut divisor = 2;
+        while divisor * divisor <= prime {
+            assert!(!prime.is_multiple_of(divisor), "row-diagonal parity needs a prime");
+            divisor += 1;
+        }
+        assert!(prime > 2, "row-diagonal parity needs an odd prime");
+        RowDiagonal { prime }
+    }
+
+    /// The prime p.
+    pub const fn prime(&self) -> usize {
+        self.prime
+    }
+
+    fn symbol(&self, block: usize) -> usize {
+        assert!(block.is_multiple_of(self.prime - 1), "a block has p - 1 symbols");
+        block / (self.prime - 1)
+    }
+
+    /// The parts of a diagonal block onto which a column falls, with the parts of the column. At most two, because the diagonals
+    /// of a column wrap around once. The symbol on the diagonal that is not stored is left out.
+    fn projections(&self, column: usize, block: usize) -> [(usize, usize, usize); 2] {
+        let symbol = self.symbol(block);
+        let turn = (self.prime - 1 - column) * symbol;
+        if column == 0 {
+            return [(0, 0, block), (0, 0, 0)];
+        }
+        // Start in the diagonal block, start in the column, length.
+        [(column * symbol, 0, turn), (0, turn + symbol, block - turn - symbol)]
+    }
+
+    fn add_to_diagonals(&self, kernel: &Kernel, diagonals: &mut [u8], column: usize, content: &[u8]) {
+        if content.is_empty() {
+            return;
+        }
+        for (to, from, len) in self.projections(column, diagonals.len()) {
+            kernel.xor_into(&mut diagonals[to..to + len], &[&content[from..from + len]]);
+        }
+    }
+
+    /// Adds all columns to the sums of the diagonals. With wide symbols, diagonal by diagonal, so that a sum stays in registers.
+    fn sum_diagonals(&self, kernel: &Kernel, diagonals: &mut [u8], data: &[&[u8]], row_parity: &[u8]) {
+        const WIDE: usize = 128;
+        let symbol = self.symbol(diagonals.len());
+        let last = [(self.prime - 1, row_parity)];
+        let columns =
+            || data.iter().copied().enumerate().chain(last).filter(|(_, content)| !content.is_empty());
+        if symbol < WIDE {
+            return columns()
+                .for_each(|(column, content)| self.add_to_diagonals(kernel, diagonals, column, content));
+        }
+        let mut sources: Vec<&[u8]> = Vec::with_capacity(data.len() + 1);
+        for (diagonal, sum) in diagonals.chunks_exact_mut(symbol).enumerate() {
+            sources.clear();
+            for (column, content) in columns() {
+                let row = (diagonal + self.prime - column) % self.prime;
+                if row != self.prime - 1 {
+                    sources.push(&content[row * symbol..(row + 1) * symbol]);
+                }
+            }
+            kernel.xor_into(sum, &sources);
+        }
+    }
+
+    /// Computes row parity and diagonal parity.
+    pub fn encode(&self, kernel: &Kernel, data: &[&[u8]], row_parity: &mut [u8], diagonal_parity: &mut [u8]) {
+        assert!(data.len() < self.prime, "at most p - 1 data columns");
+        row_parity.fill(0);
+        kernel.xor_into(row_parity, data);
+        diagonal_parity.fill(0);
+        self.sum_diagonals(kernel, diagonal_parity, data, row_parity);
+    }
+
+    /// Brings the parity blocks up to date after a change of one data block; `delta` is its old content XOR its new one. Parity
+    /// blocks that are empty are left out.
+    pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
+        let [row_parity, diagonal_parity] = parity else { panic!("two parity blocks") };
+        if !row_parity.is_empty() {
+            kernel.xor_into(row_parity, &[delta]);
+        }
+        if !diagonal_parity.is_empty() {
+            self.add_to_diagonals(kernel, diagonal_parity, column, delta);
+            // The row parity changes by the same delta, and lies on diagonals as well.
+            self.add_to_diagonals(kernel, diagonal_parity, self.prime - 1, delta);
+        }
+    }
+
+    /// The steps in which two lost columns follow from the others. Row parity is column p - 1; `first < second < p`. A step
+    /// needs nothing that a later step finds.
+    pub fn recovery_steps(&self, first: usize, second: usize) -> impl Iterator<Item = RecoveryStep> + use<> {
+        let prime = self.prime;
+        let chain = move |one: usize, other: usize| {
+            // The diagonal that the other column does not touch.
+            let start = (other + prime - 1) % prime;
+            let next = move |diagonal: &usize| Some((diagonal + prime - one + other) % prime);
+            let diagonals =
+                std::iter::successors(Some(start), next).take_while(move |diagonal| *diagonal != prime - 1);
+            diagonals.map(move |diagonal| RecoveryStep {
+                diagonal,
+                row: (diagonal + prime - one) % prime,
+                from_diagonal: one,
+                from_row: other,
+            })
+        };
+        chain(first, second).chain(chain(second, first))
+    }
+
+    /// Computes the columns in `lost` from the others. `columns` has the data blocks, then row parity, then diagonal parity.
+    ///
+    /// # Panics
+    /// If more than two columns are lost.
+    pub fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
+        let data = columns.len() - 2;
+        let (row_parity, diagonal_parity) = (data, data + 1);
+        let in_rows: Vec<usize> = lost.iter().copied().filter(|column| *column != diagonal_parity).collect();
+        match in_rows[..] {
+            [] => {}
+            [column] => {
+                let target = std::mem::take(&mut columns[column]);
+                target.fill(0);
+                let others: Vec<&[u8]> = columns[..=row_parity].iter().map(|column| &**column).collect();
+                kernel.xor_into(target, &others);
+                columns[column] = target;
+            }
+            [one, other] if lost.len() == 2 => {
+                self.recover_two(kernel, columns, one.min(other), one.max(other))
+            }
+            _ => panic!("row-diagonal parity recovers two columns"),
+        }
+        if lost.contains(&diagonal_parity) {
+            let (rows, diagonals) = columns.split_at_mut(diagonal_parity);
+            let rows: Vec<&[u8]> = rows.iter().map(|column| &**column).collect();
+            diagonals[0].fill(0);
+            self.sum_diagonals(kernel, diagonals[0], &rows[..data], rows[data]);
+        }
+    }
+
+    fn recover_two(&self, kernel: &Kernel, columns: &mut [&mut [u8]], first: usize, second: usize) {
+        let data = columns.len() - 2;
+        let place = |column: usize| if column == data { self.prime - 1 } else { column };
+        let one = std::mem::take(&mut columns[first]);
+        let other = std::mem::take(&mut columns[second]);
+        // What the known symbols leave for the unknown ones, in each row and on each diagonal.
+        let mut rows = vec![0; one.len()];
+        let mut diagonals = columns[data + 1].to_vec();
+        {
+            let known: Vec<&[u8]> = columns[..=data].iter().map(|column| &**column).collect();
+            kernel.xor_into(&mut rows, &known);
+            self.sum_diagonals(kernel, &mut diagonals, &known[..data], known[data]);
+        }
+        let symbol = self.symbol(one.len());
+        let cell = |index: usize| index * symbol..(index + 1) * symbol;
+        for step in self.recovery_steps(place(first), place(second)) {
+            let (by_diagonal, by_row) = if step.from_diagonal == place(first) {
+                (&mut *one, &mut *other)
+            } else {
+                (&mut *other, &mut *one)
+            };
+            by_diagonal[cell(step.row)].copy_from_slice(&diagonals[cell(step.diagonal)]);
+            // The second column's symbol on this diagonal was found by the step before, or does not exist.
+            let met = (step.diagonal + self.prime - step.from_row) % self.prime;
+            if met != self.prime - 1 {
+                kernel.xor_into(&mut by_diagonal[cell(step.row)], &[&by_row[cell(met)]]);
+            }
+            by_row[cell(step.row)].copy_from_slice(&rows[cell(step.row)]);
+            kernel.xor_into(&mut by_row[cell(step.row)], &[&by_diagonal[cell(step.row)]]);
+        }
+        columns[first] = one;
+        columns[second] = other;
+    }
+
+    /// Whether parity and data agree, and if not, which single column would explain it.
+    pub fn examine(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
+        let data = columns.len() - 2;
+        let len = columns[data].len();
+        let mut rows = vec![0; len];
+        kernel.xor_into(&mut rows, &columns[..=data]);
+        let mut diagonals = columns[data + 1].to_vec();
+        self.sum_diagonals(kernel, &mut diagonals, &columns[..data], columns[data]);
+        let is_zero = |sums: &[u8]| sums.iter().all(|byte| *byte == 0);
+        match (is_zero(&rows), is_zero(&diagonals)) {
+            (true, true) => return Consistency::Consistent,
+            (true, false) => return Consistency::OneColumn(data + 1),
+            _ => {}
+        }
+        // One wrong column gives the same sums in the rows and, turned by its number, on the diagonals.
+        let explains = |column: &usize| {
+            let place = if *column == data { self.prime - 1 } else { *column };
+            let mut left = diagonals.clone();
+            self.add_to_diagonals(kernel, &mut left, place, &rows);
+            is_zero(&left)
+        };
+        let mut candidates = (0..=data).filter(explains);
+        match (candidates.next(), candidates.next()) {
+            (Some(column), None) => Consistency::OneColumn(column),
+            _ => Consistency::Inconsistent,
+        }
+    }
+}

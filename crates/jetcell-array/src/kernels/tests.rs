@@ -1,0 +1,296 @@
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use jetcell_vfs::{RealClock, SimClock};
+
+fn vectors() -> Value {
+    serde_json::from_str(include_str!("../../fixtures/rdp-vectors.json")).unwrap()
+}
+
+fn number(value: &Value) -> usize {
+    value.as_u64().unwrap() as usize
+}
+
+fn hex(value: &Value) -> Vec<u8> {
+    let text = value.as_str().unwrap();
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+/// The byte source that the fixture describes.
+fn generated(seed: u32, len: usize) -> Vec<u8> {
+    let states =
+        std::iter::successors(Some(seed), |x| Some(x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)));
+    states.skip(1).take(len).map(|x| (x >> 24) as u8).collect()
+}
+
+struct Case {
+    code: RowDiagonal,
+    columns: Vec<Vec<u8>>,
+}
+
+fn case(value: &Value) -> Case {
+    let (prime, data) = (number(&value["p"]), number(&value["n_data"]));
+    let block = (prime - 1) * number(&value["symbol_bytes"]);
+    let bytes = generated(number(&value["seed"]) as u32, data * block);
+    let mut columns: Vec<Vec<u8>> = bytes.chunks(block).map(<[u8]>::to_vec).collect();
+    if let Some(listed) = value["data"].as_array() {
+        assert_eq!(columns, listed.iter().map(hex).collect::<Vec<_>>());
+    }
+    columns.extend([hex(&value["row_parity"]), hex(&value["diag_parity"])]);
+    Case { code: RowDiagonal::new(prime), columns }
+}
+
+fn column_of(name: &str, data: usize) -> usize {
+    match name {
+        "rp" => data,
+        "dp" => data + 1,
+        column => column[1..].parse().unwrap(),
+    }
+}
+
+fn slices(columns: &[Vec<u8>]) -> Vec<&[u8]> {
+    columns.iter().map(|column| &column[..]).collect()
+}
+
+/// The columns after those in `lost` were overwritten with rubbish and recovered.
+fn recovered(columns: &[Vec<u8>], lost: &[usize], recover: impl FnOnce(&mut [&mut [u8]])) -> Vec<Vec<u8>> {
+    let mut columns = columns.to_vec();
+    lost.iter().for_each(|column| columns[*column].fill(0xE5));
+    recover(&mut columns.iter_mut().map(|column| &mut column[..]).collect::<Vec<_>>());
+    columns
+}
+
+#[test]
+fn row_diagonal_parity_agrees_with_the_published_vectors() {
+    for value in vectors()["cases"].as_array().unwrap() {
+        let Case { code, columns } = case(value);
+        let data = columns.len() - 2;
+        for kernel in Kernel::available() {
+            let (mut rows, mut diagonals) = (vec![1; columns[0].len()], vec![1; columns[0].len()]);
+            code.encode(&kernel, &slices(&columns[..data]), &mut rows, &mut diagonals);
+            assert_eq!((rows, diagonals), (columns[data].clone(), columns[data + 1].clone()));
+            for pair in value["double"].as_array().unwrap() {
+                let lost: Vec<usize> =
+                    (0..2).map(|i| column_of(pair["lost"][i].as_str().unwrap(), data)).collect();
+                assert_eq!(recovered(&columns, &lost, |all| code.recover(&kernel, all, &lost)), columns);
+                assert_eq!(
+                    recovered(&columns, &lost[..1], |all| code.recover(&kernel, all, &lost[..1])),
+                    columns
+                );
+                assert_eq!(
+                    recovered(&columns, &lost[1..], |all| code.recover(&kernel, all, &lost[1..])),
+                    columns
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn two_columns_are_recovered_in_the_published_order() {
+    for value in vectors()["cases"].as_array().unwrap() {
+        let Case { code, columns } = case(value);
+        let data = columns.len() - 2;
+        for pair in value["double"].as_array().unwrap().iter().filter(|pair| pair["lost"][1] != "dp") {
+            let Some(order) = pair["order"].as_str() else { continue };
+            let names = [0, 1].map(|i| pair["lost"][i].as_str().unwrap());
+            let places =
+                names.map(|name| if name == "rp" { code.prime() - 1 } else { column_of(name, data) });
+            let name = |place: usize| names[places.iter().position(|other| *other == place).unwrap()];
+            let steps: Vec<String> = code
+                .recovery_steps(places[0], places[1])
+                .flat_map(|step| {
+                    let row = step.row;
+                    let first = format!("{}.{row}:D{}", name(step.from_diagonal), step.diagonal);
+                    [first, format!("{}.{row}:R{row}", name(step.from_row))]
+                })
+                .collect();
+            assert_eq!(steps.join(" "), order, "{} {names:?}", value["name"]);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_symbol_is_located_as_published() {
+    for value in vectors()["cases"].as_array().unwrap() {
+        let Case { code, columns } = case(value);
+        let symbol = columns[0].len() / (code.prime() - 1);
+        for kernel in Kernel::available() {
+            assert_eq!(code.examine(&kernel, &slices(&columns)), Consistency::Consistent);
+            for wrong in value["locate"].as_array().unwrap() {
+                let column = column_of(wrong["col"].as_str().unwrap(), columns.len() - 2);
+                let mut columns = columns.clone();
+                columns[column][number(&wrong["row"]) * symbol] ^= number(&wrong["xor"]) as u8;
+                assert_eq!(code.examine(&kernel, &slices(&columns)), Consistency::OneColumn(column));
+            }
+        }
+    }
+}
+
+#[test]
+fn p_and_q_agree_with_linux() {
+    for value in vectors()["pq"].as_array().unwrap() {
+        let mut columns: Vec<Vec<u8>> = value["data"].as_array().unwrap().iter().map(hex).collect();
+        let data = columns.len();
+        columns.extend([hex(&value["P"]), hex(&value["Q"])]);
+        let code = ReedSolomon::new(2);
+        for kernel in Kernel::available() {
+            for lost in pairs(data + 2) {
+                assert_eq!(recovered(&columns, &lost, |all| code.recover(&kernel, all, &lost)), columns);
+            }
+        }
+    }
+}
+
+fn pairs(columns: usize) -> impl Iterator<Item = [usize; 2]> {
+    (0..columns).flat_map(move |one| (one + 1..columns).map(move |other| [one, other]))
+}
+
+/// A code under test, with as many columns as it is to be tested with.
+#[derive(Clone, Copy, Debug)]
+enum Code {
+    Sums(ReedSolomon),
+    Diagonal(RowDiagonal),
+}
+
+impl Code {
+    fn parities(&self) -> usize {
+        match self {
+            Code::Sums(code) => code.parities(),
+            Code::Diagonal(_) => 2,
+        }
+    }
+    fn encode(&self, kernel: &Kernel, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut columns = data.to_vec();
+        columns.extend(vec![vec![0x77; data[0].len()]; self.parities()]);
+        let (data, parity) = columns.split_at_mut(data.len());
+        let (data, mut parity) =
+            (slices(data), parity.iter_mut().map(|block| &mut block[..]).collect::<Vec<_>>());
+        match (self, &mut parity[..]) {
+            (Code::Sums(code), parity) => code.encode(kernel, &data, parity),
+            (Code::Diagonal(code), [rows, diagonals]) => code.encode(kernel, &data, rows, diagonals),
+            _ => unreachable!(),
+        }
+        columns
+    }
+    fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
+        match self {
+            Code::Sums(code) => code.recover(kernel, columns, lost),
+            Code::Diagonal(code) => code.recover(kernel, columns, lost),
+        }
+    }
+    fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
+        match self {
+            Code::Sums(code) => code.update(kernel, column, delta, parity),
+            Code::Diagonal(code) => code.update(kernel, column, delta, parity),
+        }
+    }
+    fn examine(&self, kernel: &Kernel, columns: &[Vec<u8>]) -> Consistency {
+        match self {
+            Code::Sums(code) => code.examine(kernel, &slices(columns)),
+            Code::Diagonal(code) => code.examine(kernel, &slices(columns)),
+        }
+    }
+}
+
+/// A code, its data columns, and a block length that leaves a rest behind the vectors.
+fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
+    let sums = (1usize..=3, 1usize..20, 1usize..700)
+        .prop_map(|(m, n, len)| (Code::Sums(ReedSolomon::new(m)), n, len));
+    let diagonal = (
+        prop::sample::select(vec![(5, 4, 4), (17, 16, 16 * 9), (17, 16, 4096), (257, 24, 4096)]),
+        any::<u16>(),
+    )
+        .prop_map(|((p, most, len), n)| {
+            (Code::Diagonal(RowDiagonal::new(p)), 1 + usize::from(n) % most, len)
+        });
+    (prop_oneof![sums, diagonal], any::<u32>()).prop_map(|((code, n, len), seed)| {
+        (code, generated(seed, n * len).chunks(len).map(<[u8]>::to_vec).collect())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_losses_up_to_the_parity_are_recovered((code, data) in rows(), choice in any::<[u16; 3]>()) {
+        let kernels = Kernel::available();
+        let columns = code.encode(&kernels[0], &data);
+        for count in 1..=code.parities() {
+            let mut lost: Vec<usize> = choice[..count].iter().map(|at| usize::from(*at) % columns.len()).collect();
+            lost.sort_unstable();
+            lost.dedup();
+            for kernel in &kernels {
+                prop_assert_eq!(&code.encode(kernel, &data), &columns);
+                prop_assert_eq!(&recovered(&columns, &lost, |all| code.recover(kernel, all, &lost)), &columns);
+            }
+        }
+    }
+
+    #[test]
+    fn an_update_gives_the_parity_of_a_full_encoding((code, data) in rows(), at in any::<u16>(), seed in any::<u32>()) {
+        for kernel in Kernel::available() {
+            let column = usize::from(at) % data.len();
+            let mut columns = code.encode(&kernel, &data);
+            let delta = generated(seed, data[0].len());
+            let mut changed = data.clone();
+            changed[column].iter_mut().zip(&delta).for_each(|(byte, delta)| *byte ^= delta);
+            let parity = &mut columns[data.len()..];
+            code.update(&kernel, column, &delta, &mut parity.iter_mut().map(|block| &mut block[..]).collect::<Vec<_>>());
+            prop_assert_eq!(&columns[data.len()..], &code.encode(&kernel, &changed)[data.len()..]);
+        }
+    }
+
+    #[test]
+    fn parity_is_linear_and_does_not_notice_columns_of_zeros((code, data) in rows(), seed in any::<u32>()) {
+        let kernel = Kernel::available()[0];
+        let len = data[0].len();
+        let other: Vec<Vec<u8>> = generated(seed, data.len() * len).chunks(len).map(<[u8]>::to_vec).collect();
+        let sum = |one: &[Vec<u8>], other: &[Vec<u8>]| -> Vec<Vec<u8>> {
+            one.iter().zip(other).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a ^ b).collect()).collect()
+        };
+        let both = code.encode(&kernel, &sum(&data, &other));
+        prop_assert_eq!(both, sum(&code.encode(&kernel, &data), &code.encode(&kernel, &other)));
+        if let Code::Sums(code) = code {
+            let mut wider = data.clone();
+            wider.push(vec![0; len]);
+            let (wide, narrow) = (Code::Sums(code).encode(&kernel, &wider), Code::Sums(code).encode(&kernel, &data));
+            prop_assert_eq!(&wide[wider.len()..], &narrow[data.len()..]);
+        }
+    }
+
+    #[test]
+    fn one_wrong_column_is_located((code, data) in rows(), at in any::<u16>(), seed in any::<u32>()) {
+        let kernel = Kernel::available()[0];
+        let mut columns = code.encode(&kernel, &data);
+        prop_assert_eq!(code.examine(&kernel, &columns), Consistency::Consistent);
+        let column = usize::from(at) % columns.len();
+        let error = generated(seed, columns[0].len());
+        prop_assume!(error.iter().any(|byte| *byte != 0));
+        columns[column].iter_mut().zip(&error).for_each(|(byte, error)| *byte ^= error);
+        let expected = if code.parities() == 1 { Consistency::Inconsistent } else { Consistency::OneColumn(column) };
+        prop_assert_eq!(code.examine(&kernel, &columns), expected);
+    }
+
+    #[test]
+    fn wrong_columns_beyond_the_parity_are_not_explained_by_parity_alone((code, data) in rows(), seed in any::<u32>()) {
+        // With wide errors, two wrong data columns look like one only by chance.
+        prop_assume!(code.parities() > 1 && data.len() > 2 && data[0].len() > 128);
+        let kernel = Kernel::available()[0];
+        let mut columns = code.encode(&kernel, &data);
+        for (column, seed) in [(0, seed), (2, seed ^ 0x5555_5555)] {
+            let error = generated(seed, columns[0].len());
+            columns[column].iter_mut().zip(&error).for_each(|(byte, error)| *byte ^= error);
+        }
+        prop_assert_eq!(code.examine(&kernel, &columns), Consistency::Inconsistent);
+    }
+}
+
+#[test]
+fn the_fastest_kernel_is_one_that_the_processor_has() {
+    let sets: Vec<InstructionSet> = Kernel::available().iter().map(Kernel::instruction_set).collect();
+    assert!(sets.contains(&InstructionSet::Portable));
+    assert!(sets.contains(&Kernel::fastest(&RealClock::new()).instruction_set()));
+    assert_eq!(Kernel::fastest(&SimClock::new()).instruction_set(), sets[0]);
+}
