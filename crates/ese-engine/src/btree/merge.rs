@@ -250,8 +250,7 @@ impl Tree {
 
     /// Removes all pages below the root. The root becomes an empty leaf.
     fn empty_tree(&self, group: &mut AtomicGroup, parents: &[PageNumber], leaf: PageNumber) -> Attempt<()> {
-        let time = self.file.next_time();
-        let change = group.change(self.root, time, 0, self.shape().record_flags())?;
+        let change = group.change(self.root, 0, self.shape().record_flags())?;
         let mut entries = Vec::new();
         for &page in parents[1..].iter().chain([&leaf]) {
             let view = group.page(page)?;
@@ -262,13 +261,9 @@ impl Tree {
             });
         }
         for entry in &entries {
-            let mut page = group.page_mut(PageNumber::fixed(entry.page))?;
-            apply::empty_page(&mut page);
-            page.set_db_time(time);
+            apply::empty_page(&mut group.page_mut(PageNumber::fixed(entry.page))?);
         }
-        let mut root = group.page_mut(self.root)?;
-        apply::empty_root(&mut root);
-        root.set_db_time(time);
+        apply::empty_root(&mut group.page_mut(self.root)?);
         let node = NodeChange { page: change, rceid: 0, root: Some(self.root), tree: self.id };
         group.record(LogRecord::EmptyTree(EmptyTree { node, pages: EmptyTree::encode_entries(&entries) }));
         Ok(())
@@ -330,7 +325,6 @@ impl Tree {
         parent: Option<PageNumber>,
         kind: u8,
     ) -> Attempt<()> {
-        let time = self.file.next_time();
         let before = group.copy_of(source)?;
         let page = self.view(&before);
         let time_of = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<DbTime> {
@@ -353,7 +347,7 @@ impl Tree {
         }
         let moves = kind == merge_type::FULL_RIGHT;
         let mut record = Merge {
-            change: group.change(source, time, 0, self.shape().record_flags())?,
+            change: group.change(source, 0, self.shape().record_flags())?,
             right,
             right_before: time_of(group, right)?,
             left,
@@ -388,7 +382,6 @@ impl Tree {
             apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
         }
         apply::merge_source(&mut group.page_mut(source)?, &record).map_err(failed)?;
-        group.stamp(time, &[Some(source), right, left, parent])?;
         group.record(LogRecord::Merge2(record));
         Ok(())
     }

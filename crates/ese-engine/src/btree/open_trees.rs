@@ -85,7 +85,7 @@ impl OpenTrees {
         let kind = kind | PageFlags::NEW_RECORD;
         let space = SpaceLock::new(&self.file);
         let root = space.create_tree(context.procid(), parent, id, kind, pages, |group| {
-            prologue.iter().for_each(|record| group.record(record.clone()));
+            prologue.iter().for_each(|record| group.record_before(record.clone()));
         })?;
         drop(space);
         context.changed(UndoEntry::Tree(self.file.file_id, root));

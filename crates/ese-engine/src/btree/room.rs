@@ -5,14 +5,15 @@
 use jetcell_sync::Arc;
 
 use ese_format::PageNumber;
-use ese_format::log::record::{Insert, LogRecord, PageChangeFlags};
+use ese_format::log::record::{Insert, LogRecord, NodeChange, PageChangeFlags};
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 
 use super::Tree;
 use super::change::insert_size;
 use super::descend::Target;
+use super::share::Shared;
 use crate::cache::{PageDelta, PinnedPage};
-use crate::pages::split::{self, Incoming};
+use crate::pages::split::{self, Incoming, SplitInsert};
 use crate::pages::{AtomicGroup, Attempt, Stop, cut_key, group};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::transaction::{Change, ChangeContext, UndoEntry, Version};
@@ -102,11 +103,17 @@ impl Tree {
                     return Ok(Step::Ready);
                 }
                 let incoming = Incoming { line, key, data };
+                let node = self.versioned_node(group, leaf, line, &version)?;
+                let insert = SplitInsert { incoming, node };
                 if let Some(plan) = self.plan_with_neighbour(group, parent, leaf, incoming)? {
-                    let place = self.share(group, (&space, &trees), [parent, leaf], line, &plan)?;
-                    let Some((page, line)) = place else { return Ok(Step::Split(path.len() - 2)) };
-                    prologue.iter().for_each(|record| group.record(record.clone()));
-                    self.insert_versioned(group, page, line, key, data, &version)?;
+                    match self.share(group, (&space, &trees), [parent, leaf], &insert, &plan)? {
+                        None => return Ok(Step::Split(path.len() - 2)),
+                        Some(Shared::Room(page, line)) => {
+                            self.insert_versioned(group, page, line, key, data, &version)?;
+                        }
+                        Some(Shared::Inserted) => {}
+                    }
+                    self.inserted(group, &prologue, &version);
                     return Ok(Step::Inserted);
                 }
                 let page = group.page(leaf)?;
@@ -125,13 +132,12 @@ impl Tree {
                     group.page(right)?;
                 }
                 let new = space.take_page(group, &trees)?;
-                split::split_page(group, &self.shape(), parent, leaf, new, &cut)?;
+                let insert = Some(&insert).filter(|_| !alone);
+                split::split_page(group, &self.shape(), parent, leaf, new, &cut, insert)?;
                 if alone {
                     return Ok(Step::Again);
                 }
-                let (page, line) = if cut.incoming_right { (new, line - cut.line) } else { (leaf, line) };
-                prologue.iter().for_each(|record| group.record(record.clone()));
-                self.insert_versioned(group, page, line, key, data, &version)?;
+                self.inserted(group, &prologue, &version);
                 Ok(Step::Inserted)
             })?;
             match step {
@@ -198,7 +204,7 @@ impl Tree {
                     group.page(right)?;
                 }
                 let new = space.take_page(group, &trees)?;
-                split::split_page(group, &self.shape(), parent, leaf, new, &cut)?;
+                split::split_page(group, &self.shape(), parent, leaf, new, &cut, None)?;
                 Ok(Step::Again)
             })?;
             match step {
@@ -253,7 +259,7 @@ impl Tree {
                 return Ok(Step::Split(level - 1));
             }
             let new = space.take_page(group, &trees)?;
-            split::split_page(group, &self.shape(), parent, path[level], new, &cut)?;
+            split::split_page(group, &self.shape(), parent, path[level], new, &cut, None)?;
             Ok(Step::Again)
         })?;
         match step {
@@ -266,6 +272,19 @@ impl Tree {
         Ok(group.page(parent)?.free_bytes() >= node_space(separator, false, 4))
     }
 
+    /// The first fields of the record of a versioned insert.
+    fn versioned_node(
+        &self,
+        group: &mut AtomicGroup,
+        page: PageNumber,
+        line: usize,
+        version: &Version,
+    ) -> Attempt<NodeChange> {
+        let mut node = self.node_change(group.procid(), &group.page(page)?, page, line, version);
+        node.page.flags |= PageChangeFlags::VERSIONED;
+        Ok(node)
+    }
+
     fn insert_versioned(
         &self,
         group: &mut AtomicGroup,
@@ -273,21 +292,21 @@ impl Tree {
         line: usize,
         key: &[u8],
         data: &[u8],
-        version: &Arc<Version>,
+        version: &Version,
     ) -> Attempt<()> {
-        let view = group.page(page)?;
-        let mut node = self.node_change(0, &view, page, line, version);
-        node.page.flags |= PageChangeFlags::VERSIONED;
-        let [prefix, suffix] = cut_key(&view, key).map(<[u8]>::to_vec);
-        node.page.procid = group.procid();
+        let node = self.versioned_node(group, page, line, version)?;
+        let [prefix, suffix] = cut_key(&group.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let (key, flags) = (record.key(), NodeFlags::VERSIONED);
-        let applied =
-            group.edit(page, node.page.after, &PageDelta::Insert { line, flags, key: &key, data })?;
-        group.done(page, applied, LogRecord::Insert(record))?;
+        let applied = group.edit(page, &PageDelta::Insert { line, flags, key: &key, data })?;
+        group.done(page, applied, LogRecord::Insert(record))
+    }
+
+    /// Completes a group that has inserted the node of `version`.
+    fn inserted(&self, group: &mut AtomicGroup, prologue: &Option<LogRecord>, version: &Arc<Version>) {
+        prologue.iter().for_each(|record| group.record_before(record.clone()));
         let (versions, version) = (self.versions.clone(), version.clone());
         group.on_commit(move || versions.add(version));
-        Ok(())
     }
 }
 

@@ -17,7 +17,9 @@ use ese_format::{DbTime, PageNumber};
 use super::Tree;
 use crate::cache::PageDelta;
 use crate::pages::apply::{self, merge_type};
-use crate::pages::split::{self, Cut, Incoming, capacity, packed_size, prefix_line, prefix_of, separator_at};
+use crate::pages::split::{
+    self, Cut, Incoming, SplitInsert, capacity, packed_size, prefix_line, prefix_of, separator_at,
+};
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 use crate::space::{SpaceLock, SpaceTrees};
 
@@ -32,6 +34,14 @@ pub(super) enum Plan {
     Balance(Cut),
     /// The leaf is split, and the first `from_right` nodes of the neighbour move to the new page.
     Third { cut: Cut, from_right: usize, separator: Vec<u8> },
+}
+
+/// Result of a plan.
+pub(super) enum Shared {
+    /// This page has room for the incoming node at this line.
+    Room(PageNumber, usize),
+    /// The incoming node has been inserted.
+    Inserted,
 }
 
 /// One partial merge.
@@ -139,19 +149,19 @@ impl Tree {
         Ok(plan(&self.shape(), room, &page, &neighbour, incoming, reserved))
     }
 
-    /// Executes a plan. Returns the page and line of the incoming node. `None`: the parent has no room.
+    /// Executes a plan. `None`: the parent has no room.
     pub(super) fn share(
         &self,
         group: &mut AtomicGroup,
         (space, trees): (&SpaceLock<'_>, &SpaceTrees),
         [parent, leaf]: [PageNumber; 2],
-        line: usize,
+        insert: &SplitInsert<'_>,
         plan: &Plan,
-    ) -> Attempt<Option<(PageNumber, usize)>> {
+    ) -> Attempt<Option<Shared>> {
         let Some(right) = group.page(leaf)?.next() else { return Ok(None) };
         let free = group.page(parent)?.free_bytes();
         let entry = |separator: &[u8]| node_space(separator.len(), false, 4);
-        let (cut, target) = match plan {
+        match plan {
             Plan::Balance(cut) => {
                 if free < entry(&cut.separator) {
                     return Ok(None);
@@ -160,26 +170,27 @@ impl Tree {
                 let kind = merge_type::PARTIAL_RIGHT;
                 let separator = &cut.separator;
                 self.move_nodes(group, Move { source: leaf, target: right, parent, kind, nodes, separator })?;
-                (cut, right)
+                let line = insert.incoming.line;
+                let (page, line) = if cut.incoming_right { (right, line - cut.line) } else { (leaf, line) };
+                Ok(Some(Shared::Room(page, line)))
             }
             Plan::Third { cut, from_right, separator } => {
                 if free < entry(&cut.separator) + entry(separator) {
                     return Ok(None);
                 }
                 let new = space.take_page(group, trees)?;
-                split::split_page(group, &self.shape(), parent, leaf, new, cut)?;
+                split::split_page(group, &self.shape(), parent, leaf, new, cut, Some(insert))?;
                 let (nodes, kind) = (0..*from_right, merge_type::PARTIAL_LEFT);
                 self.move_nodes(group, Move { source: right, target: new, parent, kind, nodes, separator })?;
-                (cut, new)
+                Ok(Some(Shared::Inserted))
             }
-        };
-        Ok(Some(if cut.incoming_right { (target, line - cut.line) } else { (leaf, line) }))
+        }
     }
 
     /// Moves nodes to a neighbour.
     fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
         let Move { source, target, parent, kind, nodes, separator } = what;
-        let (time, size) = (self.file.next_time(), self.file.page_size);
+        let size = self.file.page_size;
         let before = group.copy_of(source)?;
         let page = self.view(&before);
         let rightwards = kind == merge_type::PARTIAL_RIGHT;
@@ -189,7 +200,7 @@ impl Tree {
         let failed = |what| Stop::Failed(self.damaged(source, what));
         let image = split::moving(&page, source, size, nodes.clone()).map_err(failed)?;
         let mut record = Merge {
-            change: group.change(source, time, 0, self.shape().record_flags())?,
+            change: group.change(source, 0, self.shape().record_flags())?,
             right,
             right_before,
             left,
@@ -218,8 +229,7 @@ impl Tree {
         .map_err(failed)?;
         apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
         let gone = PageDelta::Delete { line: nodes.start, end: nodes.end };
-        group.edit(source, time, &gone)?.map_err(failed)?;
-        group.stamp(time, &[Some(target), Some(parent)])?;
+        group.edit(source, &gone)?.map_err(failed)?;
         group.record(LogRecord::Merge2(record));
         Ok(())
     }

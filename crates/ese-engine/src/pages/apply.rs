@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use ese_format::log::record::{Merge, Split};
+use ese_format::log::record::{Merge, Split, split_operation};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
 
@@ -43,22 +43,40 @@ pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
     page.node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
 }
 
+/// The number of nodes of the split page that stay there. The lines in the record count the node that the split makes
+/// room for, if that is an insert.
+pub(crate) fn kept_nodes(record: &Split) -> usize {
+    let incoming_stays =
+        record.operation == split_operation::INSERT && record.operation_line < record.split_line;
+    usize::from(record.split_line) - usize::from(incoming_stays)
+}
+
+/// Checks that the split page has the number of nodes that the record counts.
+pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
+    let counted = count + usize::from(record.operation == split_operation::INSERT);
+    match usize::from(record.line_count) == counted && record.split_line <= record.line_count {
+        true => Ok(()),
+        false => Err("the page has another number of nodes than the split record counts"),
+    }
+}
+
 /// Changes the page that is split: it loses its upper nodes (right), all nodes (vertical), or none (append).
 pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     match record.split_type {
         split_type::VERTICAL => {
             page.clear_nodes();
-            page.set_flags(PageFlags::from_bits_retain(record.split_flags));
+            let flush_type = page.as_page().flags() & PageFlags::FLUSH_TYPE;
+            let flags = PageFlags::from_bits_retain(record.split_flags) - PageFlags::FLUSH_TYPE;
+            page.set_flags(flags | flush_type);
             let child = child_bytes(record)?;
-            page.insert_node(0, NodeFlags::empty(), &[], &child).map_err(|_| NO_ROOM)
+            page.insert_node(0, NodeFlags::empty(), &[], &child).map_err(|_| NO_ROOM)?;
         }
-        split_type::APPEND => {
-            append_source(page, record);
-            Ok(())
-        }
-        split_type::RIGHT => split_cut(record).apply(page),
-        _ => Err("unknown split type"),
+        split_type::APPEND => append_source(page, record),
+        split_type::RIGHT => split_cut(record).apply(page)?,
+        _ => return Err("unknown split type"),
     }
+    page.set_uncommitted_free(record.split_uncommitted.max(0) as usize);
+    Ok(())
 }
 
 /// Changes the page that is split by an append: only its right link changes.
@@ -68,33 +86,59 @@ pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
 
 /// The delta of the page that is split to the right.
 pub(crate) fn split_cut(record: &Split) -> PageDelta<'_> {
-    PageDelta::Cut { line: record.split_line.into(), prefix: &record.new_prefix, next: record.new_page }
+    PageDelta::Cut { line: kept_nodes(record), prefix: &record.new_prefix, next: record.new_page }
 }
 
-/// Builds the page that a split adds. The old content of `bytes` does not matter.
+/// The line of the split page whose key is the prefix of the new page. `None`: the incoming node has it, or there is no
+/// prefix.
+fn new_prefix_node(record: &Split) -> Option<usize> {
+    let line = usize::try_from(record.new_prefix_line).ok()?.checked_add(record.split_line.into())?;
+    let operation_line = usize::from(record.operation_line);
+    match record.operation == split_operation::INSERT {
+        true if line == operation_line => None,
+        true if line > operation_line => Some(line - 1),
+        _ => Some(line),
+    }
+}
+
+/// Whether the prefix of the new page is the key of the incoming node.
+pub(crate) fn prefix_is_incoming(record: &Split) -> bool {
+    record.new_prefix_line >= 0 && new_prefix_node(record).is_none()
+}
+
+/// Builds the page that a split adds, without the incoming node. The old content of `bytes` does not matter.
+/// `incoming_key` is needed if the incoming node has the prefix.
 pub(crate) fn split_new<'a>(
     bytes: &'a mut [u8],
     size: PageSize,
     before: &Page<'_>,
     record: &Split,
+    incoming_key: Option<&[u8]>,
 ) -> Result<PageMut<'a>, &'static str> {
     let new_page = record.new_page.ok_or("split record without a new page")?;
     let flags = PageFlags::from_bits_retain(record.new_flags);
     let mut page = PageMut::format(bytes, size, new_page, record.tree, flags);
-    let prefix = usize::try_from(record.new_prefix_line).ok().and_then(|line| before.node(line));
-    if let Some(node) = prefix {
-        page.set_external_header(&node.key_to_vec()).map_err(|_| NO_ROOM)?;
+    let prefix = match new_prefix_node(record) {
+        Some(line) => Some(before.node(line).ok_or("the page has no node for the prefix")?.key_to_vec()),
+        None if record.new_prefix_line >= 0 => {
+            Some(incoming_key.ok_or("the incoming node of a split is missing")?.to_vec())
+        }
+        None => None,
+    };
+    if let Some(prefix) = prefix {
+        page.set_external_header(&prefix).map_err(|_| NO_ROOM)?;
     }
     let from = match record.split_type {
         split_type::VERTICAL => 0,
         split_type::APPEND => before.node_count(),
-        _ => usize::from(record.split_line),
+        _ => kept_nodes(record),
     };
     page.copy_nodes_from(before, from..before.node_count()).map_err(|_| NO_ROOM)?;
     if record.split_type != split_type::VERTICAL && flags.contains(PageFlags::LEAF) {
         page.set_prev(Some(record.change.page));
         page.set_next(record.right);
     }
+    page.set_uncommitted_free(record.new_uncommitted.max(0) as usize);
     Ok(page)
 }
 
@@ -110,6 +154,21 @@ pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)?;
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
+}
+
+/// Inserts the separator of a split page as entry `line` of its parent, which is split itself.
+pub(crate) fn insert_separator(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
+    let child = record.change.page.get().to_le_bytes();
+    page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
+}
+
+/// Makes entry `line` of a parent lead to the new page instead of the split page.
+pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
+    let view = page.as_page();
+    if view.node(line).and_then(|node| node.child()) != Some(record.change.page) {
+        return Err("parent has no entry for the split page");
+    }
+    page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)
 }
 
 /// Changes the page that is merged: it loses the nodes that move (partial merge), or leaves the tree.

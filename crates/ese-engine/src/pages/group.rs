@@ -5,6 +5,10 @@
 //! it is complete, so half a group is never visible after a crash. A group that is dropped uncommitted restores the old
 //! bytes of its pages.
 //!
+//! All pages of a group get one time of change, which the group takes when it commits: by then it holds all latches, so
+//! the time is later than that of any of its pages. Until then a page keeps the time that it had before the group, and
+//! all records of the group name that time as the time before. So redo judges each page once for the whole group.
+//!
 //! Invariant: no I/O while latches are held. A page that is not in the cache ends the attempt. [`run`] reads the page
 //! without latches, keeps it pinned, and tries again.
 
@@ -48,6 +52,8 @@ pub(crate) struct AtomicGroup {
     procid: u16,
     privileged: bool,
     pages: Vec<Latched>,
+    /// Records about no page, which stand before the others.
+    prologue: Vec<LogRecord>,
     records: Vec<LogRecord>,
     on_commit: Vec<Box<dyn FnOnce()>>,
     committed: bool,
@@ -76,6 +82,7 @@ pub(crate) fn run_as<T>(
             procid,
             privileged,
             pages: Vec::new(),
+            prologue: Vec::new(),
             records: Vec::new(),
             on_commit: Vec::new(),
             committed: false,
@@ -107,22 +114,22 @@ impl AtomicGroup {
         Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.file.page_size)))
     }
 
-    /// A page to change. Every change needs a record with the time of change of the page before and after.
+    /// A page to change. Every change needs a record with the time of change of the page before.
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].bytes_mut(self.file.page_size), self.file.page_size))
     }
 
-    /// A page, for changing only its links and its time.
+    /// A page, for changing only its links.
     pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].header_mut(self.file.page_size), self.file.page_size))
     }
 
-    /// Applies a delta that a record with this time describes.
-    pub fn edit(&mut self, page: PageNumber, time: DbTime, edit: &PageDelta<'_>) -> Attempt<apply::Applied> {
+    /// Applies a delta that a record describes.
+    pub fn edit(&mut self, page: PageNumber, edit: &PageDelta<'_>) -> Attempt<apply::Applied> {
         let (slot, size) = (self.slot(page)?, self.file.page_size);
-        Ok(self.pages[slot].edit(time, edit, size))
+        Ok(self.pages[slot].edit(edit, size))
     }
 
     /// The bytes of a page, for changing them.
@@ -161,17 +168,9 @@ impl AtomicGroup {
         Ok(self.pages[slot].latch.to_vec())
     }
 
-    /// Time of the page before its next change.
+    /// Time of change of the page before the group.
     pub fn time_of(&mut self, page: PageNumber) -> Attempt<DbTime> {
         Ok(self.page(page)?.db_time())
-    }
-
-    /// Stamps the pages of one record with its time.
-    pub fn stamp(&mut self, time: DbTime, pages: &[Option<PageNumber>]) -> Attempt<()> {
-        for page in pages.iter().flatten() {
-            self.links_mut(*page)?.set_db_time(time);
-        }
-        Ok(())
     }
 
     /// Runs `action` after the records are in the log and before the latches are released.
@@ -195,24 +194,24 @@ impl AtomicGroup {
         self.procid
     }
 
-    /// Adds a record whose effect is already in the latched pages.
+    /// Adds a record that changes no page and stands before the records of the group. It need not happen together with
+    /// them.
+    pub fn record_before(&mut self, record: LogRecord) {
+        self.prologue.push(record);
+    }
+
+    /// Adds a record whose effect is already in the latched pages. Its time of change is set when the group commits.
     pub fn record(&mut self, record: LogRecord) {
         self.records.push(record);
     }
 
     /// The common first fields of a record about `page`.
-    pub fn change(
-        &mut self,
-        page: PageNumber,
-        after: DbTime,
-        line: usize,
-        flags: PageChangeFlags,
-    ) -> Attempt<PageChange> {
+    pub fn change(&mut self, page: PageNumber, line: usize, flags: PageChangeFlags) -> Attempt<PageChange> {
         Ok(PageChange {
             procid: self.procid,
             database: DatabaseIdInLog(self.file.log_id),
             page,
-            after,
+            after: DbTime(0),
             before: self.time_of(page)?,
             begin0: 0,
             level: 0,
@@ -221,14 +220,9 @@ impl AtomicGroup {
         })
     }
 
-    fn node_change(
-        &mut self,
-        tree: &Shape,
-        page: PageNumber,
-        after: DbTime,
-        line: usize,
-    ) -> Attempt<NodeChange> {
-        let change = self.change(page, after, line, tree.record_flags())?;
+    /// The common first fields of a record about an unversioned node.
+    pub fn node_change(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<NodeChange> {
+        let change = self.change(page, line, tree.record_flags())?;
         Ok(NodeChange { page: change, rceid: 0, root: Some(tree.root), tree: tree.id })
     }
 
@@ -241,52 +235,46 @@ impl AtomicGroup {
         key: &[u8],
         data: &[u8],
     ) -> Attempt<()> {
-        let time = self.file.next_time();
-        let node = self.node_change(tree, page, time, line)?;
+        let node = self.node_change(tree, page, line)?;
         let [prefix, suffix] = cut_key(&self.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let (key, flags) = (record.key(), NodeFlags::empty());
-        let applied = self.edit(page, time, &PageDelta::Insert { line, flags, key: &key, data })?;
+        let applied = self.edit(page, &PageDelta::Insert { line, flags, key: &key, data })?;
         self.done(page, applied, LogRecord::Insert(record))
     }
 
     /// Removes a node.
     pub fn delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
-        let time = self.file.next_time();
-        let node = self.node_change(tree, page, time, line)?;
-        let applied = self.edit(page, time, &PageDelta::Delete { line, end: line + 1 })?;
+        let node = self.node_change(tree, page, line)?;
+        let applied = self.edit(page, &PageDelta::Delete { line, end: line + 1 })?;
         self.done(page, applied, LogRecord::Delete(Delete { node }))
     }
 
     /// Flags a node deleted. Used where its removal would leave a page empty.
     pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
-        let time = self.file.next_time();
-        let node = self.node_change(tree, page, time, line)?;
+        let node = self.node_change(tree, page, line)?;
         let flags = self.flags_of(page, line)? | NodeFlags::DELETED;
-        let applied = self.edit(page, time, &PageDelta::SetFlags { line, flags })?;
+        let applied = self.edit(page, &PageDelta::SetFlags { line, flags })?;
         self.done(page, applied, LogRecord::FlagDelete(FlagDelete { node }))
     }
 
     /// Replaces the data of an unversioned node.
     pub fn replace(&mut self, tree: &Shape, page: PageNumber, line: usize, data: &[u8]) -> Attempt<()> {
-        let time = self.file.next_time();
-        let node = self.node_change(tree, page, time, line)?;
+        let node = self.node_change(tree, page, line)?;
         let old_len = self.page(page)?.node(line).map_or(0, |node| node.data.len()) as u16;
         let record =
             Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
         let flags = self.flags_of(page, line)?;
-        let applied = self.edit(page, time, &PageDelta::Replace { line, flags, data })?;
+        let applied = self.edit(page, &PageDelta::Replace { line, flags, data })?;
         self.done(page, applied, LogRecord::Replace(record))
     }
 
     /// Sets the external header of a root page.
     pub fn set_external_header(&mut self, tree: &Shape, page: PageNumber, header: &[u8]) -> Attempt<()> {
-        let time = self.file.next_time();
-        let node = self.node_change(tree, page, time, 0)?;
+        let node = self.node_change(tree, page, 0)?;
         let mut target = self.page_mut(page)?;
         let applied =
             target.set_external_header(header).map_err(|_| "page has no room for its external header");
-        target.set_db_time(time);
         self.done(
             page,
             applied,
@@ -335,7 +323,11 @@ impl AtomicGroup {
         }
         let mut batch = RecordBatch::new();
         let single = self.records.len() == 1;
-        let (procid, time) = (self.procid, self.file.db_time());
+        let (procid, time) = (self.procid, self.file.next_time());
+        for record in &self.prologue {
+            batch.push(record);
+        }
+        self.records.iter_mut().filter_map(LogRecord::page_change_mut).for_each(|change| change.after = time);
         if !single {
             batch.push(&LogRecord::MacroBegin(Macro { procid, db_time: time }));
         }
@@ -354,7 +346,7 @@ impl AtomicGroup {
             false => file.log.append(&batch),
         };
         if let Ok(appended) = &appended {
-            self.pages.iter_mut().for_each(|page| page.logged(lower, appended.end));
+            self.pages.iter_mut().for_each(|page| page.logged(time, lower, appended.end, file.page_size));
         }
         file.pins.release(pin);
         let appended = appended?;

@@ -12,7 +12,7 @@ pub(super) struct Latched {
     pub latch: WriteLatch,
     /// The state before the first change, if there was one.
     found: Option<Found>,
-    /// The deltas since then; `None` if the page was also changed in another way.
+    /// The deltas since then, without their time of change; `None` if the page was also changed in another way.
     edits: Option<Vec<u8>>,
 }
 
@@ -74,28 +74,29 @@ impl Latched {
         &mut self.latch
     }
 
-    /// Applies a delta, at `time`.
-    pub fn edit(&mut self, time: DbTime, edit: &PageDelta<'_>, size: PageSize) -> Applied {
+    /// Applies a delta.
+    pub fn edit(&mut self, edit: &PageDelta<'_>, size: PageSize) -> Applied {
         let bytes = match edit {
             PageDelta::SetPrev(_) => self.header_about_to_change(size),
             _ => self.about_to_change(size),
         };
         let mut page = PageMut::new(bytes, size);
         let applied = edit.apply(&mut page);
-        page.set_db_time(time);
-        if self.edits.as_mut().is_some_and(|edits| edit.encode(time, edits).is_none()) {
+        if self.edits.as_mut().is_some_and(|edits| edit.encode(DbTime(0), edits).is_none()) {
             self.edits = None;
         }
         applied
     }
 
-    /// Marks the changes as logged, from `first` to `end`.
-    pub fn logged(&mut self, first: LogPosition, end: LogPosition) {
+    /// Marks the changes as logged, from `first` to `end`. `time` is their time of change.
+    pub fn logged(&mut self, time: DbTime, first: LogPosition, end: LogPosition, size: PageSize) {
         if self.found.is_none() {
             return;
         }
-        match &self.edits {
+        PageMut::new(&mut self.latch, size).set_db_time(time);
+        match &mut self.edits {
             Some(edits) => {
+                PageDelta::set_times(edits, time);
                 self.latch.mark_dirty_by_delta(first);
                 self.latch.record_deltas(edits);
             }

@@ -3,16 +3,23 @@
 //! A split is one atomic group. An insert that needs the room is in the same group, because no page except a root may
 //! be without nodes. Parents are split first, each in a group of its own: a tree stays valid when an internal page is
 //! split. A leaf is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
+//!
+//! A split is logged as ESE logs it: a Split2 without a new page for the parent, the Split2, and the Insert that needs the
+//! room. The line numbers of the Split2 count the node of the Insert. The Insert names the page that is split, and its
+//! line there before the split.
 
 use std::ops::Range;
 
-use ese_format::log::record::{BeforeImageFlags, LogRecord, Split};
+use ese_format::log::record::{
+    BeforeImageFlags, Insert, LogRecord, NodeChange, PageChangeFlags, Split, split_operation,
+};
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
-use ese_format::{PageNumber, PageSize};
+use ese_format::{DbTime, PageNumber, PageSize};
 
 use super::apply::{self, split_type};
-use super::{AtomicGroup, Attempt, Shape, Stop};
+use super::{AtomicGroup, Attempt, Shape, Stop, cut_key};
 use crate::Error;
+use crate::cache::PageDelta;
 
 /// A node to insert into the page that is split.
 #[derive(Clone, Copy)]
@@ -159,6 +166,14 @@ pub(crate) fn separator_at(
     right.get(..common + 1).map(<[u8]>::to_vec)
 }
 
+/// The insert that needs the room of a split.
+#[derive(Clone, Copy)]
+pub(crate) struct SplitInsert<'a> {
+    pub incoming: Incoming<'a>,
+    /// The first fields of its record.
+    pub node: NodeChange,
+}
+
 /// Moves all nodes of a root to a new child, so that the root has room for separators.
 pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
     let page = group.page(shape.root)?;
@@ -169,10 +184,11 @@ pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber
     let cut = Cut { line: 0, incoming_right: false, separator: Vec::new(), append: false };
     let prefix = prefix_line(&page, 0..count);
     let target = Target { page: shape.root, new, parent: None, right: None };
-    finish(group, shape, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix])
+    finish(group, shape, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix], None)
 }
 
-/// Splits a page below the root. The parent must have room for the separator.
+/// Splits a page below the root, and inserts the node that was counted when the cut was chosen. The parent must have
+/// room for the separator.
 pub(crate) fn split_page(
     group: &mut AtomicGroup,
     shape: &Shape,
@@ -180,6 +196,7 @@ pub(crate) fn split_page(
     page_number: PageNumber,
     new: PageNumber,
     cut: &Cut,
+    insert: Option<&SplitInsert<'_>>,
 ) -> Attempt<()> {
     let page = group.page(page_number)?;
     let found = page.flags();
@@ -189,7 +206,40 @@ pub(crate) fn split_page(
     let prefixes = [prefix_line(&page, 0..cut.line), prefix_line(&page, cut.line..count)];
     let kind = if cut.append { split_type::APPEND } else { split_type::RIGHT };
     let target = Target { page: page_number, new, parent: Some(parent), right };
-    finish(group, shape, kind, cut, &target, [found, flags], prefixes)
+    stamp_parent(group, shape, parent)?;
+    finish(group, shape, kind, cut, &target, [found, flags], prefixes, insert)
+}
+
+/// Logs the Split2 without a new page, which gives the parent of a split page its new time of change.
+fn stamp_parent(group: &mut AtomicGroup, shape: &Shape, parent: PageNumber) -> Attempt<()> {
+    let record = Split {
+        change: group.change(parent, 0, shape.record_flags())?,
+        new_page: None,
+        right: None,
+        right_before: NO_TIME,
+        parent: None,
+        parent_before: NO_TIME,
+        root: shape.root,
+        tree: shape.id,
+        split_type: 0,
+        operation: split_operation::NONE,
+        operation_line: 0,
+        split_line: 0,
+        line_count: 0,
+        new_flags: 0,
+        split_flags: 0,
+        split_uncommitted: 0,
+        new_uncommitted: 0,
+        split_prefix_line: 0,
+        new_prefix_line: 0,
+        parent_key: Vec::new(),
+        old_prefix: Vec::new(),
+        new_prefix: Vec::new(),
+        image_flags: BeforeImageFlags::empty(),
+        before_image: Vec::new(),
+    };
+    group.record(LogRecord::Split2(record));
+    Ok(())
 }
 
 /// The page with empty nodes before the nodes that move, and no nodes after them. Redo of the other page needs only the
@@ -211,11 +261,49 @@ pub(crate) fn moving(
     Ok(bytes)
 }
 
+/// What a record stores as the time of a page that it does not have. ESE: `dbtimeInvalid`.
+const NO_TIME: DbTime = DbTime(u64::MAX);
+
 struct Target {
     page: PageNumber,
     new: PageNumber,
     parent: Option<PageNumber>,
     right: Option<PageNumber>,
+}
+
+/// The line numbers of a split, which count the incoming node.
+struct Lines {
+    operation: u8,
+    operation_line: usize,
+    split_line: usize,
+    count: usize,
+}
+
+impl Lines {
+    fn new(count: usize, cut: &Cut, insert: Option<&SplitInsert<'_>>) -> Lines {
+        match insert {
+            Some(insert) => Lines {
+                operation: split_operation::INSERT,
+                operation_line: insert.incoming.line,
+                split_line: cut.line + usize::from(!cut.incoming_right),
+                count: count + 1,
+            },
+            None => {
+                Lines { operation: split_operation::NONE, operation_line: 0, split_line: cut.line, count }
+            }
+        }
+    }
+
+    /// The number of an existing node.
+    fn of(&self, line: usize) -> usize {
+        line + usize::from(self.operation == split_operation::INSERT && line >= self.operation_line)
+    }
+
+    /// The fields for the lines of the two prefixes. The second counts from the first line of the new page.
+    fn prefix_fields(&self, [split, new]: [Option<usize>; 2]) -> [i32; 2] {
+        let field = |line: Option<usize>| line.map_or(-1, |line| line as i32);
+        [field(split.map(|line| self.of(line))), field(new.map(|line| self.of(line) - self.split_line))]
+    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "the fields of one log record, filled in one place")]
@@ -226,19 +314,19 @@ fn finish(
     cut: &Cut,
     target: &Target,
     [split_flags, new_flags]: [PageFlags; 2],
-    [split_prefix, new_prefix]: [Option<usize>; 2],
+    prefixes: [Option<usize>; 2],
+    insert: Option<&SplitInsert<'_>>,
 ) -> Attempt<()> {
     let size = group.file.page_size;
-    let time = group.file.next_time();
     let time_before = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<_> {
-        page.map_or(Ok(ese_format::DbTime(0)), |page| group.time_of(page))
+        page.map_or(Ok(NO_TIME), |page| group.time_of(page))
     };
     let page = group.page(target.page)?;
-    let line_count = page.node_count() as u16;
-    let (old_prefix, new_prefix_bytes) = (page.prefix().to_vec(), prefix_of(&page, split_prefix));
-    let line_prefix = |line: Option<usize>| line.map_or(-1, |line| line as i32);
+    let lines = Lines::new(page.node_count(), cut, insert);
+    let [split_prefix_line, new_prefix_line] = lines.prefix_fields(prefixes);
+    let (old_prefix, new_prefix) = (page.prefix().to_vec(), prefix_of(&page, prefixes[0]));
     let mut record = Split {
-        change: group.change(target.page, time, cut.line, shape.record_flags())?,
+        change: group.change(target.page, 0, shape.record_flags())?,
         new_page: Some(target.new),
         right: target.right,
         right_before: time_before(group, target.right)?,
@@ -247,22 +335,38 @@ fn finish(
         root: shape.root,
         tree: shape.id,
         split_type: kind,
-        operation: 0,
-        operation_line: 0,
-        split_line: cut.line as u16,
-        line_count,
+        operation: lines.operation,
+        operation_line: lines.operation_line as u16,
+        split_line: lines.split_line as u16,
+        line_count: lines.count as u16,
         new_flags: new_flags.bits(),
         split_flags: split_flags.bits(),
         split_uncommitted: 0,
         new_uncommitted: 0,
-        split_prefix_line: line_prefix(split_prefix),
-        new_prefix_line: line_prefix(new_prefix),
+        split_prefix_line,
+        new_prefix_line,
         parent_key: cut.separator.clone(),
         old_prefix,
-        new_prefix: new_prefix_bytes,
+        new_prefix,
         image_flags: BeforeImageFlags::empty(),
         before_image: Vec::new(),
     };
+    // An append does not change the nodes of the split page, so redo of the new page needs no image.
+    if kind != split_type::APPEND {
+        record.set_before_page(&group.copy_of(target.page)?, size);
+    }
+    group.log_deferred_undo(target.page)?;
+    change_pages(group, target, &record)?;
+    group.record(LogRecord::Split2(record));
+    match insert {
+        Some(insert) => insert_beside(group, target, cut, insert),
+        None => Ok(()),
+    }
+}
+
+/// Makes the changes of a split, except for the insert.
+fn change_pages(group: &mut AtomicGroup, target: &Target, record: &Split) -> Attempt<()> {
+    let size = group.file.page_size;
     let path = group.file.path.clone();
     let misfit = |what| {
         Stop::Failed(Error::Corrupt {
@@ -271,38 +375,49 @@ fn finish(
             what: format!("split: {what}"),
         })
     };
-    // An append does not change the nodes of the split page, so redo of the new page needs no image.
-    if kind != split_type::APPEND {
-        let page = group.page(target.page)?;
-        let nodes = cut.line..page.node_count();
-        let image = moving(&page, target.page, size, nodes).map_err(misfit)?;
-        record.set_before_page(&image, size);
-    }
     let (page, new) = group.new_page_beside(target.page, target.new)?;
-    let mut new = apply::split_new(new, size, &page, &record).map_err(misfit)?;
-    new.set_db_time(time);
-    match kind {
+    apply::split_new(new, size, &page, record, None).map_err(misfit)?;
+    match record.split_type {
         split_type::RIGHT => {
-            let edit = apply::split_cut(&record);
-            group.edit(target.page, time, &edit)?.map_err(&misfit)?;
+            let edit = apply::split_cut(record);
+            group.edit(target.page, &edit)?.map_err(&misfit)?;
         }
-        split_type::APPEND => {
-            apply::append_source(&mut group.links_mut(target.page)?, &record);
-            group.stamp(time, &[Some(target.page)])?;
-        }
-        _ => {
-            apply::split_source(&mut group.page_mut(target.page)?, &record).map_err(&misfit)?;
-            group.stamp(time, &[Some(target.page)])?;
-        }
+        split_type::APPEND => apply::append_source(&mut group.links_mut(target.page)?, record),
+        _ => apply::split_source(&mut group.page_mut(target.page)?, record).map_err(&misfit)?,
     }
     if let Some(right) = target.right {
-        group.edit(right, time, &apply::split_right(&record))?.map_err(&misfit)?;
+        group.edit(right, &apply::split_right(record))?.map_err(&misfit)?;
     }
     if let Some(parent) = target.parent {
-        apply::split_parent(&mut group.page_mut(parent)?, &record).map_err(misfit)?;
+        apply::split_parent(&mut group.page_mut(parent)?, record).map_err(misfit)?;
     }
-    group.log_deferred_undo(target.page)?;
-    group.stamp(time, &[target.parent])?;
-    group.record(LogRecord::Split2(record));
     Ok(())
+}
+
+/// Inserts the node for which a page was split.
+fn insert_beside(
+    group: &mut AtomicGroup,
+    target: &Target,
+    cut: &Cut,
+    insert: &SplitInsert<'_>,
+) -> Attempt<()> {
+    let SplitInsert { incoming, mut node } = *insert;
+    // ESE: the time before is not valid, because the split gives the page its new time.
+    node.page.before = NO_TIME;
+    node.page.page = target.page;
+    node.page.line = incoming.line as u16;
+    let (page, line) = match cut.incoming_right {
+        true => (target.new, incoming.line - cut.line),
+        false => (target.page, incoming.line),
+    };
+    let [prefix, suffix] = cut_key(&group.page(page)?, incoming.key).map(<[u8]>::to_vec);
+    let mut flags = NodeFlags::empty();
+    flags.set(NodeFlags::VERSIONED, node.page.flags.contains(PageChangeFlags::VERSIONED));
+    let delta = PageDelta::Insert { line, flags, key: incoming.key, data: incoming.data };
+    let applied = group.edit(page, &delta)?;
+    group.done(
+        page,
+        applied,
+        LogRecord::Insert(Insert { node, prefix, suffix, data: incoming.data.to_vec() }),
+    )
 }

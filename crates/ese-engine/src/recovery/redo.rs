@@ -2,8 +2,8 @@
 //!
 //! A record applies to a page exactly if the page's dbtime is the record's time before. A page at or past the time
 //! after has the change already. Anything else is damage and ends recovery. A record that formats a page from nothing
-//! applies to every older page. Records between MacroBegin and MacroCommit wait for the commit; if the log ends inside
-//! a macro, its records are ignored.
+//! applies to every older page. Records between MacroBegin and MacroCommit wait for the commit, and a page is judged once
+//! for all of them ([`macro_changes`]); if the log ends inside a macro, its records are ignored.
 //!
 //! So the changes of a page depend on nothing but the page and the log, and only their order on that page matters. Redo
 //! collects records in the order of the log, with the operations of transactions, and then replays them page by page
@@ -11,18 +11,21 @@
 //! has it after the replay. A record that needs such information makes redo replay the pages of all records before it;
 //! so does a record that attaches or detaches a database.
 
+mod macro_changes;
 mod page_redo;
 mod page_replay;
 mod pending_before_images;
 mod unfinished_transactions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use ese_format::log::record::{LogRecord, NodeChange, PageChange, Undo, operation};
+use ese_format::log::record::{LogRecord, Macro, NodeChange, PageChange, Undo, operation};
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
-use self::page_redo::{PageRedo, formats, pages_of, versioned};
+use self::macro_changes::{OpenMacro, Placed, place};
+use self::page_redo::{PageRedo, PageRole, formats, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
 use self::unfinished_transactions::{OpenTransaction, Operation, bookmark_of};
 pub(super) use self::unfinished_transactions::{UndoInfos, UnfinishedTransactions};
@@ -45,7 +48,10 @@ pub(super) struct Redo {
     grant: MemoryGrant,
     pub reserved: usize,
     transactions: BTreeMap<u16, OpenTransaction>,
-    macros: BTreeMap<u16, Vec<BufferedRecord>>,
+    /// By session and time of change.
+    macros: BTreeMap<(u16, DbTime), OpenMacro>,
+    /// Sessions of which a MacroBegin was read.
+    began_macros: BTreeSet<u16>,
     /// The last unversioned replace. An Undo record of a replace that directly follows it on the page finds the data
     /// restored.
     last_plain_replace: Option<PlainReplace>,
@@ -85,6 +91,10 @@ struct RedoRecord {
     buffered: BufferedRecord,
     /// The position where redo must start while a page lacks the change. The record alone may not be enough.
     needs_from: LogPosition,
+    /// The position up to which the log must be durable before a page with the change is written.
+    needs_until: LogPosition,
+    /// The key of the incoming node of a split, if it is the prefix of the new page.
+    prefix_key: Option<Box<[u8]>>,
     /// The transaction of a versioned change.
     transaction: Option<Arc<Transaction>>,
     /// The change that an Undo record undoes, unless the data are restored already.
@@ -116,6 +126,7 @@ impl Redo {
             reserved: 0,
             transactions: BTreeMap::new(),
             macros: BTreeMap::new(),
+            began_macros: BTreeSet::new(),
             last_plain_replace: None,
             pending: PendingRedo::default(),
             newest_number: 0,
@@ -132,42 +143,100 @@ impl Redo {
         self.records += 1;
         match &record {
             LogRecord::MacroBegin(begin) => {
-                self.macros.insert(begin.procid, Vec::new());
+                self.began_macros.insert(begin.procid);
+                let opened = OpenMacro { begun: buffered.start, records: Vec::new() };
+                self.macros.insert((begin.procid, begin.db_time), opened);
                 return Ok(());
             }
             LogRecord::MacroAbort(abort) => {
-                self.macros.remove(&abort.procid);
+                self.macros.remove(&(abort.procid, abort.db_time));
                 return Ok(());
             }
-            LogRecord::MacroCommit(commit) => {
-                for buffered in self.macros.remove(&commit.procid).unwrap_or_default() {
-                    let record = super::decode(&self.log, &buffered)?;
-                    self.collect(buffered, &record, payloads)?;
-                }
-                return Ok(());
-            }
+            LogRecord::MacroCommit(commit) => return self.end_macro(commit, &buffered, payloads),
             // A macro that a crash interrupted is never completed. Its records are dropped here, because recovery uses
             // the same session numbers again.
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.macros.clear(),
             _ => {}
         }
-        if let Some(procid) = procid_of(&record)
-            && let Some(waiting) = self.macros.get_mut(&procid)
-        {
-            waiting.push(buffered);
+        if let Some(open) = self.macro_of(&record, buffered.start)? {
+            open.records.push(buffered);
             return Ok(());
         }
-        self.collect(buffered, &record, payloads)
+        let placed = Placed::alone(&record);
+        let span = buffered.start..buffered.end;
+        self.collect(buffered, &record, placed, span, payloads)
     }
 
-    fn collect(&mut self, buffered: BufferedRecord, record: &LogRecord, payloads: &Payloads) -> Result<()> {
+    /// The open macro to which a record belongs.
+    fn macro_of(&mut self, record: &LogRecord, start: LogPosition) -> Result<Option<&mut OpenMacro>> {
+        let Some((procid, time)) = macro_key(record) else { return Ok(None) };
+        let needs_macro = matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_));
+        if needs_macro && !self.began_macros.contains(&procid) {
+            // Redo starts inside of the macro.
+            let opened = OpenMacro { begun: start, records: Vec::new() };
+            return Ok(Some(self.macros.entry((procid, time)).or_insert(opened)));
+        }
+        let misplaced = match self.macros.contains_key(&(procid, time)) {
+            true => None,
+            false if self.macros.keys().any(|(open, _)| *open == procid) => Some(
+                "has another time of change than its macro, as earlier versions of Jetcell wrote it; open the database \
+                 once with the version that wrote the log, and close it",
+            ),
+            false => needs_macro.then_some("is outside of a macro"),
+        };
+        match misplaced {
+            Some(what) => Err(self.corrupt_record(record, start, what)),
+            None => Ok(self.macros.get_mut(&(procid, time))),
+        }
+    }
+
+    /// Collects the records of a macro.
+    fn end_macro(&mut self, commit: &Macro, end: &BufferedRecord, payloads: &Payloads) -> Result<()> {
+        let Some(OpenMacro { begun, records }) = self.macros.remove(&(commit.procid, commit.db_time)) else {
+            // Redo may start inside of a macro.
+            return match self.began_macros.insert(commit.procid) {
+                true => Ok(()),
+                false => Err(self.corrupt_record(
+                    &LogRecord::MacroCommit(*commit),
+                    end.start,
+                    "ends a macro that did not begin",
+                )),
+            };
+        };
+        let decoded: Vec<_> =
+            records.iter().map(|buffered| super::decode(&self.log, buffered)).collect::<Result<_>>()?;
+        let placed = place(&decoded)
+            .map_err(|what| self.corrupt_record(&LogRecord::MacroBegin(*commit), begun, what))?;
+        for ((buffered, record), placed) in records.into_iter().zip(&decoded).zip(placed) {
+            self.collect(buffered, record, placed, begun..end.end, payloads)?;
+        }
+        Ok(())
+    }
+
+    fn corrupt_record(&self, record: &LogRecord, start: LogPosition, what: &str) -> Error {
+        Error::Corrupt {
+            path: self.log.directory().to_path_buf(),
+            page: None,
+            what: format!("{} record at {start:?} {what}", record.name()),
+        }
+    }
+
+    /// Adds the effects of a record. `span` is the record, or its macro.
+    fn collect(
+        &mut self,
+        buffered: BufferedRecord,
+        record: &LogRecord,
+        placed: Placed,
+        span: Range<LogPosition>,
+        payloads: &Payloads,
+    ) -> Result<()> {
         let (start, end) = (buffered.start, buffered.end);
         // A database that was shut down cleanly later on is not attached: its file has this change. Nor is a missing
         // database: the log detaches it later, or recovery fails.
         if record.database().is_some_and(|id| self.attached(id.0).is_none()) {
             return Ok(());
         }
-        let (mut undoes, mut needs_from) = (None, start);
+        let (mut undoes, mut needs_from) = (None, span.start);
         match record {
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
@@ -233,19 +302,23 @@ impl Redo {
             }
             _ => {}
         }
-        self.add_page_changes(RedoRecord { buffered, needs_from, transaction: None, undoes }, record)
+        let Placed { pages, prefix_key } = placed;
+        let needs_until = span.end;
+        let redo_record =
+            RedoRecord { buffered, needs_from, needs_until, prefix_key, transaction: None, undoes };
+        self.add_page_changes(redo_record, record, pages)
     }
 
     /// Adds the page changes of a record.
-    fn add_page_changes(&mut self, mut redo_record: RedoRecord, record: &LogRecord) -> Result<()> {
-        let (pages, after) = pages_of(record);
+    fn add_page_changes(
+        &mut self,
+        mut redo_record: RedoRecord,
+        record: &LogRecord,
+        pages: Vec<(PageNumber, PageRole)>,
+    ) -> Result<()> {
         let Some(change) = record.page_change().filter(|_| !pages.is_empty()) else { return Ok(()) };
+        let after = change.after;
         let database = self.database(change.database.0)?;
-        if let LogRecord::Split2(split) = record
-            && split.new_page.is_none()
-        {
-            return Err(corrupt_page(&database, change.page, "split without new page"));
-        }
         database.time_used(after);
         let record_index = self.pending.records.len() as u32;
         for (page, role) in pages {
@@ -406,23 +479,11 @@ fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: &str) -> Error 
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 
-/// The session of a record, if the record can be part of a macro.
-fn procid_of(record: &LogRecord) -> Option<u16> {
-    Some(match record {
-        LogRecord::Begin(r) => r.procid,
-        LogRecord::Begin0(r) => r.procid,
-        LogRecord::Insert(r) => r.node.page.procid,
-        LogRecord::FlagInsert(r) => r.node.page.procid,
-        LogRecord::FlagInsertAndReplaceData(r) => r.node.page.procid,
-        LogRecord::FlagDelete(r) => r.node.page.procid,
-        LogRecord::Replace(r) => r.node.page.procid,
-        LogRecord::Delete(r) => r.node.page.procid,
-        LogRecord::SetExternalHeader(r) => r.node.page.procid,
-        LogRecord::Split2(r) => r.change.procid,
-        LogRecord::Merge2(r) => r.change.procid,
-        LogRecord::EmptyTree(r) => r.node.page.procid,
-        LogRecord::CreateMultiExtentFdp(r) => r.change.procid,
-        LogRecord::ConvertFdp2(r) => r.change.procid,
-        _ => return None,
-    })
+/// The session of a record and the time of change of its pages, if the record can be part of a macro.
+fn macro_key(record: &LogRecord) -> Option<(u16, DbTime)> {
+    match record {
+        // Changes no page, and has no time.
+        LogRecord::UndoInfo(_) => None,
+        _ => record.page_change().map(|change| (change.procid, change.after)),
+    }
 }

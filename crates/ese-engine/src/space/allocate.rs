@@ -243,7 +243,7 @@ impl<'a> SpaceLock<'a> {
         self.file.grow_file(last)?;
         group::run(self.file, false, |group| {
             let database = DatabaseIdInLog(self.file.log_id);
-            group.record(LogRecord::ExtendDb(ExtendDb { database, last }));
+            group.record_before(LogRecord::ExtendDb(ExtendDb { database, last }));
             let extent = self.own(group, trees, Extent { last, count })?;
             self.free(group, trees, extent)
         })

@@ -26,10 +26,9 @@ impl SpaceLock<'_> {
         self.with_extent(procid, parent, pages, pages, |lock, group, extent| {
             let root = extent.first();
             before(group);
-            let time = lock.file.next_time();
             group.new_page(root)?;
             let record = CreateMultiExtentFdp {
-                change: group.change(root, time, 0, PageChangeFlags::empty())?,
+                change: group.change(root, 0, PageChangeFlags::empty())?,
                 tree: id,
                 owned_root: root.plus(1),
                 available_root: root.plus(2),
@@ -39,8 +38,7 @@ impl SpaceLock<'_> {
             };
             for page in [root, root.plus(1), root.plus(2)] {
                 let size = lock.file.page_size;
-                let mut page = create_root_pages(group.new_page(page)?, size, page, &record);
-                page.set_db_time(time);
+                create_root_pages(group.new_page(page)?, size, page, &record);
             }
             group.record(LogRecord::CreateMultiExtentFdp(record));
             Ok(root)
@@ -67,11 +65,8 @@ impl SpaceLock<'_> {
     pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
         let parent = header.parent.unwrap_or(PageNumber::fixed(1));
         self.with_extent(SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
-            // Other threads can change the root until it is latched, and take later times for their changes.
-            group.page(owner.root)?;
-            let time = lock.file.next_time();
             let record = ConvertFdp {
-                change: group.change(owner.root, time, 0, PageChangeFlags::empty())?,
+                change: group.change(owner.root, 0, PageChangeFlags::empty())?,
                 tree: owner.id,
                 owned_root: extent.first(),
                 available_root: extent.first().plus(1),
@@ -84,8 +79,7 @@ impl SpaceLock<'_> {
             };
             let size = lock.file.page_size;
             for page in [record.owned_root, record.available_root] {
-                let mut page = convert_root_pages(group.new_page(page)?, size, page, &record);
-                page.set_db_time(time);
+                convert_root_pages(group.new_page(page)?, size, page, &record);
             }
             let mut root = group.page_mut(owner.root)?;
             let converted =
@@ -94,7 +88,6 @@ impl SpaceLock<'_> {
             converted.update(&mut external);
             let applied =
                 root.set_external_header(&external).map_err(|_| "root has no room for its space header");
-            root.set_db_time(time);
             group.done(owner.root, applied, LogRecord::ConvertFdp2(record))
         })
     }

@@ -5,7 +5,7 @@ use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 use ese_format::space::Extent;
 
 use crate::Error;
-use crate::pages::split::{self, Incoming};
+use crate::pages::split::{self, Incoming, SplitInsert};
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 
 /// The place of an extent in a space tree.
@@ -154,11 +154,12 @@ fn make_room(
     if group.page(parent)?.free_bytes() < node_space(cut.separator.len(), false, 4) {
         return make_room(group, tree, path, level - 1, None, &mut |_| Ok(new));
     }
-    split::split_page(group, tree, parent, at, new, &cut)?;
-    let Some(incoming) = incoming else { return Ok(false) };
-    let (page, line) = if cut.incoming_right { (new, incoming.line - cut.line) } else { (at, incoming.line) };
-    group.insert(tree, page, line, incoming.key, incoming.data)?;
-    Ok(true)
+    let insert = match incoming {
+        Some(incoming) => Some(SplitInsert { incoming, node: group.node_change(tree, at, incoming.line)? }),
+        None => None,
+    };
+    split::split_page(group, tree, parent, at, new, &cut, insert.as_ref())?;
+    Ok(insert.is_some())
 }
 
 /// A space tree of the tree with this root.

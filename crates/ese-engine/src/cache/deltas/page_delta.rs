@@ -74,6 +74,7 @@ impl PageDelta<'_> {
             PageDelta::SetPrev(prev) => page.set_prev(prev),
             PageDelta::Cut { line, prefix, next } => {
                 page.keep_nodes(line, prefix).map_err(|_| NO_ROOM)?;
+                page.set_uncommitted_free(0);
                 if page.as_page().is_leaf() {
                     page.set_next(next);
                 }
@@ -120,6 +121,16 @@ impl PageDelta<'_> {
         deltas.extend_from_slice(key);
         deltas.extend_from_slice(data);
         Some(())
+    }
+
+    /// Sets the dbtime after each of the encoded `deltas`.
+    pub fn set_times(mut deltas: &mut [u8], after: DbTime) {
+        while let Some((header, rest)) = deltas.split_at_mut_checked(HEADER) {
+            header[8..16].copy_from_slice(&after.0.to_le_bytes());
+            let len = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+            let content = len(4) + len(6);
+            deltas = rest.get_mut(content..).unwrap_or_default();
+        }
     }
 
     /// The next delta, with the dbtime before it, if that is to be checked, and the dbtime after it.

@@ -1,8 +1,9 @@
 //! Which pages a record changes, and how it changes each of them.
 
+use ese_format::compression::decompress;
 use ese_format::log::record::ImageError;
 use ese_format::log::record::{
-    FlagInsert, FlagInsertAndReplaceData, LogRecord, NodeChange, PageChangeFlags, Replace,
+    FlagInsert, FlagInsertAndReplaceData, LogRecord, Merge, NodeChange, PageChangeFlags, Replace, Split,
 };
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
@@ -30,6 +31,12 @@ pub(super) enum PageRole {
     Available,
     /// A page of a list, by its index in the list.
     Listed(u32),
+    /// The page where the change is made for which a page was split, and the line there.
+    Operation(u16),
+    /// The page of a split parent that gets the separator of a split child, and the line there.
+    Separator(u16),
+    /// The page of a split parent that has the old entry of a split child, and the line there.
+    Pointer(u16),
 }
 
 /// The change that one record makes to one page.
@@ -121,7 +128,9 @@ pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> 
     match (record, role) {
         _ if formats(record, role) => None,
         (LogRecord::Split2(split), PageRole::Right) => Some(split.right_before),
-        (LogRecord::Split2(split), PageRole::Parent) => Some(split.parent_before),
+        (LogRecord::Split2(split), PageRole::Parent | PageRole::Separator(_) | PageRole::Pointer(_)) => {
+            Some(split.parent_before)
+        }
         (LogRecord::Merge2(merge), PageRole::Right) => Some(merge.right_before),
         (LogRecord::Merge2(merge), PageRole::Left) => Some(merge.left_before),
         (LogRecord::Merge2(merge), PageRole::Parent) => Some(merge.parent_before),
@@ -135,7 +144,7 @@ pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> 
 /// Whether the change needs the page image in the record.
 fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     match record {
-        LogRecord::Split2(_) => role == PageRole::New,
+        LogRecord::Split2(split) => role == PageRole::New && split.split_type != split_type::APPEND,
         LogRecord::Merge2(merge) => match merge.merge_type {
             merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => role == PageRole::Right,
             merge_type::PARTIAL_LEFT => role == PageRole::Left,
@@ -150,6 +159,11 @@ pub(super) fn has_needless_image(record: &LogRecord, role: PageRole) -> bool {
     matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, role)
 }
 
+/// Whether the split page only loses its upper nodes.
+fn is_cut(split: &Split) -> bool {
+    split.new_page.is_some() && split.split_type == split_type::RIGHT && split.split_uncommitted <= 0
+}
+
 /// The change as a delta, if the record alone determines it. `key` receives the key of a new node.
 pub(super) fn delta_from_record<'a>(
     record: &'a LogRecord,
@@ -161,9 +175,7 @@ pub(super) fn delta_from_record<'a>(
     let line = node.map_or(0, |node| usize::from(node.page.line));
     Some(match (record, role) {
         // The page is in its state before the split, as its time of change shows.
-        (LogRecord::Split2(split), PageRole::Main) if split.split_type == split_type::RIGHT => {
-            apply::split_cut(split)
-        }
+        (LogRecord::Split2(split), PageRole::Main) if is_cut(split) => apply::split_cut(split),
         (LogRecord::Split2(split), PageRole::Right) => apply::split_right(split),
         (LogRecord::Insert(insert), _) => {
             *key = insert.key();
@@ -192,6 +204,11 @@ pub(super) fn delta_of<'a>(
 ) -> Result<Option<PageDelta<'a>>, &'static str> {
     if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
         return apply::merge_loss(merge, page.node_count());
+    }
+    if let (LogRecord::Split2(split), PageRole::Main) = (record, role)
+        && split.new_page.is_some()
+    {
+        apply::check_split_lines(split, page.node_count())?;
     }
     if let known @ Some(_) = delta_from_record(record, role, key) {
         return Ok(known);
@@ -234,23 +251,35 @@ pub(super) fn apply(
     page: PageNumber,
     bytes: &mut [u8],
     size: PageSize,
+    prefix_key: Option<&[u8]>,
 ) -> Result<(), ApplyError> {
     let image = |image: Result<Option<Vec<u8>>, ImageError>| {
         image.map(|image| image.unwrap_or_else(|| vec![0; size.bytes()]))
     };
     match (record, role) {
         (LogRecord::Split2(split), PageRole::New) => {
-            let before = image(split.before_page(size, |_| None))?;
-            apply::split_new(bytes, size, &Page::new(&before, size), split)?;
+            let before = image(if needs_image(record, role) { split_image(split, size) } else { Ok(None) })?;
+            let before = Page::new(&before, size);
+            if needs_image(record, role) {
+                apply::check_split_lines(split, before.node_count())?;
+            }
+            apply::split_new(bytes, size, &before, split, prefix_key)?;
         }
+        // ESE logs it for a parent, only for its time of change.
+        (LogRecord::Split2(Split { new_page: None, .. }), _) => {}
         (LogRecord::Split2(split), PageRole::Main) => {
             // The page is in its state before the split, as its time of change shows.
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
+        (LogRecord::Split2(split), PageRole::Separator(line)) => {
+            apply::insert_separator(&mut PageMut::new(bytes, size), line.into(), split)?;
+        }
+        (LogRecord::Split2(split), PageRole::Pointer(line)) => {
+            apply::set_pointer(&mut PageMut::new(bytes, size), line.into(), split)?;
+        }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
         (LogRecord::Merge2(merge), PageRole::Right | PageRole::Left) => {
-            let source =
-                image(if needs_image(record, role) { merge.before_page(size, |_| None) } else { Ok(None) })?;
+            let source = image(if needs_image(record, role) { merge_image(merge, size) } else { Ok(None) })?;
             let source = Page::new(&source, size);
             match role {
                 PageRole::Right => apply::merge_right(bytes, size, &source, merge)?,
@@ -286,6 +315,16 @@ pub(super) fn apply(
         _ => {}
     }
     Ok(())
+}
+
+/// The split page before the split.
+fn split_image(split: &Split, size: PageSize) -> Result<Option<Vec<u8>>, ImageError> {
+    split.before_page(size, |stored| decompress(stored, size.bytes()).ok())
+}
+
+/// The merged page before the merge.
+fn merge_image(merge: &Merge, size: PageSize) -> Result<Option<Vec<u8>>, ImageError> {
+    merge.before_page(size, |stored| decompress(stored, size.bytes()).ok())
 }
 
 pub(super) fn versioned(node: &NodeChange) -> bool {

@@ -16,7 +16,7 @@ use ese_format::{DbTime, LogPosition};
 use jetcell_sync::{Arc, Mutex};
 
 use super::page_redo::{
-    PageRedo, apply, delta_from_record, delta_of, formats, has_needless_image, time_before,
+    PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image, time_before,
 };
 use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
 use super::{RedoRecord, corrupt_page};
@@ -204,10 +204,14 @@ impl<'a> PageReplay<'a> {
     /// them.
     fn defer(&mut self, changes: PageChanges<'_>) -> Result<()> {
         let records: Vec<_> = changes.iter().map(|change| self.record(change)).collect::<Result<_>>()?;
-        let mut deltas = Vec::new();
+        let (mut deltas, mut reached) = (Vec::new(), None);
         let mut encode = |(change, record): (&PageRedo, &LogRecord)| {
             let mut key = Vec::new();
-            let before = time_before(record, change.role).filter(|before| *before != DbTime(0))?;
+            let in_macro = reached.replace(change.after) == Some(change.after);
+            let before = match in_macro {
+                true => change.after,
+                false => time_before(record, change.role).filter(|before| *before != DbTime(0))?,
+            };
             delta_from_record(record, change.role, &mut key)?.encode_for_unread(
                 before,
                 change.after,
@@ -218,7 +222,7 @@ impl<'a> PageReplay<'a> {
         let redo_record = |change: &PageRedo| self.records.get(change.record_index as usize);
         if let (true, [first, ..], [.., last]) = (encoded, changes, changes)
             && let (Some(from), Some(until)) = (redo_record(first), redo_record(last))
-            && self.core.cache.buffer_change(first.key, from.needs_from..until.buffered.end, &deltas)
+            && self.core.cache.buffer_change(first.key, from.needs_from..until.needs_until, &deltas)
         {
             self.outcome.deferred += changes.len() as u64;
             return Ok(());
@@ -266,7 +270,7 @@ impl<'a> PageReplay<'a> {
         result
     }
 
-    /// Makes one change, if the page still lacks it.
+    /// Makes one change that the page lacks.
     fn apply(
         &mut self,
         change: &PageRedo,
@@ -278,13 +282,12 @@ impl<'a> PageReplay<'a> {
         let (size, number, index) = (database.page_size, change.key.page, change.record_index);
         let Some(redo_record) = self.records.get(index as usize) else { return Ok(()) };
         let time = Page::new(latch, size).db_time();
-        if time >= change.after {
-            return Ok(());
-        }
         let start = redo_record.buffered.start;
         let failed =
             |what: &str| corrupt_page(database, number, &format!("{what} (log record at {start:?})"));
-        if let Some(before) = time_before(record, change.role).filter(|before| *before != time) {
+        // A page at the time after has the changes of the macro before this one.
+        let expected = time_before(record, change.role).filter(|_| time != change.after);
+        if let Some(before) = expected.filter(|before| *before != time) {
             return Err(failed(&DbTimeMismatch { found: time, expected: before }.to_string()));
         }
         if let Some(node) = record.node_change() {
@@ -301,21 +304,26 @@ impl<'a> PageReplay<'a> {
                 latch.record_delta(&delta, change.after);
             }
             None => {
-                apply(record, change.role, number, latch, size)
+                let prefix_key = redo_record.prefix_key.as_deref();
+                apply(record, change.role, number, latch, size, prefix_key)
                     .map_err(|error| failed(&error.to_string()))?;
                 PageMut::new(latch, size).set_db_time(change.after);
                 latch.mark_dirty(redo_record.needs_from);
             }
         }
-        latch.set_last(redo_record.buffered.end);
+        latch.set_last(redo_record.needs_until);
         self.outcome.applied += 1;
         Ok(())
     }
 
+    /// The record of a change. The change for which a page was split names the page and line where it is made.
     fn decode(&self, change: &PageRedo) -> Result<LogRecord> {
-        self.records
-            .get(change.record_index as usize)
-            .map_or(Ok(LogRecord::Nop), |record| record.decode(self.log))
+        let Some(record) = self.records.get(change.record_index as usize) else { return Ok(LogRecord::Nop) };
+        let mut record = record.decode(self.log)?;
+        if let (PageRole::Operation(line), Some(named)) = (change.role, record.page_change_mut()) {
+            (named.page, named.line) = (change.key.page, line);
+        }
+        Ok(record)
     }
 
     /// The record of a change. Its payload is included, unless that is an image that the change does not need.

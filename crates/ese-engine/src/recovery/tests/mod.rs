@@ -1,7 +1,9 @@
 //! Tests of recovery: replay by page, pages that recovery does not read, undo, and page images.
 
+mod bench;
 mod page_images;
 mod page_replay;
+mod splits;
 mod undo;
 
 use std::path::Path;

@@ -39,6 +39,42 @@ impl LogRecord {
         })
     }
 
+    /// [`LogRecord::node_change`], to be changed.
+    pub fn node_change_mut(&mut self) -> Option<&mut NodeChange> {
+        Some(match self {
+            LogRecord::Insert(record) => &mut record.node,
+            LogRecord::FlagInsert(record) => &mut record.node,
+            LogRecord::FlagInsertAndReplaceData(record) => &mut record.node,
+            LogRecord::FlagDelete(record) => &mut record.node,
+            LogRecord::Delete(record) => &mut record.node,
+            LogRecord::Replace(record) | LogRecord::ReplaceD(record) => &mut record.node,
+            LogRecord::UndoInfo(record) => &mut record.node,
+            LogRecord::Undo(record) => &mut record.node,
+            LogRecord::Delta(record) => &mut record.node,
+            LogRecord::Delta64(record) => &mut record.node,
+            LogRecord::SetExternalHeader(record) => &mut record.node,
+            LogRecord::Scrub(record) => &mut record.node,
+            LogRecord::EmptyTree(record) => &mut record.node,
+            _ => return None,
+        })
+    }
+
+    /// [`LogRecord::page_change`], to be changed.
+    pub fn page_change_mut(&mut self) -> Option<&mut PageChange> {
+        if self.node_change().is_some() {
+            return self.node_change_mut().map(|node| &mut node.page);
+        }
+        Some(match self {
+            LogRecord::Split2(record) => &mut record.change,
+            LogRecord::Merge2(record) => &mut record.change,
+            LogRecord::PageMove(record) => &mut record.change,
+            LogRecord::CreateMultiExtentFdp(record) => &mut record.change,
+            LogRecord::CreateSingleExtentFdp(record) => &mut record.change,
+            LogRecord::ConvertFdp2(record) => &mut record.change,
+            _ => return None,
+        })
+    }
+
     /// The session that logged the record, if the type stores it. ESE: `procid`.
     #[doc(alias = "procid")]
     pub fn session(&self) -> Option<u16> {

@@ -91,11 +91,11 @@ layout! {
         tree: TreeId,
         /// 0 vertical, 1 right, 2 append. ESE: `SPLITTYPE`.
         split_type: u8,
-        /// Operation that is part of the split: 0 none, 1 insert, 2 replace, 3 flag-insert-and-replace.
+        /// Operation that is part of the split, see [`split_operation`].
         operation: u8,
         /// Node of the operation.
         operation_line: u16,
-        /// First node that moves.
+        /// First node that moves. All lines count the node that is inserted.
         split_line: u16,
         /// Nodes on the page, the inserted one included.
         line_count: u16,
@@ -109,7 +109,7 @@ layout! {
         new_uncommitted: i16,
         /// Node whose key becomes the prefix of the split page; -1 for none.
         split_prefix_line: i32,
-        /// Node whose key becomes the prefix of the new page; -1 for none.
+        /// Node whose key becomes the prefix of the new page, as a line of the new page; -1 for none.
         new_prefix_line: i32,
         [old_prefix: u16],
         [new_prefix: u16],
@@ -127,6 +127,19 @@ layout! {
         /// The split page before the split. With it, redo can fill the new page in any state of the split page.
         before_image,
     }
+}
+
+/// Operations that are part of a split ([`Split::operation`]). ESE: `SPLITOPER`.
+#[doc(alias = "SPLITOPER")]
+pub mod split_operation {
+    /// None.
+    pub const NONE: u8 = 0;
+    /// A node is inserted.
+    pub const INSERT: u8 = 1;
+    /// The data of a node are replaced.
+    pub const REPLACE: u8 = 2;
+    /// A deleted node is inserted again with other data.
+    pub const FLAG_INSERT_AND_REPLACE: u8 = 3;
 }
 
 layout! {

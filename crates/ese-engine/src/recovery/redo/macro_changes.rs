@@ -1,0 +1,144 @@
+//! Macros: records that take effect together. ESE: `LRMACROBEGIN`.
+//!
+//! All records of a macro have one time of change. So a page lacks either all changes of a macro or none, and it is judged
+//! once for the macro. What the records do to a page can depend on each other:
+//!
+//! - The Insert of a split names the page that is split, and its line there before the split. The Split2 says on which of
+//!   the two pages the node is afterwards. The key of the node can be the prefix of the new page.
+//! - If a parent is split together with its child, the separator of the child is the node for which the parent is split.
+
+use ese_format::log::record::{LogRecord, Split, split_operation};
+use ese_format::page::PageFlags;
+use ese_format::{DbTime, LogPosition, PageNumber};
+
+use super::page_redo::{PageRole, pages_of};
+use crate::pages::apply;
+use crate::recovery::replay_window::BufferedRecord;
+
+/// What a node change names as the time before if it is part of a split. ESE: `dbtimeInvalid`.
+const NO_TIME: DbTime = DbTime(u64::MAX);
+
+/// A macro whose MacroCommit has not been read.
+pub(super) struct OpenMacro {
+    pub begun: LogPosition,
+    pub records: Vec<BufferedRecord>,
+}
+
+/// What one record does to pages.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub pages: Vec<(PageNumber, PageRole)>,
+    /// The key of the incoming node of a split, if it is the prefix of the new page.
+    pub prefix_key: Option<Box<[u8]>>,
+}
+
+impl Placed {
+    /// A record that depends on no other.
+    pub fn alone(record: &LogRecord) -> Placed {
+        Placed { pages: pages_of(record).0, prefix_key: None }
+    }
+}
+
+/// Why the records of a macro contradict each other.
+pub(super) type MacroError = &'static str;
+
+/// What each record of a complete macro does to pages.
+pub(super) fn place(records: &[LogRecord]) -> Result<Vec<Placed>, MacroError> {
+    let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
+    records
+        .iter()
+        .map(|record| match split_of(record) {
+            Some(split) => place_split(record, split, &splits, records),
+            None if is_split_operation(record) => place_operation(record, &splits),
+            None => Ok(Placed::alone(record)),
+        })
+        .collect()
+}
+
+/// The split of a record, if it adds a page.
+fn split_of(record: &LogRecord) -> Option<&Split> {
+    match record {
+        LogRecord::Split2(split) if split.new_page.is_some() => Some(split),
+        _ => None,
+    }
+}
+
+fn is_split_operation(record: &LogRecord) -> bool {
+    record.node_change().is_some_and(|node| node.page.before == NO_TIME)
+}
+
+/// The page and line on which `line` of the split page is after the split.
+fn after_split(split: &Split, line: u16) -> Option<(PageNumber, u16)> {
+    match line.checked_sub(split.split_line) {
+        Some(line) => Some((split.new_page?, line)),
+        None => Some((split.change.page, line)),
+    }
+}
+
+/// Whether `parent` is split to make room for the separator of `child`.
+fn makes_room_for(parent: &Split, child: &Split) -> bool {
+    child.parent == Some(parent.change.page)
+        && parent.operation == split_operation::INSERT
+        && !PageFlags::from_bits_retain(parent.new_flags).contains(PageFlags::LEAF)
+}
+
+fn place_split(
+    record: &LogRecord,
+    split: &Split,
+    splits: &[&Split],
+    records: &[LogRecord],
+) -> Result<Placed, MacroError> {
+    let mut placed = Placed::alone(record);
+    if let Some(parent) = splits.iter().find(|parent| makes_room_for(parent, split)) {
+        let line = parent.operation_line;
+        let separator = after_split(parent, line);
+        let pointer = line.checked_add(1).and_then(|line| after_split(parent, line));
+        let (Some((separator_page, separator)), Some((pointer_page, pointer))) = (separator, pointer) else {
+            return Err("the split of a parent has no line for the separator");
+        };
+        placed.pages.retain(|(_, role)| *role != PageRole::Parent);
+        placed.pages.push((separator_page, PageRole::Separator(separator)));
+        placed.pages.push((pointer_page, PageRole::Pointer(pointer)));
+    }
+    if split.operation == split_operation::NONE {
+        return Ok(placed);
+    }
+    let key = incoming_key(split, splits, records)?;
+    if apply::prefix_is_incoming(split) {
+        placed.prefix_key = Some(key.into());
+    }
+    Ok(placed)
+}
+
+/// The key of the node for which the page is split.
+fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Result<Vec<u8>, MacroError> {
+    if let Some(child) = splits.iter().find(|child| makes_room_for(split, child)) {
+        return Ok(child.parent_key.clone());
+    }
+    let operation = records.iter().find(|record| {
+        is_split_operation(record)
+            && record.node_change().is_some_and(|node| {
+                (node.page.page, node.page.line) == (split.change.page, split.operation_line)
+            })
+    });
+    match (operation, split.operation) {
+        (Some(LogRecord::Insert(insert)), split_operation::INSERT) => Ok(insert.key()),
+        (Some(LogRecord::Replace(_) | LogRecord::ReplaceD(_)), split_operation::REPLACE) => Ok(Vec::new()),
+        (Some(LogRecord::FlagInsertAndReplaceData(_)), split_operation::FLAG_INSERT_AND_REPLACE) => {
+            Ok(Vec::new())
+        }
+        _ => Err("a split lacks the change that needs the room"),
+    }
+}
+
+/// The change for which a leaf is split, on the page where its node is after the split.
+fn place_operation(record: &LogRecord, splits: &[&Split]) -> Result<Placed, MacroError> {
+    let node = record.node_change().ok_or("a record has no time before")?;
+    let (page, line) = splits
+        .iter()
+        .filter(|split| split.operation != split_operation::NONE)
+        .find(|split| (split.change.page, split.operation_line) == (node.page.page, node.page.line))
+        .and_then(|split| after_split(split, node.page.line))
+        .ok_or("a record has no time before, and its page is not split")?;
+    Ok(Placed { pages: vec![(page, PageRole::Operation(line))], prefix_key: None })
+}

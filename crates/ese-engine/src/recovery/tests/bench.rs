@@ -1,0 +1,182 @@
+//! Redo of single records on a database that tests fill with pages.
+
+use std::path::Path;
+
+use ese_format::header::DatabaseState;
+use ese_format::log::record::{
+    DatabaseIdInLog, Insert, LogRecord, Macro, NodeChange, PageChange, PageChangeFlags,
+};
+use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
+use ese_format::{DbTime, LogPosition, PageNumber, PageSize, TreeId};
+use jetcell_sync::Arc;
+use jetcell_vfs::{OpenMode, SimVfs, Vfs};
+
+use crate::btree::tests::open;
+use crate::database::Database;
+use crate::log::{LogNames, LogReader, StoredRecord};
+use crate::recovery::decode;
+use crate::recovery::redo::{Redo, UndoInfos};
+use crate::recovery::replay_window::ReplayWindow;
+use crate::storage::{OpenedFile, read_header};
+use crate::{CreateOptions, Instance, Result};
+
+pub(super) const SIZE: PageSize = PageSize::KIB_4;
+/// The session of the records.
+pub(super) const PROCID: u16 = 5;
+/// The tree of the records, and its root.
+pub(super) const TREE: TreeId = TreeId(2);
+pub(super) const ROOT: u32 = 4;
+const DATABASE: u8 = 1;
+const FILE: &str = "/db/replayed.edb";
+
+/// A database without any page, and redo of records that change it.
+pub(super) struct Bench {
+    _instance: Arc<Instance>,
+    database: Arc<Database>,
+    log: Arc<LogReader>,
+    redo: Redo,
+    next: LogPosition,
+}
+
+impl Bench {
+    pub fn new(pages: u32) -> Bench {
+        let disk = SimVfs::new();
+        let instance = open(&disk, SIZE, 256).unwrap();
+        let other = instance.create_database(Path::new("/db/one.edb"), &CreateOptions::default()).unwrap();
+        instance.detach(&other).unwrap();
+        instance.flush().unwrap();
+        let mut bytes = disk.contents(Path::new("/db/one.edb")).unwrap();
+        bytes.truncate(2 * SIZE.bytes());
+        bytes.resize((2 + pages as usize) * SIZE.bytes(), 0);
+        disk.put(Path::new(FILE), &bytes);
+        let vfs: Arc<dyn Vfs> = Arc::new(disk);
+        let file = vfs.open(Path::new(FILE), OpenMode::Write).unwrap();
+        let lock = vfs.lock(Path::new(FILE)).unwrap();
+        let (mut header, _) = read_header(&*file).unwrap();
+        header.state = DatabaseState::DirtyShutdown;
+        let path = FILE.into();
+        let opened = OpenedFile { path, file, lock, header, extension_pages: 16, double_write: None };
+        let core = instance.core().clone();
+        let database = core.attach(opened, DATABASE);
+        let log = LogReader::open(vfs, LogNames::new(Path::new("/log"), "E00")).unwrap();
+        let log = Arc::new(log.unwrap());
+        let grant = core.cache.grant_memory(0);
+        let redo = Redo::new(core, log.clone(), 1, UndoInfos::new(), grant);
+        Bench { _instance: instance, database, log, redo, next: LogPosition::new(1, 1, 0) }
+    }
+
+    /// Puts a page into the database.
+    pub fn put(&self, page: u32, bytes: &[u8]) {
+        let pinned = self.database.file.pin_new(PageNumber::fixed(page)).unwrap();
+        let mut latch = pinned.write();
+        latch.copy_from_slice(bytes);
+        latch.mark_dirty(LogPosition::MIN);
+    }
+
+    /// The bytes of a page.
+    pub fn page(&self, page: u32) -> Vec<u8> {
+        self.database.file.pin(PageNumber::fixed(page)).unwrap().read().to_vec()
+    }
+
+    /// Redoes records. Each is in a segment of its own.
+    pub fn replay(&mut self, records: &[LogRecord]) -> Result<()> {
+        let stored = records.iter().map(|record| {
+            let start = self.next;
+            self.next = LogPosition::new(start.generation.0, start.segment + 1, 0);
+            StoredRecord { start, end: self.next, bytes: record.to_bytes() }
+        });
+        let stored: Vec<_> = stored.collect();
+        self.replay_stored(stored)
+    }
+
+    /// Redoes records that were read from a log.
+    pub fn replay_stored(&mut self, records: Vec<StoredRecord>) -> Result<()> {
+        let mut window = ReplayWindow::new(usize::MAX);
+        records.into_iter().for_each(|stored| window.push(stored).unwrap());
+        let ReplayWindow { records, payloads, .. } = window;
+        for buffered in records {
+            let record = decode(&self.log, &buffered)?;
+            self.redo.record(buffered, record, &payloads)?;
+        }
+        self.redo.replay_pages(&payloads)
+    }
+
+    /// The number of page changes that redo made.
+    pub fn applied(&self) -> u64 {
+        self.redo.applied
+    }
+}
+
+/// A page with these nodes.
+pub(super) fn page_of(
+    page: u32,
+    time: u64,
+    flags: PageFlags,
+    prefix: &[u8],
+    nodes: &[(&str, &str)],
+) -> Vec<u8> {
+    let mut bytes = vec![0; SIZE.bytes()];
+    let mut built = PageMut::format(&mut bytes, SIZE, PageNumber::fixed(page), TREE, flags);
+    built.set_external_header(prefix).unwrap();
+    for (line, (key, data)) in nodes.iter().enumerate() {
+        built.insert_node(line, NodeFlags::empty(), key.as_bytes(), data.as_bytes()).unwrap();
+    }
+    built.set_db_time(DbTime(time));
+    bytes
+}
+
+/// An internal page with these entries.
+pub(super) fn parent_of(page: u32, time: u64, flags: PageFlags, entries: &[(&str, u32)]) -> Vec<u8> {
+    let mut bytes = page_of(page, time, flags | PageFlags::PARENT_OF_LEAF, &[], &[]);
+    let mut built = PageMut::new(&mut bytes, SIZE);
+    for (line, (key, child)) in entries.iter().enumerate() {
+        built.insert_node(line, NodeFlags::empty(), key.as_bytes(), &child.to_le_bytes()).unwrap();
+    }
+    bytes
+}
+
+/// The nodes of a page as text; the data of an internal page are the numbers of its children.
+pub(super) fn nodes(bytes: &[u8]) -> Vec<(String, String)> {
+    let page = Page::new(bytes, SIZE);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    page.nodes()
+        .map(|node| match page.is_leaf() {
+            true => (text(&node.key_to_vec()), text(node.data)),
+            false => (text(&node.key_to_vec()), node.child().unwrap().to_string()),
+        })
+        .collect()
+}
+
+pub(super) fn keys(bytes: &[u8]) -> String {
+    nodes(bytes).into_iter().map(|(key, _)| key).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn change(page: u32, [before, after]: [u64; 2], line: u16) -> PageChange {
+    PageChange {
+        procid: PROCID,
+        database: DatabaseIdInLog(DATABASE),
+        page: PageNumber::fixed(page),
+        after: DbTime(after),
+        before: DbTime(before),
+        begin0: 0,
+        level: 0,
+        line,
+        flags: PageChangeFlags::UNIQUE,
+    }
+}
+
+pub(super) fn node(page: u32, times: [u64; 2], line: u16) -> NodeChange {
+    NodeChange { page: change(page, times, line), rceid: 0, root: PageNumber::new(ROOT), tree: TREE }
+}
+
+pub(super) fn insert(page: u32, times: [u64; 2], line: u16, key: &str) -> LogRecord {
+    let (suffix, data) = (key.as_bytes().to_vec(), b"new".to_vec());
+    LogRecord::Insert(Insert { node: node(page, times, line), prefix: Vec::new(), suffix, data })
+}
+
+/// The records as a macro with this time.
+pub(super) fn in_macro(time: u64, records: impl IntoIterator<Item = LogRecord>) -> Vec<LogRecord> {
+    let bracket = Macro { procid: PROCID, db_time: DbTime(time) };
+    let begin = [LogRecord::MacroBegin(bracket)];
+    begin.into_iter().chain(records).chain([LogRecord::MacroCommit(bracket)]).collect()
+}
