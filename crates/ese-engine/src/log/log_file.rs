@@ -1,7 +1,7 @@
 //! Log files on disk: creating, naming and reopening them.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ese_format::attachment::ATTACHMENT_LIST_LEN;
 use ese_format::log::header::{ENGINE_VERSION, FILE_TYPE_LOG, LOG_VERSION, LogHeader, SEGMENT_BYTES};
@@ -158,20 +158,15 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
 }
 
 /// Renames the current log to its archive name, unless it has that already, and the prepared file, which holds
-/// `generation`, to the current name. Can be repeated. Returns the path of the archived log if it was renamed.
-pub(super) fn archive_current(
-    options: &LogOptions,
-    generation: Generation,
-) -> std::io::Result<Option<PathBuf>> {
+/// `generation`, to the current name. Can be repeated.
+pub(super) fn archive_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
     let (vfs, names) = (&options.vfs, &options.names);
     let current = names.current();
     let archived = names.archived(Generation(generation.0 - 1));
     // Trying is the only way to be sure that there is no current log: the next rename would replace it.
-    let archived = match vfs.rename(&current, &archived) {
-        Ok(()) => Some(archived),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-        Err(e) => return Err(e),
-    };
-    vfs.rename(&names.next(), &current)?;
-    Ok(archived)
+    match vfs.rename(&current, &archived) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    vfs.rename(&names.next(), &current)
 }

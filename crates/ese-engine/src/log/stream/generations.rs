@@ -151,10 +151,14 @@ impl LogStream {
             }
             (state.generation, state.created)
         };
-        let archived = archive_current(&self.options, generation)
+        archive_current(&self.options, generation)
             .map_err(|e| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display())))?;
-        if let (Some(path), Some(list)) = (archived, &mut files.archived) {
-            list.push_back((Generation(generation.0 - 1), path));
+        // An earlier call may have renamed the log and then failed, so the list decides whether the log is new.
+        let closed = Generation(generation.0 - 1);
+        if let Some(list) = &mut files.archived
+            && list.back().is_none_or(|(last, _)| *last < closed)
+        {
+            list.push_back((closed, self.options.names.archived(closed)));
         }
         files.named = (generation, created);
         files.durable = false;
@@ -193,15 +197,20 @@ impl LogStream {
     fn take_obsolete(&self, files: &mut LogFiles) -> Result<Option<Arc<dyn File>>> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let obsolete = self.obsolete(files)?;
-        let Some((_, path)) = (obsolete > 0).then(|| files.archived.as_mut()?.pop_front()).flatten() else {
-            return Ok(None);
-        };
+        let Some(archived) = files.archived.as_mut().filter(|_| obsolete > 0) else { return Ok(None) };
+        let Some((_, path)) = archived.front().cloned() else { return Ok(None) };
         let failed = |e: std::io::Error| Error::io(&path, &e);
+        // The generation leaves the list only when its file is gone. Otherwise the next call would take a newer one, and
+        // the remaining generations would have a gap.
         match vfs.rename(&path, &names.next()) {
             // The file was removed by hand.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                archived.pop_front();
+                return Ok(None);
+            }
             renamed => renamed.map_err(failed)?,
         }
+        archived.pop_front();
         self.sync_names()?;
         let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
         let complete = file.len().map_err(failed)? == u64::from(self.options.file_size);
@@ -274,12 +283,16 @@ impl LogStream {
         if surplus == 0 {
             return Ok(());
         }
-        // In ascending order, so that the remaining generations never have a gap.
-        for (_, path) in files.archived.iter_mut().flat_map(|archived| archived.drain(..surplus)) {
-            match self.options.vfs.remove(&path) {
+        // In ascending order, and each leaves the list only when its file is gone, so that the remaining generations never
+        // have a gap.
+        let Some(archived) = &mut files.archived else { return Ok(()) };
+        for _ in 0..surplus {
+            let Some((_, path)) = archived.front() else { break };
+            match self.options.vfs.remove(path) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                removed => removed.map_err(|e| Error::io(&path, &e))?,
+                removed => removed.map_err(|e| Error::io(path, &e))?,
             }
+            archived.pop_front();
         }
         self.sync_names()?;
         files.durable = true;

@@ -102,6 +102,49 @@ fn logs_below_the_checkpoint_are_overwritten_or_removed() {
     assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(359, 3000)]));
 }
 
+/// Generations of the archived logs, in order.
+fn archived(disk: &SimVfs) -> Vec<u32> {
+    let paths = disk.list(Path::new("/log")).unwrap();
+    let mut found: Vec<u32> =
+        paths.iter().filter_map(|path| names().generation_of(path)).map(|generation| generation.0).collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn a_failed_rename_or_removal_leaves_no_gap_in_the_archived_logs() {
+    let (rename, remove) = (FaultTarget::Rename, FaultTarget::Remove);
+    for (target, path) in [(rename, "E000"), (rename, "E00.log"), (rename, "E00tmp"), (remove, "E000")] {
+        for skipped in [0, 1, 2] {
+            let disk = SimVfs::new();
+            let faulty = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+            let options = LogOptions { retained_files: 2, ..options_on(faulty.clone()) };
+            let log = LogStream::create(options, Signature::default()).unwrap();
+            let fault = Fault::new(target, FaultEffect::IoError).on_path(path).after_operations(skipped);
+            faulty.inject(fault);
+            let mut failures = 0;
+            for number in 0..400 {
+                if number % 60 == 59 {
+                    failures += u32::from(log.truncate_below(log.tail().generation).is_err());
+                }
+                while let Err(error) = log.append(&batch(&[record(number, 3000)])) {
+                    failures += 1;
+                    assert!(failures < 9, "{error}");
+                }
+                failures += u32::from(log.step().is_err());
+                let kept = archived(&disk);
+                assert!(
+                    kept.windows(2).all(|two| two[0] + 1 == two[1]),
+                    "{target:?} {path} {skipped}: {kept:?}"
+                );
+            }
+            assert!(failures > 0 && faulty.fired() == 1, "{target:?} {path} {skipped}");
+            log.close().unwrap();
+            assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(399, 3000)]));
+        }
+    }
+}
+
 #[test]
 fn a_roll_ends_the_generation_unless_it_is_empty() {
     let disk = SimVfs::new();
