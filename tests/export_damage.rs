@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
-use jetcell_export::{Destination, ExportError, ExportSummary, Format, Options, ROW_LIMIT, export};
+use jetcell_export::{
+    Destination, ExportError, ExportSummary, Format, Options, ROW_LIMIT, Rendering, export,
+};
 use jetcell_vfs::{RealOptions, RealVfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -16,8 +18,15 @@ use testkit::damage::Patient;
 fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<ExportSummary, ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = Destination::Directory(output.to_owned());
-    let options =
-        Options { tables: Vec::new(), format, destination, deleted: true, force, row_limit: ROW_LIMIT };
+    let options = Options {
+        tables: Vec::new(),
+        format,
+        destination,
+        deleted: true,
+        force,
+        row_limit: ROW_LIMIT,
+        rendering: Rendering::default(),
+    };
     export(&vfs, path, &options, &mut |_, _| {})
 }
 

@@ -7,7 +7,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{ColumnDefinition, CommitMode, CreateOptions, Instance, InstanceOptions, TableDefinition};
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
-use jetcell_export::{Destination, Format, Options, ROW_LIMIT, export};
+use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, export};
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
 /// Writes one table of one row and returns the database's bytes.
@@ -63,6 +63,7 @@ fn values_beyond_the_limit_of_a_row_are_in_files() {
         deleted: false,
         force: false,
         row_limit: ROW_LIMIT,
+        rendering: Rendering::default(),
     };
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let exported = export(&vfs, &path, &options, &mut |_, _| {}).unwrap();

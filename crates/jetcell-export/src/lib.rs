@@ -7,7 +7,7 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use jetcell_export::{Destination, Format, Options, ROW_LIMIT, export};
+//! use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, export};
 //! use jetcell_vfs::{RealOptions, RealVfs};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,6 +18,7 @@
 //!     deleted: false,
 //!     force: false,
 //!     row_limit: ROW_LIMIT,
+//!     rendering: Rendering::default(),
 //! };
 //! let vfs = RealVfs::new(RealOptions::default())?;
 //! let summary = export(&vfs, Path::new("ntds.dit"), &options, &mut |table, rows| eprintln!("{table}: {rows} rows"))?;
@@ -40,6 +41,7 @@ mod format;
 mod issue;
 mod long_values;
 mod output;
+mod rendering;
 mod rows;
 mod run;
 mod source;
@@ -53,6 +55,7 @@ pub use cell::{Cell, Item, Unreadable, ValueFileRef};
 pub use format::{Format, UnknownFormat};
 pub use issue::{Issue, Issues};
 pub use output::Destination;
+pub use rendering::Rendering;
 pub use rows::{ROW_LIMIT, ReadOptions, Row, read_rows};
 pub use run::{ExportError, ExportSummary, Options, export};
 pub use source::Source;

@@ -10,6 +10,7 @@ use jetcell_vfs::Vfs;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
+use crate::rendering::Rendering;
 use crate::rows::{ReadOptions, Row, read_rows};
 use crate::source::Source;
 use crate::table::{Table, unique};
@@ -34,6 +35,8 @@ pub struct Options {
     ///
     /// [`ROW_LIMIT`]: crate::ROW_LIMIT
     pub row_limit: usize,
+    /// Form of the values.
+    pub rendering: Rendering,
 }
 
 /// Summary of an export.
@@ -214,7 +217,8 @@ impl Writer<'_> {
             Format::JsonLines => Writer::Json(JsonTable::new(stream, table, options.deleted)),
             Format::Parquet => Writer::Parquet(Box::new(ParquetTable::new(stream, table, options.deleted)?)),
             Format::Csv | Format::Sqlite => {
-                Writer::Csv(Box::new(CsvTable::new(stream, table, options.deleted)?))
+                let safe = options.rendering.csv_safe;
+                Writer::Csv(Box::new(CsvTable::new(stream, table, options.deleted, safe)?))
             }
         })
     }

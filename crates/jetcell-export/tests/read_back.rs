@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use jetcell_export::{Destination, Format, Options, ROW_LIMIT, export};
+use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, export};
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -24,6 +24,7 @@ fn run(database: &Path, format: Format, output: &Path) {
         deleted: false,
         force: false,
         row_limit: ROW_LIMIT,
+        rendering: Rendering::default(),
     };
     export(&vfs, database, &options, &mut |_, _| {}).unwrap();
 }

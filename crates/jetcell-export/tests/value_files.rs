@@ -8,7 +8,7 @@ use ese_format::long_value::LongValueKey;
 use ese_format::page::PageFlags;
 use jetcell_export::{
     Cell, Destination, ExportError, ExportSummary, Format, Issues, Item, Options, ROW_LIMIT, ReadOptions,
-    Source, export, read_rows,
+    Rendering, Source, export, read_rows,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -50,6 +50,7 @@ impl Run<'_> {
             deleted: false,
             force: self.force,
             row_limit: self.row_limit,
+            rendering: Rendering::default(),
         };
         export(&real(), self.database, &options, &mut |_, _| {})
     }

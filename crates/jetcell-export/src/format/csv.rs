@@ -1,4 +1,7 @@
 //! CSV: a header line, then one line per row. Null is an empty field.
+//!
+//! A spreadsheet takes a field that begins with `=`, `+`, `-`, `@`, a tab or a line end for a formula, and runs it. If the
+//! user asks for it, such a field gets an apostrophe before it, which spreadsheets take for the mark of plain text.
 
 use std::io;
 
@@ -13,26 +16,48 @@ pub(crate) struct CsvTable {
     writer: csv::Writer<Stream>,
     field: Vec<u8>,
     mark_deleted: bool,
+    safe: bool,
+}
+
+fn is_number(field: &[u8]) -> bool {
+    let of_numbers = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    field.iter().all(of_numbers) && str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok())
+}
+
+/// Whether a spreadsheet would take the field for a formula. A plain number is none.
+fn is_formula(field: &[u8]) -> bool {
+    match field {
+        [b'=' | b'@' | b'\t' | b'\r' | b'\n', ..] => true,
+        [b'+' | b'-', ..] => !is_number(field),
+        _ => false,
+    }
 }
 
 impl CsvTable {
-    pub(crate) fn new(stream: Stream, table: &Table, mark_deleted: bool) -> io::Result<CsvTable> {
+    pub(crate) fn new(stream: Stream, table: &Table, mark_deleted: bool, safe: bool) -> io::Result<CsvTable> {
         let mut writer =
             csv::WriterBuilder::new().buffer_capacity(1 << 16).flexible(true).from_writer(stream);
         for column in &table.columns {
-            writer.write_field(&column.column.name)?;
+            let name = &column.column.name;
+            match safe && is_formula(name.as_bytes()) {
+                true => writer.write_field(format!("'{name}"))?,
+                false => writer.write_field(name)?,
+            }
         }
         if mark_deleted {
             writer.write_field(DELETED)?;
         }
         writer.write_record(None::<&[u8]>)?;
-        Ok(CsvTable { writer, field: Vec::new(), mark_deleted })
+        Ok(CsvTable { writer, field: Vec::new(), mark_deleted, safe })
     }
 
     pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
         for (column, cell) in table.columns.iter().zip(row.cells) {
             self.field.clear();
             write_cell_text(&column.column, cell, &mut self.field);
+            if self.safe && is_formula(&self.field) {
+                self.field.insert(0, b'\'');
+            }
             self.writer.write_field(&self.field)?;
         }
         if self.mark_deleted {
@@ -46,5 +71,22 @@ impl CsvTable {
 
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         self.writer.into_inner().map_err(|error| error.into_error())?.finish(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_told_from_numbers_and_text() {
+        for formula in
+            ["=1+1", "@SUM(A1)", "+cmd", "-2+3+cmd|' /C calc'!A0", "\t=1", "\r", "-", "+-", "-1-1", "-1x"]
+        {
+            assert!(is_formula(formula.as_bytes()), "{formula:?}");
+        }
+        for plain in ["", "-1", "+1.5e-3", "-922337203685477.5808", "a=b", "1-2", "'=1", "S-1-5-21"] {
+            assert!(!is_formula(plain.as_bytes()), "{plain:?}");
+        }
     }
 }

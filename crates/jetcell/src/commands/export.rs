@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use jetcell_export::{Destination, Format, Options, ROW_LIMIT, export};
+use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, export};
 use jetcell_vfs::{RealOptions, RealVfs};
 
 use crate::outcome::{Outcome, print_error};
@@ -44,6 +44,9 @@ pub struct Export {
     /// Also export deleted rows that still exist, marked in a column _deleted
     #[arg(long)]
     deleted: bool,
+    /// CSV for a spreadsheet: an apostrophe before each field that it would take for a formula (= + - @)
+    #[arg(long)]
+    csv_safe: bool,
     /// Replace existing files
     #[arg(long)]
     force: bool,
@@ -59,6 +62,7 @@ impl Export {
             deleted: self.deleted,
             force: self.force,
             row_limit: ROW_LIMIT,
+            rendering: Rendering { csv_safe: self.csv_safe },
         };
         // An export reads a file mostly in order, so the kernel's read-ahead helps.
         let vfs = match RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }) {
