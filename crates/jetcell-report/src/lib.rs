@@ -16,6 +16,7 @@ mod example;
 mod html;
 mod markdown;
 mod number;
+mod printable;
 #[cfg(test)]
 mod published;
 mod series;
@@ -28,5 +29,6 @@ pub use crate::csv::csv;
 pub use comparison::Comparison;
 pub use html::html;
 pub use markdown::markdown;
+pub use printable::{printable, printable_lines};
 pub use stored::{Stored, Unreadable};
 pub use text::text;

@@ -6,6 +6,7 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
 
 use crate::advice::advice;
+use crate::printable::printable;
 use crate::table::{Cell, Table};
 use crate::tables;
 
@@ -33,7 +34,7 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
 fn indented(code: &str, out: &mut String) {
     for line in code.lines() {
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "    {line}");
+        let _ = writeln!(out, "    {}", printable(line));
     }
 }
 
@@ -64,6 +65,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '\n' | '\r' => out.push(' '),
             '\\' | '|' | '`' | '*' | '_' | '<' | '[' | ']' => out.extend(['\\', c]),
             '&' => out += "&amp;",
+            c if c.is_control() => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }

@@ -7,6 +7,7 @@ use jetcell_workload::result::RunResult;
 
 use crate::advice::advice;
 use crate::number::{plain, span};
+use crate::printable::printable;
 use crate::table::{Table, Tone};
 use crate::tables;
 
@@ -19,16 +20,16 @@ pub fn text(result: &RunResult, samples: &[Sample]) -> String {
 }
 
 fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> std::fmt::Result {
-    writeln!(out, "{}: {}", tables::verdict_word(result.verdict), result.reason)?;
+    writeln!(out, "{}: {}", tables::verdict_word(result.verdict), printable(&result.reason))?;
     for line in advice(result, samples) {
-        writeln!(out, "  → {line}")?;
+        writeln!(out, "  → {}", printable(&line))?;
     }
     writeln!(out)?;
     write_table(out, &tables::rules(result), 4)?;
     if result.analysis.saturation.is_some() {
         let curve = tables::curve(result);
         writeln!(out)?;
-        curve.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
+        curve.notes.iter().try_for_each(|note| writeln!(out, "  {}", printable(note)))?;
         write_table(out, &curve, usize::MAX)?;
     }
     if result.measured_seconds == 0.0 {
@@ -42,7 +43,7 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
         span(result.measured_seconds)
     )?;
     if let Some(limit) = &result.analysis.limit {
-        writeln!(out, "  Limited by {}: {}", limit.limiter.title(), limit.reason)?;
+        writeln!(out, "  Limited by {}: {}", limit.limiter.title(), printable(&limit.reason))?;
     }
     writeln!(out)?;
     write_table(out, &tables::io_latency(result), usize::MAX)
@@ -52,20 +53,22 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
 pub(crate) fn write_table(out: &mut String, table: &Table, columns: usize) -> std::fmt::Result {
     let columns = columns.min(table.columns.len());
     let width = |at: usize| {
-        let cells = table.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.chars().count());
+        let cells = table.rows.iter().filter_map(|row| row.get(at));
+        let cells = cells.map(|cell| printable(&cell.text).chars().count());
         cells.chain(table.columns.get(at).map(|column| column.name.chars().count())).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut line = |cells: &mut dyn Iterator<Item = (&str, Tone)>| {
         let mut text = String::from("  ");
         for ((cell, tone), (column, width)) in cells.zip(table.columns.iter().zip(&widths)) {
-            let cell = if tone == Tone::Bad { cell.to_uppercase() } else { cell.to_string() };
+            let cell = printable(cell);
+            let cell = if tone == Tone::Bad { cell.to_uppercase() } else { cell.into_owned() };
             text += &if column.number { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
         }
         writeln!(out, "{}", text.trim_end())
     };
     if table.rows.is_empty() {
-        return table.notes.iter().try_for_each(|note| writeln!(out, "  {note}"));
+        return table.notes.iter().try_for_each(|note| writeln!(out, "  {}", printable(note)));
     }
     line(&mut table.columns.iter().map(|column| (column.name.as_str(), Tone::Neutral)))?;
     table.rows.iter().try_for_each(|row| line(&mut row.iter().map(|cell| (cell.text.as_str(), cell.tone))))
@@ -86,6 +89,18 @@ mod tests {
         assert!(has("Achieved transactional I/O per second 285.979 ≥ 256.5 held"), "{text}");
         assert!(text.contains("285.979 transactional I/O per second"), "{text}");
         assert!(has("database read 1000 5.001 4.000 9.000 10.000 20.000 30.000 40.000 50.000"), "{text}");
+    }
+
+    #[test]
+    fn stored_text_cannot_control_the_terminal() {
+        let mut hostile = result();
+        hostile.reason = "\x1b[2J\nPASS".into();
+        hostile.rules[0].name = "rule \x1b]0;title\x07".into();
+        hostile.rules[0].note = "\u{9b}31m".into();
+        let text = text(&hostile, &samples(3));
+        assert!(text.starts_with("FAIL: \\u{1b}[2J\\nPASS\n"), "{text}");
+        assert!(text.contains("rule \\u{1b}]0;title\\u{7}"), "{text}");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The outcome of a command.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
+
+use jetcell_report::printable;
 
 /// The three exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints one line to stderr.
+/// Prints one line to stderr. Control characters of names and stored text are shown and not sent to the terminal.
 pub fn print_error(what: impl fmt::Display) {
-    eprintln!("jetcell: {what}");
+    // Nothing is left to report to if stderr fails.
+    let _ = writeln!(io::stderr(), "jetcell: {}", printable(&what.to_string()));
 }

@@ -6,6 +6,7 @@ use maud::html as markup;
 use serde_json::{Value as Json, json};
 
 use super::{Better, Comparison, Finding, Metric, SIGNS, Setting, label};
+use crate::printable::printable;
 use crate::table::{Cell, Column, Table};
 use crate::tables::verdict_word;
 use crate::{html as page, markdown as md, text as plain_text};
@@ -348,7 +349,7 @@ fn wrapped(mark: &str, text: &str) -> String {
     let indent = " ".repeat(mark.chars().count());
     let (mut out, mut line) = (String::new(), format!("  {mark}"));
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in printable(text.split_whitespace().collect::<Vec<_>>().join(" ").as_str()).split(' ') {
         if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
             out += &line;
             out.push('\n');

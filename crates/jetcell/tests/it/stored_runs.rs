@@ -202,3 +202,28 @@ fn a_stored_run_is_shown_unchanged() {
     }
     assert_eq!(cell.listing(), listing, "reading changed something");
 }
+
+#[test]
+fn control_characters_of_a_stored_run_are_shown_and_not_sent() {
+    let cell = Cell::new();
+    let mut hostile = RUN.0.clone();
+    hostile["reason"] = json!("\u{1b}[2J\u{1b}]0;owned\u{7}\nPASS");
+    hostile["rules"][0]["name"] = json!("\u{9b}31m rule");
+    hostile["configuration"]["description"] = json!("\u{1b}[31m red");
+    hostile["machine"]["host"] = json!("\u{1b}[5m\u{7f}host");
+    cell.store("one", &hostile);
+    cell.store("two", &RUN.0);
+    let exit = if RUN.0["verdict"] == "pass" { 0 } else { 1 };
+    for words in [
+        &["report", "one"][..],
+        &["report", "one", "two"],
+        &["report", "one", "--format", "markdown"],
+        &["compare", "one", "two"],
+        &["compare", "one", "two", "--format", "markdown"],
+    ] {
+        let text = cell.printed(exit, words);
+        let sent: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n').collect();
+        assert!(sent.is_empty(), "{words:?} sent {sent:?}");
+    }
+    assert!(cell.printed(exit, &["report", "one"]).contains("\\u{1b}[2J"), "they are shown");
+}

@@ -9,6 +9,7 @@ use ese_check::{
     CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity,
 };
 use indicatif::{ProgressBar, ProgressStyle};
+use jetcell_report::printable_lines;
 use serde::Serialize;
 
 /// Findings that are listed for each file; a badly damaged file may have one for each page.
@@ -50,7 +51,7 @@ fn line<T: Serialize>(kind: &'static str, content: &T) {
 
 /// Prints one line to stdout. If the reader has closed the pipe, the process ends, because its results have no reader.
 fn write_out(text: &str) {
-    if writeln!(std::io::stdout().lock(), "{text}").is_err() {
+    if writeln!(std::io::stdout().lock(), "{}", printable_lines(text)).is_err() {
         std::process::exit(0);
     }
 }
