@@ -142,7 +142,7 @@ pub(crate) fn verify_pages(
         let mut outstanding = 0;
         // One allocation for all buffers lets the kernel use huge pages. Small files do not need it.
         let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= WORTH_A_SLAB {
-            true => IoBuffer::slab(most + ready, CHUNK_LEN as usize),
+            true => IoBuffer::slab(most + ready, CHUNK_LEN as usize).unwrap_or_default(),
             false => Vec::new(),
         };
         let mut done = u64::from(from) - 1;

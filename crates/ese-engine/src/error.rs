@@ -41,6 +41,15 @@ pub enum Error {
         /// File that could not grow.
         path: PathBuf,
     },
+    /// The system refused memory within the configured size of the cache. Retry after memory was freed, or open the
+    /// instance again with a smaller cache. ESE: `JET_errOutOfMemory`.
+    #[error(
+        "the system has no memory for {bytes} bytes of the page cache: use a smaller cache, or raise the memory limit of the process"
+    )]
+    OutOfMemory {
+        /// Size of the request.
+        bytes: usize,
+    },
     /// Another process or instance uses the files.
     #[error("{path} is in use by another process")]
     InUse {
@@ -120,6 +129,7 @@ impl Error {
             Error::Internal(_) => -107,
             Error::VersionStoreFull { .. } => -1069,
             Error::DiskFull { .. } => -1808,
+            Error::OutOfMemory { .. } => -1011,
             Error::InUse { .. } => -1032,
             Error::Corrupt { page: Some(_), .. } => -1018,
             Error::Corrupt { page: None, .. } => -1206,

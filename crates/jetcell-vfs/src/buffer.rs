@@ -36,33 +36,38 @@ impl IoBuffer {
     /// A zeroed buffer. Memory that the allocator has just obtained from the kernel is not touched, so it is taken only
     /// when it is written.
     pub fn zeroed(len: usize) -> IoBuffer {
+        IoBuffer::try_zeroed(len).unwrap_or_else(|| handle_alloc_error(Self::layout(len)))
+    }
+
+    /// Like [`IoBuffer::zeroed`], or `None` if the system has no memory for it.
+    pub fn try_zeroed(len: usize) -> Option<IoBuffer> {
         if len == 0 {
-            return IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None };
+            return Some(IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None });
         }
         let layout = Self::layout(len);
         // SAFETY: the layout has a non-zero size.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         if layout.align() == Self::HUGE {
             // Advice only: an error changes nothing.
             // SAFETY: the range was just allocated with this alignment and length, and the advice changes no byte.
             let _ =
                 unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
         }
-        IoBuffer { start, len, capacity: len, slab: None }
+        Some(IoBuffer { start, len, capacity: len, slab: None })
     }
 
     /// `count` zeroed buffers of `len` bytes, a multiple of the alignment, side by side in one allocation. Single
-    /// aligned allocations waste up to a page each. The memory is freed with the last of them.
-    pub fn slab(count: usize, len: usize) -> Vec<IoBuffer> {
+    /// aligned allocations waste up to a page each. The memory is freed with the last of them. `None` if the system has no
+    /// memory for them.
+    pub fn slab(count: usize, len: usize) -> Option<Vec<IoBuffer>> {
         assert!(len > 0 && len.is_multiple_of(Self::ALIGNMENT), "buffers of a slab stay aligned");
-        let slab = Arc::new(IoBuffer::zeroed(count.checked_mul(len).expect("slab fits the address space")));
+        let slab = Arc::new(IoBuffer::try_zeroed(count.checked_mul(len)?)?);
         let part = |index: usize| {
             // SAFETY: `index < count`, so the part lies within the slab's allocation.
             let start = unsafe { slab.start.add(index * len) };
             IoBuffer { start, len, capacity: len, slab: Some(slab.clone()) }
         };
-        (0..count).map(part).collect()
+        Some((0..count).map(part).collect())
     }
 
     /// The length in bytes with which the buffer was created.
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn what_may_be_in_huge_pages_is_aligned_to_them_and_zeroed_though_used_before() {
         for _ in 0..3 {
-            let mut buffers = IoBuffer::slab(8, IoBuffer::HUGE / 4);
+            let mut buffers = IoBuffer::slab(8, IoBuffer::HUGE / 4).unwrap();
             assert!(buffers[0].as_ptr().addr().is_multiple_of(IoBuffer::HUGE));
             assert!(buffers.iter().all(|buffer| buffer.iter().all(|byte| *byte == 0)));
             buffers.iter_mut().for_each(|buffer| buffer.fill(7));
@@ -156,8 +161,17 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_the_system_does_not_have_is_no_panic() {
+        let more_than_addresses = 1 << 50;
+        assert!(IoBuffer::try_zeroed(more_than_addresses).is_none());
+        assert!(IoBuffer::slab(more_than_addresses / 4096, 4096).is_none());
+        assert!(IoBuffer::slab(usize::MAX / 4096, 8192).is_none());
+        assert_eq!(IoBuffer::try_zeroed(4096).unwrap().len(), 4096);
+    }
+
+    #[test]
     fn parts_of_a_slab_are_aligned_distinct_and_outlive_each_other() {
-        let mut parts = IoBuffer::slab(3, 4096);
+        let mut parts = IoBuffer::slab(3, 4096).unwrap();
         for (index, part) in parts.iter_mut().enumerate() {
             assert!(
                 part.as_ptr().addr().is_multiple_of(IoBuffer::ALIGNMENT)

@@ -12,6 +12,7 @@ use jetcell_sync::OnceLock;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::retry::retry;
 use crate::{IoBuffer, OpenMode};
 
 const ALIGNMENT: usize = IoBuffer::ALIGNMENT;
@@ -123,12 +124,7 @@ impl Descriptor {
         }
         for parts in parts.chunks(MOST_PARTS) {
             let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-            let written = loop {
-                match rustix::io::pwritev(&self.file, &slices, offset) {
-                    Err(error) if is_transient(error) => {}
-                    result => break result?,
-                }
-            };
+            let written = retry(|| rustix::io::pwritev(&self.file, &slices, offset))?;
             // After a short write the rest goes part by part.
             let mut done = written;
             for part in parts {
@@ -149,11 +145,9 @@ impl Descriptor {
     fn read_all(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             let file = self.for_range(offset, buffer.len())?;
-            match rustix::io::pread(file, &mut *buffer, offset) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => (offset, buffer) = (offset + count as u64, &mut buffer[count..]),
-                Err(error) if is_transient(error) => {}
-                Err(error) => return Err(error.into()),
+            match retry(|| rustix::io::pread(file, &mut *buffer, offset))? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => (offset, buffer) = (offset + count as u64, &mut buffer[count..]),
             }
         }
         Ok(())
@@ -162,11 +156,9 @@ impl Descriptor {
     fn write_all(&self, mut offset: u64, mut data: &[u8]) -> io::Result<()> {
         while !data.is_empty() {
             let file = self.for_range(offset, data.len())?;
-            match rustix::io::pwrite(file, data, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => (offset, data) = (offset + count as u64, &data[count..]),
-                Err(error) if is_transient(error) => {}
-                Err(error) => return Err(error.into()),
+            match retry(|| rustix::io::pwrite(file, data, offset))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => (offset, data) = (offset + count as u64, &data[count..]),
             }
         }
         Ok(())
@@ -185,9 +177,4 @@ fn leave_access_time(file: &OwnedFd) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
         let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::NOATIME);
     }
-}
-
-/// Whether the call is to be repeated.
-pub(crate) fn is_transient(error: Errno) -> bool {
-    matches!(error, Errno::INTR | Errno::AGAIN)
 }

@@ -16,6 +16,7 @@ use crate::descriptor::{Descriptor, set_direct};
 use crate::engine::Engine;
 use crate::lock::FileLock;
 use crate::pool::Pool;
+use crate::retry::retry;
 use crate::uring::Uring;
 use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
 
@@ -195,13 +196,10 @@ struct RealFile {
 
 impl RealFile {
     fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
-        loop {
-            let file = self.descriptor.control();
-            match rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from) {
-                Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return self.write_zeros(from, to),
-                other => return Ok(other?),
-            }
+        let file = self.descriptor.control();
+        match retry(|| rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(from, to),
+            other => Ok(other?),
         }
     }
 

@@ -23,8 +23,9 @@ use jetcell_sync::{Arc, Condvar, Mutex, mpsc};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
-use crate::descriptor::{Descriptor, is_transient};
+use crate::descriptor::Descriptor;
 use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};
+use crate::retry::Retries;
 use crate::{Transfer, TransferKind, abort_on_panic};
 
 /// Transfers in flight at a time.
@@ -138,6 +139,7 @@ impl Drop for Uring {
 struct InFlight {
     job: Job,
     transferred: usize,
+    retries: Retries,
 }
 
 thread_local! {
@@ -169,7 +171,7 @@ impl RingThread {
         while !table.free.is_empty()
             && let Some(job) = jobs.next()
         {
-            table.push_transfer(InFlight { job, transferred: 0 });
+            table.push_transfer(InFlight { job, transferred: 0, retries: Retries::default() });
         }
         table.submit();
         drop(table);
@@ -228,7 +230,7 @@ impl RingThread {
         self.shared.asleep.store(table.free.len() > count && !closed, Ordering::SeqCst);
         drop(queue);
         for job in jobs {
-            table.push_transfer(InFlight { job, transferred: 0 });
+            table.push_transfer(InFlight { job, transferred: 0, retries: Retries::default() });
         }
         closed
     }
@@ -364,7 +366,7 @@ impl InFlightTable {
                 }
                 Ok(())
             }
-            Err(_) if is_transient(Errno::from_raw_os_error(-result)) => {
+            Err(_) if in_flight.retries.allow(Errno::from_raw_os_error(-result)) => {
                 self.push_transfer(in_flight);
                 return None;
             }

@@ -11,10 +11,12 @@ mod outcome;
 mod version;
 mod whole_file;
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use rustix::process::{Resource, getrlimit};
 
 use crate::commands::check::Check;
 use crate::commands::compare::Compare;
@@ -50,11 +52,11 @@ Exit code: 0 good, 1 findings or a failed verdict, 2 could not run.";
 #[command(after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Subcommands,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum Subcommands {
     /// Verify databases, logs, checkpoints and flush maps
     Check(Box<Check>),
     /// Show the contents of a database, log, checkpoint or flush map
@@ -92,7 +94,24 @@ enum Test {
     Performance(Box<TestPerformance>),
 }
 
+/// Restarts the program with allocators that reserve little address space, if the process has a limit of it
+/// (`ulimit -v`). By default they reserve a gigabyte in advance, and the load would fail for want of the rest.
+fn spare_address_space() {
+    const SETTINGS: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "1"), ("MIMALLOC_ARENA_RESERVE", "32MiB")];
+    let unlimited = getrlimit(Resource::As).current.is_none();
+    if unlimited || SETTINGS.iter().any(|(name, _)| std::env::var_os(name).is_some()) {
+        return;
+    }
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut arguments = std::env::args_os();
+    let mut again = Command::new(program);
+    again.arg0(arguments.next().unwrap_or_else(|| "jetcell".into())).args(arguments).envs(SETTINGS);
+    // After an error the program goes on as it is.
+    let _ = again.exec();
+}
+
 fn main() -> ExitCode {
+    spare_address_space();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -108,16 +127,16 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match arguments.command {
-        Command::Check(command) => command.run(),
-        Command::Dump(command) => command.run(),
-        Command::Size(command) => command.run(),
-        Command::Export(command) => command.run(),
-        Command::Test(Test::Performance(command)) => command.run(),
-        Command::Report(command) => command.run(),
-        Command::Compare(command) => command.run(),
-        Command::Raid(Raid::Reliability(command)) => command.run(),
-        Command::Completions(command) => command.run(Arguments::command()),
-        Command::Man(command) => command.run(Arguments::command()),
+        Subcommands::Check(command) => command.run(),
+        Subcommands::Dump(command) => command.run(),
+        Subcommands::Size(command) => command.run(),
+        Subcommands::Export(command) => command.run(),
+        Subcommands::Test(Test::Performance(command)) => command.run(),
+        Subcommands::Report(command) => command.run(),
+        Subcommands::Compare(command) => command.run(),
+        Subcommands::Raid(Raid::Reliability(command)) => command.run(),
+        Subcommands::Completions(command) => command.run(Arguments::command()),
+        Subcommands::Man(command) => command.run(Arguments::command()),
     };
     outcome.into()
 }

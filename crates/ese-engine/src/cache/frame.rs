@@ -179,13 +179,19 @@ impl Frame {
         }
     }
 
+    /// Gives a free frame, which only the caller has, memory if it has none. `false`: the system refuses more memory.
+    pub fn obtain_memory(&self) -> bool {
+        let mut body = self.body.write();
+        if body.bytes.is_empty() {
+            let Some(bytes) = self.shared.frame_memory.take() else { return false };
+            body.bytes = bytes;
+        }
+        true
+    }
+
     /// Takes the memory out, so that a transfer can fill it. The caller set [`FrameState::Loading`].
     pub fn take_bytes(&self) -> IoBuffer {
-        let bytes = std::mem::replace(&mut self.body.write().bytes, IoBuffer::zeroed(0));
-        if bytes.is_empty() {
-            return self.shared.frame_memory.take();
-        }
-        bytes
+        std::mem::replace(&mut self.body.write().bytes, IoBuffer::zeroed(0))
     }
 
     pub fn put_bytes(&self, bytes: IoBuffer) {

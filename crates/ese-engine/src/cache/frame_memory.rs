@@ -26,21 +26,23 @@ impl FrameMemory {
         FrameMemory { page_bytes, state: Mutex::new(State { ready: Vec::new(), left: pages, taken: 0 }) }
     }
 
-    /// Memory for a frame that has none.
-    pub fn take(&self) -> IoBuffer {
+    /// Memory for a frame that has none; `None` if the system refuses more memory.
+    pub fn take(&self) -> Option<IoBuffer> {
         let mut state = self.state.lock();
+        if state.ready.is_empty() {
+            let count = (SLAB_BYTES / self.page_bytes).min(state.left).max(1);
+            // Adjacent pages of 2 KiB would not have the alignment that transfers need.
+            if self.page_bytes.is_multiple_of(IoBuffer::ALIGNMENT) {
+                state.ready = IoBuffer::slab(count, self.page_bytes)?;
+                state.ready.reverse();
+            } else {
+                state.ready.push(IoBuffer::try_zeroed(self.page_bytes)?);
+            }
+            state.left = state.left.saturating_sub(count);
+        }
+        let page = state.ready.pop()?;
         state.taken += 1;
-        if let Some(page) = state.ready.pop() {
-            return page;
-        }
-        let count = (SLAB_BYTES / self.page_bytes).min(state.left).max(1);
-        state.left = state.left.saturating_sub(count);
-        // Adjacent pages of 2 KiB would not have the alignment that transfers need.
-        if self.page_bytes.is_multiple_of(IoBuffer::ALIGNMENT) {
-            state.ready = IoBuffer::slab(count, self.page_bytes);
-            state.ready.reverse();
-        }
-        state.ready.pop().unwrap_or_else(|| IoBuffer::zeroed(self.page_bytes))
+        Some(page)
     }
 
     /// Takes the memory of a frame back. The system can use it until it is taken again.

@@ -28,9 +28,23 @@ impl Cache {
         self.evict_or_write()
     }
 
-    /// A frame from the available pool. A caller that finds the pool low evicts a clean page for it, if there is a clean
-    /// victim. The cleaner thread writes the dirty ones.
+    /// A frame with memory from the available pool, if there is one and the system has memory for it.
     pub(super) fn take_available(&self) -> Option<Arc<Frame>> {
+        self.take_bare().and_then(|frame| self.with_memory(frame).ok())
+    }
+
+    /// Gives the frame memory if it has none, or puts it back.
+    fn with_memory(&self, frame: Arc<Frame>) -> Result<Arc<Frame>> {
+        if !frame.obtain_memory() {
+            self.shared.put_free(frame.index);
+            return Err(Error::OutOfMemory { bytes: self.page_size.bytes() });
+        }
+        Ok(frame)
+    }
+
+    /// A frame from the available pool, which may have no memory yet. A caller that finds the pool low evicts a clean page
+    /// for it, if there is a clean victim. The cleaner thread writes the dirty ones.
+    pub(super) fn take_bare(&self) -> Option<Arc<Frame>> {
         if self.available() <= self.limits.start {
             if let Some(victim) = self.evict_clean() {
                 self.shared.put_free(victim.index);
@@ -53,8 +67,8 @@ impl Cache {
     /// for which the log is durable already.
     pub(super) fn evict_or_write(&self) -> Result<Arc<Frame>> {
         for _ in 0..ATTEMPTS {
-            if let Some(frame) = self.evict_clean().or_else(|| self.take_available()) {
-                return Ok(frame);
+            if let Some(frame) = self.evict_clean().or_else(|| self.take_bare()) {
+                return self.with_memory(frame);
             }
             self.shared.check()?;
             let ended: Arc<InFlight> = Arc::default();
@@ -69,7 +83,7 @@ impl Cache {
             if started == 0 {
                 let of_deltas = self.shared.deltas.take_frame();
                 if let Some(frame) = of_deltas.and_then(|index| self.frames[index as usize].get()) {
-                    return Ok(frame.clone());
+                    return self.with_memory(frame.clone());
                 }
                 self.clock.sleep(PAUSE);
             }

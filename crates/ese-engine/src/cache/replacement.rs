@@ -138,7 +138,7 @@ impl Cache {
     /// empty cache with changed pages evicts none.
     pub(crate) fn reserve_delta_memory(&self) {
         while self.shared.deltas.needs_frame()
-            && let Some(frame) = self.take_available()
+            && let Some(frame) = self.take_bare()
         {
             self.give_frame_to_deltas(&frame);
         }

@@ -3,6 +3,7 @@
 
 mod creation;
 mod existing_database;
+mod memory;
 mod volume;
 
 use std::ffi::OsStr;
@@ -80,9 +81,11 @@ impl Plan {
         }
         volume::check_space(profile, &instances, &remove)?;
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
+        let cache_bytes = profile.cache.unwrap_or(default_cache(instances.len(), total)).0;
+        memory::check_memory(profile, cache_bytes)?;
         Ok(Plan {
             page_bytes: page_bytes.unwrap_or(32768),
-            cache_bytes: profile.cache.unwrap_or(default_cache(instances.len(), total)).0,
+            cache_bytes,
             tables: profile.records.tables,
             circular_log: profile.circular_log,
             page_protection: false,

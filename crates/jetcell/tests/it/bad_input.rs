@@ -215,3 +215,36 @@ fn invalid_options_for_views_are_refused_before_the_run() {
     let text = cell.refused(&["--dir", "d", "--live"]);
     assert_eq!(text, "--live needs a terminal on stderr: run it in a terminal, or leave out --live");
 }
+
+/// Runs the command under a limit of its address space in KiB.
+fn under_limit(cell: &Cell, kibibytes: u64, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut shell = std::process::Command::new("sh");
+    shell.arg("-c").arg(format!("ulimit -v {kibibytes} && exec \"$0\" \"$@\""));
+    shell.arg(env!("CARGO_BIN_EXE_jetcell")).args(["test", "performance"]).args(arguments);
+    let output = shell.current_dir(cell.path("")).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_limit_of_memory_is_one_line_and_not_an_abort() {
+    let cell = Cell::with_limits();
+    let run = |kibibytes, cache: &str, output: &str| {
+        let arguments = ["--config", "wide.toml", "--dir", "d", "--force", "--duration", "1s"];
+        under_limit(&cell, kibibytes, &[&arguments[..], &["--cache", cache, "--output", output]].concat())
+    };
+    let (exit, text) = run(700_000, "512MiB", "refused");
+    assert_eq!((exit, text.lines().count()), (Some(2), 1), "{text}");
+    assert!(text.contains("address space with --cache 512MiB") && text.contains("ulimit -v"), "{text}");
+    assert!(!cell.path("refused").exists(), "nothing was changed");
+    // Enough for the run, though not for what the allocators would reserve.
+    let (exit, text) = run(700_000, "64MiB", "good");
+    assert_eq!(exit, Some(0), "{text}");
+}
+
+#[test]
+fn a_cache_larger_than_the_memory_is_refused() {
+    let cell = Cell::new();
+    cell.make_dir("d");
+    let text = cell.refused(&["--dir", "d", "--cache", "1000TiB"]);
+    assert!(text.starts_with("--cache 1000TiB does not fit the memory of "), "{text}");
+}

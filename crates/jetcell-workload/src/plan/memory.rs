@@ -1,0 +1,64 @@
+//! Checks whether the process may have the memory that a run needs, before the run takes any of it.
+
+use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve};
+
+use crate::profile::Profile;
+use crate::refusal::{Refusal, refuse};
+use crate::units::{ByteSize, human_bytes};
+
+/// Memory beside the cache: log buffers, version store, transfers, and the program itself.
+const BASE_BYTES: u64 = 256 << 20;
+/// Address space of a thread: its stack and its part of the allocator.
+const THREAD_BYTES: u64 = 16 << 20;
+
+/// Refuses a cache that the machine, a control group or a limit of the process does not allow.
+pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Refusal> {
+    fits(cache_bytes, memory_limit().as_ref())?;
+    let needed = BASE_BYTES.saturating_add(THREAD_BYTES.saturating_mul(profile.threads as u64));
+    let needed = needed.saturating_add(cache_bytes);
+    try_reserve(usize::try_from(needed).unwrap_or(usize::MAX)).or_else(|error| {
+        refuse(format!(
+            "the run needs {} of address space with --cache {} and --threads {}, which the process may not have \
+             ({error}): raise the limit (ulimit -v), or choose a smaller cache or fewer threads",
+            human_bytes(needed),
+            ByteSize(cache_bytes),
+            profile.threads
+        ))
+    })
+}
+
+/// Whether the cache leaves room for the rest of the process. In a cache that is larger than memory, page faults of the
+/// kernel would be measured, and the process would be killed.
+fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
+    let Some(limit) = limit else { return Ok(()) };
+    let most = limit.bytes.saturating_sub(BASE_BYTES);
+    if cache_bytes <= most {
+        return Ok(());
+    }
+    refuse(format!(
+        "--cache {} does not fit the memory of {} ({}), of which the run needs {} for other things: use at most --cache {}",
+        ByteSize(cache_bytes),
+        human_bytes(limit.bytes),
+        limit.source.display(),
+        human_bytes(BASE_BYTES),
+        ByteSize::mib(most >> 20)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_must_leave_room_in_the_memory() {
+        let limit = MemoryLimit { bytes: 1 << 30, source: "/sys/fs/cgroup/memory.max".into() };
+        assert_eq!(fits(768 << 20, Some(&limit)), Ok(()));
+        assert_eq!(fits(u64::MAX, None), Ok(()));
+        let text = fits(769 << 20, Some(&limit)).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "--cache 769MiB does not fit the memory of 1.00 GiB (/sys/fs/cgroup/memory.max), of which the run needs \
+             256.00 MiB for other things: use at most --cache 768MiB"
+        );
+    }
+}
