@@ -9,6 +9,7 @@ use ese_format::log::record::{Merge, Split, split_operation};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
 
+use super::new_page_flags;
 use crate::cache::PageDelta;
 
 /// Values of `Split::split_type`.
@@ -116,7 +117,7 @@ pub(crate) fn split_new<'a>(
     incoming_key: Option<&[u8]>,
 ) -> Result<PageMut<'a>, &'static str> {
     let new_page = record.new_page.ok_or("split record without a new page")?;
-    let flags = PageFlags::from_bits_retain(record.new_flags);
+    let flags = new_page_flags(record.new_flags);
     let mut page = PageMut::format(bytes, size, new_page, record.tree, flags);
     let prefix = match new_prefix_node(record) {
         Some(line) => Some(before.node(line).ok_or("the page has no node for the prefix")?.key_to_vec()),

@@ -11,4 +11,4 @@ mod shape;
 pub(crate) mod split;
 
 pub(crate) use group::{AtomicGroup, Attempt, Stop, cut_key};
-pub(crate) use shape::{Shape, TREE_KIND};
+pub(crate) use shape::{Shape, TREE_KIND, new_page_flags};

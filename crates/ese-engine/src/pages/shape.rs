@@ -8,6 +8,12 @@ use ese_format::{PageNumber, TreeId};
 pub(crate) const TREE_KIND: PageFlags =
     PageFlags::INDEX.union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE).union(PageFlags::NEW_RECORD);
 
+/// The flags of a new page for which a record gives `flags`. The flush type belongs to the writes of the page, and every
+/// page has records in the newer form.
+pub(crate) fn new_page_flags(flags: u32) -> PageFlags {
+    (PageFlags::from_bits_retain(flags) | PageFlags::NEW_RECORD) - PageFlags::FLUSH_TYPE
+}
+
 /// Identifies a tree, or one of its space trees, in pages and log records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {

@@ -11,6 +11,7 @@
 //! has it after the replay. A record that needs such information makes redo replay the pages of all records before it;
 //! so does a record that attaches or detaches a database.
 
+mod catalogue;
 mod macro_changes;
 mod page_redo;
 mod page_replay;
@@ -24,6 +25,7 @@ use ese_format::log::record::{LogRecord, Macro, NodeChange, PageChange, Undo, op
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
+use self::catalogue::{Treatment, treatment};
 use self::macro_changes::{OpenMacro, Placed, place};
 use self::page_redo::{PageRedo, PageRole, formats, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
@@ -141,6 +143,9 @@ impl Redo {
     /// it gets the payloads of all records since its last call.
     pub fn record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
+        if let Treatment::Refused(why) = treatment(&record) {
+            return Err(self.corrupt_record(&record, buffered.start, why));
+        }
         match &record {
             LogRecord::MacroBegin(begin) => {
                 self.began_macros.insert(begin.procid);
@@ -178,6 +183,8 @@ impl Redo {
         }
         let misplaced = match self.macros.contains_key(&(procid, time)) {
             true => None,
+            // A page can be formatted between the records of a macro.
+            false if matches!(record, LogRecord::NewPage(_)) => None,
             false if self.macros.keys().any(|(open, _)| *open == procid) => Some(
                 "has another time of change than its macro, as earlier versions of Jetcell wrote it; open the database \
                  once with the version that wrote the log, and close it",
@@ -316,9 +323,9 @@ impl Redo {
         record: &LogRecord,
         pages: Vec<(PageNumber, PageRole)>,
     ) -> Result<()> {
-        let Some(change) = record.page_change().filter(|_| !pages.is_empty()) else { return Ok(()) };
-        let after = change.after;
-        let database = self.database(change.database.0)?;
+        let Some((procid, after)) = macro_key(record).filter(|_| !pages.is_empty()) else { return Ok(()) };
+        let Some(id) = record.database() else { return Ok(()) };
+        let database = self.database(id.0)?;
         database.time_used(after);
         let record_index = self.pending.records.len() as u32;
         for (page, role) in pages {
@@ -329,7 +336,7 @@ impl Redo {
             self.pending.pages.push(PageRedo { key, after, record_index, role });
         }
         self.add_operation(&database, record, record_index, redo_record.buffered.start);
-        redo_record.transaction = self.transactions.get(&change.procid).map(|open| open.transaction.clone());
+        redo_record.transaction = self.transactions.get(&procid).map(|open| open.transaction.clone());
         self.pending.records.push(redo_record);
         Ok(())
     }
@@ -484,6 +491,7 @@ fn macro_key(record: &LogRecord) -> Option<(u16, DbTime)> {
     match record {
         // Changes no page, and has no time.
         LogRecord::UndoInfo(_) => None,
+        LogRecord::NewPage(new) => Some((new.procid, new.after)),
         _ => record.page_change().map(|change| (change.procid, change.after)),
     }
 }

@@ -1,14 +1,19 @@
 //! Creation of trees, conversion of trees that outgrow their first extent, and release of all pages of a tree.
 
-use ese_format::log::record::{ConvertFdp, CreateMultiExtentFdp, LogRecord, PageChangeFlags};
+use ese_format::log::record::{
+    ConvertFdp, CreateMultiExtentFdp, CreateSingleExtentFdp, LogRecord, PageChangeFlags,
+};
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{PageNumber, PageSize, TreeId};
 
 use super::allocate::SpaceLock;
 use crate::Result;
-use crate::pages::{AtomicGroup, Shape, group};
+use crate::pages::{AtomicGroup, Shape, group, new_page_flags};
 use crate::transaction::SYSTEM_PROCID;
+
+/// Pages of a single extent, without its root, that the bitmap in its space header describes.
+const BITMAP_PAGES: u32 = 32;
 
 impl SpaceLock<'_> {
     /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`, in a group of the
@@ -123,7 +128,7 @@ pub(crate) fn create_root_pages<'a>(
     page: PageNumber,
     record: &CreateMultiExtentFdp,
 ) -> PageMut<'a> {
-    let kind = PageFlags::from_bits_retain(record.page_flags);
+    let kind = new_page_flags(record.page_flags);
     let count = record.primary_pages.max(3) as u32;
     let last = record.change.page.plus(count - 1);
     if page == record.change.page {
@@ -141,6 +146,17 @@ pub(crate) fn create_root_pages<'a>(
     root
 }
 
+/// Builds the root of a new tree in a single extent.
+pub(crate) fn create_single_root(bytes: &mut [u8], size: PageSize, record: &CreateSingleExtentFdp) {
+    let kind = new_page_flags(record.page_flags);
+    let flags = kind | PageFlags::ROOT | PageFlags::LEAF;
+    let mut root = PageMut::format(bytes, size, record.change.page, record.tree, flags);
+    let pages = record.primary_pages.max(1) as u32;
+    let header = SpaceHeader::single(pages, record.parent_root, kind.contains(PageFlags::NON_UNIQUE));
+    let placed = root.set_external_header(&header.encode());
+    debug_assert!(placed.is_ok(), "an empty page has room for 16 bytes");
+}
+
 /// Builds the page `page` of a converted tree's new extent: the root of one of its space trees.
 pub(crate) fn convert_root_pages<'a>(
     bytes: &'a mut [u8],
@@ -148,7 +164,7 @@ pub(crate) fn convert_root_pages<'a>(
     page: PageNumber,
     record: &ConvertFdp,
 ) -> PageMut<'a> {
-    let kind = PageFlags::from_bits_retain(record.page_flags);
+    let kind = new_page_flags(record.page_flags);
     let mut root = empty_space_root(bytes, size, page, record.tree, kind);
     let tree_root = record.change.page;
     let (primary, secondary) = (record.primary_pages.max(1) as u32, record.secondary_pages.max(2) as u32);
@@ -156,17 +172,18 @@ pub(crate) fn convert_root_pages<'a>(
         vec![Extent::starting_at(tree_root, primary), Extent::starting_at(record.secondary_first, secondary)]
     } else {
         let mut free: Vec<Extent> = Vec::new();
-        for offset in 1..primary {
-            // Pages beyond the bitmap have never been used.
-            let is_free = offset > 32 || record.available_bits >> (offset - 1) & 1 == 1;
-            let page = tree_root.plus(offset);
-            match free.last_mut() {
-                Some(run) if is_free && run.last.plus(1) == page => {
-                    *run = Extent { last: page, count: run.count + 1 }
-                }
-                _ if is_free => free.push(Extent { last: page, count: 1 }),
-                _ => {}
+        let mut add = |page: PageNumber, count: u32| match free.last_mut() {
+            Some(run) if run.last.plus(1) == page => {
+                *run = Extent { last: page.plus(count - 1), count: run.count + count }
             }
+            _ => free.push(Extent::starting_at(page, count)),
+        };
+        (1..primary.min(BITMAP_PAGES + 1))
+            .filter(|offset| record.available_bits >> (offset - 1) & 1 == 1)
+            .for_each(|offset| add(tree_root.plus(offset), 1));
+        // Pages beyond the bitmap have never been used.
+        if let Some(beyond) = primary.checked_sub(BITMAP_PAGES + 1).filter(|beyond| *beyond > 0) {
+            add(tree_root.plus(BITMAP_PAGES + 1), beyond);
         }
         free.push(Extent { last: record.secondary_first.plus(secondary - 1), count: secondary - 2 });
         free

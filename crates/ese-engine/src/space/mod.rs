@@ -12,4 +12,4 @@ mod create;
 mod extents;
 
 pub(crate) use allocate::{SpaceLock, SpaceTrees};
-pub(crate) use create::{convert_root_pages, create_root_pages};
+pub(crate) use create::{convert_root_pages, create_root_pages, create_single_root};

@@ -69,6 +69,25 @@ impl<'a> PageMut<'a> {
         page
     }
 
+    /// Formats `bytes` as a page that is allocated and not used yet: it has no tag, not even that of an external header.
+    /// ESE: `PreInitializeNewPage`.
+    ///
+    /// # Panics
+    /// If `bytes` is not one page.
+    #[doc(alias = "fPagePreInit")]
+    pub fn format_unused(
+        bytes: &'a mut [u8],
+        size: PageSize,
+        number: PageNumber,
+        tree: TreeId,
+    ) -> PageMut<'a> {
+        let flags = PageFlags::NEW_RECORD | PageFlags::PRE_INIT;
+        let mut page = PageMut::format(bytes, size, number, tree, flags);
+        page.header.tag_state.set(0);
+        page.set_free(page.as_page().data_len());
+        page
+    }
+
     /// A read view of the page.
     pub fn as_page(&self) -> Page<'_> {
         Page { header: self.header, body: self.body, large: self.large }

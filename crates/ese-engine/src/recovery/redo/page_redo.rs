@@ -12,7 +12,7 @@ use ese_format::{DbTime, PageNumber, PageSize};
 use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
 use crate::pages::apply::{self, merge_type, split_type};
-use crate::space::{convert_root_pages, create_root_pages};
+use crate::space::{convert_root_pages, create_root_pages, create_single_root};
 use crate::transaction::Change;
 
 /// The role of a page in a record that changes it.
@@ -88,6 +88,10 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTi
             ];
             (pages, change)
         }
+        LogRecord::CreateSingleExtentFdp(create) => {
+            (vec![(create.change.page, PageRole::Main)], create.change)
+        }
+        LogRecord::NewPage(new) => return (vec![(new.page, PageRole::Main)], new.after),
         LogRecord::ConvertFdp2(convert) => {
             let change = convert.change;
             let pages = vec![
@@ -117,7 +121,9 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTi
 pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     match record {
         LogRecord::Split2(_) => role == PageRole::New,
-        LogRecord::CreateMultiExtentFdp(_) => true,
+        LogRecord::CreateMultiExtentFdp(_) | LogRecord::CreateSingleExtentFdp(_) | LogRecord::NewPage(_) => {
+            true
+        }
         LogRecord::ConvertFdp2(_) => role != PageRole::Main,
         _ => false,
     }
@@ -294,6 +300,12 @@ pub(super) fn apply(
         (LogRecord::EmptyTree(_), _) => apply::empty_root(&mut PageMut::new(bytes, size)),
         (LogRecord::CreateMultiExtentFdp(create), _) => {
             create_root_pages(bytes, size, page, create);
+        }
+        (LogRecord::CreateSingleExtentFdp(create), _) => {
+            create_single_root(bytes, size, create);
+        }
+        (LogRecord::NewPage(new), _) => {
+            PageMut::format_unused(bytes, size, new.page, new.tree);
         }
         (LogRecord::ConvertFdp2(convert), PageRole::Owned | PageRole::Available) => {
             convert_root_pages(bytes, size, page, convert);

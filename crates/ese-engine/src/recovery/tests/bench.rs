@@ -39,7 +39,12 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    pub fn new(pages: u32) -> Bench {
+    pub fn new(pages: usize) -> Bench {
+        Bench::on(&vec![0; pages * SIZE.bytes()])
+    }
+
+    /// The same for a database with these pages.
+    pub fn on(pages: &[u8]) -> Bench {
         let disk = SimVfs::new();
         let instance = open(&disk, SIZE, 256).unwrap();
         let other = instance.create_database(Path::new("/db/one.edb"), &CreateOptions::default()).unwrap();
@@ -47,7 +52,7 @@ impl Bench {
         instance.flush().unwrap();
         let mut bytes = disk.contents(Path::new("/db/one.edb")).unwrap();
         bytes.truncate(2 * SIZE.bytes());
-        bytes.resize((2 + pages as usize) * SIZE.bytes(), 0);
+        bytes.extend_from_slice(pages);
         disk.put(Path::new(FILE), &bytes);
         let vfs: Arc<dyn Vfs> = Arc::new(disk);
         let file = vfs.open(Path::new(FILE), OpenMode::Write).unwrap();
@@ -76,6 +81,11 @@ impl Bench {
     /// The bytes of a page.
     pub fn page(&self, page: u32) -> Vec<u8> {
         self.database.file.pin(PageNumber::fixed(page)).unwrap().read().to_vec()
+    }
+
+    /// Whether the database has the page.
+    pub fn has_page(&self, page: u32) -> bool {
+        self.database.file.pin(PageNumber::fixed(page)).is_ok()
     }
 
     /// Redoes records. Each is in a segment of its own.

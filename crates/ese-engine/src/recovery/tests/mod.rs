@@ -5,6 +5,7 @@ mod page_images;
 mod page_replay;
 mod splits;
 mod undo;
+mod windows_logs;
 
 use std::path::Path;
 

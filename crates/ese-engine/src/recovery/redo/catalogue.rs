@@ -1,0 +1,93 @@
+//! What redo does with each type of log record. `docs/log-records.md` has the same as a table.
+
+use ese_format::log::record::LogRecord;
+
+/// What redo does with a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Treatment {
+    /// Makes the change that pages lack.
+    Redone,
+    /// Nothing: the record describes transactions, the engine or the log, or is a hint.
+    NoPageEffect,
+    /// Redo cannot continue behind the record, because later records may depend on it.
+    Refused(&'static str),
+}
+
+/// The type byte of ExtendDb.
+const EXTEND_DB: u8 = 68;
+
+/// What redo does with a record. There is no default: a type that is added must be decided.
+pub(super) fn treatment(record: &LogRecord) -> Treatment {
+    match record {
+        LogRecord::Insert(_)
+        | LogRecord::FlagInsert(_)
+        | LogRecord::FlagInsertAndReplaceData(_)
+        | LogRecord::FlagDelete(_)
+        | LogRecord::Replace(_)
+        | LogRecord::Delete(_)
+        | LogRecord::Undo(_)
+        | LogRecord::SetExternalHeader(_)
+        | LogRecord::EmptyTree(_)
+        | LogRecord::Split2(_)
+        | LogRecord::Merge2(_)
+        | LogRecord::CreateMultiExtentFdp(_)
+        | LogRecord::CreateSingleExtentFdp(_)
+        | LogRecord::ConvertFdp2(_)
+        | LogRecord::NewPage(_)
+        | LogRecord::ExtendDb(_) => Treatment::Redone,
+        LogRecord::Nop
+        | LogRecord::Nop2(_)
+        | LogRecord::ShutDownMark
+        | LogRecord::Begin(_)
+        | LogRecord::Begin0(_)
+        | LogRecord::Commit(_)
+        | LogRecord::Commit0(_)
+        | LogRecord::Rollback(_)
+        | LogRecord::Refresh(_)
+        | LogRecord::MacroBegin(_)
+        | LogRecord::MacroCommit(_)
+        | LogRecord::MacroAbort(_)
+        // Recovery handles records about whole databases.
+        | LogRecord::CreateDb(_)
+        | LogRecord::CreateDbFinish(_)
+        | LogRecord::AttachDb(_)
+        | LogRecord::DetachDb(_)
+        | LogRecord::SetDbVersion(_)
+        | LogRecord::Trace(_)
+        | LogRecord::UndoInfo(_)
+        | LogRecord::Init2(_)
+        | LogRecord::Term2(_)
+        | LogRecord::RecoveryUndo2(_)
+        | LogRecord::RecoveryQuit2(_)
+        | LogRecord::RecoveryQuitKeepAttachments(_)
+        | LogRecord::Backup2(_)
+        | LogRecord::ForceLogRollover(_)
+        | LogRecord::PagePatchRequest(_)
+        | LogRecord::FragmentBegin(_)
+        | LogRecord::Fragment(_)
+        | LogRecord::SignalAttachDb(_)
+        | LogRecord::ReAttachDb(_)
+        | LogRecord::ScanCheck(_)
+        | LogRecord::ScanCheck2(_)
+        | LogRecord::ExtentFreed(_)
+        | LogRecord::ExtentFreed2(_)
+        | LogRecord::MacroInfo(_)
+        | LogRecord::MacroInfo2(_)
+        | LogRecord::CommitCtx(_)
+        | LogRecord::FreeFdp(_) => Treatment::NoPageEffect,
+        // A growth of the file must not be missed. ESE skips other records of this family that it does not know.
+        LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => Treatment::Refused("has an unknown layout"),
+        LogRecord::Ignored(_) => Treatment::NoPageEffect,
+        LogRecord::ShrinkDb(_)
+        | LogRecord::ShrinkDb2(_)
+        | LogRecord::ShrinkDb3(_)
+        | LogRecord::TrimDb(_)
+        | LogRecord::RootPageMove(_)
+        | LogRecord::PageMove(_)
+        | LogRecord::Scrub(_)
+        | LogRecord::ReplaceD(_)
+        | LogRecord::Delta(_)
+        | LogRecord::Delta64(_) => Treatment::Refused("cannot be redone"),
+        LogRecord::Obsolete(_) => Treatment::Refused("is of a type that no engine of this log format writes"),
+    }
+}

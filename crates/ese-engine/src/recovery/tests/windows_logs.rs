@@ -1,0 +1,126 @@
+//! Redo of logs that Windows wrote, compared with the databases that Windows wrote with them.
+//!
+//! These tests need the corpus and are skipped without it.
+
+use std::path::Path;
+
+use ese_format::log::record::LogRecord;
+use ese_format::page::{NodeFlags, Page, PageFlags};
+use ese_format::{LogPosition, PageNumber};
+use jetcell_sync::Arc;
+use jetcell_vfs::{SimVfs, Vfs};
+use testkit::corpus::Corpus;
+
+use super::bench::{Bench, SIZE};
+use crate::log::{LogNames, LogReader, StoredRecord};
+
+/// The records of some log files, in order, given as file in the corpus and name in the directory of the log.
+fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition) -> Vec<StoredRecord> {
+    let disk = SimVfs::new();
+    disk.create_directory(Path::new("/log")).unwrap();
+    for (file, name) in files {
+        disk.put(&Path::new("/log").join(name), &corpus.read(&format!("logsets/{set}/{file}")));
+    }
+    let log = LogReader::open(Arc::new(disk), LogNames::new(Path::new("/log"), "SRU")).unwrap().unwrap();
+    let mut records = Vec::new();
+    log.read_from(from, |stored| {
+        let database_level = matches!(
+            LogRecord::decode(&stored.bytes).unwrap().0,
+            LogRecord::CreateDb(_) | LogRecord::AttachDb(_) | LogRecord::SetDbVersion(_)
+        );
+        if !database_level {
+            records.push(stored);
+        }
+        Ok(())
+    })
+    .unwrap();
+    records
+}
+
+/// Everything in a page except the places of its nodes, its checksum and its flush type.
+#[derive(PartialEq, Debug)]
+struct Content {
+    time: u64,
+    links: [Option<PageNumber>; 2],
+    tree: u32,
+    flags: PageFlags,
+    free: usize,
+    uncommitted_free: usize,
+    external_header: Vec<u8>,
+    nodes: Vec<(Vec<u8>, Vec<u8>, NodeFlags)>,
+}
+
+impl Content {
+    fn of(bytes: &[u8]) -> Content {
+        let page = Page::new(bytes, SIZE);
+        Content {
+            time: page.db_time().0,
+            links: [page.prev(), page.next()],
+            tree: page.tree().0,
+            flags: page.flags() - PageFlags::FLUSH_TYPE - PageFlags::NEW_CHECKSUM,
+            free: page.free_bytes(),
+            uncommitted_free: page.uncommitted_free(),
+            external_header: page.external_header().to_vec(),
+            nodes: page.nodes().map(|node| (node.key_to_vec(), node.data.to_vec(), node.flags)).collect(),
+        }
+    }
+}
+
+/// Compares all pages with a snapshot. Returns the number of pages in use.
+fn assert_equal(bench: &Bench, snapshot: &[u8]) -> usize {
+    let mut used = 0;
+    for (index, page) in snapshot.chunks(SIZE.bytes()).enumerate().skip(2) {
+        let number = index as u32 - 1;
+        match page.iter().any(|byte| *byte != 0) {
+            true => {
+                used += 1;
+                assert_eq!(Content::of(&bench.page(number)), Content::of(page), "page {number}");
+            }
+            false => assert!(!bench.has_page(number), "page {number} is in use"),
+        }
+    }
+    used
+}
+
+#[test]
+fn a_database_of_windows_is_rebuilt_from_its_logs() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let set = "srum-server2022";
+    let first = ("a/SRU00001.log", "SRU00001.log");
+    let mut bench = Bench::new(200);
+    let start = LogPosition::new(1, 1, 0);
+    bench.replay_stored(records(&corpus, set, &[first, ("a/SRU.log", "SRU.log")], start)).unwrap();
+    assert_eq!(assert_equal(&bench, &corpus.read(&format!("logsets/{set}/a/SRUDB.dat"))), 30);
+
+    let all = [
+        first,
+        ("b/SRUtmp.log", "SRU00002.log"),
+        ("b/SRU00003.log", "SRU00003.log"),
+        ("b/SRU00004.log", "SRU00004.log"),
+        ("b/SRU.log", "SRU.log"),
+    ];
+    let all = records(&corpus, set, &all, start);
+    let snapshot = corpus.read(&format!("logsets/{set}/b/SRUDB.dat"));
+    // On from the first snapshot: what it has already is found out by the times of its pages.
+    bench.replay_stored(all.clone()).unwrap();
+    assert_eq!(assert_equal(&bench, &snapshot), 73);
+    let mut bench = Bench::new(200);
+    bench.replay_stored(all).unwrap();
+    assert_eq!(assert_equal(&bench, &snapshot), 73);
+}
+
+#[test]
+fn nothing_is_redone_that_pages_have() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let set = "srum-win11-dirty";
+    let files = [("SRU00059.log", "SRU00059.log"), ("SRU0005A.log", "SRU0005A.log")];
+    let files = files.into_iter().chain([("SRU0005B.log", "SRU0005B.log"), ("SRU.log", "SRU.log")]);
+    let files: Vec<_> = files.collect();
+    let database = corpus.read(&format!("logsets/{set}/SRUDB.dat"));
+    let mut bench = Bench::on(&database[2 * SIZE.bytes()..]);
+    let records = records(&corpus, set, &files, LogPosition::new(0x59, 1, 0));
+    assert!(records.len() > 1500, "{}", records.len());
+    bench.replay_stored(records).unwrap();
+    assert_eq!(bench.applied(), 0);
+    assert!(assert_equal(&bench, &database) > 400);
+}
