@@ -100,7 +100,7 @@ impl Core {
             procid: 0,
             database: DatabaseIdInLog(file.log_id),
             flags: DetachDb::UNICODE,
-            path: encode_path(&file.path.to_string_lossy()),
+            path: encode_path(&file.logged_path),
         });
         let (start, end) = self.append(&[record])?;
         self.log().flush(end)?;

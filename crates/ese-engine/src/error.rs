@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ese_format::{Generation, PageNumber};
+use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
 /// Result of engine calls.
@@ -75,6 +75,36 @@ pub enum Error {
         /// First and last generation required.
         required: (Generation, Generation),
     },
+    /// A log file is missing: the newest one, or one between others. Put it back.
+    #[error("{path}: log generation {generation:X} (hexadecimal) is missing", generation = generation.0)]
+    LogMissing {
+        /// Directory, or the path that the file should have.
+        path: PathBuf,
+        /// The generation.
+        generation: Generation,
+    },
+    /// A log file is damaged, or is not the one that belongs there. Nothing of it was replayed.
+    #[error("{path}: at log position {position}: {what}")]
+    Log {
+        /// File.
+        path: PathBuf,
+        /// Where in the log.
+        position: LogPosition,
+        /// Kind of the fault.
+        fault: LogFault,
+        /// Description of the fault.
+        what: String,
+    },
+    /// A database is not in the state from which the log continues. It was not changed.
+    #[error("{path}: {what}")]
+    Attachment {
+        /// File.
+        path: PathBuf,
+        /// Kind of the fault.
+        fault: AttachmentFault,
+        /// Description of the fault, and what to do.
+        what: String,
+    },
     /// A write or sync failed, or the rollback of a session failed before the session ended. The instance refuses
     /// further changes. Open it again to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
@@ -91,6 +121,30 @@ pub enum Error {
         /// The operating system's error.
         source: Arc<io::Error>,
     },
+}
+
+/// What is wrong with a log file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFault {
+    /// A segment or a record is damaged.
+    Damaged,
+    /// It is of another log stream: the signatures differ.
+    OtherStream,
+    /// The generation before it is another one: the creation times differ.
+    OtherHistory,
+    /// The generation before it has other content: the accumulated checksums differ.
+    OtherContent,
+    /// It has a record that recovery cannot redo.
+    UnknownRecord,
+}
+
+/// What is wrong with a database that the log attaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachmentFault {
+    /// The file is not there, or it is another database.
+    Missing,
+    /// The file was shut down at another position than the log says: it is an older copy, or something else changed it.
+    OtherShutdown,
 }
 
 impl Error {
@@ -134,8 +188,44 @@ impl Error {
             Error::Corrupt { page: Some(_), .. } => -1018,
             Error::Corrupt { page: None, .. } => -1206,
             Error::LogsMissing { .. } => -543,
+            Error::LogMissing { .. } => -528,
+            Error::Log { fault, .. } => match fault {
+                LogFault::Damaged | LogFault::UnknownRecord => -501,
+                LogFault::OtherStream => -530,
+                LogFault::OtherHistory => -515,
+                LogFault::OtherContent => -590,
+            },
+            Error::Attachment { fault: AttachmentFault::Missing, .. } => -1216,
+            Error::Attachment { fault: AttachmentFault::OtherShutdown, .. } => -551,
             Error::ReadOnly(_) => -510,
             Error::Io { .. } => -1022,
+        }
+    }
+
+    /// The name of [`Error::jet_code`] in ESE.
+    pub fn jet_name(&self) -> &'static str {
+        match self.jet_code() {
+            -107 => "JET_errInternalError",
+            -501 => "JET_errLogFileCorrupt",
+            -510 => "JET_errLogWriteFail",
+            -515 => "JET_errInvalidLogSequence",
+            -528 => "JET_errMissingLogFile",
+            -530 => "JET_errBadLogSignature",
+            -543 => "JET_errRequiredLogFilesMissing",
+            -551 => "JET_errConsistentTimeMismatch",
+            -590 => "JET_errLogChecksumMismatch",
+            -1003 => "JET_errInvalidParameter",
+            -1018 => "JET_errReadVerifyFailure",
+            -1022 => "JET_errDiskIO",
+            -1032 => "JET_errFileAccessDenied",
+            -1069 => "JET_errVersionStoreOutOfMemory",
+            -1102 => "JET_errWriteConflict",
+            -1206 => "JET_errDatabaseCorrupted",
+            -1216 => "JET_errAttachedDatabaseMismatch",
+            -1601 => "JET_errRecordNotFound",
+            -1605 => "JET_errKeyDuplicate",
+            -1808 => "JET_errDiskFull",
+            _ => "JET_errSuccess",
         }
     }
 }

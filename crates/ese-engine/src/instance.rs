@@ -6,10 +6,10 @@
 mod attaching;
 mod background;
 mod listener;
+mod replay_end;
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ese_format::log::record::{LogRecord, Termination};
@@ -53,11 +53,6 @@ pub struct Instance {
 /// Minimum pause after a step of a scan that failed.
 const SCAN_RETRY: Duration = Duration::from_millis(100);
 
-/// Name of the lock file in the log directory.
-fn lock_path(options: &InstanceOptions) -> PathBuf {
-    options.log_directory.join(format!("{}.lock", options.base_name))
-}
-
 impl Instance {
     /// Opens the log stream in a directory. If its databases were not shut down, recovers them. They stay attached
     /// then, with changes that only the log has, until [`Instance::detach`] or [`Instance::shutdown`].
@@ -67,7 +62,7 @@ impl Instance {
     /// repeated changes of pages.
     pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
         options.check()?;
-        let path = lock_path(&options);
+        let path = options.lock_path();
         let lock = options.vfs.lock(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: options.log_directory.clone() },
             _ => Error::io(&path, &e),

@@ -73,13 +73,13 @@ pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value}
 
 pub use btree::Seek;
 pub use database::Database;
-pub use error::{Error, Result};
+pub use error::{AttachmentFault, Error, LogFault, Result};
 pub use instance::Instance;
 pub use options::{CreateOptions, InstanceOptions};
-pub use recovery::RecoverySummary;
+pub use recovery::{RecoverySummary, Replayed, Replayer};
 pub use scan::{PageFlaw, ScanProgress};
 pub use session::{CommitId, CommitMode, Session, Table};
-pub use storage::TornPageProtection;
+pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
 
 /// Internal parts for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.

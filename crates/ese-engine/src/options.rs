@@ -8,7 +8,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 
 use crate::cache::{Cache, CacheOptions};
-use crate::storage::TornPageProtection;
+use crate::storage::{DatabasePaths, TornPageProtection};
 use crate::{Error, Result};
 
 /// Settings of an instance.
@@ -42,6 +42,11 @@ pub struct InstanceOptions {
     pub torn_page_protection: TornPageProtection,
     /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
     pub threads: bool,
+    /// Where recovery finds databases that are not at the paths that the log names.
+    pub database_paths: DatabasePaths,
+    /// Whether recovery accepts databases of a format that the engine does not write. Nothing else may be done with
+    /// them.
+    pub recover_newer_formats: bool,
     /// Seed for signatures. Simulations set it so that runs are repeatable.
     pub seed: Option<u64>,
 }
@@ -52,6 +57,11 @@ const SMALLEST_LOG_FILE: u32 = 64 << 10;
 const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 
 impl InstanceOptions {
+    /// Name of the lock file in the log directory.
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.log_directory.join(format!("{}.lock", self.base_name))
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let size = self.log_file_size;
         let possible = (SMALLEST_LOG_FILE..=LARGEST_LOG_FILE).contains(&size);
@@ -94,6 +104,8 @@ impl InstanceOptions {
             version_store_bytes: 64 << 20,
             torn_page_protection: TornPageProtection::DoubleWrite,
             threads: true,
+            database_paths: DatabasePaths::default(),
+            recover_newer_formats: false,
             seed: None,
         }
     }

@@ -229,6 +229,21 @@ impl LogTime {
         ])
     }
 
+    /// Milliseconds since 1970 in UTC. `None`: no time. A local time counts as UTC.
+    pub fn unix_ms(self) -> Option<i64> {
+        let [second, minute, hour, day, month, year, ..] = self.0.map(i64::from);
+        if self.0 == [0; 8] || !(1..=12).contains(&month) {
+            return None;
+        }
+        // Days-from-civil, the inverse of the calculation in `from_unix_ms`.
+        let year = 1900 + year - i64::from(month <= 2);
+        let era = year.div_euclid(400);
+        let yoe = year.rem_euclid(400);
+        let doy = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let days = era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468;
+        Some(((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + i64::from(self.millis()))
+    }
+
     /// The milliseconds, 0..=999 in undamaged files.
     const fn millis(self) -> u16 {
         (self.0[6] >> 1) as u16 | (((self.0[7] >> 1) & 7) as u16) << 7

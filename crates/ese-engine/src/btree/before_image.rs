@@ -36,6 +36,10 @@ impl DeferredBeforeImage {
 }
 
 impl DeferredUndo for DeferredBeforeImage {
+    fn can_log(&self) -> bool {
+        self.file.upgrade().is_none_or(|file| !file.log.is_received())
+    }
+
     fn log(&self) -> Result<Option<LogPosition>> {
         // After a split, two pages can have the same entry. It is logged once.
         let mut logged = self.version.undo_logged.lock();

@@ -22,6 +22,14 @@ use crate::space::SpaceLock;
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
 impl Tree {
+    /// Whether the tree has a node with this key that is flagged deleted.
+    pub(crate) fn has_deleted(&self, bytes: &[u8]) -> Result<bool> {
+        let leaf = self.leaf_for_read(Target::Key(bytes))?;
+        let page = self.view(&leaf);
+        let (line, exact) = self.find(&page, bytes);
+        Ok(exact && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED)))
+    }
+
     /// Removes a node flagged deleted, and the version of its deletion. The deletion must be below `oldest`, so that
     /// every snapshot sees it.
     pub(crate) fn remove_deleted(

@@ -80,6 +80,29 @@ impl Cache {
         self.sync_file(file)
     }
 
+    /// Like [`Cache::flush_file`], but leaves pages whose before-images cannot be logged
+    /// ([`DeferredUndo::can_log`](super::DeferredUndo::can_log)).
+    pub fn flush_possible(&self, file: FileId) -> Result<()> {
+        let attached = self.shared.file(file)?;
+        let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
+        loop {
+            let mut pages: Vec<_> = attached.dirty_pages.lock().below(LogPosition::MAX).collect();
+            pages.sort_unstable();
+            let (mut started, ended) = (0, Arc::default());
+            for pages in pages.chunks(round) {
+                let (pages, readable) = self.pin_all(&attached, pages);
+                readable?;
+                started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
+                ended.wait_below(round);
+            }
+            ended.wait();
+            attached.in_flight.wait();
+            if started == 0 {
+                return self.sync_file(file);
+            }
+        }
+    }
+
     /// Makes all completed writes of the file durable, so that [`Cache::oldest_dirty`] can advance. A failure is final:
     /// the device may have dropped the pages, so the cache writes nothing any more.
     pub fn sync_file(&self, file: FileId) -> Result<()> {

@@ -34,6 +34,11 @@ pub type ProtectedBatch = Box<dyn Send + Sync>;
 /// page is written before the transaction ends. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
 #[doc(alias = "lrtypUndoInfo")]
 pub trait DeferredUndo: Send + Sync {
+    /// Whether [`DeferredUndo::log`] can write into the log. If not, the page is not written before
+    /// [`DeferredUndo::resolved_at`] has an answer: redo of a log that another engine writes.
+    fn can_log(&self) -> bool {
+        true
+    }
     /// Logs the before-image if the change is still uncommitted; returns the log position that must be durable
     /// before the page is written. Called without latches; may be called again after a failure elsewhere.
     fn log(&self) -> Result<Option<LogPosition>>;

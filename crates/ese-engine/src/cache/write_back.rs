@@ -311,7 +311,8 @@ fn log_needed_by(page: &PinnedPage, latch: &ReadLatch) -> Option<LogPosition> {
     ends.chain([Some(page.frame().last())]).try_fold(LogPosition::MIN, |upto, end| Some(upto.max(end?)))
 }
 
-/// Logs the before-images of a page, without a latch. `false`: the page is latched, try later.
+/// Logs the before-images of a page, without a latch. `false`: the page is latched, or its before-images cannot be logged;
+/// try later.
 fn log_undo(page: &PinnedPage) -> Result<bool> {
     if !page.frame().has_undo.load(Ordering::Acquire) {
         return Ok(true);
@@ -322,6 +323,10 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
     undo.extend(latch.take_deferred_undo());
     drop(latch);
     while let Some(change) = undo.front() {
+        if change.resolved_at().is_none() && !change.can_log() {
+            page.frame().has_undo.store(true, Ordering::Release);
+            return Ok(false);
+        }
         match change.resolved_at().map_or_else(|| change.log(), |end| Ok(Some(end))) {
             Ok(position) => position.into_iter().for_each(|position| page.frame().set_last(position)),
             Err(error) => {

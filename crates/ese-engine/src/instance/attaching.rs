@@ -94,7 +94,7 @@ impl Instance {
             _ => Error::io(path, &e),
         })?;
         let (header, copies) = storage::read_header(&*file)?;
-        storage::check_format(path, &header, self.options.page_size)?;
+        storage::check_format(path, &header, self.options.page_size, false)?;
         // Writes of a killed process may still be in the kernel's page cache only. Attaching relies on what it reads,
         // so that must be durable.
         file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
@@ -186,8 +186,8 @@ impl Instance {
             header.gen_min_consistent = position.0.generation;
             header.gen_max_required = position.0.generation;
             header.gen_max_committed = position.0.generation;
-            let path = path.to_path_buf();
-            let opened = OpenedFile { path, file, lock, header, extension_pages, double_write };
+            let (path, logged_path) = (path.to_path_buf(), path.to_string_lossy().into_owned());
+            let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages, double_write };
             let database = self.core.attach(opened, log_id);
             database.file.update_header(|_| {})?;
             Ok(database)

@@ -6,6 +6,7 @@
 //! While the records of one file are visited, the next file is being read; not the newest, which may be written to at the
 //! time.
 
+mod chain;
 mod record_reads;
 
 use std::collections::BTreeMap;
@@ -21,9 +22,11 @@ use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
+pub(crate) use self::chain::{LogChain, ReceivedLog};
 use self::record_reads::OpenLogFile;
 pub(crate) use self::record_reads::RecordReads;
 use super::LogNames;
+use crate::error::LogFault;
 use crate::{Error, Result};
 
 const NOP: u8 = 0;
@@ -64,10 +67,13 @@ pub struct LogTail {
 pub struct LogReader {
     vfs: Arc<dyn Vfs>,
     names: LogNames,
-    files: BTreeMap<Generation, PathBuf>,
+    /// The file of each generation. Files are added while a stream is received.
+    files: Mutex<BTreeMap<Generation, PathBuf>>,
     /// Log files that stay open to read single records from them.
     open_files: Mutex<BTreeMap<Generation, OpenLogFile>>,
     pinned: OnceLock<PinnedTail>,
+    /// Files are added one by one, and keep their paths.
+    received: bool,
 }
 
 /// The newest file up to the tail. The stream appends behind that, and renames the file.
@@ -108,6 +114,7 @@ struct Segment<'a> {
 }
 
 /// A record whose last fragments have not been read yet.
+#[derive(Clone)]
 struct PartialRecord {
     start: LogPosition,
     total: usize,
@@ -115,14 +122,15 @@ struct PartialRecord {
 }
 
 impl LogReader {
-    /// Finds the logs in a directory. `None`: there are none. [`Error::LogsMissing`]: the newest log is missing.
+    /// Finds the logs in a directory. `None`: there are none. [`Error::LogMissing`]: the newest log is missing.
     pub fn open(vfs: Arc<dyn Vfs>, names: LogNames) -> Result<Option<LogReader>> {
         let directory = names.directory().to_path_buf();
         let listed = vfs.list(&directory).map_err(|e| Error::io(&directory, &e))?;
         let mut files: BTreeMap<Generation, PathBuf> =
             listed.iter().filter_map(|path| Some((names.generation_of(path)?, path.clone()))).collect();
         let (open_files, pinned) = (Mutex::default(), OnceLock::new());
-        let mut reader = LogReader { vfs, names, files: BTreeMap::new(), open_files, pinned };
+        let mut reader =
+            LogReader { vfs, names, files: Mutex::default(), open_files, pinned, received: false };
         let (current, next) = (reader.names.current(), reader.names.next());
         let is_there = |name: &Path| listed.iter().any(|path| path.file_name() == name.file_name());
         if is_there(&current) {
@@ -146,18 +154,19 @@ impl LogReader {
             true => None,
             false => files.last_key_value().map(|(newest, _)| *newest),
         };
-        reader.files = files;
-        if !reader.files.is_empty()
+        let any = !files.is_empty();
+        reader.files = Mutex::new(files);
+        if any
             && is_there(&next)
             && let Some(generation) = reader.entered(&next)?
         {
-            reader.files.insert(generation, next);
+            reader.files.lock().insert(generation, next);
         } else if let Some(newest) = archived_only {
             // No crash leaves archived logs only: before the current log gets its archive name, the next generation
             // has been entered. ESE: `JET_errMissingLogFile`.
-            return Err(Error::LogsMissing { path: current, required: (newest.next(), newest.next()) });
+            return Err(Error::LogMissing { path: current, generation: newest.next() });
         }
-        Ok((!reader.files.is_empty()).then_some(reader))
+        Ok(any.then_some(reader))
     }
 
     /// The generation in the prepared file, if it was entered before a crash: then it continues the newest log. Any other
@@ -185,7 +194,8 @@ impl LogReader {
         let bound = |entry: Option<(&Generation, &PathBuf)>| {
             entry.map_or(Generation(0), |(generation, _)| *generation)
         };
-        (bound(self.files.first_key_value()), bound(self.files.last_key_value()))
+        let files = self.files.lock();
+        (bound(files.first_key_value()), bound(files.last_key_value()))
     }
 
     /// The directory of the logs.
@@ -213,7 +223,7 @@ impl LogReader {
         Ok(LogTail {
             next_segment: log.scan.last + 1,
             accumulated: log.scan.accumulated,
-            path: self.files.get(&newest).cloned().unwrap_or_else(|| self.names.current()),
+            path: self.files.lock().get(&newest).cloned().unwrap_or_else(|| self.names.current()),
             repaired,
             marked: log.scan.marked,
             header: log.header,
@@ -235,7 +245,7 @@ impl LogReader {
             let log = self.finish(read?, generation == newest)?;
             let mut spare = IoBuffer::zeroed(0);
             if let Some(previous) = previous.take() {
-                self.check_chain(&previous, &log.header)?;
+                self.check_chain((&previous.header, previous.scan.accumulated), &log.header)?;
                 spare = previous.bytes;
             }
             if generation.next() < newest {
@@ -276,7 +286,7 @@ impl LogReader {
         let generation = pinned.header.generation;
         let mut pending = None;
         if let Some(previous) = self.read_files(from.generation.0..generation.0, &mut pending, &mut visit)? {
-            self.check_chain(&previous, &pinned.header)?;
+            self.check_chain((&previous.header, previous.scan.accumulated), &pinned.header)?;
         }
         // An empty segment behind the others marks the end.
         let end = usize::from(pinned.next_segment) * SEGMENT_BYTES;
@@ -295,22 +305,6 @@ impl LogReader {
         Ok(())
     }
 
-    fn check_chain(&self, previous: &LoadedLog, header: &LogHeader) -> Result<()> {
-        let generation = header.generation;
-        // Earlier formats leave the checksum zero.
-        let has_checksum = (header.version_update, header.version_update_minor) >= (5, 13);
-        let what = if header.signature != previous.header.signature {
-            "belongs to another log stream"
-        } else if header.previous_created != previous.header.created {
-            "does not continue the generation before it (creation times differ)"
-        } else if has_checksum && header.previous_checksum != previous.scan.accumulated {
-            "does not continue the generation before it (its checksum differs)"
-        } else {
-            return Ok(());
-        };
-        Err(self.corrupt(generation, what.to_string()))
-    }
-
     fn header(&self, path: &Path) -> Result<LogHeader> {
         let failed = |e: std::io::Error| Error::io(path, &e);
         let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
@@ -325,9 +319,10 @@ impl LogReader {
 
     /// The path of a generation now. The stream renames the newest ones while they are read.
     fn path_of(&self, generation: Generation) -> Result<PathBuf> {
-        let found = self.files.get(&generation).ok_or_else(|| self.missing(generation))?;
-        if self.names.generation_of(found).is_some() {
-            return Ok(found.clone());
+        let found = self.files.lock().get(&generation).cloned();
+        let found = found.ok_or_else(|| self.missing(generation))?;
+        if self.received || self.names.generation_of(&found).is_some() {
+            return Ok(found);
         }
         let archived = self.names.archived(generation);
         if self.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))? {
@@ -336,7 +331,7 @@ impl LogReader {
         let current = self.names.current();
         match self.header(&current) {
             Ok(header) if header.generation == generation => Ok(current),
-            _ => Ok(found.clone()),
+            _ => Ok(found),
         }
     }
 
@@ -381,14 +376,17 @@ impl LogReader {
         let (result, mut bytes) = read.recv().map_err(|e| failed(io::Error::other(e)))?;
         result.map_err(failed)?;
         let generation = header.generation;
-        let scan =
-            scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
+        let scan = scan_log(&mut bytes, generation).map_err(|fault| {
+            let position = LogPosition { generation, segment: fault.segment, offset: 0 };
+            self.fault(generation, LogFault::Damaged, position, &fault.to_string())
+        })?;
         if scan.torn && !newest {
+            let segment = scan.last + 1;
             let what = format!(
-                "log segment {} is damaged, but the next generation shows that it was complete",
-                scan.last + 1
+                "log segment {segment} is damaged, but the next generation shows that it was complete"
             );
-            return Err(self.corrupt(generation, what));
+            let position = LogPosition { generation, segment, offset: 0 };
+            return Err(self.fault(generation, LogFault::Damaged, position, &what));
         }
         Ok(LoadedLog { header, bytes, scan })
     }
@@ -416,7 +414,9 @@ impl LogReader {
             let bytes = record_len(rest)
                 .map_err(|e| e.to_string())
                 .and_then(|len| rest.get(..len).ok_or_else(|| "it runs past its segment".to_string()))
-                .map_err(|e| self.corrupt(generation, format!("log record at {:?}: {e}", position(at))))?;
+                .map_err(|e| {
+                    self.fault(generation, LogFault::Damaged, position(at), &format!("log record: {e}"))
+                })?;
             let (start, end) = (position(at), position(at + bytes.len()));
             at += bytes.len();
             match bytes {
@@ -440,7 +440,7 @@ impl LogReader {
                                 "log record at {:?}: its fragments are longer than the record",
                                 whole.start
                             );
-                            return Err(self.corrupt(generation, what));
+                            return Err(self.fault(generation, LogFault::Damaged, whole.start, &what));
                         }
                     }
                 }
@@ -455,11 +455,10 @@ impl LogReader {
     }
 
     fn missing(&self, generation: Generation) -> Error {
-        Error::LogsMissing { path: self.names.directory().to_path_buf(), required: (generation, generation) }
+        Error::LogMissing { path: self.names.directory().to_path_buf(), generation }
     }
 
     fn corrupt(&self, generation: Generation, what: String) -> Error {
-        let path = self.files.get(&generation).cloned().unwrap_or_else(|| self.names.current());
-        Error::Corrupt { path, page: None, what }
+        Error::Corrupt { path: self.known_path(generation), page: None, what }
     }
 }

@@ -8,6 +8,7 @@
 //! after a failed write or sync the stream writes nothing any more.
 
 mod generations;
+mod received;
 mod reserve_logs;
 mod writer;
 
@@ -117,6 +118,8 @@ pub struct LogStream {
     pub(in crate::log) durable: CachePadded<AtomicU64>,
     pub(in crate::log) flushes: AtomicU64,
     pub(in crate::log) down: OnceLock<String>,
+    /// Another engine writes the stream, and this one replays it.
+    received: bool,
     /// The header of a new file. The writer holds the lock while it writes.
     pub(in crate::log) head: Mutex<IoBuffer>,
     /// The names of the files. The lock is held while files are made, renamed or removed.
@@ -197,6 +200,7 @@ impl LogStream {
             durable: CachePadded::new(AtomicU64::new(start.to_u64())),
             flushes: AtomicU64::new(0),
             down: OnceLock::new(),
+            received: false,
             head: Mutex::new(IoBuffer::zeroed(SEGMENT_BYTES)),
             files: Mutex::new(LogFiles::new(position.generation, created)),
         }

@@ -135,6 +135,20 @@ pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
     Ok(())
 }
 
+/// Forgets deletions whose nodes the log has removed since. For redo of a log that another engine writes: that engine
+/// cleans up.
+pub(crate) fn forget_removed(core: &Core) -> Result<()> {
+    let _one = core.ended.pause();
+    let mut trees = TreeLookup::default();
+    core.ended.retain(&core.pins, |change| {
+        let UndoEntry::Node(id, version) = change else { return Ok(false) };
+        match trees.find(core, version.tree, *id)? {
+            Some(tree) => tree.has_deleted(&version.bookmark),
+            None => Ok(false),
+        }
+    })
+}
+
 /// Ends the cleanup of a transaction. The pin is released when the log is durable up to the commit record and the
 /// removals: if a crash lost the removals, recovery would have to read the deletions again.
 fn finish(core: &Core, ended: EndedTransaction) {

@@ -11,14 +11,19 @@ use std::path::{Path, PathBuf};
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
-use ese_format::log::record::{AttachDb, decode_path};
+use ese_format::log::record::{AttachDb, CreateDb, SetDbVersion, decode_path};
+use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{File, IoReason, OpenMode};
+use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
+use crate::cache::FileId;
 use crate::core::Core;
+use crate::error::AttachmentFault;
 use crate::options::InstanceOptions;
-use crate::storage::{OpenedFile, check_format, double_write, mend_shadow, read_header, write_header};
+use crate::storage::{
+    DatabaseFile, OpenedFile, check_format, double_write, mend_shadow, read_header, write_header,
+};
 use crate::{Error, Result};
 
 /// The log that redo reads.
@@ -29,22 +34,28 @@ pub(super) struct RecoveredLog {
     pub newest: Generation,
     /// Where the log ended before recovery.
     pub end: LogPosition,
+    /// Another engine writes the log, and more of it may come.
+    pub received: bool,
 }
 
 /// Attaches databases for redo.
-pub(super) struct Attacher<'a> {
-    core: &'a Arc<Core>,
-    options: &'a InstanceOptions,
+pub(super) struct Attacher {
+    core: Arc<Core>,
+    options: InstanceOptions,
     log: RecoveredLog,
     pub torn_pages: usize,
     /// Databases that are attached at this point of the log but are not found at their path, by their id in the log.
     /// Redo skips their records.
     missing: BTreeMap<u8, Error>,
+    /// The newest generation that each database was found to need. Until that was replayed, pages of a database may be of
+    /// different moments.
+    needed: BTreeMap<FileId, Generation>,
 }
 
-impl<'a> Attacher<'a> {
-    pub fn new(core: &'a Arc<Core>, options: &'a InstanceOptions, log: RecoveredLog) -> Attacher<'a> {
-        Attacher { core, options, log, torn_pages: 0, missing: BTreeMap::new() }
+impl Attacher {
+    pub fn new(core: &Arc<Core>, options: &InstanceOptions, log: RecoveredLog) -> Attacher {
+        let (core, options) = (core.clone(), options.clone());
+        Attacher { core, options, log, torn_pages: 0, missing: BTreeMap::new(), needed: BTreeMap::new() }
     }
 
     /// Attaches the databases that were attached at the position where redo starts.
@@ -71,6 +82,36 @@ impl<'a> Attacher<'a> {
         self.open(record.database.0, &decode_path(&record.path), record.signature, position, before)
     }
 
+    /// Replays the creation of a database whose content the following records log in full. ESE logs it so since log
+    /// version 8.4000.3; other engines' records, and those of this one, say nothing about the content.
+    pub fn create(&mut self, record: &CreateDb, position: LogPosition) -> Result<()> {
+        if record.version.is_none_or(|(_, update)| update != 0) {
+            return Ok(());
+        }
+        let logged = decode_path(&record.path);
+        let vfs = &*self.options.vfs.clone();
+        let path = self.options.database_paths.resolve(vfs, &logged, record.signature);
+        let failed = |e: std::io::Error| Error::io(&path, &e);
+        if !vfs.exists(&path).map_err(failed)? {
+            let mut header =
+                DatabaseHeader::fresh(self.options.page_size, record.signature, self.log.signature);
+            header.update = 0;
+            header.state = DatabaseState::DirtyShutdown;
+            header.database_id = u32::from(record.database.0);
+            begin_at(&mut header, position, &self.log.signature);
+            create_file(vfs, &path, &header)?;
+        }
+        self.open(record.database.0, &logged, record.signature, position, |_| false)
+    }
+
+    /// Replays a change of the format of a database. ESE creates databases with update 0 and raises them so.
+    pub fn set_version(&self, record: &SetDbVersion) -> Result<()> {
+        match self.core.file_in_log(record.database.0) {
+            Some(database) => database.set_version(record.update, record.update_minor),
+            None => Ok(()),
+        }
+    }
+
     /// Replays a detach record. All pages were in the file before the record was written, but the header may not show
     /// it yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
@@ -79,10 +120,35 @@ impl<'a> Attacher<'a> {
         let Some(database) = self.core.file_in_log(log_id) else {
             return Ok(());
         };
+        self.close(&database, position)
+    }
+
+    /// Replays the clean shutdown of an engine, which leaves all databases clean at `position`.
+    pub fn shut_down(&mut self, position: LogPosition) -> Result<()> {
+        self.missing.clear();
+        let databases = self.core.databases();
+        databases.iter().try_for_each(|database| self.close(&database.file, position))
+    }
+
+    fn close(&self, database: &DatabaseFile, position: LogPosition) -> Result<()> {
+        // The database was clean at that time, so cleanup has nothing left to do in it, and no transaction needs a
+        // before-image.
+        self.core.ended.forget(database.file_id, &self.core.pins);
         self.core.cache.flush_file(database.file_id)?;
-        // The database was clean at that time, so cleanup has nothing left to do in it.
-        self.core.ended.forget(database.file_id);
-        self.core.close_clean(&database, position, LogTime::NONE)
+        let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
+        self.core.close_clean(database, position, if self.log.received { now } else { LogTime::NONE })
+    }
+
+    /// Fails if a database needs generations behind `replayed` to be consistent.
+    pub fn check_consistent(&self, replayed: Generation) -> Result<()> {
+        for database in self.core.databases() {
+            let newest = self.needed.get(&database.file.file_id).copied().unwrap_or(Generation(0));
+            if newest > replayed {
+                let required = (replayed.next(), newest);
+                return Err(Error::LogsMissing { path: database.path().to_path_buf(), required });
+            }
+        }
+        Ok(())
     }
 
     /// Replays the end of an instance or of a recovery, after which no database was attached.
@@ -106,7 +172,8 @@ impl<'a> Attacher<'a> {
         attached_at: LogPosition,
         is_before: impl Fn(&DatabaseHeader) -> bool,
     ) -> Result<()> {
-        let path = PathBuf::from(path);
+        let logged_path = path.to_string();
+        let path = self.options.database_paths.resolve(&*self.options.vfs, path, signature);
         // An id is in use until the log has the detach record of its database, even if that database is missing:
         // records with this id may belong to it.
         match self.core.file_in_log(log_id) {
@@ -122,11 +189,11 @@ impl<'a> Attacher<'a> {
             None if self.missing.contains_key(&log_id) => return Ok(()),
             None => {}
         }
-        let vfs = &*self.options.vfs;
+        let vfs = &*self.options.vfs.clone();
         let (file, mut header, copies) = match self.find(&path, signature) {
             Ok(found) => found,
             // This file is not the database. By contrast, a file that cannot be read may be the database.
-            Err(error @ (Error::Usage(_) | Error::Corrupt { .. })) => {
+            Err(error @ (Error::Usage(_) | Error::Corrupt { .. } | Error::Attachment { .. })) => {
                 self.missing.insert(log_id, error);
                 return Ok(());
             }
@@ -152,9 +219,21 @@ impl<'a> Attacher<'a> {
             let required = (self.log.newest, header.consistent_position.generation);
             return Err(Error::LogsMissing { path, required });
         }
+        // The file was attached again behind this position, so it has everything before.
+        if header.state == DatabaseState::DirtyShutdown && own && header.attach_position > attached_at {
+            return Ok(());
+        }
         let has_all = clean && own && header.consistent_position >= attached_at;
         if has_all && copies == HeaderCopies::Both {
             return Ok(());
+        }
+        if self.log.received && clean && own && !is_before(&header) {
+            let what = format!(
+                "it was shut down at log position {}, but the log attaches it in another state at {attached_at}: it is an \
+                 older copy, or something else changed it; use the file that belongs to the log",
+                header.consistent_position
+            );
+            return Err(Error::Attachment { path, fault: AttachmentFault::OtherShutdown, what });
         }
         self.check_logs_present(&path, &header)?;
         let lock = vfs.lock(&path).map_err(|e| match e.kind() {
@@ -167,23 +246,25 @@ impl<'a> Attacher<'a> {
             return write_header(&*file, &header);
         }
         mend_shadow(&*file, &header, copies)?;
-        let (signature, end) = (self.log.signature, self.log.end);
+        let signature = self.log.signature;
+        // Of a received log only this is known: page images are made when the header names their generation.
+        let named = LogPosition::new(header.gen_max_required.next().0, 1, RECORDS_AT as u16);
+        let end = if self.log.received { named } else { self.log.end };
         self.torn_pages += double_write::restore(vfs, &path, &*file, &header, signature, end)?;
         double_write::discard(vfs, &path)?;
         if header.state != DatabaseState::DirtyShutdown {
             // The crash came between the attach record and the header.
             header.state = DatabaseState::DirtyShutdown;
-            header.log_signature = self.log.signature;
-            header.attach_position = attached_at;
-            header.gen_min_required = attached_at.generation;
-            header.gen_min_consistent = attached_at.generation;
-            header.gen_max_required = attached_at.generation;
-            header.gen_max_committed = attached_at.generation;
+            begin_at(&mut header, attached_at, &self.log.signature);
         }
         let protection = self.options.torn_page_protection;
         let double_write = protection.create(vfs, &path, file.clone(), &header, signature)?;
-        let opened = OpenedFile { path, file, lock, header, extension_pages: 256, double_write };
+        // From now on the file changes without its flush map, so the map must not match the header.
+        (header.flush_signature, header.flush_map_signature) = Default::default();
+        let needed = header.gen_max_required;
+        let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages: 256, double_write };
         let database = self.core.attach(opened, log_id);
+        self.needed.insert(database.file.file_id, needed);
         database.file.update_header(|_| {})
     }
 
@@ -214,15 +295,19 @@ impl<'a> Attacher<'a> {
         let failed = |e: std::io::Error| Error::io(path, &e);
         let file = match vfs.open(path, OpenMode::Write) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::Usage(format!(
-                    "{}: recovery needs this database, and it is not there; put it back, or move the logs away to start \
-                 without it",
-                    path.display()
-                )));
+                return Err(Error::Attachment {
+                    path: path.to_path_buf(),
+                    fault: AttachmentFault::Missing,
+                    what: "recovery needs this database, and it is not there; put it back, or move the logs away to start \
+                           without it"
+                        .to_string(),
+                });
             }
             opened => opened.map_err(failed)?,
         };
-        if let Some(copy) = self.copy_beside_log(path, signature)? {
+        if self.options.database_paths.is_empty()
+            && let Some(copy) = self.copy_beside_log(path, signature)?
+        {
             return Err(Error::Usage(format!(
                 "{}: the log belongs to this database, but the log directory has a copy of it, {}; if the log was copied \
                  with it, recover in the original directory, otherwise move the copy away",
@@ -233,12 +318,13 @@ impl<'a> Attacher<'a> {
         // Writes of a killed process may still be in the page cache of the kernel only. What recovery reads must be durable.
         file.sync(IoReason::DatabaseHeader).map_err(failed)?;
         let (header, copies) = read_header(&*file)?;
-        check_format(path, &header, self.options.page_size)?;
+        check_format(path, &header, self.options.page_size, self.options.recover_newer_formats)?;
         if header.signature != signature {
-            return Err(Error::Usage(format!(
-                "{}: this is not the database that the log belongs to; put the right one back",
-                path.display()
-            )));
+            return Err(Error::Attachment {
+                path: path.to_path_buf(),
+                fault: AttachmentFault::Missing,
+                what: "this is not the database that the log belongs to; put the right one back".to_string(),
+            });
         }
         Ok((file, header, copies))
     }
@@ -260,6 +346,35 @@ impl<'a> Attacher<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The header of a database that is attached at `position`: redo needs the log from there on.
+fn begin_at(header: &mut DatabaseHeader, position: LogPosition, log: &Signature) {
+    header.log_signature = *log;
+    header.attach_position = position;
+    header.gen_min_required = position.generation;
+    header.gen_min_consistent = position.generation;
+    header.gen_max_required = position.generation;
+    header.gen_max_committed = position.generation;
+}
+
+/// Creates a database file with this header and no pages. After a crash it is there whole or not at all.
+fn create_file(vfs: &dyn Vfs, path: &Path, header: &DatabaseHeader) -> Result<()> {
+    let aside = {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(".new");
+        PathBuf::from(aside)
+    };
+    let failed = |e: std::io::Error| Error::io(&aside, &e);
+    if vfs.exists(&aside).map_err(failed)? {
+        vfs.remove(&aside).map_err(failed)?;
+    }
+    let file = vfs.open(&aside, OpenMode::CreateNew).map_err(failed)?;
+    file.grow(2 * header.page_size.bytes() as u64).map_err(failed)?;
+    write_header(&*file, header)?;
+    drop(file);
+    vfs.rename(&aside, path).map_err(failed)?;
+    vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The phases of recovery of one log: analysis, redo and undo.
 
-use std::num::NonZero;
-
 use ese_format::attachment::Attachment;
 use ese_format::checkpoint::Checkpoint;
 use ese_format::log::record::{LogRecord, RecoveryUndo, Termination, kinds};
@@ -11,8 +9,9 @@ use jetcell_sync::Arc;
 
 use super::attach::{Attacher, RecoveredLog};
 use super::redo::{Redo, UndoInfos, UnfinishedTransactions};
+use super::replay::Replay;
 use super::replay_window::{BufferedRecord, ReplayWindow};
-use super::{MIN_WINDOW_BYTES, Opened, RecoverySummary, decode, start_log};
+use super::{MIN_WINDOW_BYTES, Opened, RecoverySummary, decode, redo_threads, start_log};
 use crate::cache::MemoryGrant;
 use crate::core::Core;
 use crate::log::{CheckpointFile, LogListener, LogOptions, LogReader, LogStream, LogTail};
@@ -20,9 +19,6 @@ use crate::maintenance::checkpoint::generations_needed;
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
-
-/// More threads would be of no use: the device limits the speed of redo.
-const MAX_REDO_THREADS: usize = 4;
 
 /// Recovery of one log.
 pub(super) struct LogRecovery<'a> {
@@ -75,8 +71,12 @@ impl<'a> LogRecovery<'a> {
                 && checkpoint.position.generation >= oldest
                 && checkpoint.position <= end
         });
-        let start =
-            checkpoint.as_ref().map_or(LogPosition::new(oldest.0, 1, 0), |checkpoint| checkpoint.position);
+        let start = match &checkpoint {
+            Some(checkpoint) if checkpoint.attachments().is_some() => checkpoint.position,
+            // The header of its generation says which databases were attached, so redo starts there.
+            Some(checkpoint) => LogPosition::new(checkpoint.position.generation.0, 1, 0),
+            None => LogPosition::new(oldest.0, 1, 0),
+        };
         let start = if start.generation > newest { LogPosition::new(newest.0, u16::MAX, 0) } else { start };
         Ok(LogRecovery {
             core,
@@ -161,39 +161,30 @@ impl<'a> LogRecovery<'a> {
         end_of_log: LogPosition,
     ) -> Result<Redone> {
         let Analysis { undo_infos, window, rest, .. } = analysis;
-        let threads = match self.options.threads {
-            true => {
-                jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_REDO_THREADS)
-            }
-            false => 1,
-        };
+        let threads = redo_threads(self.options);
         // Redo keeps the cache memory that the next windows need.
         let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
         let mut redo = Redo::new(self.core.clone(), self.reader.clone(), threads, undo_infos, grant);
         redo.reserved = reserved;
-        let mut replay = LogReplay {
-            reader: &self.reader,
-            redo,
-            attacher: self.attach_listed(end_of_log)?,
-            clean_end: self.checkpoint.as_ref().map(|checkpoint| checkpoint.position),
-        };
-        replay.window(window)?;
+        let clean_end = self.checkpoint.as_ref().map(|checkpoint| checkpoint.position);
+        let mut replay = Replay::new(self.reader.clone(), redo, self.attach_listed(end_of_log)?, clean_end);
+        replay.replay(window)?;
         if let Some(rest) = rest {
             let memory = (memory / 2).max(MIN_WINDOW_BYTES.min(memory));
             let mut window = ReplayWindow::new(memory);
             self.reader.read_to_pinned_tail(rest, |stored| match window.push(stored) {
                 Ok(()) => Ok(()),
                 Err(stored) => {
-                    replay.window(std::mem::replace(&mut window, ReplayWindow::new(memory)))?;
+                    replay.replay(std::mem::replace(&mut window, ReplayWindow::new(memory)))?;
                     window.push(stored).map_err(|_| {
                         Error::Internal("a log record does not fit into an empty window".to_string())
                     })
                 }
             })?;
             replay.redo.reserved = 0;
-            replay.window(window)?;
+            replay.replay(window)?;
         }
-        let LogReplay { redo, mut attacher, clean_end, .. } = replay;
+        let Replay { redo, mut attacher, clean_end, .. } = replay;
         // Before undo, which needs all databases.
         attacher.check_none_missing()?;
         let summary = RecoverySummary {
@@ -207,12 +198,13 @@ impl<'a> LogRecovery<'a> {
     }
 
     /// Attaches the databases that were attached at the position where redo starts.
-    fn attach_listed(&self, end_of_log: LogPosition) -> Result<Attacher<'a>> {
+    fn attach_listed(&self, end_of_log: LogPosition) -> Result<Attacher> {
         let log = RecoveredLog {
             signature: self.signature,
             oldest_without_checkpoint: self.checkpoint.is_none().then_some(self.oldest),
             newest: self.newest,
             end: end_of_log,
+            received: false,
         };
         let mut attacher = Attacher::new(self.core, self.options, log);
         let list = match self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
@@ -302,44 +294,5 @@ impl<'a> LogRecovery<'a> {
     fn opened(self, checkpoint: LogPosition, summary: RecoverySummary) -> Opened {
         let LogRecovery { checkpoint_file, signature, .. } = self;
         Opened { checkpoint_file, checkpoint, signature, summary }
-    }
-}
-
-/// Redo of the log, window by window.
-struct LogReplay<'a> {
-    reader: &'a LogReader,
-    redo: Redo,
-    attacher: Attacher<'a>,
-    clean_end: Option<LogPosition>,
-}
-
-impl LogReplay<'_> {
-    /// Replays the records of one window.
-    fn window(&mut self, window: ReplayWindow) -> Result<()> {
-        let ReplayWindow { records, payloads, .. } = window;
-        for buffered in records {
-            let (start, record) = (buffered.start, decode(self.reader, &buffered)?);
-            self.clean_end = match &record {
-                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => Some(start),
-                LogRecord::Nop2(_) | LogRecord::Nop => self.clean_end,
-                _ => None,
-            };
-            match &record {
-                LogRecord::AttachDb(attach) => {
-                    self.redo.replay_pages(&payloads)?;
-                    self.attacher.attach(attach, start)?;
-                }
-                LogRecord::DetachDb(detach) => {
-                    self.redo.replay_pages(&payloads)?;
-                    self.attacher.detach(detach.database.0, start)?;
-                }
-                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {
-                    self.attacher.none_attached();
-                    self.redo.record(buffered, record, &payloads)?;
-                }
-                _ => self.redo.record(buffered, record, &payloads)?,
-            }
-        }
-        self.redo.replay_pages(&payloads)
     }
 }

@@ -13,9 +13,13 @@
 mod attach;
 mod log_recovery;
 mod redo;
+mod replay;
 mod replay_window;
+mod replayer;
 #[cfg(test)]
 mod tests;
+
+use std::num::NonZero;
 
 use ese_format::log::record::LogRecord;
 use ese_format::{LogPosition, Signature};
@@ -23,6 +27,7 @@ use jetcell_sync::Arc;
 
 use self::log_recovery::LogRecovery;
 use self::replay_window::BufferedRecord;
+pub use self::replayer::{Replayed, Replayer};
 use crate::cache::MemoryGrant;
 use crate::core::Core;
 use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream};
@@ -35,6 +40,17 @@ const MIN_WINDOW_BYTES: usize = 64 << 10;
 
 /// At first the log gets a third of the cache. The rest is for pages, and for deltas of evicted pages.
 const LOG_SHARE_OF_CACHE: usize = 3;
+
+/// More threads would be of no use: the device limits the speed of redo.
+const MAX_REDO_THREADS: usize = 4;
+
+/// Threads that replay pages.
+fn redo_threads(options: &InstanceOptions) -> usize {
+    match options.threads {
+        true => jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_REDO_THREADS),
+        false => 1,
+    }
+}
 
 /// Statistics of a recovery.
 #[derive(Clone, Debug, Default)]

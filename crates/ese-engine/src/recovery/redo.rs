@@ -456,6 +456,25 @@ impl Redo {
         Ok(())
     }
 
+    /// Where redo would have to start to know the transactions that have not ended, and the macros that are not complete.
+    pub fn needed_from(&self) -> Option<LogPosition> {
+        let transactions = self.transactions.values().map(|open| open.begun);
+        let macros = self.macros.values().map(|open| open.begun);
+        transactions.chain(macros).min()
+    }
+
+    /// Adds before-images that stand in the part of the log that is replayed next.
+    pub fn add_undo_infos(&mut self, infos: UndoInfos) {
+        self.newest_id = self.newest_id.max(infos.last_key_value().map_or(0, |(id, _)| *id));
+        self.undo_infos.extend(infos);
+    }
+
+    /// Completes changes whose before-images came later in the log than the changes, and forgets all before-images.
+    pub fn end_part(&mut self) {
+        let infos = std::mem::take(&mut self.undo_infos);
+        self.transactions.values_mut().for_each(|open| open.complete_from(&infos));
+    }
+
     fn attached(&self, log_id: u8) -> Option<Arc<DatabaseFile>> {
         self.core.file_in_log(log_id)
     }

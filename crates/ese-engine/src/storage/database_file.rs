@@ -51,6 +51,8 @@ pub struct DatabaseFile {
     pub log_id: u8,
     /// Path of the file.
     pub path: PathBuf,
+    /// The path by which the log names it.
+    pub(crate) logged_path: String,
     /// Page size of all its pages.
     pub page_size: PageSize,
     /// Pages by which the file grows.
@@ -72,6 +74,7 @@ pub struct DatabaseFile {
 /// A locked database file, before [`DatabaseFile::open`].
 pub(crate) struct OpenedFile {
     pub path: PathBuf,
+    pub logged_path: String,
     pub file: Arc<dyn File>,
     pub lock: Box<dyn DirectoryLock>,
     pub header: DatabaseHeader,
@@ -83,7 +86,7 @@ impl DatabaseFile {
     /// Opens a locked file for use. Its pages can be read from now on. The header on disk does not change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
         let FileServices { vfs, cache, log, pins } = services;
-        let OpenedFile { path, file, lock, mut header, extension_pages, double_write } = opened;
+        let OpenedFile { path, logged_path, file, lock, mut header, extension_pages, double_write } = opened;
         // After a crash, the header can name fewer generations than the log has.
         if header.state == DatabaseState::DirtyShutdown {
             let (generation, created) = log.named_generation();
@@ -108,6 +111,7 @@ impl DatabaseFile {
             file_id,
             log_id,
             path,
+            logged_path,
             page_size: header.page_size,
             extension_pages: AtomicU32::new(extension_pages.max(LEAST_EXTENSION)),
             file,
@@ -221,7 +225,7 @@ impl DatabaseFile {
             signature: header.signature,
             path: Vec::new(),
         };
-        attachment.set_path(&self.path.to_string_lossy());
+        attachment.set_path(&self.logged_path);
         attachment
     }
 
@@ -258,7 +262,18 @@ impl DatabaseFile {
             header.gen_max_required = Generation(0);
             header.gen_max_committed = Generation(0);
             header.gen_max_committed_time = LogTime::NONE;
+            header.gen_max_required_time = LogTime::NONE;
         })
+    }
+
+    /// Raises the format of the database. The format of a newer header stays.
+    pub(crate) fn set_version(&self, update: u32, update_minor: u32) -> Result<()> {
+        let newer = (update, update_minor);
+        let is_older = |header: &DatabaseHeader| (header.update, header.update_minor) < newer;
+        if !is_older(&self.header.lock()) {
+            return Ok(());
+        }
+        self.update_header(|header| (header.update, header.update_minor) = newer)
     }
 
     /// Removes the side file. A clean database needs no page images. A failure does no harm: the next attachment
@@ -291,6 +306,10 @@ impl DatabaseFile {
 fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime) {
     if header.gen_max_committed < generation {
         header.gen_max_committed_time = created;
+    }
+    // Earlier formats do not have this time.
+    if header.gen_max_required < generation && header.gen_max_required_time != LogTime::NONE {
+        header.gen_max_required_time = created;
     }
     header.gen_max_required = header.gen_max_required.max(generation);
     header.gen_max_committed = header.gen_max_committed.max(generation);

@@ -44,10 +44,25 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
     })
 }
 
-/// Rejects formats that the engine cannot write.
-pub(crate) fn check_format(path: &Path, header: &DatabaseHeader, page_size: PageSize) -> Result<()> {
+/// The newest format update whose log records redo knows.
+const NEWEST_UPDATE: u32 = 0x12C;
+
+/// Rejects formats that the engine cannot write, or with `to_recover` those that it cannot redo.
+pub(crate) fn check_format(
+    path: &Path,
+    header: &DatabaseHeader,
+    page_size: PageSize,
+    to_recover: bool,
+) -> Result<()> {
     let path = path.display();
-    if header.update != ese_format::header::DATABASE_UPDATE || header.update_minor != 0 {
+    if to_recover && header.update > NEWEST_UPDATE {
+        return Err(Error::Usage(format!(
+            "{path}: database format update {:#x} is newer than {NEWEST_UPDATE:#x}, the newest that can be recovered",
+            header.update
+        )));
+    }
+    let written = header.update == ese_format::header::DATABASE_UPDATE && header.update_minor == 0;
+    if !to_recover && !written {
         return Err(Error::Usage(format!(
             "{path}: database format update {:#x}.{:#x} cannot be written by this engine (it writes 0x14)",
             header.update, header.update_minor

@@ -5,6 +5,7 @@
 
 mod checkpoint_pins;
 mod database_file;
+mod database_paths;
 pub(crate) mod double_write;
 mod header;
 mod torn_page_protection;
@@ -13,5 +14,6 @@ mod write_guard;
 pub(crate) use checkpoint_pins::{CheckpointPin, CheckpointPins};
 pub use database_file::DatabaseFile;
 pub(crate) use database_file::{FileServices, OpenedFile};
+pub use database_paths::DatabasePaths;
 pub(crate) use header::{check_format, mend_shadow, read_header, write_header};
 pub use torn_page_protection::TornPageProtection;

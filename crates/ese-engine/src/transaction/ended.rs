@@ -7,6 +7,7 @@ use ese_format::LogPosition;
 use jetcell_sync::{Mutex, MutexGuard};
 
 use super::{CommitNumber, UndoEntry};
+use crate::Result;
 use crate::cache::FileId;
 use crate::sharded::Sharded;
 use crate::storage::{CheckpointPin, CheckpointPins};
@@ -86,11 +87,43 @@ impl EndedTransactions {
         self.pinned.lock().clear();
     }
 
-    /// Drops the entries for a database that is no longer in use.
-    pub(crate) fn forget(&self, file: FileId) {
-        for ended in self.waiting().iter_mut() {
-            ended.changes.retain(|change| change.file() != file);
+    /// Drops the entries for a database that is no longer in use, or was clean at this point of the log. Their
+    /// before-images are not needed any more.
+    pub(crate) fn forget(&self, file: FileId, pins: &CheckpointPins) {
+        // The condition never fails.
+        let _ = self.retain(pins, |change| Ok(change.file() != file));
+    }
+
+    /// Drops the changes that `is_needed` does not want, and releases the pins of transactions without changes. The
+    /// before-images of dropped changes are not needed any more.
+    pub(crate) fn retain(
+        &self,
+        pins: &CheckpointPins,
+        mut is_needed: impl FnMut(&UndoEntry) -> Result<bool>,
+    ) -> Result<()> {
+        let mut all: Vec<EndedTransaction> = self.waiting().drain(..).collect();
+        let mut outcome = Ok(());
+        for ended in &mut all {
+            ended.changes.retain(|change| {
+                let needed = outcome.is_err()
+                    || is_needed(change).unwrap_or_else(|error| {
+                        outcome = Err(error);
+                        true
+                    });
+                if let (false, Some(version)) = (needed, change.version()) {
+                    version.settled.store(true, Ordering::Release);
+                }
+                needed
+            });
         }
+        for ended in all.iter_mut().filter(|ended| ended.changes.is_empty()) {
+            if let Some(pin) = ended.pin.take() {
+                pins.release(pin);
+            }
+        }
+        all.retain(|ended| !ended.changes.is_empty());
+        self.put_back(all);
+        outcome
     }
 
     /// Transactions that wait for other transactions to end, or for the log to become durable.

@@ -9,6 +9,7 @@ mod log_set;
 mod opened;
 mod recovered;
 mod removed;
+mod replayer;
 mod rollback;
 mod side_files;
 mod tables;

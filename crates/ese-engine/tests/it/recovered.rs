@@ -291,7 +291,7 @@ fn recovery_reports_a_missing_database() {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(64 * SIZE.bytes(), SIZE, vfs.clock()));
     let opened = Instance::open(InstanceOptions::with_cache(vfs, "/log".into(), cache));
-    assert!(matches!(opened.err(), Some(Error::Usage(_))));
+    assert!(matches!(opened.err(), Some(Error::Attachment { .. })));
 }
 
 /// If the checkpoint file is missing or unusable, recovery writes a new one: later work could make the old one look

@@ -135,7 +135,7 @@ fn a_missing_attached_database_stops_recovery_without_loss() {
                     disk.put(path, &another);
                 }
                 let text = match opened(&disk) {
-                    Err(Error::Usage(text)) => text,
+                    Err(error @ (Error::Usage(_) | Error::Attachment { .. })) => error.to_string(),
                     other => panic!("{:?}", other.err()),
                 };
                 let expected = if replaced { "not an ESE database" } else { "it is not there; put it back" };

@@ -42,7 +42,7 @@ pub(in crate::log) struct PreparedFile {
 /// The names of the files.
 pub(in crate::log) struct LogFiles {
     /// The newest generation with its right name, and when it was created.
-    named: (Generation, LogTime),
+    pub(super) named: (Generation, LogTime),
     /// The names are durable.
     durable: bool,
     /// Archived generations, oldest first, once the directory was read.

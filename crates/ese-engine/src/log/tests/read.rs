@@ -150,7 +150,7 @@ fn a_stream_without_its_newest_log_is_refused() {
     disk.remove(&names().current()).unwrap();
     let error = read(&disk).map(|_| ()).unwrap_err();
     assert!(
-        matches!(&error, Error::LogsMissing { path, required: (Generation(3), Generation(3)) } if *path == names().current()),
+        matches!(&error, Error::LogMissing { path, generation: Generation(3) } if *path == names().current()),
         "{error}"
     );
 }

@@ -98,6 +98,23 @@ impl OpenTransaction {
     }
 }
 
+impl OpenTransaction {
+    /// Takes over keys and before-images that only UndoInfo records have.
+    pub fn complete_from(&mut self, infos: &UndoInfos) {
+        for operation in &mut self.operations {
+            let Operation::Node(operation) = operation else { continue };
+            let Some(info) = infos.get(&operation.id) else { continue };
+            if operation.key.is_empty() {
+                operation.key = [&info.key[..], &info.bookmark_data].concat();
+                operation.key_len = info.key.len();
+            }
+            if operation.change == Change::ReplaceUnknown {
+                operation.change = Change::Replace { before: info.before.clone().into() };
+            }
+        }
+    }
+}
+
 /// Before-images and keys in the log, by version id. Collected before redo, because a record may need one that stands
 /// behind it. ESE: `LRUNDOINFO`.
 pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
@@ -176,7 +193,9 @@ impl Redo {
             }
         }
         if !entries.is_empty() {
-            self.core.ended.push(EndedTransaction::new(0, end, None, entries));
+            // Redo of a log that another engine writes goes on for long, and its checkpoint moves meanwhile.
+            let pin = self.core.log().is_received().then(|| self.core.pins.pin(open.begun));
+            self.core.ended.push(EndedTransaction::new(0, end, pin, entries));
         }
         Ok(())
     }

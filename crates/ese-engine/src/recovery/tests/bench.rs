@@ -60,7 +60,9 @@ impl Bench {
         let (mut header, _) = read_header(&*file).unwrap();
         header.state = DatabaseState::DirtyShutdown;
         let path = FILE.into();
-        let opened = OpenedFile { path, file, lock, header, extension_pages: 16, double_write: None };
+        let logged_path = FILE.to_string();
+        let opened =
+            OpenedFile { path, logged_path, file, lock, header, extension_pages: 16, double_write: None };
         let core = instance.core().clone();
         let database = core.attach(opened, DATABASE);
         let log = LogReader::open(vfs, LogNames::new(Path::new("/log"), "E00")).unwrap();

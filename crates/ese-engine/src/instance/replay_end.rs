@@ -1,0 +1,26 @@
+//! The end of a replay: the log becomes the engine's own, and undo makes the databases clean.
+
+use super::Instance;
+use crate::Result;
+use crate::options::InstanceOptions;
+use crate::recovery::{RecoverySummary, Replayed, Replayer};
+
+impl Replayer {
+    /// Ends the replay and leaves the databases clean: rolls back the transactions that have not ended, and logs that. The
+    /// log directory of the options must have the whole stream up to the replayed position, and nothing behind it. The
+    /// engine appends to this stream and keeps its version.
+    ///
+    /// The second result says what was rolled back. It is empty if the log ended cleanly.
+    pub fn finish(mut self) -> Result<(Replayed, RecoverySummary)> {
+        self.check_complete()?;
+        let options = InstanceOptions { shared_cache: None, ..self.options().clone() };
+        let replayed = self.stop()?;
+        if replayed.attached.is_empty() {
+            return Ok((replayed, RecoverySummary::default()));
+        }
+        let instance = Instance::open(options)?;
+        let recovery = instance.recovery().clone();
+        instance.shutdown()?;
+        Ok((replayed, recovery))
+    }
+}

@@ -1,0 +1,38 @@
+//! A stream that another engine writes: its generations arrive as files, and replay reads them. Nothing is appended.
+
+use ese_format::LogPosition;
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
+use jetcell_vfs::File;
+
+use super::LogStream;
+use crate::log::LogOptions;
+
+impl LogStream {
+    /// A stream whose first received file has this header. Nothing of it counts as durable until
+    /// [`LogStream::receive`].
+    pub(crate) fn received(options: LogOptions, header: &LogHeader, file: Arc<dyn File>) -> LogStream {
+        let options =
+            LogOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
+        let start = LogPosition { generation: header.generation, segment: 1, offset: 0 };
+        let mut log = LogStream::at(options, header.signature, file, start, header.created);
+        log.received = true;
+        // Every append fails, and so does every write that needs one.
+        let _ = log.down.set("another engine writes the log, and replay appends nothing to it".to_string());
+        log
+    }
+
+    /// Whether another engine writes the stream.
+    pub(crate) fn is_received(&self) -> bool {
+        self.received
+    }
+
+    /// Records that the stream is stored up to `upto`, the end of the records of the generation with this header, or a position before it.
+    pub(crate) fn receive(&self, upto: LogPosition, header: &LogHeader) {
+        debug_assert!(self.received);
+        self.files.lock().named = (header.generation, header.created);
+        self.tail.fetch_max(upto.to_u64(), Ordering::AcqRel);
+        self.durable.fetch_max(upto.to_u64(), Ordering::AcqRel);
+    }
+}

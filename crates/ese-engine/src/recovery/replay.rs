@@ -1,0 +1,78 @@
+//! Redo of a log, part by part: what the opening of an instance and the [`Replayer`](super::Replayer) have in common.
+
+use std::collections::BTreeMap;
+
+use ese_format::LogPosition;
+use ese_format::log::record::LogRecord;
+use jetcell_sync::Arc;
+
+use super::attach::Attacher;
+use super::decode;
+use super::redo::Redo;
+use super::replay_window::ReplayWindow;
+use crate::Result;
+use crate::log::LogReader;
+
+/// Redo of a log in progress: page changes go to [`Redo`], records about whole databases to [`Attacher`].
+pub(super) struct Replay {
+    reader: Arc<LogReader>,
+    pub redo: Redo,
+    pub attacher: Attacher,
+    /// The record with which a shutdown or recovery ended cleanly, if nothing happened since.
+    pub clean_end: Option<LogPosition>,
+    /// Records replayed, by their type.
+    pub by_type: BTreeMap<&'static str, u64>,
+}
+
+impl Replay {
+    pub fn new(
+        reader: Arc<LogReader>,
+        redo: Redo,
+        attacher: Attacher,
+        clean_end: Option<LogPosition>,
+    ) -> Replay {
+        Replay { reader, redo, attacher, clean_end, by_type: BTreeMap::new() }
+    }
+
+    /// Replays the next part of the log.
+    pub fn replay(&mut self, window: ReplayWindow) -> Result<()> {
+        let ReplayWindow { records, payloads, .. } = window;
+        for buffered in records {
+            let (start, record) = (buffered.start, decode(&self.reader, &buffered)?);
+            *self.by_type.entry(record.name()).or_default() += 1;
+            self.clean_end = match &record {
+                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => Some(start),
+                LogRecord::Nop2(_) | LogRecord::Nop => self.clean_end,
+                _ => None,
+            };
+            match &record {
+                LogRecord::CreateDb(create) => {
+                    self.redo.replay_pages(&payloads)?;
+                    self.attacher.create(create, start)?;
+                }
+                LogRecord::AttachDb(attach) => {
+                    self.redo.replay_pages(&payloads)?;
+                    self.attacher.attach(attach, start)?;
+                }
+                LogRecord::DetachDb(detach) => {
+                    self.redo.replay_pages(&payloads)?;
+                    self.attacher.detach(detach.database.0, start)?;
+                }
+                LogRecord::SetDbVersion(version) => {
+                    self.attacher.set_version(version)?;
+                }
+                // ESE's clean shutdown: it logs no detach records.
+                LogRecord::ShutDownMark => {
+                    self.redo.replay_pages(&payloads)?;
+                    self.attacher.shut_down(start)?;
+                }
+                LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {
+                    self.attacher.none_attached();
+                    self.redo.record(buffered, record, &payloads)?;
+                }
+                _ => self.redo.record(buffered, record, &payloads)?,
+            }
+        }
+        self.redo.replay_pages(&payloads)
+    }
+}

@@ -1,0 +1,402 @@
+//! Replays a log stream that another engine writes, one generation after another: the passive copy of ESE.
+//!
+//! ```text
+//!  closed generation ──> verified, continues the one before ──> headers name it ──> redo ──> checkpoint moves
+//! ```
+//!
+//! A generation is verified, and all its records are decoded, before anything is changed.
+//!
+//! **Nothing is written into the log.** A change that is not committed yet may need a before-image that is not in the log
+//! that has arrived. The engine that wrote the log had not written the page by then; otherwise the log would have it. So
+//! replay does the same: the page stays in memory until the transaction ends or the log removes the deleted node, and
+//! keeps the checkpoint where its first change is. A stop that leaves the databases dirty drops these pages. The headers
+//! name the generations from which redo repeats them.
+//!
+//! **Transactions that have not ended** keep the checkpoint at their begin, so that a later replay knows what to undo.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_format::attachment::Attachment;
+use ese_format::log::header::LogHeader;
+use ese_format::log::record::{LogRecord, kinds};
+use ese_format::{Generation, LogPosition, LogTime, PageSize};
+use jetcell_sync::Arc;
+use jetcell_vfs::{DirectoryLock, OpenMode};
+
+use super::attach::{Attacher, RecoveredLog};
+use super::redo::{Redo, UndoInfos};
+use super::replay::Replay;
+use super::replay_window::{BufferedRecord, ReplayWindow};
+use super::{MIN_WINDOW_BYTES, redo_threads};
+use crate::core::Core;
+use crate::error::LogFault;
+use crate::log::{CheckpointFile, LogChain, LogNames, LogOptions, LogReader, LogStream, ReceivedLog};
+use crate::maintenance::checkpoint::Checkpointer;
+use crate::maintenance::cleanup;
+use crate::options::InstanceOptions;
+use crate::storage::CheckpointPin;
+use crate::{Error, Result};
+
+/// The share of the cache that holds the log while it is replayed.
+const LOG_SHARE_OF_CACHE: usize = 8;
+
+/// What a [`Replayer`] has done so far.
+#[derive(Clone, Debug, Default)]
+pub struct Replayed {
+    /// First and last generation of which records were replayed.
+    pub generations: Option<(Generation, Generation)>,
+    /// Everything before this position was replayed.
+    pub position: LogPosition,
+    /// Records replayed, by the name of their type.
+    pub records: BTreeMap<&'static str, u64>,
+    /// Page changes that pages lacked and that redo made.
+    pub changed: u64,
+    /// Pages read from databases.
+    pub pages_read: u64,
+    /// Pages written to databases.
+    pub pages_written: u64,
+    /// Torn pages restored from page images.
+    pub torn_pages: usize,
+    /// The databases that the log has attached at this position, and their paths here.
+    pub attached: Vec<PathBuf>,
+}
+
+/// Brings databases forward with the logs of another engine, and leaves them ready for more.
+///
+/// ```
+/// use ese_engine::*;
+///
+/// # fn main() -> Result<()> {
+/// # let root = std::env::temp_dir().join(format!("ese-engine-replay-{}", std::process::id()));
+/// # let [active, passive] = ["active", "passive"].map(|name| root.join(name));
+/// # [&active, &passive].iter().for_each(|directory| std::fs::create_dir_all(directory).unwrap());
+/// let mut options = InstanceOptions::new(&active)?;
+/// options.log_file_size = 64 << 10;
+/// let instance = Instance::open(options)?;
+/// let database = instance.create_database(&active.join("data.edb"), &CreateOptions::default())?;
+/// instance.detach(&database)?;
+/// drop(database);
+/// // The copy begins with the file of the database.
+/// std::fs::copy(active.join("data.edb"), passive.join("data.edb")).unwrap();
+///
+/// let mut options = InstanceOptions::new(&passive)?;
+/// options.database_paths.search(&passive);
+/// let mut replayer = Replayer::open(options, &active.join("E00.log"))?;
+/// // From now on it gets each generation of the active engine when that is closed.
+/// instance.attach(&active.join("data.edb"), 256)?;
+/// instance.core().log().roll()?;
+/// replayer.replay(&active.join("E0000000001.log"))?;
+/// assert_eq!(replayer.next().0, 2);
+/// assert_eq!(replayer.replayed().attached, [passive.join("data.edb")]);
+/// // The database stays dirty, and the next replayer continues.
+/// replayer.stop()?;
+/// # instance.shutdown()?;
+/// # std::fs::remove_dir_all(&root).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+pub struct Replayer {
+    core: Arc<Core>,
+    options: InstanceOptions,
+    reader: Arc<LogReader>,
+    replay: Replay,
+    chain: LogChain,
+    /// The header of the generation that was first to be replayed, until that has begun.
+    first: Option<LogHeader>,
+    position: LogPosition,
+    /// The newest generation of which all records that it had were replayed.
+    complete: Generation,
+    generations: Option<(Generation, Generation)>,
+    checkpointer: Checkpointer,
+    /// Keeps the checkpoint in front of what is not complete.
+    pin: Option<CheckpointPin>,
+    window_bytes: usize,
+    /// Why nothing more can be replayed.
+    failed: Option<Error>,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl Replayer {
+    /// Prepares to replay a stream from the generation in the file `first` on. Replay begins with that generation: the
+    /// databases that its header lists must be the ones that the stream belongs to, or newer.
+    ///
+    /// `options` says where the checkpoint file is ([`InstanceOptions::system_directory`]) and where the databases are
+    /// ([`InstanceOptions::database_paths`]). The page size is that of the log.
+    ///
+    /// Errors: the file cannot be read or is no log; another instance or replayer uses the directory. Nothing is changed.
+    pub fn open(options: InstanceOptions, first: &Path) -> Result<Replayer> {
+        let vfs = options.vfs.clone();
+        let names = LogNames::new(&options.log_directory, &options.base_name);
+        let reader = Arc::new(LogReader::received(vfs.clone(), names.clone()));
+        let header = reader.header_at(first)?;
+        let page_size = match header.database_page_size {
+            0 => PageSize::KIB_4,
+            size => PageSize::new(u32::from(size)).ok_or_else(|| Error::Corrupt {
+                path: first.to_path_buf(),
+                page: None,
+                what: format!("its header names databases with pages of {size} bytes"),
+            })?,
+        };
+        let options = InstanceOptions { page_size, recover_newer_formats: true, ..options };
+        let lock_file = options.lock_path();
+        let lock = vfs.lock(&lock_file).map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse { path: options.log_directory.clone() },
+            _ => Error::io(&lock_file, &e),
+        })?;
+        let core = Core::new(vfs.clone(), options.cache()?, options.version_store_bytes);
+        let file = vfs.open(first, OpenMode::Read).map_err(|e| Error::io(first, &e))?;
+        let log_options = LogOptions {
+            vfs: vfs.clone(),
+            names,
+            file_size: 0,
+            page_size: page_size.get(),
+            circular: false,
+            retained_files: 0,
+        };
+        core.open_log(Arc::new(LogStream::received(log_options, &header, file)));
+        let position = LogPosition::new(header.generation.0, 1, 0);
+        *core.checkpoint.lock() = position;
+        let checkpointer = Checkpointer {
+            depth: options.checkpoint_depth,
+            file: CheckpointFile::new(vfs, &options.system_directory, &options.base_name),
+            signature: header.signature,
+            circular: false,
+        };
+        let window_bytes =
+            (core.cache.counters().max_bytes as usize / LOG_SHARE_OF_CACHE).max(MIN_WINDOW_BYTES);
+        let grant = core.cache.grant_memory(0);
+        let redo = Redo::new(core.clone(), reader.clone(), redo_threads(&options), UndoInfos::new(), grant);
+        let log = RecoveredLog {
+            signature: header.signature,
+            oldest_without_checkpoint: Some(header.generation),
+            newest: Generation(u32::MAX),
+            end: LogPosition::MAX,
+            received: true,
+        };
+        let replay = Replay::new(reader.clone(), redo, Attacher::new(&core, &options, log), None);
+        Ok(Replayer {
+            core,
+            options,
+            reader,
+            replay,
+            chain: LogChain::default(),
+            first: Some(header),
+            position,
+            complete: Generation(0),
+            generations: None,
+            checkpointer,
+            pin: None,
+            window_bytes,
+            failed: None,
+            _lock: lock,
+        })
+    }
+
+    /// The generation that must be replayed next. It may have been replayed in part.
+    pub fn next(&self) -> Generation {
+        self.chain.next().unwrap_or(self.position.generation)
+    }
+
+    /// Everything before this position was replayed.
+    pub fn position(&self) -> LogPosition {
+        self.position
+    }
+
+    /// Replays a closed generation: all its records.
+    ///
+    /// Errors: [`Error::LogMissing`] if it is not the next generation; [`Error::Log`] if it is damaged, does not continue
+    /// the one before it, or has a record that cannot be redone; then nothing of it was replayed. After other errors the
+    /// databases stay dirty, and can be replayed again from the generations that their headers name.
+    pub fn replay(&mut self, log: &Path) -> Result<()> {
+        self.replay_part(log, false, LogPosition::MAX)
+    }
+
+    /// Replays a generation that may not be closed: up to its end, and at most up to `until`. The next call continues,
+    /// with the same generation if that may have got more records since.
+    pub fn replay_until(&mut self, log: &Path, until: LogPosition) -> Result<()> {
+        self.replay_part(log, true, until)
+    }
+
+    /// The first position in a log whose records may be of a time after `time`. `None`: the whole log is older. ESE stores
+    /// a time in each segment, which is when the segment was begun.
+    pub fn position_after(&self, log: &Path, time: LogTime) -> Result<Option<LogPosition>> {
+        let generation = self.reader.header_at(log)?.generation;
+        self.reader.add(generation, log);
+        Ok(self.reader.receive(generation, &LogChain::default(), true)?.begun_after(time))
+    }
+
+    fn replay_part(&mut self, path: &Path, newest: bool, until: LogPosition) -> Result<()> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        let generation = self.reader.header_at(path)?.generation;
+        if generation != self.next() {
+            return Err(Error::LogMissing {
+                path: self.options.log_directory.clone(),
+                generation: self.next(),
+            });
+        }
+        self.reader.add(generation, path);
+        let log = self.reader.receive(generation, &self.chain, newest)?;
+        let (chain, infos) = self.verify(&log, until)?;
+        let upto = log.end().min(until);
+        if upto <= self.position && !newest {
+            // The generation was open before, and was replayed as far as it goes.
+            (self.chain, self.complete) = (chain, generation);
+            return Ok(());
+        }
+        // From here on the databases change. Redo can be repeated, but not continued.
+        let result = self.redo(&log, upto, infos);
+        if let Err(error) = &result {
+            self.failed = Some(error.clone());
+            return result;
+        }
+        self.generations = Some((self.generations.map_or(generation, |(first, _)| first), generation));
+        // An open generation may get more records.
+        if until >= log.end() {
+            self.complete = generation;
+        }
+        if !newest && until > log.end() {
+            self.chain = chain;
+        }
+        self.maintain()
+    }
+
+    /// Decodes all records that are to be replayed, and collects the before-images among them.
+    fn verify(&self, log: &ReceivedLog, until: LogPosition) -> Result<(LogChain, UndoInfos)> {
+        let mut infos = UndoInfos::new();
+        let chain = self.reader.visit_received(log, &self.chain, |stored| {
+            if stored.end <= self.position || stored.start >= until {
+                return Ok(());
+            }
+            let position = stored.start;
+            let undo_info = stored.bytes.first() == Some(&kinds::UndoInfo);
+            let record = BufferedRecord::from(stored).record().map_err(|e| {
+                self.reader.fault(log.header().generation, LogFault::UnknownRecord, position, &e.to_string())
+            })?;
+            if let LogRecord::UndoInfo(info) = record
+                && undo_info
+            {
+                infos.insert(info.node.rceid, info);
+            }
+            Ok(())
+        })?;
+        Ok((chain, infos))
+    }
+
+    fn redo(&mut self, log: &ReceivedLog, upto: LogPosition, infos: UndoInfos) -> Result<()> {
+        let header = log.header();
+        let created = header.created;
+        // Before any page with changes of the generation is written.
+        for database in self.core.databases() {
+            database.file.enter_generation(header.generation, created)?;
+        }
+        self.core.log().receive(upto, header);
+        if let Some(first) = self.first.take() {
+            let list = Attachment::decode_list(&first.attachment_list).unwrap_or_default();
+            self.replay.attacher.attach_listed(&list, self.position)?;
+        }
+        self.replay.redo.add_undo_infos(infos);
+        let (position, limit) = (self.position, self.window_bytes);
+        let (replay, mut end) = (&mut self.replay, upto);
+        let mut window = ReplayWindow::new(limit);
+        self.reader.visit_received(log, &self.chain, |stored| {
+            // A record that began in the generation before is complete now.
+            if stored.end <= position || stored.start >= upto {
+                return Ok(());
+            }
+            end = end.max(stored.end);
+            match window.push(stored) {
+                Ok(()) => Ok(()),
+                Err(stored) => {
+                    replay.replay(std::mem::replace(&mut window, ReplayWindow::new(limit)))?;
+                    window.push(stored).map_err(|_| {
+                        Error::Internal("a log record does not fit into an empty window".to_string())
+                    })
+                }
+            }
+        })?;
+        replay.replay(window)?;
+        replay.redo.end_part();
+        self.position = end.max(position);
+        Ok(())
+    }
+
+    /// Moves the checkpoint as normal operation does, and frees memory.
+    fn maintain(&mut self) -> Result<()> {
+        self.pin_incomplete();
+        // Before, the trees cannot be searched.
+        let consistent = self.replay.attacher.check_consistent(self.complete).is_ok();
+        if consistent && !self.core.ended.is_empty() {
+            cleanup::forget_removed(&self.core)?;
+        }
+        self.core.cache.clean_step()?;
+        self.checkpointer.step(&self.core, usize::MAX)?;
+        self.reader.forget_below(self.core.checkpoint.lock().generation.min(self.next()));
+        Ok(())
+    }
+
+    fn pin_incomplete(&mut self) {
+        let needed_from = self.replay.redo.needed_from().into_iter().chain(self.chain.pending_from()).min();
+        let pin = needed_from.map(|from| self.core.pins.pin(from));
+        if let Some(old) = std::mem::replace(&mut self.pin, pin) {
+            self.core.pins.release(old);
+        }
+    }
+
+    /// Writes what can be written, and moves the checkpoint as far as possible. Returns where redo would start.
+    pub fn checkpoint(&mut self) -> Result<LogPosition> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        self.pin_incomplete();
+        for database in self.core.databases() {
+            self.core.cache.flush_possible(database.file.file_id)?;
+        }
+        self.checkpointer.advance(&self.core)
+    }
+
+    /// What was done so far.
+    pub fn replayed(&self) -> Replayed {
+        let cache = self.core.cache.counters();
+        Replayed {
+            generations: self.generations,
+            position: self.position,
+            records: self.replay.by_type.clone(),
+            changed: self.replay.redo.applied + self.replay.redo.deferred,
+            pages_read: cache.faults + cache.prereads,
+            pages_written: cache.written_checkpoint + cache.written_eviction + cache.written_flush,
+            torn_pages: self.replay.attacher.torn_pages,
+            attached: self.core.databases().iter().map(|database| database.path().to_path_buf()).collect(),
+        }
+    }
+
+    /// Whether the replayed log suffices: the databases that it attaches were found, and they are consistent, apart
+    /// from transactions that have not ended.
+    ///
+    /// Errors: [`Error::Attachment`] if a database was not found; [`Error::LogsMissing`] if a database needs further
+    /// generations.
+    pub fn check_complete(&mut self) -> Result<()> {
+        self.replay.attacher.check_none_missing()?;
+        self.replay.attacher.check_consistent(self.complete)
+    }
+
+    /// Ends the replay and leaves the databases dirty, ready for more. ESE: `JET_bitRecoveryWithoutUndo`, -579.
+    #[doc(alias = "JET_bitRecoveryWithoutUndo")]
+    pub fn stop(mut self) -> Result<Replayed> {
+        self.checkpoint()?;
+        Ok(self.replayed())
+    }
+
+    /// The options with which the replayer was opened, with the page size of the log.
+    pub(crate) fn options(&self) -> &InstanceOptions {
+        &self.options
+    }
+}
+
+impl Drop for Replayer {
+    fn drop(&mut self) {
+        self.core.abandon();
+    }
+}

@@ -1,0 +1,133 @@
+//! Where the databases of a log are, if they are not at the paths that the log names.
+
+use std::path::{Path, PathBuf};
+
+use ese_format::Signature;
+use ese_format::header::DatabaseHeader;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+
+/// Where recovery looks for the databases that a log names. A log that was moved, or that Windows wrote, names paths
+/// that do not exist here.
+#[derive(Clone, Debug, Default)]
+pub struct DatabasePaths {
+    renamed: Vec<(String, PathBuf)>,
+    directories: Vec<PathBuf>,
+}
+
+impl DatabasePaths {
+    /// The database that the log calls `logged` is at `path`. Case is ignored, as Windows does. `logged` may also be the
+    /// directory of databases; `path` is a directory then. ESE: `eseutil /r` with `/n`.
+    pub fn rename(&mut self, logged: &str, path: impl Into<PathBuf>) {
+        self.renamed.push((logged.trim_end_matches(['\\', '/']).to_string(), path.into()));
+    }
+
+    /// Databases can also be in this directory, under the file names in the log. A new database is created in the first
+    /// such directory.
+    pub fn search(&mut self, directory: impl Into<PathBuf>) {
+        self.directories.push(directory.into());
+    }
+
+    /// Whether the paths in the log are used as they are.
+    pub fn is_empty(&self) -> bool {
+        self.renamed.is_empty() && self.directories.is_empty()
+    }
+
+    /// The path of the database that the log calls `logged`.
+    pub(crate) fn resolve(&self, vfs: &dyn Vfs, logged: &str, signature: Signature) -> PathBuf {
+        for (old, new) in &self.renamed {
+            if old.eq_ignore_ascii_case(logged) {
+                return new.clone();
+            }
+            if let Some(rest) = inside(logged, old).filter(|rest| rest.split(['\\', '/']).all(is_name)) {
+                return rest.split(['\\', '/']).fold(new.clone(), |path, part| path.join(part));
+            }
+        }
+        let name = file_name(logged);
+        if !is_name(name) {
+            return PathBuf::from(logged);
+        }
+        let found = self.directories.iter().flat_map(|directory| named(vfs, directory, name));
+        let mut first = None;
+        for path in found {
+            if header_of(vfs, &path).is_some_and(|header| header.signature == signature) {
+                return path;
+            }
+            first.get_or_insert(path);
+        }
+        first
+            .or_else(|| self.directories.first().map(|directory| directory.join(name)))
+            .unwrap_or_else(|| PathBuf::from(logged))
+    }
+}
+
+/// The file name of a path of Windows or Unix.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit(['\\', '/']).next().unwrap_or(path)
+}
+
+/// Whether a part of a path names a file. A log is not trusted: it must not lead out of the directory.
+fn is_name(part: &str) -> bool {
+    !matches!(part, "" | "." | "..") && !part.contains('\0')
+}
+
+/// The part of `path` behind the directory `directory`.
+fn inside<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
+    let start = path.get(..directory.len())?;
+    let rest = path.get(directory.len()..)?;
+    start.eq_ignore_ascii_case(directory).then(|| rest.strip_prefix(['\\', '/'])).flatten()
+}
+
+/// The files with this name in a directory, whatever the case of their letters.
+fn named(vfs: &dyn Vfs, directory: &Path, name: &str) -> Vec<PathBuf> {
+    let is_named = |path: &PathBuf| {
+        path.file_name().is_some_and(|found| found.to_string_lossy().eq_ignore_ascii_case(name))
+    };
+    let mut found: Vec<PathBuf> =
+        vfs.list(directory).unwrap_or_default().into_iter().filter(is_named).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The header of a database file; `None` if it has no readable one.
+fn header_of(vfs: &dyn Vfs, path: &Path) -> Option<DatabaseHeader> {
+    let file = vfs.open(path, OpenMode::Read).ok()?;
+    let mut start = IoBuffer::zeroed(file.len().ok()?.min(64 << 10) as usize / 4096 * 4096);
+    file.read_at(0, &mut start, IoReason::DatabaseHeader).ok()?;
+    DatabaseHeader::read_from_start(&start).ok().map(|(header, _)| header)
+}
+
+#[cfg(test)]
+mod tests {
+    use ese_format::{LogTime, PageSize};
+    use jetcell_vfs::SimVfs;
+
+    use super::*;
+
+    #[test]
+    fn a_database_is_found_by_its_renamed_path_its_renamed_directory_or_its_name() {
+        let disk = SimVfs::new();
+        disk.create_directory(Path::new("/copy")).unwrap();
+        let put = |path: &str, random: u32| {
+            let signature = Signature::new(random, LogTime::NONE);
+            let header = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature).encode();
+            disk.put(Path::new(path), &[&header[..], &header].concat());
+        };
+        put("/copy/sru.DAT", 1);
+        put("/copy/SRU.dat", 2);
+        let signature = |random| Signature::new(random, LogTime::NONE);
+        let mut paths = DatabasePaths::default();
+        let resolve = |paths: &DatabasePaths, logged: &str, random| {
+            paths.resolve(&disk, logged, signature(random)).to_string_lossy().into_owned()
+        };
+        assert_eq!(resolve(&paths, r"C:\Windows\sru.dat", 1), r"C:\Windows\sru.dat");
+        paths.search("/copy");
+        assert_eq!(resolve(&paths, r"C:\Windows\sru.dat", 1), "/copy/sru.DAT");
+        assert_eq!(resolve(&paths, r"C:\Windows\sru.dat", 2), "/copy/SRU.dat");
+        assert_eq!(resolve(&paths, "/old/other.edb", 2), "/copy/other.edb");
+        paths.rename(r"c:\windows\", "/a");
+        paths.rename("/old/other.edb", "/b/new.edb");
+        assert_eq!(resolve(&paths, r"C:\WINDOWS\System32\x.edb", 1), "/a/System32/x.edb");
+        assert_eq!(resolve(&paths, "/old/other.edb", 2), "/b/new.edb");
+        assert_eq!(resolve(&paths, r"C:\Windows2\SRU.dat", 2), "/copy/SRU.dat");
+    }
+}

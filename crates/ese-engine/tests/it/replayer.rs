@@ -1,0 +1,250 @@
+//! A replayer that follows an instance: the copy equals the original, wherever the replayer was stopped or killed.
+
+use std::path::{Path, PathBuf};
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::internals::log::LogNames;
+use ese_engine::{Error, Instance, InstanceOptions, LogFault, Replayer, Result};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::header::LogHeader;
+use ese_format::{Generation, LogPosition};
+use jetcell_sync::Arc;
+use jetcell_vfs::{SimVfs, Vfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::recovered::{DATABASES, Rows, SIZE, create_one, open, rows, work};
+
+type Edit = fn(&mut LogHeader);
+
+const COPY: &str = "/copy/one.edb";
+
+fn names() -> LogNames {
+    LogNames::new(Path::new("/log"), "E00")
+}
+
+fn header(disk: &SimVfs, path: &str) -> DatabaseHeader {
+    let bytes = disk.contents(Path::new(path)).unwrap();
+    DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0
+}
+
+/// The generation from which redo of the copy starts.
+fn first_needed(disk: &SimVfs) -> Generation {
+    let header = header(disk, COPY);
+    match header.state {
+        DatabaseState::DirtyShutdown => header.gen_min_required,
+        _ => header.consistent_position.generation,
+    }
+}
+
+/// The file of a generation of the original's log.
+fn log_of(disk: &SimVfs, generation: Generation) -> PathBuf {
+    let archived = names().archived(generation);
+    if disk.exists(&archived).unwrap() { archived } else { names().current() }
+}
+
+fn copy_options(disk: &SimVfs, pages: usize) -> InstanceOptions {
+    disk.create_directory(Path::new("/copy")).unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let cache = Cache::new(CacheOptions::new(pages * SIZE.bytes(), SIZE, vfs.clock()));
+    let mut options = InstanceOptions::with_cache(vfs, "/copy".into(), cache);
+    options.threads = false;
+    options.checkpoint_depth = 128 << 10;
+    options.database_paths.search("/copy");
+    options
+}
+
+fn replayer(disk: &SimVfs, pages: usize) -> Result<Replayer> {
+    Replayer::open(copy_options(disk, pages), &log_of(disk, first_needed(disk)))
+}
+
+/// An instance with a database, of which a clean copy is at [`COPY`].
+fn original(disk: &SimVfs) -> Arc<Instance> {
+    let (instance, _) = open(disk, 1024);
+    let db = create_one(&instance, DATABASES[0]);
+    instance.detach(&db).unwrap();
+    drop(db);
+    disk.create_directory(Path::new("/copy")).unwrap();
+    disk.put(Path::new(COPY), &disk.contents(Path::new(DATABASES[0])).unwrap());
+    instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    instance
+}
+
+/// The pages without checksum and flush type, which depend on how often a page was written.
+fn pages(disk: &SimVfs, path: &str) -> Vec<Vec<u8>> {
+    let mut bytes = disk.contents(Path::new(path)).unwrap();
+    bytes.drain(..2 * SIZE.bytes());
+    let mut pages: Vec<_> = bytes.chunks(SIZE.bytes()).map(<[u8]>::to_vec).collect();
+    for page in &mut pages {
+        page[..8].fill(0);
+        page[37] &= 0x7F;
+        page[38] &= !1;
+    }
+    while pages.last().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
+        pages.pop();
+    }
+    pages
+}
+
+/// The closed generations of the original that the copy does not have are replayed.
+fn follow(disk: &SimVfs, replayer: &mut Replayer) -> Result<()> {
+    loop {
+        let next = names().archived(replayer.next());
+        if !disk.exists(&next).unwrap() {
+            return Ok(());
+        }
+        replayer.replay(&next)?;
+    }
+}
+
+#[test]
+fn a_copy_that_is_stopped_and_continued_equals_the_original() {
+    for seed in 0..6 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let disk = SimVfs::new();
+        let instance = original(&disk);
+        let pages_of_cache = [24, 256][seed as usize % 2];
+        let mut copy = Some(replayer(&disk, pages_of_cache).unwrap());
+        let mut model = Rows::new();
+        let mut oldest_needed = Generation(0);
+        let mut session = instance.session();
+        for round in 0..14 {
+            let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+            work(&mut session, &db, &mut model, &mut rng, 60);
+            if round % 3 == 2 {
+                instance.core().log().roll().unwrap();
+            }
+            instance.step().unwrap();
+            // The last transaction is still open here.
+            let mut following = copy.take().unwrap_or_else(|| replayer(&disk, pages_of_cache).unwrap());
+            follow(&disk, &mut following).unwrap();
+            match rng.random_range(0..4) {
+                0 => drop(following.stop().unwrap()),
+                // Killed: only what was written survives.
+                1 => drop(following),
+                2 => {
+                    following.checkpoint().unwrap();
+                    copy = Some(following);
+                }
+                _ => copy = Some(following),
+            }
+            let needed = first_needed(&disk);
+            assert!(needed >= oldest_needed, "{needed:?} {oldest_needed:?}");
+            oldest_needed = needed;
+            session.rollback().unwrap();
+            model.clone_from(&rows(&instance, &db));
+        }
+        drop(session);
+        instance.shutdown().unwrap();
+        let mut copy = copy.unwrap_or_else(|| replayer(&disk, pages_of_cache).unwrap());
+        follow(&disk, &mut copy).unwrap();
+        copy.replay_until(&names().current(), LogPosition::MAX).unwrap();
+        copy.check_complete().unwrap();
+        let replayed = copy.stop().unwrap();
+        assert!(replayed.attached.is_empty() && replayed.records["DetachDb"] >= 1, "{replayed:?}");
+        assert!(oldest_needed.0 > 3, "the checkpoint of the copy did not move: {oldest_needed:?}");
+        assert_eq!(header(&disk, COPY).state, DatabaseState::CleanShutdown);
+        assert!(pages(&disk, COPY) == pages(&disk, DATABASES[0]), "seed {seed}");
+        let report = check_database(
+            &disk,
+            Path::new(COPY),
+            &CheckOptions { structure: true, ..CheckOptions::default() },
+        );
+        assert!(report.unwrap().findings.is_empty());
+    }
+}
+
+/// Undo needs a stream of its own: the copy gets the logs, and the replayed database becomes clean.
+#[test]
+fn finishing_rolls_back_what_had_not_ended() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let disk = SimVfs::new();
+    let instance = original(&disk);
+    let mut model = Rows::new();
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    let mut session = instance.session();
+    work(&mut session, &db, &mut model, &mut rng, 400);
+    instance.flush().unwrap();
+    // The open transaction is in the log, and is not in the model.
+    let disk = disk.process_kill();
+    for path in disk.list(Path::new("/log")).unwrap() {
+        let copied = Path::new("/copy").join(path.file_name().unwrap());
+        if path.extension().is_some_and(|extension| extension == "log") {
+            disk.put(&copied, &disk.contents(&path).unwrap());
+        }
+    }
+    disk.remove(Path::new(DATABASES[0])).unwrap();
+    let mut copy = replayer(&disk, 256).unwrap();
+    follow(&disk, &mut copy).unwrap();
+    copy.replay_until(&names().current(), LogPosition::MAX).unwrap();
+    let (replayed, recovery) = copy.finish().unwrap();
+    assert_eq!(replayed.attached, [Path::new(COPY)]);
+    assert_eq!(recovery.rolled_back, 1);
+    assert_eq!(header(&disk, COPY).state, DatabaseState::CleanShutdown);
+    // The log names the original's path, also in what recovery appended.
+    let logs = disk.list(Path::new("/copy")).unwrap();
+    assert!(logs.iter().any(|path| path.ends_with("E00.log")), "{logs:?}");
+    let instance = Instance::open(copy_options(&disk, 256)).unwrap();
+    let db = instance.attach(Path::new(COPY), 32).unwrap();
+    assert_eq!(rows(&instance, &db), model);
+}
+
+#[test]
+fn a_generation_that_does_not_continue_the_last_one_changes_nothing() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let disk = SimVfs::new();
+    let instance = original(&disk);
+    let mut model = Rows::new();
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    let mut session = instance.session();
+    while instance.core().log().tail().generation.0 < 9 {
+        work(&mut session, &db, &mut model, &mut rng, 100);
+        session.rollback().unwrap();
+        instance.flush().unwrap();
+    }
+    let first = first_needed(&disk);
+    let path = |ahead: u32| names().archived(Generation(first.0 + ahead));
+    let mut copy = replayer(&disk, 256).unwrap();
+    copy.replay(&path(0)).unwrap();
+    copy.checkpoint().unwrap();
+    let before = disk.contents(Path::new(COPY)).unwrap();
+    let error = copy.replay(&path(2)).unwrap_err();
+    let next = Generation(first.0 + 1);
+    assert!(matches!(error, Error::LogMissing { generation, .. } if generation == next), "{error}");
+    assert_eq!((error.jet_code(), error.jet_name()), (-528, "JET_errMissingLogFile"));
+    // A damaged segment, another stream, another creation time, another content.
+    let good = disk.contents(&path(1)).unwrap();
+    let edits: [(Edit, LogFault, i32); 3] = [
+        (|header| header.signature.random ^= 1, LogFault::OtherStream, -530),
+        (|header| header.previous_created.0[0] ^= 1, LogFault::OtherHistory, -515),
+        (|header| header.previous_checksum ^= 1, LogFault::OtherContent, -590),
+    ];
+    let mut bad = vec![(
+        {
+            let mut damaged = good.clone();
+            damaged[5 * 4096 + 100] ^= 0xFF;
+            damaged[5 * 4096 + 900] ^= 0xFF;
+            damaged
+        },
+        LogFault::Damaged,
+        -501,
+    )];
+    for (edit, fault, code) in edits {
+        let mut header = LogHeader::decode(&good[..4096]).unwrap();
+        edit(&mut header);
+        bad.push(([&header.encode()[..], &good[4096..]].concat(), fault, code));
+    }
+    for (bytes, expected, code) in bad {
+        disk.put(&path(1), &bytes);
+        let error = copy.replay(&path(1)).unwrap_err();
+        let Error::Log { path: named, position, fault, .. } = &error else { panic!("{error}") };
+        assert_eq!((named, *fault, error.jet_code()), (&path(1), expected, code));
+        assert_eq!(position.generation, next);
+        assert!(disk.contents(Path::new(COPY)).unwrap() == before);
+    }
+    // The replayer can go on with the right file.
+    disk.put(&path(1), &good);
+    copy.replay(&path(1)).unwrap();
+    assert_eq!(copy.next().0, first.0 + 2);
+}
