@@ -16,6 +16,34 @@ use crate::{Error, Result};
 /// Bytes of zeros in one write.
 const ZEROS_BYTES: usize = 256 << 10;
 
+/// The format version of a stream. A stream that another engine began keeps its version: an older header behind a newer
+/// one is invalid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::log) struct LogVersion {
+    version: (u32, u32, u32, u32),
+    engine: u32,
+}
+
+impl LogVersion {
+    /// The version of new streams.
+    pub const OWN: LogVersion = LogVersion { version: LOG_VERSION, engine: ENGINE_VERSION };
+
+    /// The version of a stream with this header, if it is not older than that of new streams. Streams of older versions
+    /// get the own version.
+    pub fn of(header: &LogHeader) -> LogVersion {
+        let version =
+            (header.version_major, header.version_minor, header.version_update, header.version_update_minor);
+        let of_stream = LogVersion { version, engine: header.engine_version };
+        if version > LOG_VERSION { of_stream } else { LogVersion::OWN }
+    }
+
+    pub fn apply(self, header: &mut LogHeader) {
+        (header.version_major, header.version_minor, header.version_update, header.version_update_minor) =
+            self.version;
+        header.engine_version = self.engine;
+    }
+}
+
 /// The name of the file being written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameState {

@@ -24,6 +24,7 @@ use jetcell_vfs::{File, IoBuffer};
 
 use self::generations::{LogFiles, NameState, PreparedFile};
 use super::group_commit::{GroupCommit, Waiter};
+use super::log_file::LogVersion;
 use super::segment_buffer::SegmentBuffer;
 use super::{LogCounters, LogListener, LogOptions, LogTail, RecordBatch};
 
@@ -120,6 +121,8 @@ pub struct LogStream {
     pub(in crate::log) down: OnceLock<String>,
     /// Another engine writes the stream, and this one replays it.
     received: bool,
+    /// Format of the headers.
+    pub(in crate::log) version: LogVersion,
     /// The header of a new file. The writer holds the lock while it writes.
     pub(in crate::log) head: Mutex<IoBuffer>,
     /// The names of the files. The lock is held while files are made, renamed or removed.
@@ -148,6 +151,7 @@ impl LogStream {
             position = LogPosition { generation: header.generation.next(), segment: 1, offset: 0 };
         }
         let mut log = LogStream::at(options, header.signature, file, position, header.created);
+        log.version = LogVersion::of(header);
         let state = log.state.get_mut();
         state.generation = header.generation;
         state.accumulated = tail.accumulated;
@@ -201,6 +205,7 @@ impl LogStream {
             flushes: AtomicU64::new(0),
             down: OnceLock::new(),
             received: false,
+            version: LogVersion::OWN,
             head: Mutex::new(IoBuffer::zeroed(SEGMENT_BYTES)),
             files: Mutex::new(LogFiles::new(position.generation, created)),
         }

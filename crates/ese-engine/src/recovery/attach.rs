@@ -227,7 +227,7 @@ impl Attacher {
         if has_all && copies == HeaderCopies::Both {
             return Ok(());
         }
-        if self.log.received && clean && own && !is_before(&header) {
+        if self.log.received && clean && own && !has_all && !is_before(&header) {
             let what = format!(
                 "it was shut down at log position {}, but the log attaches it in another state at {attached_at}: it is an \
                  older copy, or something else changed it; use the file that belongs to the log",

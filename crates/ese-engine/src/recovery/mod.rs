@@ -102,7 +102,9 @@ fn open_log_with(
     grant: MemoryGrant,
     memory: usize,
 ) -> Result<Opened> {
-    let names = LogNames::new(&options.log_directory, &options.base_name);
+    let directory = &options.log_directory;
+    let files = options.vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
+    let names = LogNames::new(directory, &options.base_name).as_in(&files);
     let log_options = LogOptions {
         vfs: options.vfs.clone(),
         names: names.clone(),

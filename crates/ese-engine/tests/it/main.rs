@@ -13,3 +13,4 @@ mod replayer;
 mod rollback;
 mod side_files;
 mod tables;
+mod windows_logs;

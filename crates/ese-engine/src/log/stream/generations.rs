@@ -254,6 +254,7 @@ impl LogStream {
     pub(super) fn header_of(&self, generation: Generation) -> Result<(Arc<dyn File>, LogHeader)> {
         let created = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         let mut header = header(&self.options, self.signature, generation, created);
+        self.version.apply(&mut header);
         if let Some(listener) = self.listener.get() {
             header.checkpoint = listener.checkpoint();
             if let Ok(list) = listener.attachments().try_into() {

@@ -1,0 +1,233 @@
+//! Logs that Windows wrote are replayed on its databases, and give the pages that Windows wrote.
+
+use std::path::{Path, PathBuf};
+
+use ese_check::{CheckOptions, Finding, FindingKind, Severity, check_database};
+use ese_engine::{InstanceOptions, Replayer, Result};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::header::LogHeader;
+use ese_format::page::Page;
+use ese_format::{Generation, LogPosition, PageSize};
+use jetcell_sync::Arc;
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use testkit::corpus::Corpus;
+
+const SIZE: PageSize = PageSize::KIB_4;
+const COPY: &str = "/copy/SRUDB.dat";
+
+/// The generations of srum-server2022, from 1 on. The recycled file of snapshot B still has generation 2.
+const GENERATIONS: [&str; 5] =
+    ["a/SRU00001.log", "b/SRUtmp.log", "b/SRU00003.log", "b/SRU00004.log", "b/SRU.log"];
+
+fn log(generation: usize) -> PathBuf {
+    PathBuf::from(format!("/log/SRU{generation:05X}.log"))
+}
+
+/// A disk with the logs of srum-server2022.
+fn server2022(corpus: &Corpus) -> SimVfs {
+    let disk = SimVfs::new();
+    for directory in ["/log", "/copy"] {
+        disk.create_directory(Path::new(directory)).unwrap();
+    }
+    for (index, name) in GENERATIONS.iter().enumerate() {
+        disk.put(&log(index + 1), &corpus.read(&format!("logsets/srum-server2022/{name}")));
+    }
+    disk
+}
+
+fn options(disk: &SimVfs) -> InstanceOptions {
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let mut options = InstanceOptions::with_vfs(vfs, "/copy".into());
+    (options.base_name, options.threads, options.cache_bytes) = ("SRU".to_string(), false, 1 << 20);
+    options.database_paths.search("/copy");
+    options
+}
+
+fn header(bytes: &[u8]) -> DatabaseHeader {
+    DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0
+}
+
+/// What redo determines of a page: everything but the places of its nodes, and what each write changes.
+fn content(number: u32, bytes: &[u8]) -> String {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return "zero".to_string();
+    }
+    let page = Page::new(bytes, SIZE);
+    let nodes: Vec<_> = (0..page.node_count())
+        .map(|line| page.node(line).map(|node| (node.key_to_vec(), node.data.to_vec(), node.flags)))
+        .collect();
+    let flags = page.flags().bits() & !(3 << 15);
+    format!(
+        "page {number}: {:?} {:?} {:?} {:?} {flags:x} free {} external {:x?} nodes {nodes:x?}",
+        page.db_time(),
+        page.prev(),
+        page.next(),
+        page.tree(),
+        page.free_bytes(),
+        page.external_header(),
+    )
+}
+
+fn assert_equal(found: &[u8], expected: &[u8]) {
+    // Windows had extended the file once more, which it logs only when the space is used.
+    let (replayed, rest) = expected.split_at(found.len());
+    assert!(rest.iter().all(|byte| *byte == 0));
+    let expected = replayed;
+    let pages = |bytes: &[u8]| bytes.chunks(SIZE.bytes()).skip(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    for (number, (found, expected)) in (1..).zip(pages(found).iter().zip(&pages(expected))) {
+        assert_eq!(content(number, found), content(number, expected), "page {number}");
+    }
+    let (found, expected) = (header(found), header(expected));
+    assert_eq!(
+        (found.state, found.update, found.update_minor),
+        (expected.state, expected.update, expected.update_minor)
+    );
+    assert_eq!(found.consistent_position, expected.consistent_position);
+    assert_eq!(found.attach_position, expected.attach_position);
+    assert_eq!((found.signature, found.log_signature), (expected.signature, expected.log_signature));
+    assert_eq!(found.db_time, expected.db_time);
+}
+
+fn check(disk: &SimVfs) {
+    let options = CheckOptions { structure: true, ..CheckOptions::default() };
+    let report = check_database(disk, Path::new(COPY), &options).unwrap();
+    // Windows left deleted nodes, and in one database it had lost track of free pages.
+    let known =
+        |finding: &&Finding| finding.severity == Severity::Info || finding.kind == FindingKind::SpaceLeak;
+    let faults: Vec<_> = report.findings.iter().filter(|finding| !known(finding)).collect();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+/// Replays up to a position of generation 2, or all generations.
+fn replay(replayer: &mut Replayer, until: LogPosition) -> Result<()> {
+    for generation in replayer.next().0..=5 {
+        let path = log(generation as usize);
+        if until.generation.0 == generation || generation == 5 {
+            return replayer.replay_until(&path, until);
+        }
+        replayer.replay(&path)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_database_is_built_from_its_first_log_on_to_each_snapshot() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let [a, b] =
+        ["a", "b"].map(|snapshot| corpus.read(&format!("logsets/srum-server2022/{snapshot}/SRUDB.dat")));
+    let disk = server2022(&corpus);
+    let mut replayer = Replayer::open(options(&disk), &log(1)).unwrap();
+    replay(&mut replayer, LogPosition::new(2, 2, 0)).unwrap();
+    assert_equal(&disk.contents(Path::new(COPY)).unwrap(), &a);
+    replay(&mut replayer, LogPosition::MAX).unwrap();
+    replayer.check_complete().unwrap();
+    let replayed = replayer.stop().unwrap();
+    assert_eq!(replayed.records["Split2"], 41);
+    assert_eq!(header(&disk.contents(Path::new(COPY)).unwrap()).state, DatabaseState::CleanShutdown);
+    assert_equal(&disk.contents(Path::new(COPY)).unwrap(), &b);
+    check(&disk);
+}
+
+/// The generation from which redo of the copy starts: the first one if the copy does not exist.
+fn first_needed(disk: &SimVfs) -> Generation {
+    let Some(bytes) = disk.contents(Path::new(COPY)) else { return Generation(1) };
+    let header = header(&bytes);
+    match header.state {
+        DatabaseState::DirtyShutdown => header.gen_min_required,
+        _ => header.consistent_position.generation,
+    }
+}
+
+/// Replays the missing generations, with a new replayer for each.
+fn replay_one_by_one(disk: &SimVfs) -> Result<()> {
+    for generation in first_needed(disk).0..=5 {
+        let mut options = options(disk);
+        options.checkpoint_depth = 64 << 10;
+        let mut replayer = Replayer::open(options, &log(first_needed(disk).0 as usize))?;
+        while replayer.next().0 < generation {
+            replayer.replay(&log(replayer.next().0 as usize))?;
+        }
+        replayer.replay_until(&log(generation as usize), LogPosition::MAX)?;
+        replayer.stop()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn generations_that_are_replayed_one_by_one_give_the_same_pages() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let disk = server2022(&corpus);
+    replay_one_by_one(&disk).unwrap();
+    let b = corpus.read("logsets/srum-server2022/b/SRUDB.dat");
+    assert_equal(&disk.contents(Path::new(COPY)).unwrap(), &b);
+    check(&disk);
+}
+
+/// The replay is killed, or the power fails, at any operation; the next one continues.
+#[test]
+fn a_replay_that_is_interrupted_at_any_write_continues() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let b = corpus.read("logsets/srum-server2022/b/SRUDB.dat");
+    let undisturbed = server2022(&corpus);
+    let before = undisturbed.operations();
+    replay_one_by_one(&undisturbed).unwrap();
+    let operations = undisturbed.operations() - before;
+    let (mut cuts, mut stopped) = (0, 0);
+    for cut in (1..operations).step_by(2) {
+        let disk = server2022(&corpus);
+        disk.stop_after(disk.operations() + cut);
+        if replay_one_by_one(&disk).is_err() {
+            stopped += 1;
+        }
+        let disk = match cut % 2 {
+            0 => disk.process_kill(),
+            _ => disk.crash(cut, CrashOptions::default()),
+        };
+        replay_one_by_one(&disk).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        assert_equal(&disk.contents(Path::new(COPY)).unwrap(), &b);
+        cuts += 1;
+    }
+    assert!(cuts > 50 && stopped > cuts / 2, "{stopped} of {cuts}");
+}
+
+/// Every page of the database has all changes of its log. Recovery makes it clean and changes no page.
+#[test]
+fn a_dirty_database_of_windows_becomes_clean() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let disk = SimVfs::new();
+    disk.create_directory(Path::new("/copy")).unwrap();
+    for name in [
+        "SRU00059.log",
+        "SRU0005A.log",
+        "SRU0005B.log",
+        "SRU.log",
+        "SRUtmp.log",
+        "SRU.chk",
+        "SRUDB.dat",
+        "SRUDB.jfm",
+    ] {
+        disk.put(&Path::new("/copy").join(name), &corpus.read(&format!("logsets/srum-win11-dirty/{name}")));
+    }
+    let before = disk.contents(Path::new(COPY)).unwrap();
+    let mut replayer = Replayer::open(options(&disk), Path::new("/copy/SRU.log")).unwrap();
+    replayer.replay_until(Path::new("/copy/SRU.log"), LogPosition::MAX).unwrap();
+    let (replayed, recovery) = replayer.finish().unwrap();
+    assert_eq!((replayed.changed, recovery.rolled_back, recovery.left_attached), (0, 0, 1));
+    let after = disk.contents(Path::new(COPY)).unwrap();
+    assert!(before[2 * SIZE.bytes()..] == after[2 * SIZE.bytes()..]);
+    let (old, new) = (header(&before), header(&after));
+    assert_eq!((old.state, new.state), (DatabaseState::DirtyShutdown, DatabaseState::CleanShutdown));
+    assert_eq!((new.update, new.update_minor, new.db_time), (old.update, old.update_minor, old.db_time));
+    check(&disk);
+    // The stream goes on with the version and the names that it had, and names the database as Windows does.
+    let logs: Vec<_> = disk.list(Path::new("/copy")).unwrap();
+    assert!(logs.contains(&"/copy/SRU0005C.log".into()), "{logs:?}");
+    let [closed, current] = ["/copy/SRU0005C.log", "/copy/SRU.log"]
+        .map(|path| LogHeader::decode(&disk.contents(Path::new(path)).unwrap()[..4096]).unwrap());
+    assert_eq!(current.generation, Generation(0x5D));
+    assert_eq!(
+        (current.version_update, current.version_update_minor, current.engine_version),
+        (closed.version_update, closed.version_update_minor, closed.engine_version)
+    );
+    assert!(closed.version_update > 5);
+}
