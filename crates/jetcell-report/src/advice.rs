@@ -14,10 +14,18 @@ const BUSY_DISK_PERCENT: f64 = 80.0;
 /// An interval that is this many times slower than the average is an incident.
 const INCIDENT: f64 = 3.0;
 
+/// Begin of the name of the rule about the measurement itself.
+const MEASURED_ENOUGH: &str = "Measured enough";
+
 /// One sentence for each cause, with all broken rules that have it.
 pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
+    let mut doubted = None;
     for rule in result.rules.iter().filter(|rule| !rule.passed) {
+        if rule.name.starts_with(MEASURED_ENOUGH) {
+            doubted = Some(&rule.name);
+            continue;
+        }
         let what = Evidence { result, samples }.on(rule);
         match said.iter_mut().find(|(_, same)| *same == what) {
             Some((names, _)) => names.push(&rule.name),
@@ -26,6 +34,8 @@ pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     }
     let mut lines: Vec<String> =
         said.iter().map(|(names, what)| format!("{}: {what}.", names.join("; "))).collect();
+    let name = doubted.map_or(MEASURED_ENOUGH, String::as_str);
+    lines.extend(result.doubts.iter().map(|doubt| format!("{name}: {doubt}.")));
     if result.verdict == Verdict::Incomplete && result.measured_seconds > 0.0 {
         lines.push("The run did not end: the figures cover the time until its last sample only.".into());
     }
@@ -151,6 +161,7 @@ impl Evidence<'_> {
             Limiter::Cpu => {
                 "the run measured the machine and not the storage: free its processors, or use a larger machine"
             }
+            Limiter::OtherPrograms => "end the other programs that use the processors, and test again",
             Limiter::LogFlush => {
                 "examine log write latency: use a faster log device, or a separate one with --log-dir"
             }
@@ -206,7 +217,13 @@ mod tests {
         use jetcell_workload::result::{Evidence as Given, InstanceRow, judge};
         let file = FileVerification { bad: 1, ..FileVerification::default() };
         let verification = Verification { files: vec![file], seconds: 1.0 };
-        let given = Given { io_errors: 1, verification: Some(&verification), ..Given::default() };
+        let doubts = ["it was short".to_string()];
+        let given = Given {
+            io_errors: 1,
+            verification: Some(&verification),
+            doubts: Some(&doubts),
+            ..Given::default()
+        };
         let mut measured = Measurement { seconds: 60.0, complete: true, ..Measurement::default() };
         measured.cache.stalls = 5;
         measured.tally.wrong_records = 1;
@@ -217,7 +234,7 @@ mod tests {
             maximum_log_write_ms: 600.0,
             ..InstanceRow::named("i".into(), "d".into(), "l".into())
         };
-        let mut broken = result();
+        let mut broken = RunResult { doubts: doubts.to_vec(), ..result() };
         broken.rules = judge(&broken.configuration, &[row], 1.0, &measured, &given).rules;
         let said = advice(&broken, &[]);
         assert!(
@@ -230,6 +247,7 @@ mod tests {
             "{said:#?}"
         );
         broken.rules.iter_mut().for_each(|rule| rule.passed = true);
+        broken.doubts.clear();
         assert_eq!(advice(&broken, &[]), Vec::<String>::new());
     }
 }

@@ -64,6 +64,7 @@ pub(crate) fn saturation() -> Saturation {
         limit: 20.0,
         measured: 21.0,
         passed: false,
+        judged: true,
         note: String::new(),
     };
     Saturation {

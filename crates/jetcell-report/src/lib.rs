@@ -19,6 +19,7 @@ mod number;
 mod printable;
 #[cfg(test)]
 mod published;
+mod run_lines;
 mod series;
 mod stored;
 mod table;
@@ -30,5 +31,6 @@ pub use comparison::Comparison;
 pub use html::html;
 pub use markdown::markdown;
 pub use printable::{printable, printable_lines};
+pub use run_lines::run_lines;
 pub use stored::{Stored, Unreadable};
 pub use text::text;

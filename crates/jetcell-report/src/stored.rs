@@ -69,6 +69,12 @@ impl Stored {
         let mut text = String::new();
         let missing = |error| Unreadable::Missing { path: path.clone(), error };
         let damaged = |what: String| Unreadable::Damaged { path: path.clone(), what };
+        // The open of a pipe would wait for its other end.
+        if let Ok(found) = path.metadata()
+            && !found.is_file()
+        {
+            return Err(missing(io::Error::other("this is not a file")));
+        }
         let file = File::open(&path).map_err(missing)?;
         match file.take(LONGEST_RESULT).read_to_string(&mut text) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {

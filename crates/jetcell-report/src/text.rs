@@ -8,7 +8,7 @@ use jetcell_workload::result::RunResult;
 use crate::advice::advice;
 use crate::number::{plain, span};
 use crate::printable::printable;
-use crate::table::{Table, Tone};
+use crate::table::{Cell, Table, Tone};
 use crate::tables;
 
 /// Verdict, rules, advice, throughput and latencies on one screen.
@@ -35,9 +35,14 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
     if result.measured_seconds == 0.0 {
         return Ok(());
     }
+    let (mut of_iops, mut of_operations) = (String::new(), String::new());
+    if let Some(repetitions) = &result.analysis.repetitions {
+        of_iops = format!(" {}", tables::within(&repetitions.transactional_iops));
+        of_operations = format!(" ± {:.0}", repetitions.operations_per_second.half_width);
+    }
     writeln!(
         out,
-        "\n  {} transactional I/O per second, {:.0} operations per second, measured for {}",
+        "\n  {}{of_iops} transactional I/O per second, {:.0}{of_operations} operations per second, measured for {}",
         plain(result.achieved_transactional_iops),
         result.operations.per_second,
         span(result.measured_seconds)
@@ -54,7 +59,7 @@ pub(crate) fn write_table(out: &mut String, table: &Table, columns: usize) -> st
     let columns = columns.min(table.columns.len());
     let width = |at: usize| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let cells = cells.map(|cell| printable(&cell.text).chars().count());
+        let cells = cells.map(|cell| printable(&shown(cell)).chars().count());
         cells.chain(table.columns.get(at).map(|column| column.name.chars().count())).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -71,7 +76,18 @@ pub(crate) fn write_table(out: &mut String, table: &Table, columns: usize) -> st
         return table.notes.iter().try_for_each(|note| writeln!(out, "  {}", printable(note)));
     }
     line(&mut table.columns.iter().map(|column| (column.name.as_str(), Tone::Neutral)))?;
-    table.rows.iter().try_for_each(|row| line(&mut row.iter().map(|cell| (cell.text.as_str(), cell.tone))))
+    table.rows.iter().try_for_each(|row| {
+        let texts: Vec<(String, Tone)> = row.iter().map(|cell| (shown(cell), cell.tone)).collect();
+        line(&mut texts.iter().map(|(text, tone)| (text.as_str(), *tone)))
+    })
+}
+
+/// The text of a cell, with its confidence interval. Other remarks have no room.
+fn shown(cell: &Cell) -> String {
+    match cell.remark.starts_with('±') {
+        true => format!("{} {}", cell.text, cell.remark),
+        false => cell.text.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +117,23 @@ mod tests {
         assert!(text.starts_with("FAIL: \\u{1b}[2J\\nPASS\n"), "{text}");
         assert!(text.contains("rule \\u{1b}]0;title\\u{7}"), "{text}");
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
+
+    #[test]
+    fn doubts_and_intervals_are_said() {
+        use jetcell_workload::measurement::{Interval, Repetitions};
+        let mut run = result();
+        run.doubts = vec!["the measured time was 2 s".into()];
+        run.rules[0].name = "Average database read latency (msec)".into();
+        run.rules[1].judged = false;
+        let of = |half_width| Interval { mean: 285.0, half_width };
+        let (transactional_iops, database_read_ms) = (of(4.5), of(0.25));
+        run.analysis.repetitions =
+            Some(Repetitions { transactional_iops, database_read_ms, ..Repetitions::default() });
+        let text = text(&run, &samples(3));
+        assert!(text.contains("→ Measured enough: the measured time was 2 s."), "{text}");
+        assert!(text.contains("25 ± 0.25") && text.contains("285.979 ± 4.5 transactional I/O"), "{text}");
+        assert!(text.contains("not judged"), "{text}");
     }
 
     #[test]

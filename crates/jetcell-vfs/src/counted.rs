@@ -39,7 +39,7 @@ pub struct IoCount {
     pub operations: u64,
     /// Bytes they moved.
     pub bytes: u64,
-    /// Failed.
+    /// Failed. An operation that found the volume full is no failure of the storage and does not count.
     pub errors: u64,
     /// Sum of the latencies in microseconds.
     pub latency_us: u64,
@@ -57,9 +57,10 @@ impl Default for IoCount {
 }
 
 impl IoCount {
-    fn record(&mut self, bytes: u64, latency: Duration, failed: bool) {
-        if failed {
-            self.errors += 1;
+    fn record<T>(&mut self, bytes: u64, latency: Duration, result: &io::Result<T>) {
+        if let Err(error) = result {
+            use io::ErrorKind::{QuotaExceeded, StorageFull};
+            self.errors += u64::from(!matches!(error.kind(), StorageFull | QuotaExceeded));
             return;
         }
         let us = latency.as_micros() as u64;
@@ -175,9 +176,9 @@ impl IoCounters {
         self.in_flight[kind].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn completed(&self, kind: usize, bytes: u64, issued: Duration, failed: bool) {
+    fn completed<T>(&self, kind: usize, bytes: u64, issued: Duration, result: &io::Result<T>) {
         let latency = self.clock.monotonic().saturating_sub(issued);
-        self.counts[kind].lock().get_or_insert_default().record(bytes, latency, failed);
+        self.counts[kind].lock().get_or_insert_default().record(bytes, latency, result);
         self.in_flight[kind].fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -185,7 +186,7 @@ impl IoCounters {
         let issued = self.clock.monotonic();
         self.issued(kind);
         let result = call();
-        self.completed(kind, bytes, issued, result.is_err());
+        self.completed(kind, bytes, issued, &result);
         result
     }
 }
@@ -266,7 +267,7 @@ impl CountedFile {
         let (counters, done) = (self.counters.clone(), transfer.done);
         counters.issued(kind);
         let done = Box::new(move |result: io::Result<()>, buffer: crate::IoBuffer| {
-            counters.completed(kind, buffer.len() as u64, issued, result.is_err());
+            counters.completed(kind, buffer.len() as u64, issued, &result);
             done(result, buffer);
         });
         Transfer { done, ..transfer }

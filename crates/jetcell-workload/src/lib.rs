@@ -51,7 +51,7 @@ pub use profile::{Mistake, Options, Profile};
 pub use refusal::Refusal;
 pub use result::RunResult;
 pub use run::{Finished, RunError, run};
-pub use verdict::{Bound, Rule, Verdict};
+pub use verdict::{Bound, Rule, RuleState, Verdict};
 
 #[cfg(test)]
 mod load_tests;

@@ -66,6 +66,9 @@ impl ByteSize {
 /// Splits `12.5GiB` into 12.5 and the factor of its unit.
 fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseError> {
     let text = text.trim();
+    if text.starts_with('-') {
+        return Err(ParseError::new(format!("'{text}' is negative; write for example {example}")));
+    }
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let wrong = || ParseError::new(format!("'{text}' is not understood; write for example {example}"));

@@ -5,9 +5,9 @@ mod machine;
 mod measured;
 mod saturation;
 
-use jetcell_workload::measurement::Sample;
+use jetcell_workload::measurement::{Interval, Sample};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{Bound, Rule, Verdict};
+use jetcell_workload::{Bound, Rule, RuleState, Verdict};
 
 use crate::number::plain;
 use crate::table::{Cell, Column, Table};
@@ -38,9 +38,13 @@ pub(crate) fn rules(result: &RunResult) -> Table {
     let row = |rule: &Rule| {
         vec![
             rule.name.as_str().into(),
-            plain(rule.measured).into(),
+            measured(rule, result),
             limit(rule.bound, rule.limit).into(),
-            Cell::judged(if rule.passed { "held" } else { "broken" }, rule.passed),
+            match rule.state() {
+                RuleState::Held => Cell::judged("held", true),
+                RuleState::Broken => Cell::judged("broken", false),
+                RuleState::NotJudged => "not judged".into(),
+            },
             rule.note.as_str().into(),
         ]
     };
@@ -50,6 +54,26 @@ pub(crate) fn rules(result: &RunResult) -> Table {
         _ => table,
     };
     table.or_say("The run was not judged: it has not ended, or was killed.")
+}
+
+/// The measured value, with its confidence interval if the run has repetitions.
+fn measured(rule: &Rule, result: &RunResult) -> Cell {
+    if !rule.judged {
+        return "–".into();
+    }
+    let repetitions = result.analysis.repetitions.as_ref();
+    let interval = repetitions.and_then(|repetitions| match rule.name.as_str() {
+        "Average database read latency (msec)" => Some(repetitions.database_read_ms),
+        "Average log write latency (msec)" => Some(repetitions.log_write_ms),
+        "Achieved transactional I/O per second" => Some(repetitions.transactional_iops),
+        _ => None,
+    });
+    Cell::with_remark(plain(rule.measured), interval.map(|found| within(&found)).unwrap_or_default())
+}
+
+/// The half width of a confidence interval.
+pub(crate) fn within(interval: &Interval) -> String {
+    format!("± {}", plain(interval.half_width))
 }
 
 /// `≤ 20` or `≥ 256.5`.

@@ -12,8 +12,10 @@ use crate::measurement::Measurement;
 pub enum Limiter {
     /// The load kept its target rate, so the storage received no more requests.
     TargetRate,
-    /// The processors were busy, so the run measured the machine and not the storage.
+    /// The processors were busy, mostly with this test, so the run measured the machine and not the storage.
     Cpu,
+    /// The processors were busy, mostly with other programs.
+    OtherPrograms,
     /// The threads waited mostly for durable commits.
     LogFlush,
     /// Sessions waited for free cache pages, because pages were read and changed faster than they were written.
@@ -30,6 +32,7 @@ impl Limiter {
         match self {
             Limiter::TargetRate => "target rate",
             Limiter::Cpu => "CPU",
+            Limiter::OtherPrograms => "other programs",
             Limiter::LogFlush => "log flush",
             Limiter::Cache => "cache",
             Limiter::Device => "device",
@@ -77,7 +80,7 @@ impl Limit {
         } else if cpu_percent >= BUSY_CPU_PERCENT {
             let own = measured.host.process_cpu_percent;
             let reason = format!("the processors were {cpu_percent:.0} % busy, {own:.0} % with this test");
-            (Limiter::Cpu, reason)
+            (if own >= cpu_percent * LARGE_SHARE { Limiter::Cpu } else { Limiter::OtherPrograms }, reason)
         } else if stalls > 0 {
             (Limiter::Cache, format!("sessions waited {stalls} times for a free cache page"))
         } else if commit_share >= LARGE_SHARE && commit_share >= database_read_share {
@@ -132,6 +135,8 @@ mod tests {
         stalled.cache.stalls = 3;
         assert_eq!(limiter(&stalled), Limiter::Cache);
         stalled.host.cpu_percent = 97.0;
+        assert_eq!(limiter(&stalled), Limiter::OtherPrograms);
+        stalled.host.process_cpu_percent = 60.0;
         assert_eq!(limiter(&stalled), Limiter::Cpu);
         stalled.open_loop = Some(OpenLoop { target_rate: 10.0, due: 10, ..OpenLoop::default() });
         assert_eq!(limiter(&stalled), Limiter::TargetRate);

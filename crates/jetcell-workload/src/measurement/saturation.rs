@@ -59,6 +59,9 @@ impl Saturation {
     }
 }
 
+/// Share of its rate that a step must achieve, to hold it.
+const ACHIEVED_SHARE: f64 = 0.98;
+
 /// The first rule that a step breaks.
 pub(crate) fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -> Option<Rule> {
     let rules = [
@@ -69,7 +72,13 @@ pub(crate) fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &Open
         (verdict::STALLS, limits.page_fault_stalls as f64, figures.page_fault_stalls as f64),
     ];
     let rules = rules.map(|(name, limit, measured)| Rule::at_most(name, limit, measured, String::new()));
-    rules.into_iter().chain(open_loop.rules()).find(|rule| !rule.passed)
+    let achieved = Rule::at_least(
+        "Achieved operations per second",
+        open_loop.target_rate * ACHIEVED_SHARE,
+        figures.operations_per_second,
+        String::new(),
+    );
+    rules.into_iter().chain(open_loop.rules()).chain([achieved]).find(|rule| !rule.passed)
 }
 
 #[cfg(test)]
@@ -106,6 +115,10 @@ mod tests {
         let late = OpenLoop { behind_seconds: 3.0, ..kept };
         assert!(name(good, &late).starts_with("Operations behind"));
         let due = OpenLoop { target_rate: 100.0, due: 1000, ..OpenLoop::default() };
+        let good = Repetition { operations_per_second: 98.0, ..good };
+        assert_eq!(broken(&limits, &good, &due), None);
+        let slow = Repetition { operations_per_second: 97.9, ..good };
+        assert_eq!(name(slow, &due), "Achieved operations per second");
         assert_eq!(broken(&limits, &good, &OpenLoop { not_completed: 20, ..due }), None);
         let lost = OpenLoop { not_completed: 21, ..due };
         assert!(name(good, &lost).starts_with("Operations not completed"));

@@ -35,8 +35,7 @@ impl Plan {
             volume::check_directory(dir, &mut create)?;
         }
         let interrupted = creation::find(profile)?;
-        let output =
-            profile.output.clone().unwrap_or_else(|| profile.dirs[0].join(format!("Performance_{stamp}")));
+        let output = profile.output.clone().unwrap_or_else(|| free_output(&profile.dirs[0], stamp));
         let replaceable = profile.source == Source::Replace
             || interrupted.as_ref().is_some_and(|creation| creation.has_output(&output));
         check_output(&output, replaceable, &mut create)?;
@@ -138,6 +137,15 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
             Ok(there)
         }
     }
+}
+
+/// The default directory for results. Two runs that start in the same second have different ones.
+fn free_output(dir: &Path, stamp: &str) -> PathBuf {
+    let named = |number: u32| match number {
+        1 => dir.join(format!("Performance_{stamp}")),
+        _ => dir.join(format!("Performance_{stamp}_{number}")),
+    };
+    (1..).map(named).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| named(1))
 }
 
 fn in_use<T>(instance: &InstancePlan) -> Result<T, Refusal> {

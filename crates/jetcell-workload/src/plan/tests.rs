@@ -59,7 +59,7 @@ fn files_have_the_names_of_jetstress() {
 #[test]
 fn a_directory_that_cannot_be_used_is_refused() {
     let workspace = Workspace::new();
-    let missing = workspace.dir().join("missing");
+    let missing = workspace.dir().join("missing/deep");
     let text = workspace.refusal(Options { dirs: vec![missing.clone()], ..workspace.options() });
     assert!(text.contains("does not exist: create it"), "{text}");
     assert!(!missing.exists());
@@ -157,4 +157,30 @@ fn open_uses_all_existing_databases_and_checks_them() {
     assert!(text.contains("has pages of 32KiB, not 8KiB"), "{text}");
     fs::write(workspace.dir().join("Jetstress002001.edb"), "text").unwrap();
     assert!(workspace.refusal(open()).contains("is not a database"));
+}
+
+#[test]
+fn two_runs_of_one_second_have_directories_of_their_own() {
+    let workspace = Workspace::new();
+    let options = Options { output: None, ..workspace.options() };
+    let first = workspace.plan(options.clone()).unwrap().output;
+    assert!(first.ends_with("Performance_now"), "{}", first.display());
+    fs::create_dir(&first).unwrap();
+    let second = workspace.plan(options.clone()).unwrap().output;
+    assert!(second.ends_with("Performance_now_2"), "{}", second.display());
+    fs::create_dir(&second).unwrap();
+    assert!(workspace.plan(options).unwrap().output.ends_with("Performance_now_3"));
+}
+
+#[test]
+fn a_directory_is_created_if_its_parent_exists() {
+    let workspace = Workspace::new();
+    let dir = workspace.dir().join("new");
+    let options = Options { dirs: vec![dir.clone()], ..workspace.options() };
+    let plan = workspace.plan(options.clone()).unwrap();
+    assert!(plan.create.contains(&dir), "{:?}", plan.create);
+    plan.prepare(&options.resolve().unwrap()).unwrap();
+    assert!(dir.is_dir());
+    let deep = Options { dirs: vec![workspace.dir().join("missing/deep")], ..workspace.options() };
+    assert!(workspace.refusal(deep).contains("does not exist: create it (mkdir -p "));
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
-use crate::layout::{DEFAULT_DIRECTORY, InstancePlan};
+use crate::layout::InstancePlan;
 use crate::machine::Mount;
 use crate::profile::{Profile, Source};
 use crate::refusal::{Refusal, refuse};
@@ -23,16 +23,22 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
         Ok(_) => return refuse(format!("{shown} is not a directory: give the directory for the files")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && dir == Path::new(DEFAULT_DIRECTORY) => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A missing parent is more likely a mistake, or a volume that is not mounted.
+            let parent = match dir.parent() {
+                Some(parent) if parent == Path::new("") => Path::new("."),
+                Some(parent) => parent,
+                None => dir,
+            };
+            if !parent.is_dir() || dir.symlink_metadata().is_ok() {
+                return refuse(format!(
+                    "{shown} does not exist: create it (mkdir -p {shown}) or give another directory"
+                ));
+            }
             if !create.iter().any(|other| other == dir) {
                 create.push(dir.to_path_buf());
             }
-            PathBuf::from(".")
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return refuse(format!(
-                "{shown} does not exist: create it (mkdir -p {shown}) or give another directory"
-            ));
+            parent.to_path_buf()
         }
         Err(error) => return refuse(format!("{shown} cannot be used: {error}")),
     };

@@ -72,6 +72,9 @@ pub struct Profile {
     /// I/O operations per second that must be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_iops: Option<f64>,
+    /// Whether doubts about the measurement fail the run.
+    #[serde(default)]
+    pub strict: bool,
     /// Tolerated shortfall from the target, as a fraction.
     pub margin: f64,
     /// Operations per second of an open loop; `None` is the closed loop.

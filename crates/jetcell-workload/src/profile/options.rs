@@ -182,7 +182,7 @@ options! {
         "rate" "N" "Load" rate: f64, or "closed loop: as fast as possible";
         /// Search for the highest rate within all limits, in steps of --duration
         "find-max" "BOOL" "Load" find_max: bool = false;
-        /// Distribution of accesses: uniform, zipf:EXPONENT (below 1) or 80/20; the newest records are the hot ones
+        /// Distribution of accesses: uniform, zipf:EXPONENT or 80/20; the newest records are the hot ones
         "skew" "SKEW" "Load" skew: Skew = Skew::Uniform;
         /// Read and check all pages of the databases in the background, beside the load
         "scan" "BOOL" "Load" scan: bool = true;
@@ -192,6 +192,8 @@ options! {
         "seed" "N" "Load" seed: u64 = 1;
         /// Database reads and writes per second that the run must reach, less the margin
         "target-iops" "N" "Verdict" target_iops: f64, or "no target";
+        /// Fail a run that did not measure enough to be believed, for example because it was short or not steady
+        "strict" "BOOL" "Verdict" strict: bool = false;
         /// Tolerated shortfall from the target, as a fraction
         "margin" "FRACTION" "Verdict" margin: f64 = 0.05;
         /// A few words about the run, shown in the report

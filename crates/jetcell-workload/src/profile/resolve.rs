@@ -34,6 +34,7 @@ impl Options {
             records: self.records.resolve(),
             thresholds: self.thresholds.resolve(duration.0),
             target_iops: self.target_iops,
+            strict: self.strict.unwrap_or_else(default::strict),
             margin: self.margin.unwrap_or_else(default::margin),
             rate: self.rate,
             find_max,

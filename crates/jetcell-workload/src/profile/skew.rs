@@ -15,7 +15,9 @@ pub enum Skew {
     /// Every record is equally likely.
     #[default]
     Uniform,
-    /// Continuous Zipf: the newest fraction `x` of the keys gets the share `x^(1 - exponent)` of the accesses.
+    /// Continuous Zipf: with an exponent below 1, the newest fraction `x` of the keys gets the share `x^(1 - exponent)` of
+    /// the accesses. From 1 on, that share would be infinite near 0; then the density is constant within the newest
+    /// millionth of the keys.
     Zipf(f64),
     /// The newest `keys` percent of the keys get `accesses` percent of the accesses, evenly distributed.
     Hot {
@@ -26,6 +28,9 @@ pub enum Skew {
     },
 }
 
+/// With a larger exponent nearly all accesses would fall on the same few records.
+const LARGEST_EXPONENT: f64 = 10.0;
+
 impl Skew {
     /// The skewed point for a uniform one; both are fractions of 2^64 of the key range.
     pub fn point(self, uniform: u64) -> u64 {
@@ -33,7 +38,10 @@ impl Skew {
             Skew::Uniform => uniform,
             Skew::Zipf(exponent) => {
                 let draw = (uniform >> 11) as f64 / (1u64 << 53) as f64;
-                from_newest(draw.powf(1.0 / (1.0 - exponent)))
+                from_newest(match exponent < 1.0 {
+                    true => draw.powf(1.0 / (1.0 - exponent)),
+                    false => steep_age(draw, exponent),
+                })
             }
             Skew::Hot { accesses, keys } => {
                 let (draw, share, hot) = (
@@ -49,6 +57,29 @@ impl Skew {
             }
         }
     }
+}
+
+/// Part of the key range within which a Zipf density with an exponent of 1 or more is constant.
+const STEEP_CORE: f64 = 1e-6;
+
+/// The age for a uniform draw, with a density of `age^-exponent` outside of the core and a constant one inside.
+fn steep_age(draw: f64, exponent: f64) -> f64 {
+    // Integrals of the density, in units of the core's: 1 for the core, and from its edge to the age `x`.
+    let power = exponent - 1.0;
+    let outside = |x: f64| match power < 1e-9 {
+        true => (x / STEEP_CORE).ln(),
+        false => (1.0 - (x / STEEP_CORE).powf(-power)) / power,
+    };
+    let mass = draw * (1.0 + outside(1.0));
+    if mass <= 1.0 {
+        return mass * STEEP_CORE;
+    }
+    let along = mass - 1.0;
+    let age = match power < 1e-9 {
+        true => STEEP_CORE * along.exp(),
+        false => STEEP_CORE * (1.0 - along * power).max(f64::MIN_POSITIVE).powf(-1.0 / power),
+    };
+    age.clamp(STEEP_CORE, 1.0)
 }
 
 /// The point at this fraction of the key range, counted from its newest end.
@@ -67,11 +98,11 @@ impl FromStr for Skew {
         }
         if let Some(exponent) = text.strip_prefix("zipf:") {
             let exponent: f64 = exponent.parse().map_err(|_| help())?;
-            let known = exponent > 0.0 && exponent < 1.0;
+            let known = exponent > 0.0 && exponent <= LARGEST_EXPONENT;
             return if known {
                 Ok(Skew::Zipf(exponent))
             } else {
-                Err(ParseError::new("zipf needs an exponent between 0 and 1"))
+                Err(ParseError::new("zipf needs an exponent above 0 and up to 10"))
             };
         }
         let (accesses, keys) = text.split_once('/').ok_or_else(help)?;
@@ -126,6 +157,9 @@ mod tests {
             ("80/20", 60, 0.9),
             ("zipf:0.5", 25, 0.5),
             ("zipf:0.9", 1, 0.631),
+            // (1 + ln 10^4) / (1 + ln 10^6) and (1 + 2 (1 - 10^-2)) / (1 + 2 (1 - 10^-3)).
+            ("zipf:1", 1, 0.689),
+            ("zipf:1.5", 1, 0.994),
         ] {
             let share = share_of_newest(text.parse().unwrap(), percent);
             assert!((share - expected).abs() < 0.001, "{text} {percent}: {share}");
@@ -134,10 +168,13 @@ mod tests {
 
     #[test]
     fn names_are_read_back_and_nonsense_is_refused() {
-        for text in ["uniform", "zipf:0.99", "80/20"] {
+        for text in ["uniform", "zipf:0.99", "zipf:1", "zipf:1.2", "80/20"] {
             assert_eq!(text.parse::<Skew>().unwrap().to_string(), text);
         }
-        for text in ["", "zipf", "zipf:1", "zipf:0", "zipf:NaN", "zipf:-1", "0/20", "80/100", "300/1", "80"] {
+        for text in [
+            "", "zipf", "zipf:11", "zipf:0", "zipf:NaN", "zipf:-1", "zipf:inf", "0/20", "80/100", "300/1",
+            "80",
+        ] {
             assert!(text.parse::<Skew>().is_err(), "{text}");
         }
     }

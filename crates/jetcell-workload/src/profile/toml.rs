@@ -139,6 +139,7 @@ impl Profile {
             page_size: self.page_size,
             cache: self.cache,
             circular_log: Some(self.circular_log),
+            strict: Some(self.strict),
             open: (self.source == Source::Open).then_some(true),
             force: (self.source == Source::Replace).then_some(true),
             // A run that continued a creation is repeated by a run that creates.

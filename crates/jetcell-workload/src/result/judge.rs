@@ -7,8 +7,8 @@ use crate::measurement::{
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
 use crate::verdict::{
-    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, Bound, MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE, Rule, STALLS,
-    Verdict,
+    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, Bound, MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE,
+    MEASURED_ENOUGH, Rule, STALLS, Verdict,
 };
 
 /// Evidence that does not come from the measured time.
@@ -24,6 +24,8 @@ pub struct Evidence<'a> {
     pub verification: Option<&'a Verification>,
     /// Why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
+    /// Doubts about the measurement; `None` if it cannot be judged.
+    pub doubts: Option<&'a [String]>,
 }
 
 /// A verdict with its reasons.
@@ -77,6 +79,9 @@ pub fn judge(
             speed.push(Rule::at_least("Achieved transactional I/O per second", limit, iops, note));
         }
     }
+    let doubts = evidence.doubts.unwrap_or_default();
+    let mut enough = Rule::at_most(MEASURED_ENOUGH, 0.0, doubts.len() as f64, doubts.join("; "));
+    enough.judged = evidence.doubts.is_some();
     if let Some(saturation) = measured.saturation.as_ref().filter(|saturation| saturation.ended) {
         speed.push(sustained(saturation));
     }
@@ -122,10 +127,20 @@ pub fn judge(
         (Verdict::Fail, rule)
     } else if wrong.total() == 0 {
         (Verdict::Incomplete, "no operation was completed in the measured time".into())
+    } else if profile.strict && !enough.passed {
+        (Verdict::Fail, format!("not measured enough (--strict): {}", enough.note))
+    } else if !enough.passed {
+        let count = if doubts.len() == 1 {
+            "there is a doubt".into()
+        } else {
+            format!("there are {} doubts", doubts.len())
+        };
+        (Verdict::Pass, format!("all limits hold, but {count} about the measurement"))
     } else {
         (Verdict::Pass, "all rules hold".into())
     };
     speed.extend(correct);
+    speed.push(enough);
     Judgement { verdict, reason, rules: speed }
 }
 
@@ -156,6 +171,7 @@ mod tests {
     use super::*;
     use crate::measurement::FileVerification;
     use crate::profile::Options;
+    use crate::verdict::RuleState;
 
     fn profile() -> Profile {
         let options = Options { dirs: vec!["d".into()], target_iops: Some(270.0), ..Options::default() };
@@ -233,7 +249,7 @@ mod tests {
         wrong.tally.wrong_records = 1;
         assert_eq!(judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &wrong, &cut).verdict, Verdict::Fail);
         let nothing = judge(&profile(), &[], 0.0, &Measurement::default(), &cut);
-        assert_eq!((nothing.verdict, nothing.rules.len()), (Verdict::Incomplete, 2));
+        assert_eq!((nothing.verdict, nothing.rules.len()), (Verdict::Incomplete, 3));
     }
 
     #[test]
@@ -270,6 +286,31 @@ mod tests {
         let failed = judged(&scan);
         assert_eq!(failed.verdict, Verdict::Fail);
         assert!(failed.reason.contains("x.edb: page 7: wrong checksum"), "{}", failed.reason);
+    }
+
+    #[test]
+    fn doubts_are_said_and_fail_a_strict_run_only() {
+        let doubts = ["the measured time was 2 s".to_string()];
+        let judged = |profile: &Profile, doubts: Option<&[String]>| {
+            let evidence = Evidence { doubts, ..Evidence::default() };
+            judge(profile, &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence)
+        };
+        let strict = Profile { strict: true, ..profile() };
+        let state = |judged: &Judgement| judged.rules.last().unwrap().state();
+        let passed = judged(&profile(), Some(&doubts));
+        assert_eq!((passed.verdict, state(&passed)), (Verdict::Pass, RuleState::Broken));
+        assert_eq!(passed.reason, "all limits hold, but there is a doubt about the measurement");
+        let failed = judged(&strict, Some(&doubts));
+        assert_eq!(failed.verdict, Verdict::Fail);
+        assert_eq!(failed.reason, "not measured enough (--strict): the measured time was 2 s");
+        for profile in [profile(), strict] {
+            let held = judged(&profile, Some(&[]));
+            assert_eq!(
+                (held.verdict, held.reason.as_str(), state(&held)),
+                (Verdict::Pass, "all rules hold", RuleState::Held)
+            );
+            assert_eq!(state(&judged(&profile, None)), RuleState::NotJudged);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `schema_version` is raised when a field changes its meaning or is removed. New fields do not raise it.
 
 mod arithmetic;
+mod doubts;
 mod instance_row;
 mod judge;
 
@@ -24,6 +25,7 @@ use crate::profile::Profile;
 use crate::verdict::{Rule, Verdict};
 
 pub use arithmetic::{Summary, achieved_iops, three_decimals, total_reads, without};
+pub(crate) use doubts::{Grounds, doubts};
 pub use instance_row::InstanceRow;
 pub use judge::{Evidence, Judgement, judge};
 
@@ -92,6 +94,10 @@ pub struct RunResult {
     pub reason: String,
     /// The rules behind it.
     pub rules: Vec<Rule>,
+    /// Why the figures may not be what the storage can do; empty if there is no reason to doubt them, or if nothing was
+    /// measured.
+    #[serde(default)]
+    pub doubts: Vec<String>,
     /// Database reads and writes per second, all instances.
     pub achieved_transactional_iops: f64,
     /// Start of the run, RFC 3339.

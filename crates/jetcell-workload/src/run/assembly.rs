@@ -14,10 +14,10 @@ use crate::measurement::{
 };
 use crate::profile::Profile;
 use crate::result::{
-    Analysis, Evidence, InstanceRow, Judgement, Operations, PhaseTime, RunResult, SCHEMA_VERSION,
-    achieved_iops, judge,
+    Analysis, Evidence, Grounds, InstanceRow, Judgement, Operations, PhaseTime, RunResult, SCHEMA_VERSION,
+    achieved_iops, doubts, judge,
 };
-use crate::verdict::Verdict;
+use crate::verdict::{MEASURED_ENOUGH, Verdict};
 
 /// The outcome of attaching the databases, driving the load and shutting down.
 #[derive(Clone, Default)]
@@ -66,15 +66,28 @@ pub(crate) fn assemble(
     let instances: Vec<InstanceRow> =
         (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
     let iops = achieved_iops(&instances);
+    let final_database_bytes =
+        plan.instances.iter().filter_map(|i| Some(i.database.metadata().ok()?.len())).sum();
+    let analysis = analysis(measured, profile.threads);
+    let doubts = doubts(&Grounds {
+        profile,
+        measured,
+        analysis: &analysis,
+        database_bytes: final_database_bytes,
+        cache_bytes: plan.cache_bytes,
+    });
     let evidence = Evidence {
         scan: &loaded.scan,
         io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
         failure: loaded.failure.as_ref().map(Error::to_string),
         verification: verification.as_ref(),
         cut_short,
+        doubts: doubts.as_deref(),
     };
     let mut judgement = judge(profile, &instances, iops, measured, &evidence);
-    if let (Some(error), None) = (&loaded.failure, judgement.rules.iter().find(|rule| !rule.passed)) {
+    if let (Some(error), None) =
+        (&loaded.failure, judgement.rules.iter().find(|rule| !rule.passed && rule.name != MEASURED_ENOUGH))
+    {
         judgement.reason = format!("the load ended with an error: {error}");
     }
     let Judgement { verdict, reason, rules } = judgement;
@@ -91,11 +104,8 @@ pub(crate) fn assemble(
         measured_seconds: measured.seconds,
         phases: history.phases.clone(),
         initial_database_bytes: loaded.initial_bytes,
-        final_database_bytes: plan
-            .instances
-            .iter()
-            .filter_map(|i| Some(i.database.metadata().ok()?.len()))
-            .sum(),
+        final_database_bytes,
+        doubts: doubts.clone().unwrap_or_default(),
         database_files: plan.instances.len(),
         latency: summaries(&latencies),
         operation_latency: summaries(&operation_latencies),
@@ -105,7 +115,7 @@ pub(crate) fn assemble(
             .filter(|(_, all)| !all.is_empty())
             .collect(),
         operations: operations(measured),
-        analysis: analysis(measured, profile.threads),
+        analysis,
         cache_used_bytes: measured.cache.used_bytes,
         page_fault_stalls: measured.cache.stalls,
         peak_resident_bytes: peak_resident_bytes(),

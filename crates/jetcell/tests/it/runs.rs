@@ -36,7 +36,8 @@ impl Cell {
     /// Runs with wide limits and returns the result; the exit code is checked.
     #[track_caller]
     pub fn run(&self, output: &str, exit: i32, arguments: &[&str]) -> Value {
-        let arguments = [&["--config", "wide.toml", "--output", output, "--json"], arguments].concat();
+        let arguments =
+            [&["--config", "wide.toml", "--output", output, "--json", "--quiet"], arguments].concat();
         let finished = self.jetcell(&arguments);
         let stderr = String::from_utf8_lossy(&finished.stderr);
         assert_eq!(
@@ -45,7 +46,7 @@ impl Cell {
             "{stderr}\n{}",
             String::from_utf8_lossy(&finished.stdout)
         );
-        assert_eq!(stderr, "", "progress is for terminals");
+        assert_eq!(stderr, "", "--quiet has no progress");
         let printed: Value = serde_json::from_slice(&finished.stdout).unwrap();
         assert_eq!(self.result(output), printed);
         printed
@@ -83,7 +84,23 @@ fn a_short_run_passes_and_leaves_all_files() {
     let result = cell.run("out", 0, &["--dir", "d"]);
     assert_eq!(result["verdict"], "pass");
     assert_eq!(result["schema_version"], 2);
-    assert!(result["rules"].as_array().unwrap().iter().all(|rule| rule["passed"] == true));
+    let (limits, enough): (Vec<&Value>, Vec<&Value>) = result["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .partition(|rule| rule["name"] != "Measured enough (doubts)");
+    assert!(limits.iter().all(|rule| rule["passed"] == true));
+    let doubts = result["doubts"].as_array().unwrap();
+    assert_eq!(
+        (enough[0]["passed"].as_bool(), enough[0]["measured"].as_f64()),
+        (Some(false), Some(doubts.len() as f64))
+    );
+    assert!(
+        doubts.iter().any(|doubt| doubt.as_str().unwrap().starts_with("the measured time was 2 s")),
+        "{doubts:?}"
+    );
+    let page = fs::read_to_string(cell.path("out/report.html")).unwrap();
+    assert!(page.contains("Measured enough (doubts): the measured time was 2 s"));
     assert!(result["achieved_transactional_iops"].as_f64().unwrap() > 0.0);
     assert!(result["latency"]["database_read"]["p99"].as_u64().unwrap() > 0);
     assert!(result["latency"]["log_write"]["count"].as_u64().unwrap() > 0);
@@ -114,6 +131,12 @@ fn a_short_run_passes_and_leaves_all_files() {
     assert!(
         cell.refused(&["--dir", "d", "--open", "--page-size", "4KiB"])
             .contains("has pages of 32KiB, not 4KiB")
+    );
+    let strict = cell.run("out3", 1, &["--dir", "d", "--open", "--duration", "1s", "--strict"]);
+    assert!(
+        strict["reason"].as_str().unwrap().starts_with("not measured enough (--strict): "),
+        "{}",
+        strict["reason"]
     );
     let replaced = cell.run("out2", 0, &["--dir", "d", "--force", "--duration", "1s", "--page-size", "8KiB"]);
     assert_eq!(replaced["plan"]["page_bytes"], 8192);
@@ -167,7 +190,9 @@ fn ctrl_c_stops_cleanly_and_still_reports() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = "jetcell: stopping cleanly; press Ctrl-C again to end at once\n";
-    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(1), said));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains(said), "{stderr}");
     let result = cell.result("out");
     assert_eq!(result["verdict"], "incomplete");
     assert!(result["achieved_transactional_iops"].as_f64().unwrap() > 0.0);

@@ -1,0 +1,63 @@
+//! A list of runs, one line each.
+
+use jetcell_workload::result::RunResult;
+use jetcell_workload::units::human_bytes;
+
+use crate::number::{plain, span};
+use crate::table::{Cell, Column, Table};
+use crate::tables::verdict_word;
+use crate::text::write_table;
+
+/// A table of runs, given with their names.
+pub fn run_lines(runs: &[(String, RunResult)]) -> String {
+    let column = |(name, number): (&str, bool)| Column { name: name.into(), number };
+    let columns = [
+        ("Run", false),
+        ("Started", false),
+        ("Verdict", false),
+        ("IOPS", true),
+        ("Read ms", true),
+        ("Log write ms", true),
+        ("Measured", true),
+        ("Databases", true),
+        ("Description", false),
+    ];
+    let mut table = Table { columns: columns.map(column).into(), ..Table::default() };
+    for (name, run) in runs {
+        let worst = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
+            plain(run.instances.iter().map(value).fold(0.0, f64::max))
+        };
+        table = table.row(vec![
+            name.as_str().into(),
+            run.started.get(..19).unwrap_or(&run.started).into(),
+            Cell::from(verdict_word(run.verdict)),
+            plain(run.achieved_transactional_iops).into(),
+            worst(|row| row.database_reads_average_latency_ms).into(),
+            worst(|row| row.log_writes_average_latency_ms).into(),
+            span(run.measured_seconds).into(),
+            human_bytes(run.final_database_bytes).into(),
+            run.configuration.description.as_deref().unwrap_or_default().into(),
+        ]);
+    }
+    let mut out = String::new();
+    // A write to a String cannot fail.
+    let _ = write_table(&mut out, &table, usize::MAX);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::result;
+
+    #[test]
+    fn each_run_is_one_line_with_its_figures() {
+        let mut second = result();
+        second.configuration.description = Some("two\nlines".into());
+        let text = run_lines(&[("a/one".into(), result()), ("b".into(), second)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains("IOPS") && lines[1].contains("a/one  2026-01-02T03:04:05  FAIL"), "{text}");
+        assert!(lines[1].contains("285.979") && lines[2].ends_with("two\\nlines"), "{text}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Doubts: reasons for which the figures of a run may not be what the storage can do, although every rule holds.
+
+use crate::measurement::{Interval, Limiter, Measurement};
+use crate::profile::Profile;
+use crate::result::Analysis;
+use crate::units::human_bytes;
+
+/// A shorter measurement may lie between two checkpoints, or within a cache of the device.
+const SHORTEST_SECONDS: f64 = 30.0;
+/// Widest half of a confidence interval, as a fraction of the mean.
+const WIDEST: f64 = 0.05;
+/// Processors that other programs use, in percent of all, from which they may delay the load.
+const OTHERS_CPU_PERCENT: f64 = 20.0;
+/// Fewer database reads give no percentiles.
+const FEWEST_READS: u64 = 1000;
+
+/// What the doubts are derived from.
+pub(crate) struct Grounds<'a> {
+    pub(crate) profile: &'a Profile,
+    pub(crate) measured: &'a Measurement,
+    pub(crate) analysis: &'a Analysis,
+    pub(crate) database_bytes: u64,
+    pub(crate) cache_bytes: u64,
+}
+
+/// All doubts, each in a sentence with its figures; `None` if nothing was measured.
+pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
+    let Grounds { profile, measured, analysis, .. } = grounds;
+    if measured.seconds <= 0.0 {
+        return None;
+    }
+    let mut doubts = Vec::new();
+    let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
+    doubt(measured.seconds < SHORTEST_SECONDS, &|| {
+        format!(
+            "the measured time was {:.0} s: in less than {SHORTEST_SECONDS:.0} s, caches of the device may hide its speed",
+            measured.seconds
+        )
+    });
+    match &analysis.steady_state {
+        None => doubt(true, &|| "too few samples to tell whether the load was steady: measure longer".into()),
+        Some(state) => doubt(!state.steady, &|| {
+            format!(
+                "the load was not steady: I/O per second varied by {:.0} % and drifted by {:+.0} % (at most 20 % and \
+                 10 % are steady): measure longer",
+                state.spread * 100.0,
+                state.slope * 100.0
+            )
+        }),
+    }
+    if let Some(repetitions) = &analysis.repetitions {
+        let wide = |interval: &Interval| interval.mean > 0.0 && interval.half_width > WIDEST * interval.mean;
+        let iops = &repetitions.transactional_iops;
+        doubt(wide(iops), &|| {
+            format!(
+                "the confidence interval of the I/O per second is wide: {:.0} ± {:.0}: raise --repeat or --duration",
+                iops.mean, iops.half_width
+            )
+        });
+    }
+    doubt(grounds.database_bytes <= grounds.cache_bytes, &|| {
+        format!(
+            "the databases ({}) fit the cache ({}), so that hardly any read reaches the storage: raise --size",
+            human_bytes(grounds.database_bytes),
+            human_bytes(grounds.cache_bytes)
+        )
+    });
+    let reads: u64 = measured.io.iter().map(|io| io.database_read.operations).sum();
+    let wants_reads = profile.mix.insert < 100;
+    doubt(wants_reads && reads < FEWEST_READS, &|| {
+        format!("only {reads} database reads were measured: raise --duration, --size or --threads")
+    });
+    let host = &measured.host;
+    let others = host.cpu_percent - host.process_cpu_percent;
+    doubt(others >= OTHERS_CPU_PERCENT, &|| {
+        format!("other programs used {others:.0} % of the processors: end them and test again")
+    });
+    doubt(analysis.limit.as_ref().is_some_and(|limit| limit.limiter == Limiter::Cpu), &|| {
+        "the processors were the limit, so that the machine was measured and not the storage".into()
+    });
+    Some(doubts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::{InstanceIo, Limit, Repetitions, SteadyState};
+    use crate::profile::Options;
+
+    fn good() -> (Measurement, Analysis) {
+        let mut io = InstanceIo::default();
+        (0..1000).for_each(|_| io.database_read.record(32768, 1000));
+        let measured = Measurement { seconds: 60.0, io: vec![io], ..Measurement::default() };
+        let steady = SteadyState { steady: true, ..SteadyState::default() };
+        (measured, Analysis { steady_state: Some(steady), ..Analysis::default() })
+    }
+
+    fn of(measured: &Measurement, analysis: &Analysis, database_bytes: u64) -> Vec<String> {
+        let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
+        let cache_bytes = 64 << 20;
+        doubts(&Grounds { profile: &profile, measured, analysis, database_bytes, cache_bytes }).unwrap()
+    }
+
+    #[test]
+    fn a_good_measurement_has_no_doubts_and_an_empty_one_cannot_be_judged() {
+        let (measured, analysis) = good();
+        assert_eq!(of(&measured, &analysis, 1 << 30), Vec::<String>::new());
+        let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
+        let grounds = Grounds {
+            profile: &profile,
+            measured: &Measurement::default(),
+            analysis: &analysis,
+            database_bytes: 1,
+            cache_bytes: 2,
+        };
+        assert_eq!(doubts(&grounds), None);
+    }
+
+    #[test]
+    fn each_weakness_is_one_doubt_with_its_figures() {
+        let (measured, analysis) = good();
+        let only = |measured: &Measurement, analysis: &Analysis, bytes, words: &str| {
+            let found = of(measured, analysis, bytes);
+            assert_eq!(found.len(), 1, "{words}: {found:?}");
+            assert!(found[0].contains(words), "{found:?}");
+        };
+        only(
+            &Measurement { seconds: 29.0, ..measured.clone() },
+            &analysis,
+            1 << 30,
+            "measured time was 29 s",
+        );
+        only(&measured, &analysis, 64 << 20, "the databases (64.00 MiB) fit the cache");
+        only(
+            &Measurement { io: Vec::new(), ..measured.clone() },
+            &analysis,
+            1 << 30,
+            "only 0 database reads",
+        );
+        let mut busy = measured.clone();
+        (busy.host.cpu_percent, busy.host.process_cpu_percent) = (60.0, 25.0);
+        only(&busy, &analysis, 1 << 30, "other programs used 35 %");
+        only(&measured, &Analysis { steady_state: None, ..analysis.clone() }, 1 << 30, "too few samples");
+        let mut drifting = analysis.clone();
+        drifting.steady_state = Some(SteadyState { spread: 0.3, slope: -0.25, ..SteadyState::default() });
+        only(&measured, &drifting, 1 << 30, "varied by 30 % and drifted by -25 %");
+        let mut wide = analysis.clone();
+        let transactional_iops = Interval { mean: 100.0, half_width: 6.0 };
+        wide.repetitions = Some(Repetitions { transactional_iops, ..Repetitions::default() });
+        only(&measured, &wide, 1 << 30, "100 ± 6");
+        let mut machine = analysis.clone();
+        machine.limit = Some(Limit {
+            limiter: Limiter::Cpu,
+            reason: String::new(),
+            cpu_percent: 99.0,
+            commit_share: 0.0,
+            database_read_share: 0.0,
+            page_fault_stalls: 0,
+        });
+        only(&measured, &machine, 1 << 30, "the machine was measured");
+    }
+}
