@@ -43,6 +43,8 @@ pub struct CheckReport {
     pub resume_from: Option<PageNumber>,
     /// The check was cancelled.
     pub cancelled: bool,
+    /// First page that was verified.
+    pub first_page: u32,
     /// Pages by state, if pages were verified.
     pub pages: Option<PageCounts>,
     /// What the trees hold, if the structure was verified.
@@ -89,6 +91,10 @@ pub(crate) fn examine_database(
 ) -> Result<(DatabaseHeader, CheckReport), CheckError> {
     let pace = Pace::new(options.throttle, options.cancel.clone(), vfs.clock());
     let mut database = Database::open(vfs, path, pace, findings)?;
+    let (from, last) = (options.from.get(), database.file_pages);
+    if from > 1 && from > last {
+        return Err(CheckError::BeyondEnd { path: path.to_owned(), from, last });
+    }
     database.read_flush_types(vfs, findings);
     findings.lenient = !database.must_be_consistent();
     let progress = options.progress.as_deref();
@@ -141,6 +147,7 @@ pub(crate) fn examine_database(
         temporary,
         resume_from,
         cancelled: options.cancel.is_cancelled(),
+        first_page: from,
         pages,
         structure: structure.filter(|_| !options.cancel.is_cancelled()),
         findings: Vec::new(),

@@ -24,6 +24,16 @@ pub enum CheckError {
         /// What is wrong with the first copy.
         error: HeaderError,
     },
+    /// The check would begin behind the last page, so that it would look at nothing.
+    #[error("{path}: page {from} is behind the last page, {last}; nothing would be checked")]
+    BeyondEnd {
+        /// The file.
+        path: PathBuf,
+        /// Page at which the check was to begin.
+        from: u32,
+        /// Last page of the file.
+        last: u32,
+    },
 }
 
 impl CheckError {
@@ -33,6 +43,9 @@ impl CheckError {
             CheckError::Io { error, .. } => error.to_string(),
             CheckError::Header { error, .. } => {
                 format!("neither copy of the header can be used: {error}")
+            }
+            CheckError::BeyondEnd { from, last, .. } => {
+                format!("page {from} is behind the last page, {last}; nothing would be checked")
             }
         }
     }

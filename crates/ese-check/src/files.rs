@@ -212,7 +212,8 @@ impl FileSet<'_> {
         report.version =
             Some(format!("{:#x},{:#x},{:#x}", header.version, header.update, header.update_minor));
         let counts = checked.pages.unwrap_or_default();
-        report.pages = Some(PageSummary::new(checked.file_pages, checked.last_owned_page, &counts));
+        report.pages =
+            Some(PageSummary::new(checked.file_pages, checked.last_owned_page, checked.first_page, &counts));
         report.structure = checked.structure;
         (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
         if !checked.clean {

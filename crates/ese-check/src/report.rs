@@ -78,6 +78,10 @@ pub struct PageSummary {
     pub total: u64,
     /// Last page the database owns.
     pub owned: u64,
+    /// First page that the check looked at.
+    pub first: u64,
+    /// Pages that the check read and judged.
+    pub examined: u64,
     /// Checksum matches.
     pub good: u64,
     /// All zero, owned or not.
@@ -101,10 +105,12 @@ pub struct PageSummary {
 }
 
 impl PageSummary {
-    pub(crate) fn new(total: u32, owned: u32, counts: &PageCounts) -> PageSummary {
+    pub(crate) fn new(total: u32, owned: u32, first: u32, counts: &PageCounts) -> PageSummary {
         PageSummary {
             total: total.into(),
             owned: owned.into(),
+            first: first.into(),
+            examined: counts.examined() + counts.unchecked,
             good: counts.good,
             zero: counts.zero,
             bad: counts.bad + counts.wrong_page + counts.unreadable,
