@@ -37,10 +37,21 @@ impl Descriptor {
             OpenMode::CreateNew => (OFlags::RDWR, OFlags::CREATE | OFlags::EXCL),
         };
         let rights = Mode::from_raw_mode(0o666);
-        let file = rustix::fs::openat(CWD, path, access | create | OFlags::CLOEXEC, rights)?;
-        if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Directory {
-            return Err(Errno::ISDIR.into());
+        // Without NONBLOCK, the open of a pipe would wait for its other end.
+        let flags = access | create | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match rustix::fs::openat(CWD, path, flags, rights) {
+            Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
+            other => other?,
+        };
+        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+            FileType::Directory => return Err(Errno::ISDIR.into()),
+            FileType::Fifo => return Err(no_file("a pipe")),
+            FileType::CharacterDevice => return Err(no_file("a character device")),
+            _ => {}
         }
+        // io_uring would fail where it has to wait.
+        let flags = rustix::fs::fcntl_getfl(&file)?;
+        rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         if mode == OpenMode::Read {
             leave_access_time(&file);
         }
@@ -163,6 +174,10 @@ impl Descriptor {
         }
         Ok(())
     }
+}
+
+fn no_file(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file"))
 }
 
 /// Asks for O_DIRECT; the answer is whether the file system agreed.

@@ -44,6 +44,24 @@ impl FileLock {
 
 impl DirectoryLock for FileLock {}
 
+/// Whether this or another process holds the lock of a file. Creates and changes nothing; a missing file is not locked.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn is_locked(path: &Path) -> io::Result<bool> {
+    // Without NONBLOCK, the open of a pipe would wait for its other end.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(false),
+        other => other?,
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        // A file system without locks.
+        Err(_) | Ok(()) => Ok(false),
+    }
+}
+
 impl Drop for FileLock {
     fn drop(&mut self) {
         // Under the lock of the table, so that no thread finds only one of the two released.

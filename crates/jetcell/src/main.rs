@@ -5,19 +5,26 @@
 
 #![forbid(unsafe_code)]
 
+mod colour;
 mod commands;
+mod console;
+mod in_use;
 mod live;
 mod outcome;
+mod unpacked;
 mod version;
 mod whole_file;
 
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use jetcell_vfs::report_file_size_limit;
 use rustix::process::{Resource, getrlimit};
 
+use crate::colour::Colour;
 use crate::commands::check::Check;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
@@ -46,11 +53,41 @@ Examples:
 jetcell COMMAND --help has examples of each command.
 Exit code: 0 good, 1 findings or a failed verdict, 2 could not run.";
 
+const DUMP_EXAMPLES: &str = "\
+Examples:
+  jetcell dump header priv1.edb
+      state of a database, and the logs that it needs
+  jetcell dump schema --table MSysLocales priv1.edb
+      columns and indexes of a table
+  jetcell dump log --page 13 E0000000042.log
+      what a log did to a page
+
+Exit code: 0 shown, 1 part of the file is damaged, 2 could not run.";
+
+const TEST_EXAMPLES: &str = "\
+Examples:
+  jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
+      a first test: one database of 1 GiB, measured for a minute
+
+jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped early, 2 could not run.";
+
+const RAID_EXAMPLES: &str = "\
+Examples:
+  jetcell raid reliability
+      RAID-DP with 7 data disks and the published parameters, over five years
+  jetcell raid reliability --compare
+      compares layouts of the same disks
+
+Exit code: 0 calculated, 2 could not run.";
+
 /// Tests storage with a real ESE database engine, and checks, dumps and exports ESE files
 #[derive(Parser)]
 #[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
 #[command(after_help = EXAMPLES)]
 struct Arguments {
+    /// When output has colours; the variable NO_COLOR turns them off
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    color: Colour,
     #[command(subcommand)]
     command: Subcommands,
 }
@@ -60,21 +97,21 @@ enum Subcommands {
     /// Verify databases, logs, checkpoints and flush maps
     Check(Box<Check>),
     /// Show the contents of a database, log, checkpoint or flush map
-    #[command(subcommand)]
+    #[command(subcommand, after_help = DUMP_EXAMPLES)]
     Dump(Box<Dump>),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost
     Size(Box<Size>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
     Export(Export),
     /// Test storage: run a load, measure, verify and judge
-    #[command(subcommand)]
+    #[command(subcommand, after_help = TEST_EXAMPLES)]
     Test(Test),
     /// Show the reports of stored runs
     Report(Report),
     /// Compare stored runs
     Compare(Compare),
     /// Calculate the reliability of RAID arrays
-    #[command(subcommand)]
+    #[command(subcommand, after_help = RAID_EXAMPLES)]
     Raid(Raid),
     /// Print a completion script for a shell
     Completions(Completions),
@@ -110,22 +147,47 @@ fn spare_address_space() {
     let _ = again.exec();
 }
 
+/// The error of the command line in the shape of all errors: what is wrong, and what to do.
+fn one_line(text: &str, kind: ErrorKind) -> String {
+    let mut lines = text.lines().map(str::trim);
+    let what =
+        lines.next().unwrap_or_default().trim_start_matches("error: ").trim_end_matches(':').to_string();
+    let rest: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("Usage:")).filter(|line| !line.is_empty()).collect();
+    // The text of an invalid value says what to write.
+    if kind == ErrorKind::ValueValidation {
+        return what;
+    }
+    let details = rest.iter().filter(|line| !line.starts_with("For more")).map(|line| {
+        line.trim_start_matches("tip: ").trim_start_matches('[').trim_end_matches(']').to_string()
+    });
+    let said: Vec<String> = std::iter::once(what).chain(details).collect();
+    format!("{}; see --help", said.join("; "))
+}
+
 fn main() -> ExitCode {
+    report_file_size_limit();
     spare_address_space();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // An invalid value gets one line, which the usage text would hide.
-            if error.kind() == ErrorKind::ValueValidation {
-                let text = error.render().to_string();
-                print_error(text.lines().next().unwrap_or_default().trim_start_matches("error: "));
-                return Outcome::CouldNotRun.into();
-            }
-            // Help and version are reported as errors, too.
+        // Help and version are reported as errors, too.
+        Err(error) if !error.use_stderr() => {
+            console::print(&match std::io::stdout().is_terminal() {
+                true => error.render().ansi().to_string(),
+                false => error.render().to_string(),
+            });
+            return ExitCode::SUCCESS;
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            return if error.use_stderr() { Outcome::CouldNotRun.into() } else { ExitCode::SUCCESS };
+            return Outcome::CouldNotRun.into();
+        }
+        Err(error) => {
+            print_error(one_line(&error.render().to_string(), error.kind()));
+            return Outcome::CouldNotRun.into();
         }
     };
+    colour::choose(arguments.color);
     let outcome = match arguments.command {
         Subcommands::Check(command) => command.run(),
         Subcommands::Dump(command) => command.run(),

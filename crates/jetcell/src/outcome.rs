@@ -10,20 +10,16 @@ use jetcell_report::printable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// 0: all is good.
-    Good,
+    Good = 0,
     /// 1: the verdict is not a pass, or there are findings.
-    Findings,
+    Findings = 1,
     /// 2: the command could not do its work.
-    CouldNotRun,
+    CouldNotRun = 2,
 }
 
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> ExitCode {
-        ExitCode::from(match outcome {
-            Outcome::Good => 0,
-            Outcome::Findings => 1,
-            Outcome::CouldNotRun => 2,
-        })
+        ExitCode::from(outcome as u8)
     }
 }
 

@@ -404,3 +404,54 @@ fn a_file_is_the_same_by_all_its_names_and_no_other() {
     assert!(vfs.same_file(&one, &link) && vfs.same_file(&one, &directory.path().join("./one")));
     assert!(!vfs.same_file(&one, &copy) && !vfs.same_file(&one, &directory.path().join("absent")));
 }
+
+#[test]
+fn pipes_and_devices_are_refused_without_waiting_and_directories_too() {
+    let dir = on_disk();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let socket = dir.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let vfs = vfs(Backend::Threads, true).unwrap();
+    for (path, what) in [
+        (pipe.as_path(), "a pipe"),
+        (socket.as_path(), "a socket"),
+        (Path::new("/dev/zero"), "a character device"),
+        (dir.path(), "directory"),
+    ] {
+        let error = vfs.open(path, OpenMode::Read).err().unwrap().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    assert!(!crate::is_locked(&pipe).unwrap());
+}
+
+#[test]
+fn a_lock_is_seen_without_taking_it() {
+    let dir = on_disk();
+    let path = dir.path().join("file");
+    assert!(!crate::is_locked(&path).unwrap(), "it does not exist");
+    let lock = vfs(Backend::Threads, true).unwrap().lock(&path).unwrap();
+    assert!(crate::is_locked(&path).unwrap());
+    drop(lock);
+    assert!(!crate::is_locked(&path).unwrap());
+    let _again = vfs(Backend::Threads, true).unwrap().lock(&path).unwrap();
+}
+
+/// The kernel fails such a read, whichever backend asks for it: a process may not read unmapped memory.
+#[test]
+fn an_error_of_the_kernel_reaches_the_caller_of_every_backend() {
+    for backend in [Backend::Uring, Backend::Threads] {
+        let Some(vfs) = vfs(backend, false) else { continue };
+        let file = vfs.open(Path::new("/proc/self/mem"), OpenMode::Read).unwrap();
+        let reads = (0..300).map(|_| (TransferKind::Read, 0, IoBuffer::zeroed(4096))).collect();
+        let results = run(&*file, reads);
+        assert_eq!(results.len(), 300);
+        for (result, buffer) in results {
+            assert_eq!(
+                (result.unwrap_err().raw_os_error(), buffer.len()),
+                (Some(5), 4096),
+                "{backend:?}: EIO"
+            );
+        }
+    }
+}

@@ -10,10 +10,12 @@ use std::time::Duration;
 use clap::Args;
 use ese_check::{Cancel, CheckOptions, CheckOutcome, FileReport, Format, Throttle, check_files};
 use ese_format::PageNumber;
-use jetcell_vfs::{RealOptions, RealVfs};
+use jetcell_vfs::RealOptions;
 
 use crate::commands::check::output::{Json, Output, Text};
+use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
+use crate::unpacked::Unpacked;
 
 /// Verifies databases, logs, checkpoints and flush maps
 #[derive(Args)]
@@ -31,6 +33,9 @@ pub struct Check {
     /// Begin at this page, to continue a check of one database that was stopped
     #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     from: u32,
+    /// Check files that are in use; their pages change while they are read
+    #[arg(long)]
+    anyway: bool,
     /// Databases, logs, checkpoints, flush maps, or directories with such files at any depth
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -44,6 +49,7 @@ Examples:
   jetcell check priv1.edb                        every page, about as fast as the disk reads
   jetcell check --structure priv1.edb            also every tree, record and index entry
   jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
+  jetcell check backup/priv1.edb.zst              a compressed file, unpacked to a temporary one
   jetcell check --throttle 20MB/s priv1.edb      on a disk that other programs use
   jetcell check --from 81920 priv1.edb           continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
@@ -69,10 +75,11 @@ impl Check {
         if paths.is_empty() {
             return Err("the directories contain no files".into());
         }
+        refuse_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
         let vfs =
-            RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+            Unpacked::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
         let output: Arc<dyn Output> =
             if self.json { Arc::new(Json::default()) } else { Arc::new(Text::new(self.structure)) };
         let (sink, watched) = (output.clone(), output.clone());

@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_report::{Comparison, Stored, comparison};
 use jetcell_workload::Verdict;
 
+use crate::console::print;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -95,11 +95,7 @@ impl Compare {
         match &self.output {
             Some(path) => whole_file::write(path, &text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
-            None => match io::stdout().lock().write_all(text.as_bytes()) {
-                // The reader, such as `head`, has closed the pipe.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                written => written.map_err(|error| format!("cannot write the output: {error}"))?,
-            },
+            None => print(&text),
         }
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
         Ok(if all_passed { Outcome::Good } else { Outcome::Findings })

@@ -1,11 +1,10 @@
 //! `jetcell completions`: completion scripts for shells, made from the command line itself.
 
-use std::io::{self, Write};
-
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::outcome::{Outcome, print_error};
+use crate::console::print;
+use crate::outcome::Outcome;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,14 +31,7 @@ impl Completions {
     pub fn run(self, mut command: Command) -> Outcome {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "jetcell", &mut script);
-        match io::stdout().lock().write_all(&script) {
-            Ok(()) => Outcome::Good,
-            // The reader, such as `head`, has closed the pipe.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Outcome::Good,
-            Err(error) => {
-                print_error(format!("the script cannot be printed: {error}"));
-                Outcome::CouldNotRun
-            }
-        }
+        print(&String::from_utf8_lossy(&script));
+        Outcome::Good
     }
 }

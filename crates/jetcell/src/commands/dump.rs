@@ -8,9 +8,11 @@ use clap::{Args, Subcommand};
 use ese_format::log::record::LogRecord;
 use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_dump::{DumpError, LogFilter, LogOptions, Output, SchemaOptions, Source, TreeChoice};
-use jetcell_vfs::{RealOptions, RealVfs};
+use jetcell_vfs::RealOptions;
 
+use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
+use crate::unpacked::Unpacked;
 
 /// Shows the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
@@ -199,8 +201,7 @@ impl Dump {
         match result {
             Ok(()) if problems > 0 => Outcome::Findings,
             Ok(()) => Outcome::Good,
-            // The reader, such as `head`, has closed the pipe.
-            Err(DumpError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Outcome::Good,
+            Err(DumpError::Output(error)) => std::process::exit(console::failed(&error)),
             Err(error) => {
                 print_error(error);
                 Outcome::CouldNotRun
@@ -231,7 +232,7 @@ impl Target {
     fn open(&self) -> jetcell_dump::Result<Source> {
         let failed = |error| DumpError::Io { path: self.file.clone(), error };
         // A dump reads few pages, some of them often, so it uses the kernel's cache.
-        let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).map_err(failed)?;
+        let vfs = Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }).map_err(failed)?;
         Source::open(&vfs, &self.file)
     }
 }

@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, export};
-use jetcell_vfs::{RealOptions, RealVfs};
+use jetcell_export::{Destination, ExportError, Format, Options, ROW_LIMIT, Rendering, export};
+use jetcell_vfs::RealOptions;
 
+use crate::console::{self, note};
+use crate::in_use::refuse_in_use;
 use crate::outcome::{Outcome, print_error};
+use crate::unpacked::Unpacked;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +33,7 @@ Exit code: 0 all was exported, 1 some data could not be read and is listed on st
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
-    /// The database; the command only reads it
+    /// The database, or one compressed as FILE.zst; the command only reads it
     file: PathBuf,
     /// Export only this table; may be given several times
     #[arg(long, value_name = "NAME")]
@@ -50,11 +53,18 @@ pub struct Export {
     /// Replace existing files
     #[arg(long)]
     force: bool,
+    /// Export a database that is in use; its pages change while they are read
+    #[arg(long)]
+    anyway: bool,
 }
 
 impl Export {
     /// Runs the command.
     pub fn run(self) -> Outcome {
+        if let Err(what) = refuse_in_use([self.file.as_path()], self.anyway) {
+            print_error(what);
+            return Outcome::CouldNotRun;
+        }
         let options = Options {
             destination: destination(&self.output, self.format, self.table.len()),
             tables: self.table,
@@ -65,18 +75,20 @@ impl Export {
             rendering: Rendering { csv_safe: self.csv_safe },
         };
         // An export reads a file mostly in order, so the kernel's read-ahead helps.
-        let vfs = match RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }) {
+        let vfs = match Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }) {
             Ok(vfs) => vfs,
             Err(error) => {
                 print_error(error);
                 return Outcome::CouldNotRun;
             }
         };
+        let to_stdout = self.output == Path::new("-");
         let mut shown = Shown::new();
         let result = export(&vfs, &self.file, &options, &mut |table, rows| shown.show(table, rows));
         shown.finish();
         let exported = match result {
             Ok(exported) => exported,
+            Err(ExportError::Write(error)) if to_stdout => std::process::exit(console::failed(&error)),
             Err(error) => {
                 print_error(error);
                 return Outcome::CouldNotRun;
@@ -85,17 +97,17 @@ impl Export {
         let issues = &exported.issues;
         for issue in issues.kept() {
             let kind = if issue.missing { "missing" } else { "note" };
-            eprintln!("{kind}: {issue}");
+            note(&format!("{kind}: {issue}"));
         }
         if issues.dropped() > 0 {
-            eprintln!("... and {} more", issues.dropped());
+            note(&format!("... and {} more", issues.dropped()));
         }
         let aside = match exported.value_files {
             0 => String::new(),
             count => format!("; long values in separate files: {count}"),
         };
         let missing = if issues.any_missing() { "; SOME DATA could not be read, see above" } else { "" };
-        eprintln!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables);
+        note(&format!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables));
         if issues.any_missing() { Outcome::Findings } else { Outcome::Good }
     }
 }

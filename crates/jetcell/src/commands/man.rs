@@ -1,11 +1,12 @@
 //! `jetcell man`: manual pages, made from the command line itself.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_mangen::Man;
 
+use crate::console::print;
 use crate::outcome::{Outcome, print_error};
 use crate::whole_file;
 
@@ -37,11 +38,7 @@ impl Manual {
             Some(directory) => std::fs::create_dir_all(directory)
                 .and_then(|()| write_pages(&command, directory))
                 .map_err(|error| format!("{}: cannot be written: {error}", directory.display())),
-            None => match page(&command).and_then(|page| io::stdout().lock().write_all(page.as_bytes())) {
-                // The reader, such as `head`, has closed the pipe.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                printed => printed.map_err(|error| format!("the page cannot be printed: {error}")),
-            },
+            None => page(&command).map(|page| print(&page)).map_err(|error| format!("no page: {error}")),
         };
         match written {
             Ok(()) => Outcome::Good,

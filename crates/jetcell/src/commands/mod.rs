@@ -8,6 +8,7 @@ pub mod export;
 pub mod man;
 pub mod raid_reliability;
 pub mod report;
+pub mod run_list;
 pub mod size;
 pub mod test_performance;
 mod workload_options;

@@ -6,6 +6,9 @@ use clap::Args;
 use jetcell_report::Stored;
 use jetcell_workload::Verdict;
 
+use crate::colour;
+use crate::commands::run_list;
+use crate::console::print;
 use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -14,6 +17,8 @@ Examples:
       shows the summary of a run
   jetcell report db1/Performance_2026-11-21_09-36-04 --format html > report.html
       writes the HTML report again, also for a run that was killed
+  jetcell report db1
+      lists the runs below a directory, one line each
   jetcell report db1/Performance_* --format csv > runs.csv
       writes all figures of several runs, for a spreadsheet or a script
 
@@ -24,7 +29,7 @@ The command changes nothing in the directories.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Report {
-    /// Directories that hold result.json and samples.csv
+    /// Directories of runs, which hold result.json and samples.csv; of a directory above, its runs are listed
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Format of the output
@@ -53,6 +58,13 @@ impl Report {
             print_error("--format html shows one run: name one directory");
             return Outcome::CouldNotRun;
         }
+        if let ([directory], Format::Text) = (self.directories.as_slice(), self.format)
+            && !directory.join("result.json").exists()
+            && let Some(listed) = run_list::of(directory)
+        {
+            print(&listed.text);
+            return listed.outcome;
+        }
         // All runs are read before the first output, so that an unreadable run leaves no partial output.
         let stored: Result<Vec<Stored>, _> = self.directories.iter().map(|dir| Stored::read(dir)).collect();
         let stored = match stored {
@@ -69,27 +81,27 @@ impl Report {
                     name + &jetcell_report::text(&run.result, &run.samples)
                 };
                 let texts: Vec<String> = self.directories.iter().zip(&stored).map(one).collect();
-                print!("{}", texts.join("\n"));
+                print(&colour::painted(&texts.join("\n")));
             }
             Format::Html => {
-                stored.iter().for_each(|run| print!("{}", jetcell_report::html(&run.result, &run.samples)));
+                stored.iter().for_each(|run| print(&jetcell_report::html(&run.result, &run.samples)));
             }
             Format::Markdown => {
                 let one = |run: &Stored| jetcell_report::markdown(&run.result, &run.samples);
-                print!("{}", stored.iter().map(one).collect::<Vec<_>>().join("\n"));
+                print(&stored.iter().map(one).collect::<Vec<_>>().join("\n"));
             }
             Format::Csv => {
                 let names: Vec<String> =
                     self.directories.iter().map(|dir| dir.display().to_string()).collect();
                 let runs = names.iter().zip(&stored);
                 let runs = runs.map(|(name, run)| (name.as_str(), &run.result, run.samples.as_slice()));
-                print!("{}", jetcell_report::csv(runs));
+                print(&jetcell_report::csv(runs));
             }
             Format::Json => match stored.as_slice() {
-                [run] => print!("{}", run.result.to_json()),
+                [run] => print(&run.result.to_json()),
                 runs => {
                     let texts: Vec<String> = runs.iter().map(|run| run.result.to_json()).collect();
-                    println!("[\n{}]", texts.join(","));
+                    print(&format!("[\n{}]\n", texts.join(",")));
                 }
             },
         }

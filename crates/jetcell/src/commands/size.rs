@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +12,7 @@ use jetcell_sizing::platform::PLATFORMS;
 use jetcell_sizing::states::State;
 use jetcell_sizing::{Catalogue, Config, Design, EXAMPLE, Sizing, size};
 
+use crate::console::print;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -72,12 +73,11 @@ impl Size {
             (_, _, true) => Ok(PLATFORMS.to_string()),
             _ => self.sized(),
         };
-        let printed = text.and_then(|text| {
-            let printed = io::stdout().lock().write_all(text.as_bytes());
-            printed.map_err(|error| format!("the result cannot be printed: {error}").into())
-        });
-        match printed {
-            Ok(()) => Outcome::Good,
+        match text {
+            Ok(text) => {
+                print(&text);
+                Outcome::Good
+            }
             Err(what) => {
                 print_error(what);
                 Outcome::CouldNotRun

@@ -1,14 +1,18 @@
 //! `jetcell test performance`: makes a profile from the options, runs it and reports.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_report::printable;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{Configuration, EXAMPLE};
+use jetcell_workload::result::RunResult;
 use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
 
+use crate::colour;
 use crate::commands::workload_options::WorkloadOptions;
+use crate::console;
 use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
@@ -31,6 +35,8 @@ Examples:
       charts in the terminal, and counters for Prometheus at http://127.0.0.1:9100/metrics
   jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
       uses a configuration of Microsoft's Jetstress, and prints which elements are honoured or ignored
+  jetcell test performance --dir /db1 --open --strict --quiet && echo the storage is good enough
+      for scripts: one line, and an exit code that also counts doubts about the measurement
 
 Files:
   DIR/Jetstress001001.edb      databases
@@ -65,6 +71,9 @@ pub struct TestPerformance {
     /// Print result.json on stdout instead of the summary
     #[arg(long)]
     json: bool,
+    /// Print the verdict only: no progress and no tables
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// The kernel interface for I/O.
@@ -82,10 +91,15 @@ impl TestPerformance {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         if self.example_config {
-            print!("{EXAMPLE}");
+            console::print(EXAMPLE);
             return Outcome::Good;
         }
-        let (json, io, live, metrics) = (self.json, self.io, self.live, self.metrics.clone());
+        let (io, live, metrics, quiet) = (self.io, self.live, self.metrics.clone(), self.quiet);
+        let shown = match (self.json, quiet) {
+            (true, _) => Shown::Json,
+            (false, true) => Shown::Verdict,
+            (false, false) => Shown::Summary,
+        };
         let profile = match self.profile() {
             Ok(profile) => profile,
             Err(lines) => {
@@ -115,7 +129,7 @@ impl TestPerformance {
                 return Outcome::CouldNotRun;
             }
         };
-        let finished = match start_observers(&monitor, interrupt, metrics.as_deref()) {
+        let finished = match start_observers(&monitor, interrupt, metrics.as_deref(), quiet) {
             Ok(mut observers) => {
                 let finished = run(&profile, &engine, &mut observers.watcher, &stop);
                 observers.watcher.finish();
@@ -127,7 +141,7 @@ impl TestPerformance {
             }
         };
         match finished {
-            Ok(finished) => report(&finished, json),
+            Ok(finished) => report(&finished, shown),
             Err(error) => {
                 print_error(error);
                 Outcome::CouldNotRun
@@ -146,7 +160,7 @@ impl TestPerformance {
         }
         let options = remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
         let profile = options.resolve()?;
-        file.notes.iter().for_each(|note| eprintln!("{note}"));
+        file.notes.iter().for_each(|note| console::note(note));
         Ok(profile)
     }
 }
@@ -163,14 +177,15 @@ fn start_observers(
     monitor: &Monitor,
     interrupt: Interrupt,
     metrics: Option<&str>,
+    quiet: bool,
 ) -> Result<Observers, Failure> {
     let metrics = metrics.map(|address| MetricsServer::start(address, monitor.clone())).transpose()?;
     if let Some(server) = &metrics {
-        eprintln!("Metrics: {}", server.url());
+        console::note(&format!("Metrics: {}", server.url()));
     }
     let live = interrupt.live;
     let screen = live.then(|| Screen::open(monitor.clone(), move || interrupt.ask())).transpose()?;
-    let watcher = Watcher::new(monitor.clone(), (!live).then(Progress::new));
+    let watcher = Watcher::new(monitor.clone(), (!live && !quiet).then(Progress::new));
     Ok(Observers { watcher, _screen: screen, _metrics: metrics })
 }
 
@@ -194,30 +209,55 @@ impl Interrupt {
         if !self.live {
             // A terminal has printed ^C without a line end.
             let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
-            eprintln!("{line_end}jetcell: stopping cleanly; press Ctrl-C again to end at once");
+            let text = "jetcell: stopping cleanly; press Ctrl-C again to end at once";
+            let _ = writeln!(std::io::stderr(), "{line_end}{text}");
         }
     }
 }
 
-fn report(finished: &Finished, json: bool) -> Outcome {
+/// Stores the results, and then prints them: a closed pipe must not lose them.
+fn report(finished: &Finished, shown: Shown) -> Outcome {
     let result = &finished.result;
     let output = &result.plan.output;
-    if json {
-        print!("{}", result.to_json());
-    } else {
-        print!("{}", jetcell_report::text(result, &finished.samples));
+    let stored = store(finished, output);
+    let page = output.join("report.html");
+    match shown {
+        Shown::Json => console::print(&result.to_json()),
+        Shown::Verdict => console::print(&verdict_line(result)),
+        Shown::Summary => {
+            let text = jetcell_report::text(result, &finished.samples);
+            let place = match stored {
+                Ok(()) => format!("\n  Report: {}\n", printable(&page.display().to_string())),
+                Err(_) => String::new(),
+            };
+            console::print(&(colour::painted(&text) + &place));
+        }
     }
-    if let Err(error) = store(finished, output) {
-        print_error(format!("{}: results cannot be written: {error}", output.display()));
+    if let Err(error) = stored {
+        print_error(format!(
+            "{}: results cannot be written: {error}; free space, and see result.json there for what was stored",
+            output.display()
+        ));
         return Outcome::CouldNotRun;
-    }
-    if !json {
-        println!("\n  Report: {}", output.join("report.html").display());
     }
     match result.verdict {
         Verdict::Pass => Outcome::Good,
         Verdict::Fail | Verdict::Incomplete => Outcome::Findings,
     }
+}
+
+/// The verdict with its reason.
+fn verdict_line(result: &RunResult) -> String {
+    let text = jetcell_report::text(result, &[]);
+    colour::painted(&format!("{}\n", text.lines().next().unwrap_or_default()))
+}
+
+/// What a run prints at its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Summary,
+    Verdict,
+    Json,
 }
 
 fn store(finished: &Finished, output: &Path) -> std::io::Result<()> {

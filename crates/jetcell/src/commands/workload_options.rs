@@ -21,7 +21,8 @@ fn argument(option: &'static OptionInfo) -> Arg {
         Ok::<_, jetcell_workload::ParseError>(text.to_string())
     };
     match option.kind {
-        OptionKind::Value => argument.allow_negative_numbers(true).value_parser(check),
+        // A negative size gets a better error from its parser than from clap, which would take it for an option.
+        OptionKind::Value => argument.allow_hyphen_values(true).value_parser(check),
         OptionKind::Flag => {
             argument.value_parser(check).num_args(0..=1).require_equals(true).default_missing_value("true")
         }

@@ -1,25 +1,32 @@
-//! Progress on stderr: a bar if stderr is a terminal, otherwise no output.
+//! Progress on stderr: a bar if stderr is a terminal, otherwise a line for each phase and each minute.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_workload::Phase;
 use jetcell_workload::units::human_bytes;
 
 use super::{Rates, State};
+use crate::console::note;
 
 /// Shows the phases of a run.
 pub struct Progress {
     bar: Option<ProgressBar>,
     terminal: bool,
     phase: Option<Phase>,
+    /// When the last plain line was written.
+    written: Instant,
 }
+
+/// Time between two plain lines of a phase.
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Progress {
     /// A progress line without a bar.
     pub fn new() -> Progress {
-        Progress { bar: None, terminal: std::io::stderr().is_terminal(), phase: None }
+        let terminal = std::io::stderr().is_terminal();
+        Progress { bar: None, terminal, phase: None, written: Instant::now() }
     }
 
     /// Removes the bar.
@@ -31,7 +38,13 @@ impl Progress {
 
     /// Shows the current state.
     pub fn show(&mut self, state: &State) {
-        let Some(phase) = state.phase.filter(|_| self.terminal) else { return };
+        if !self.terminal {
+            if let Some(line) = self.line(state, Instant::now()) {
+                note(&line);
+            }
+            return;
+        }
+        let Some(phase) = state.phase else { return };
         if self.phase != Some(phase) {
             self.begin(phase, state);
         }
@@ -39,6 +52,24 @@ impl Progress {
             bar.set_position(state.done);
             bar.set_message(describe(state));
         }
+    }
+
+    /// The plain line that is due: at the begin of a phase, and each minute.
+    fn line(&mut self, state: &State, now: Instant) -> Option<String> {
+        let phase = state.phase?;
+        let began = self.phase != Some(phase);
+        if !began && now.saturating_duration_since(self.written) < LINE_INTERVAL {
+            return None;
+        }
+        (self.phase, self.written) = (Some(phase), now);
+        if began {
+            return Some(phase.title().to_string());
+        }
+        let percent = match state.measurable() {
+            true => format!(" {:.0} %,", state.fraction() * 100.0),
+            false => String::new(),
+        };
+        Some(format!("{}:{percent} {}", phase.title(), describe(state)))
     }
 
     fn begin(&mut self, phase: Phase, state: &State) {
@@ -112,6 +143,26 @@ mod tests {
         assert_eq!(
             text,
             "55s left, 40 IOPS, read 2.00 ms, write 4.00 ms, log write 0.50 ms, 50 operations/s"
+        );
+    }
+
+    #[test]
+    fn without_a_terminal_each_phase_and_each_minute_has_a_line() {
+        let state = measuring(5).state();
+        let start = Instant::now();
+        let mut progress = Progress { bar: None, terminal: false, phase: None, written: start };
+        let mut line = |seconds| progress.line(&state, start + Duration::from_secs(seconds));
+        assert_eq!(line(0), Some(Phase::Measure.title().to_string()));
+        assert_eq!((line(1), line(59)), (None, None));
+        let text = line(60).unwrap();
+        assert!(text.starts_with(&format!("{}: 8 %, 55s left, 40 IOPS", Phase::Measure.title())), "{text}");
+        assert_eq!(line(119), None);
+        assert!(line(120).is_some());
+        let mut next = state.clone();
+        next.phase = Some(Phase::Verify);
+        assert_eq!(
+            progress.line(&next, start + Duration::from_secs(121)),
+            Some(Phase::Verify.title().to_string())
         );
     }
 

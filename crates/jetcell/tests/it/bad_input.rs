@@ -5,12 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 use crate::cell::Cell;
 
 #[test]
-fn a_missing_directory_is_not_created() {
+fn a_directory_without_its_parent_is_not_created() {
     let cell = Cell::new();
-    let text = cell.refused(&["--dir", "nowhere"]);
-    assert_eq!(text, "nowhere does not exist: create it (mkdir -p nowhere) or give another directory");
-    let text = cell.refused(&["--log-dir", "nowhere"]);
-    assert!(text.starts_with("nowhere does not exist"), "{text}");
+    let text = cell.refused(&["--dir", "nowhere/deep"]);
+    assert_eq!(
+        text,
+        "nowhere/deep does not exist: create it (mkdir -p nowhere/deep) or give another directory"
+    );
+    let text = cell.refused(&["--log-dir", "nowhere/deep"]);
+    assert!(text.starts_with("nowhere/deep does not exist"), "{text}");
 }
 
 #[test]
@@ -62,6 +65,10 @@ fn impossible_figures_are_explained() {
     cell.make_dir("d");
     let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
     assert_eq!(refused(&["--size", "0"]), "--size 0 is too small: a database needs at least 32MiB");
+    for (option, value) in [("--size", "-5GiB"), ("--cache", "-1"), ("--duration", "-60s")] {
+        let text = refused(&[option, value]);
+        assert!(text.contains(&format!("'{value}' is negative; write for example")), "{text}");
+    }
     assert_eq!(refused(&["--threads", "0"]), "--threads 0 must be from 1 to 4096");
     assert_eq!(
         refused(&["--page-size", "5KiB"]),

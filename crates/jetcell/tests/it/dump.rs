@@ -97,16 +97,16 @@ fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_error_and_a_full_disk_is_one() {
+fn a_closed_pipe_ends_the_dump_and_a_full_disk_is_an_error() {
     let Some(cell) = cell_with_files() else { return };
     let mut child =
         command(&cell, &["log", "E00.log"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(141), 0), "{output:?}");
     let Ok(full) = File::create("/dev/full") else { return };
     let output = command(&cell, &["log", "E00.log"]).stdout(full).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("jetcell: writing the dump: No space left"), "{stderr}");
+    assert!(stderr.starts_with("jetcell: standard output cannot be written: No space left"), "{stderr}");
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod cell;
 mod check;
 mod dump;
+mod manners;
 mod raid_reliability;
 mod runs;
 mod self_description;

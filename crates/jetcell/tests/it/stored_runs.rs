@@ -227,3 +227,24 @@ fn control_characters_of_a_stored_run_are_shown_and_not_sent() {
     }
     assert!(cell.printed(exit, &["report", "one"]).contains("\\u{1b}[2J"), "they are shown");
 }
+
+#[test]
+fn a_directory_above_runs_lists_them() {
+    let cell = Cell::new();
+    let mut failed = RUN.0.clone();
+    failed["verdict"] = json!("fail");
+    failed["started"] = json!("2999-01-01T00:00:00+00:00");
+    failed["configuration"]["description"] = json!("the second one");
+    cell.store("all/db1/two", &failed);
+    cell.store("all/one", &RUN.0);
+    let text = cell.printed(1, &["report", "all"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines[1].contains(" one ") && lines[2].contains(" db1/two ") && lines[2].contains(" FAIL "),
+        "{text}"
+    );
+    assert!(lines[2].ends_with("the second one"), "{text}");
+    cell.make_dir("none");
+    assert!(cell.program_refused(&["report", "none"]).contains("no run is stored here"));
+}

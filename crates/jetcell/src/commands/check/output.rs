@@ -1,6 +1,6 @@
 //! The output of a check: text for people, JSON lines for programs.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use ese_check::{
 use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_report::printable_lines;
 use serde::Serialize;
+
+use crate::console;
 
 /// Findings that are listed for each file; a badly damaged file may have one for each page.
 const LISTED: u64 = 100;
@@ -49,11 +51,8 @@ fn line<T: Serialize>(kind: &'static str, content: &T) {
     }
 }
 
-/// Prints one line to stdout. If the reader has closed the pipe, the process ends, because its results have no reader.
 fn write_out(text: &str) {
-    if writeln!(std::io::stdout().lock(), "{}", printable_lines(text)).is_err() {
-        std::process::exit(0);
-    }
+    console::print(&format!("{}\n", printable_lines(text)));
 }
 
 impl Output for Json {
@@ -185,10 +184,23 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
         let noun = if count == 1 { "file is" } else { "files are" };
         lines.push(format!("{count} {noun} not of ESE and not checked: {names}{more}"));
     }
+    lines.extend(reports.iter().filter_map(|report| coverage(report, &name(&report.path))));
     if !structure && reports.iter().any(|report| report.format == Format::Database) {
         lines.push("Each page was checked by itself; --structure also checks the trees.".to_owned());
     }
     lines
+}
+
+/// What was not read of a database, unless every page was.
+fn coverage(report: &FileReport, name: &str) -> Option<String> {
+    let pages = report.pages.filter(|pages| pages.first > 1)?;
+    Some(format!(
+        "{name}: {} of {} pages were checked, from page {}; pages 1 to {} were not",
+        pages.examined,
+        pages.total,
+        pages.first,
+        pages.first - 1
+    ))
 }
 
 fn database_row(report: &FileReport, name: String) -> [String; 6] {
@@ -348,7 +360,7 @@ impl Bar {
         };
         if !terminal {
             let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
-            eprintln!("{title}: {percent} % of {} {unit}", progress.total);
+            console::note(&format!("{title}: {percent} % of {} {unit}", progress.total));
             return;
         }
         if shown.bar.as_ref().is_none_or(|(phase, _)| *phase != progress.phase) {

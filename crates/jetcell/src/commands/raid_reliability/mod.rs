@@ -5,13 +5,13 @@ mod chart;
 mod options;
 mod output;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use self::answer::Answer;
 use self::options::Options;
+use crate::console::print;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -62,8 +62,7 @@ impl RaidReliability {
     pub fn run(self) -> Outcome {
         match self.answer() {
             Ok(text) => {
-                // A reader such as `head` may have closed the pipe, which is no failure.
-                let _ = writeln!(std::io::stdout(), "{text}");
+                print(&format!("{text}\n"));
                 Outcome::Good
             }
             Err(failure) => {

@@ -1,0 +1,59 @@
+//! The list of the runs below a directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jetcell_report::{Stored, run_lines};
+use jetcell_workload::Verdict;
+
+use crate::outcome::{Outcome, print_error};
+
+/// Runs lie in the directories of databases, so the search need not go deeper.
+const DEEPEST: usize = 3;
+
+/// A list with the outcome of all its runs.
+pub struct Listed {
+    /// A table with one line for each run, the oldest first.
+    pub text: String,
+    /// Good if every run passed.
+    pub outcome: Outcome,
+}
+
+/// The runs below a directory; `None` if there are none.
+pub fn of(directory: &Path) -> Option<Listed> {
+    let mut found = Vec::new();
+    search(directory, DEEPEST, &mut found);
+    let (mut runs, mut outcome) = (Vec::new(), Outcome::Good);
+    for path in found {
+        let name = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
+        match Stored::read(&path) {
+            Ok(run) => runs.push((name, run.result)),
+            Err(error) => {
+                print_error(error);
+                outcome = Outcome::CouldNotRun;
+            }
+        }
+    }
+    if outcome == Outcome::Good && runs.iter().any(|(_, run)| run.verdict != Verdict::Pass) {
+        outcome = Outcome::Findings;
+    }
+    runs.sort_by(|(one, a), (other, b)| a.started.cmp(&b.started).then(one.cmp(other)));
+    (!runs.is_empty()).then(|| Listed { text: run_lines(&runs), outcome })
+}
+
+fn search(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let mut entries: Vec<_> = entries.filter_map(Result::ok).collect();
+    entries.sort_by_key(fs::DirEntry::path);
+    for entry in entries {
+        // Links are not followed, because they may form a loop.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let path = entry.path();
+            if path.join("result.json").is_file() {
+                found.push(path);
+            } else if depth > 1 {
+                search(&path, depth - 1, found);
+            }
+        }
+    }
+}

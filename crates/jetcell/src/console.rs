@@ -1,0 +1,32 @@
+//! Writes to standard output and standard error that end the command quietly if nobody reads them.
+
+use std::io::{self, Write};
+
+use crate::outcome::{Outcome, print_error};
+
+/// Status of a process that a closed pipe has ended, as shells show it: 128 and SIGPIPE.
+pub const PIPE_CLOSED: i32 = 141;
+
+/// Prints text to standard output. If its reader, such as `head`, has closed the pipe, the process ends without a word, as
+/// `cat` does. If it cannot be written, the process ends with one line.
+pub fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        drop(out);
+        std::process::exit(failed(&error));
+    }
+}
+
+/// The exit status after an error of standard output, which is reported unless the pipe was closed.
+pub fn failed(error: &io::Error) -> i32 {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return PIPE_CLOSED;
+    }
+    print_error(format!("standard output cannot be written: {error}; free space, or write to another place"));
+    Outcome::CouldNotRun as i32
+}
+
+/// Prints a line to standard error, as far as that is possible.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", jetcell_report::printable(line));
+}

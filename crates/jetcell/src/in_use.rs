@@ -1,0 +1,21 @@
+//! Refuses files that a running engine changes.
+
+use std::path::Path;
+
+use jetcell_vfs::is_locked;
+
+use crate::outcome::Failure;
+
+/// Fails if one of the files is in use, unless the user wants it `anyway`.
+pub fn refuse_in_use<'p>(paths: impl IntoIterator<Item = &'p Path>, anyway: bool) -> Result<(), Failure> {
+    // A file that cannot be opened is reported where it is read.
+    let used = paths.into_iter().find(|path| !anyway && is_locked(path).unwrap_or(false));
+    used.map_or(Ok(()), |path| {
+        Err(format!(
+            "{}: in use by another process, so that its pages change while they are read; end that process, or add \
+             --anyway",
+            path.display()
+        )
+        .into())
+    })
+}

@@ -1,0 +1,273 @@
+//! What users and scripts expect of any command: closed pipes, full devices, special files, signals, and one shape of
+//! errors.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::corpus::Corpus;
+
+use crate::cell::Cell;
+
+/// Commands that print something without any file.
+const PRINTERS: [&[&str]; 6] = [
+    &["completions", "bash"],
+    &["man"],
+    &["test", "performance", "--example-config"],
+    &["size", "--example"],
+    &["raid", "reliability"],
+    &["--help"],
+];
+
+/// The output of a command, which must end within the time that a person waits.
+fn finished(mut command: std::process::Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("{command:?} does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn basic(cell: &Cell, name: &str) -> Option<std::path::PathBuf> {
+    Some(cell.write(name, Corpus::locate()?.read("db/4k/basic.edb")))
+}
+
+#[test]
+fn a_closed_pipe_ends_a_command_quietly() {
+    let cell = Cell::new();
+    let mut commands: Vec<Vec<&str>> = PRINTERS.iter().map(|words| words.to_vec()).collect();
+    if basic(&cell, "a.edb").is_some() {
+        commands.push(vec!["dump", "pages", "a.edb"]);
+        commands.push(vec!["check", "a.edb"]);
+        commands.push(vec![
+            "export",
+            "a.edb",
+            "--format",
+            "jsonl",
+            "--table",
+            "MSysObjects",
+            "--output",
+            "-",
+        ]);
+    }
+    for words in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = cell.program(&words).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(141), ""), "{words:?}");
+    }
+}
+
+#[test]
+fn a_full_output_device_is_one_line() {
+    let cell = Cell::new();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for words in PRINTERS {
+        let child = cell.program(words).stdout(full()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{words:?} {stderr}");
+        assert!(stderr.starts_with("jetcell: standard output cannot be written: No space left"), "{stderr}");
+    }
+    // Nothing is left to report to.
+    let output = cell.program(&["check", "none"]).stderr(full()).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+}
+
+#[test]
+fn special_files_are_refused_without_waiting() {
+    let cell = Cell::new();
+    let pipe = cell.path("pipe");
+    let (kind, rights) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, rights, 0).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(cell.path("socket")).unwrap();
+    cell.make_dir("run");
+    rustix::fs::mknodat(rustix::fs::CWD, cell.path("run/result.json"), kind, rights, 0).unwrap();
+    for words in [
+        &["check", "pipe"][..],
+        &["check", "socket"],
+        &["check", "/dev/zero"],
+        &["dump", "header", "pipe"],
+        &["dump", "pages", "/dev/zero"],
+        &["export", "pipe", "--format", "csv", "--output", "out"],
+        &["report", "run"],
+    ] {
+        let output = finished(cell.program(words));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?} {stderr}");
+        assert!(stderr.contains("not a file") || stderr.contains("not of ESE"), "{words:?} {stderr}");
+    }
+}
+
+#[test]
+fn errors_of_the_command_line_have_the_shape_of_all_errors() {
+    let cell = Cell::new();
+    for (words, what) in [
+        (&["check", "--nope", "x"][..], "unexpected argument '--nope' found"),
+        (&["chek"], "unrecognized subcommand 'chek'"),
+        (&["check"], "the following required arguments were not provided"),
+        (&["export", "x", "--format", "xml", "--output", "-"], "unknown format xml"),
+        (&["test", "performance", "--threads"], "a value is required for '--threads <N>'"),
+        (&["test", "performance", "--size", "-5GiB"], "'-5GiB' is negative"),
+        (&["completions", "cmd"], "invalid value 'cmd'"),
+    ] {
+        let text = cell.program_refused(words);
+        assert!(text.contains(what), "{words:?}: {text}");
+        assert!(
+            text.contains("; see --help") || text.contains("write for example") || text.contains("one of"),
+            "{text}"
+        );
+    }
+    assert!(cell.program_refused(&["chek"]).contains("'check'"), "the nearest name is said");
+}
+
+#[test]
+fn colour_is_for_terminals_unless_it_is_asked_for() {
+    let cell = Cell::with_limits();
+    let run = |arguments: &[&str], variable: Option<(&str, &str)>| {
+        let common = ["--config", "wide.toml", "--dir", "d", "--force", "--duration", "1s", "--quiet"];
+        let mut command = cell.command(&[&common[..], arguments].concat());
+        let output = command.envs(variable).output().unwrap();
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = run(&["--output", "a"], None);
+    assert!(plain.starts_with("PASS: ") && plain.lines().count() == 1, "{plain}");
+    assert!(run(&["--output", "b", "--color", "always"], None).starts_with("\u{1b}[32mPASS\u{1b}[0m: "));
+    assert!(run(&["--output", "c", "--color", "never"], None).starts_with("PASS: "));
+}
+
+#[test]
+fn progress_without_a_terminal_is_a_line_for_each_phase() {
+    let cell = Cell::with_limits();
+    let output =
+        cell.jetcell(&["--config", "wide.toml", "--dir", "d", "--output", "out", "--duration", "1s"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert!((5..9).contains(&lines.len()) && !stderr.contains(['\r', '\u{1b}']), "{stderr}");
+}
+
+#[test]
+fn sigterm_ends_a_run_with_a_result() {
+    let cell = Cell::with_limits();
+    let arguments = ["--config", "wide.toml", "--dir", "d", "--output", "out", "--duration", "1h"];
+    let mut child = cell.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while !std::fs::read_to_string(cell.path("out/samples.csv")).is_ok_and(|text| text.lines().count() > 1) {
+        assert!(began.elapsed() < Duration::from_secs(120) && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let mut stdout = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(stdout.starts_with("INCOMPLETE: stopped on request"), "{stdout}");
+}
+
+#[test]
+fn a_database_in_use_is_not_judged_unless_the_user_wants_it() {
+    let cell = Cell::new();
+    let Some(path) = basic(&cell, "used.edb") else { return };
+    let lock = RealVfs::new(RealOptions::default()).unwrap().lock(&path).unwrap();
+    for words in [&["check", "used.edb"][..], &["export", "used.edb", "--format", "csv", "--output", "out"]] {
+        let text = cell.program_refused(words);
+        assert!(
+            text.starts_with("used.edb: in use by another process") && text.ends_with("--anyway"),
+            "{text}"
+        );
+        let output = cell.program(&[words, &["--anyway"]].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    drop(lock);
+    assert_eq!(cell.program(&["check", "used.edb"]).status().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_check_that_looks_at_nothing_is_an_error_and_coverage_is_said() {
+    let cell = Cell::new();
+    if basic(&cell, "a.edb").is_none() {
+        return;
+    }
+    let output = cell.program(&["check", "--from", "99999999", "a.edb"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("page 99999999 is behind the last page") && !text.contains("sound"), "{text}");
+    let output = cell.program(&["check", "--from", "11", "a.edb"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(" pages were checked, from page 11; pages 1 to 10 were not"), "{text}");
+    let output = cell.program(&["check", "--json", "a.edb"]).output().unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&summary["pages"]["first"], summary["pages"]["examined"].as_u64() > Some(10)),
+        (&1.into(), true)
+    );
+}
+
+#[test]
+fn compressed_files_are_read_as_they_are() {
+    let cell = Cell::new();
+    let Some(corpus) = Corpus::locate() else { return };
+    let packed = std::fs::read(corpus.root().join("db/4k/basic.edb.zst")).unwrap();
+    cell.write("basic.edb.zst", packed);
+    for words in [
+        &["check", "--structure", "basic.edb.zst"][..],
+        &["dump", "schema", "basic.edb.zst"],
+        &["export", "basic.edb.zst", "--format", "jsonl", "--table", "MSysObjects", "--output", "-"],
+    ] {
+        let output = cell.program(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?} {}", String::from_utf8_lossy(&output.stderr));
+        assert!(!output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_limit_of_the_file_size_is_an_error_and_not_the_end_of_the_process() {
+    let cell = Cell::with_limits();
+    let mut shell = std::process::Command::new("sh");
+    shell.arg("-c").arg("ulimit -f 20000 && exec \"$0\" \"$@\"").arg(env!("CARGO_BIN_EXE_jetcell"));
+    shell.args(["test", "performance", "--config", "wide.toml", "--dir", "d", "--output", "out", "--quiet"]);
+    shell.current_dir(cell.path(""));
+    let output = finished(shell);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.lines().count() == 1 && stderr.contains("File too large"), "{stderr}");
+}
+
+#[test]
+fn every_level_of_help_has_examples() {
+    let cell = Cell::new();
+    for words in [
+        &["--help"][..],
+        &["check", "--help"],
+        &["dump", "--help"],
+        &["dump", "log", "--help"],
+        &["export", "--help"],
+        &["test", "--help"],
+        &["test", "performance", "--help"],
+        &["report", "--help"],
+        &["compare", "--help"],
+        &["raid", "--help"],
+        &["raid", "reliability", "--help"],
+        &["size", "--help"],
+        &["completions", "--help"],
+        &["man", "--help"],
+    ] {
+        let output = cell.program(words).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.code() == Some(0) && text.contains("Examples:\n  jetcell "),
+            "{words:?} {text}"
+        );
+    }
+}
