@@ -1,4 +1,4 @@
-//! Writes to standard output and standard error that end the command quietly if nobody reads them.
+//! Writes to standard output and standard error that end the command quietly if their reader has gone.
 
 use std::io::{self, Write};
 
