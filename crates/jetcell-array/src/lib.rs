@@ -1,10 +1,41 @@
-//! RAID arrays over files: parity that survives lost disks, with inner loops for the instructions of the machine.
+//! RAID arrays over files: data that survives lost disks, flipped bits, lost and misdirected writes and power cuts.
 //!
-//! The kernels compute and solve the parity of one row, a block from each member: [`ReedSolomon`] (RAID 5, RAID 6 as in Linux,
-//! triple parity) and [`RowDiagonal`] (RAID-DP).
+//! From the bottom up; each part uses only those below it:
+//!
+//! | part | content |
+//! | --- | --- |
+//! | `kernels` | parity of blocks: computed, brought up to date, solved for lost blocks |
+//! | `geometry` | levels, and the way from a block of the array to a row and a slot |
+//! | `integrity` | records with checksum, place and generation of each block; which blocks of a row are current |
+//! | `member` | the layout of a member: superblocks, journal, records, blocks |
+//! | `array` | an assembled array: reads with repair, commits through the journal, failing members, recovery after a crash |
+//! | `maintenance` | rebuild, copy, scrub, spares, growth, in steps |
+//!
+//! Members are files of a [`jetcell_vfs::Vfs`], so that tests can cut the power at every write and inject faults.
 
 #![forbid(unsafe_code)]
 
-mod kernels;
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
+mod array;
+mod error;
+mod geometry;
+#[cfg(test)]
+mod histories;
+mod integrity;
+mod kernels;
+mod maintenance;
+mod member;
+#[cfg(test)]
+mod world;
+
+pub use array::{
+    Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, SlotState, SlotStatus, Status,
+};
+pub use error::{ArrayError, Refusal, Result};
+pub use geometry::{BLOCK, Layout, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
+pub use maintenance::{Disagreement, RebuildProgress, ScrubReport, Throttle};

@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 15] = [
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
-    ("jetcell-array", &["jetcell-vfs"], &[]),
+    ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &[]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),

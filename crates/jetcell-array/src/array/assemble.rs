@@ -1,0 +1,147 @@
+//! Putting an array together from its members.
+
+use std::path::PathBuf;
+
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use super::create::open_distinct;
+use super::{Array, Counters, Mode, ZONES_PER_NOTE};
+use crate::error::{Refusal, Result};
+use crate::kernels::Kernel;
+use crate::member::{Config, Device, MemberLayout, Superblock};
+
+/// What the array is assembled for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Access {
+    /// Reads and writes.
+    #[default]
+    ReadWrite,
+    /// Reads only; nothing on the members changes. Possible with any number of members: blocks that cannot be recovered fail.
+    ReadOnly,
+}
+
+/// How to assemble an array.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AssembleOptions {
+    /// Start although members are missing after a crash, and leave out files that are stale, too small or without superblock. With
+    /// [`Access::ReadOnly`], read although the journal was not replayed: blocks of the last writes may be old.
+    pub force: bool,
+    /// What for.
+    pub access: Access,
+}
+
+impl Array {
+    /// Assembles an array from its members, in any order. After a crash, the journal is replayed.
+    pub fn assemble(vfs: Arc<dyn Vfs>, members: &[PathBuf], options: AssembleOptions) -> Result<Array> {
+        let mut found = vec![];
+        for device in open_distinct(&*vfs, members)? {
+            match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
+                Some(superblock) => found.push((device, superblock)),
+                None if options.force => {}
+                None => return Err(Refusal::NotAMember(device.path()).into()),
+            }
+        }
+        let config = newest_config(&found)?;
+        let devices = usable_devices(found, &config, options.force)?;
+        let code = config.layout.code();
+        let clock = vfs.clock();
+        let mode = if options.access == Access::ReadOnly { Mode::ReadOnly } else { Mode::ReadWrite };
+        let mut array = Array {
+            kernel: Kernel::fastest(&*clock),
+            vfs,
+            clock,
+            code,
+            sequence: config.journal_floor,
+            config,
+            devices,
+            records: Default::default(),
+            staged: Default::default(),
+            mode,
+            is_config_changed: false,
+            counters: Counters::default(),
+            failed: vec![],
+            zones_since_note: 0,
+            zones_per_note: ZONES_PER_NOTE,
+            load_latency: None,
+            recent_zones: Default::default(),
+        };
+        array.start(options)?;
+        Ok(array)
+    }
+
+    fn start(&mut self, options: AssembleOptions) -> Result<()> {
+        let lost = self.lost_slots();
+        if self.mode == Mode::ReadOnly {
+            if self.config.is_open && !options.force {
+                let text = "the array was not shut down: only a start for writing replays its journal";
+                return Err(Refusal::Parameter(text.into()).into());
+            }
+            return Ok(());
+        }
+        if !self.bears(&lost) {
+            let level = self.config.layout.level.to_string();
+            return Err(Refusal::TooManyMissing { level, missing: lost.len() }.into());
+        }
+        if self.config.is_open && !lost.is_empty() && !options.force {
+            return Err(Refusal::DirtyDegraded { missing: lost.len() }.into());
+        }
+        if self.config.is_open {
+            self.replay_journal()?;
+        }
+        // From here on, members that are not there are stale.
+        let is_there: Vec<u32> = self.devices.iter().map(|device| device.member).collect();
+        for slot in &mut self.config.slots {
+            if !is_there.contains(&slot.member) {
+                slot.member = 0;
+            }
+            if !is_there.contains(&slot.replacement) {
+                slot.replacement = 0;
+                slot.rebuilt = Default::default();
+            }
+        }
+        self.config.spares.retain(|spare| is_there.contains(spare));
+        self.employ_spares();
+        self.config.is_open = true;
+        self.config.journal_floor = self.sequence;
+        self.save_config()
+    }
+}
+
+/// The configuration that counts: the newest. All members must be of one array.
+fn newest_config(found: &[(Device, Superblock)]) -> Result<Config> {
+    let Some((first, superblock)) = found.first() else {
+        return Err(Refusal::Parameter("no member of an array was given".into()).into());
+    };
+    for (device, other) in found {
+        if other.config.array != superblock.config.array {
+            return Err(Refusal::Foreign { path: device.path(), first: first.path() }.into());
+        }
+    }
+    let newest = found.iter().max_by_key(|(_, superblock)| superblock.config.generation);
+    Ok(newest.expect("there is a first").1.config.clone())
+}
+
+fn usable_devices(found: Vec<(Device, Superblock)>, config: &Config, force: bool) -> Result<Vec<Device>> {
+    let mut devices: Vec<Device> = vec![];
+    for (mut device, superblock) in found {
+        device.member = superblock.member;
+        device.layout = MemberLayout::new(config.journal_images);
+        if devices.iter().any(|other| other.member == device.member) {
+            return Err(Refusal::Twice(device.path()).into());
+        }
+        let (length, needed) = (device.len()?, device.layout.bytes_for(config.layout.rows));
+        let refusal = if !config.knows(device.member) {
+            Refusal::Stale(device.path())
+        } else if length < needed {
+            Refusal::TooSmall { path: device.path(), found: length, needed }
+        } else {
+            devices.push(device);
+            continue;
+        };
+        if !force {
+            return Err(refusal.into());
+        }
+    }
+    Ok(devices)
+}

@@ -1,0 +1,225 @@
+//! Writes of rows: planned, journalled, and written in place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jetcell_vfs::IoBuffer;
+use zerocopy::little_endian::U64;
+
+use super::Array;
+use crate::error::Result;
+use crate::geometry::{BLOCK, MAX_DATA_COLUMNS, ZONE_ROWS};
+use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
+use crate::member::{Image, JournalEntry, MemberId};
+
+/// New content of a cell.
+struct CellWrite {
+    cell: usize,
+    record: BlockRecord,
+    block: IoBuffer,
+}
+
+/// Zones of which the array remembers that they were written last.
+const RECENT_ZONES: usize = 16;
+
+fn copy_of(block: &[u8]) -> IoBuffer {
+    let mut copy = IoBuffer::zeroed(block.len());
+    copy.copy_from_slice(block);
+    copy
+}
+
+impl Array {
+    /// Writes columns of rows from the staged blocks, all or none of them.
+    pub(super) fn commit(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<()> {
+        self.records.trim();
+        let mut planned = Vec::with_capacity(rows.len());
+        for (row, columns) in rows {
+            planned.push((*row, self.plan(*row, columns)?));
+        }
+        // Which device gets which writes: by row and place in the plan.
+        let mut by_device: BTreeMap<usize, Vec<(u64, &CellWrite, u64)>> = BTreeMap::new();
+        for (row, writes) in &planned {
+            let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
+            for write in writes {
+                for device in self.targets(self.config.layout.slot(*row, write.cell)) {
+                    by_device.entry(device).or_default().push((*row, write, cells));
+                }
+            }
+        }
+        let participants: Vec<MemberId> =
+            by_device.keys().map(|device| self.devices[*device].member).collect();
+        for (&device, writes) in &by_device {
+            let image = |(_, write, cells): &(u64, &'_ CellWrite, u64)| JournalEntry {
+                record: write.record,
+                cells: U64::new(*cells),
+            };
+            let images: Vec<Image<'_>> =
+                writes.iter().map(|write| Image { entry: image(write), block: &write.1.block }).collect();
+            let (array, sequence) = (self.config.array, self.sequence);
+            let result = self.devices[device].write_journal(array, sequence, &participants, &images);
+            self.note_write(device, result)?;
+        }
+        // With this commit's journal, the blocks of the commit before become durable in place.
+        self.sync_members()?;
+        if self.is_config_changed {
+            // Members without their part of the journal must count as failed before anything is in place: otherwise a start after a
+            // crash would take the commit for one that never began.
+            self.save_config()?;
+        }
+        for (&device, writes) in &by_device {
+            if !self.devices[device].failed {
+                let result = self.write_in_place(device, writes);
+                self.note_write(device, result)?;
+            }
+        }
+        if self.is_config_changed {
+            self.save_config()?;
+        }
+        self.sequence += 1;
+        self.counters.commits += 1;
+        for (row, _) in rows {
+            let zone = row / ZONE_ROWS;
+            self.recent_zones.retain(|recent| *recent != zone);
+            self.recent_zones.push_back(zone);
+        }
+        while self.recent_zones.len() > RECENT_ZONES {
+            self.recent_zones.pop_front();
+        }
+        Ok(())
+    }
+
+    fn write_in_place(&mut self, device: usize, writes: &[(u64, &CellWrite, u64)]) -> Result<()> {
+        for (row, write, _) in writes {
+            self.write_cell(device, *row, RecordSlot::Written(write.record), &write.block)?;
+        }
+        let zones: BTreeSet<u64> = writes.iter().map(|(row, ..)| row / ZONE_ROWS).collect();
+        zones.into_iter().try_for_each(|zone| self.write_records(device, zone))
+    }
+
+    /// The new content of all cells that a write of some columns changes.
+    fn plan(&mut self, row: u64, columns: &[(usize, u64)]) -> Result<Vec<CellWrite>> {
+        let state = self.row_state(row);
+        let new: BTreeMap<usize, IoBuffer> =
+            columns.iter().map(|(column, block)| (*column, copy_of(&self.staged[block]))).collect();
+        let cells = state.cells.len();
+        let data = self.code.data_columns(cells);
+        let copies = self.code.copies();
+        let parity =
+            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, &new, data)? };
+        let generation = state.next_generation();
+        let mut tags = state.tags;
+        new.keys().for_each(|column| tags[*column] = generation as u8);
+        let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
+            BlockRecord::new(
+                self.config.array,
+                row,
+                self.config.layout.stored_cell(cell),
+                generation,
+                tags,
+                block,
+            )
+        };
+        let mut writes = vec![];
+        for (column, block) in &new {
+            let lost: Vec<usize> = (column * copies..(column + 1) * copies)
+                .filter(|cell| self.targets(self.config.layout.slot(row, *cell)).next().is_none())
+                .collect();
+            if self.code.parities() == 0 && lost.len() == copies {
+                return Err(self.unrecoverable(row, &lost));
+            }
+            for cell in column * copies..(column + 1) * copies {
+                writes.push(CellWrite {
+                    cell,
+                    record: record(cell, Default::default(), block),
+                    block: copy_of(block),
+                });
+            }
+        }
+        for (index, block) in parity.into_iter().enumerate() {
+            if let Some(block) = block {
+                writes.push(CellWrite {
+                    cell: data + index,
+                    record: record(data + index, tags, &block),
+                    block,
+                });
+            }
+        }
+        Ok(writes)
+    }
+
+    /// The new parity of a row, by the cheapest way that its blocks permit. Parity without a member is left out.
+    fn new_parity(
+        &mut self,
+        row: u64,
+        state: &RowState,
+        new: &BTreeMap<usize, IoBuffer>,
+        data: usize,
+    ) -> Result<Vec<Option<IoBuffer>>> {
+        let parities = self.code.parities();
+        // Transfers: read-modify-write reads and writes the columns and the parity, reconstruct-write touches each cell once.
+        let is_change_cheaper = 2 * (new.len() + parities) <= data + parities;
+        if is_change_cheaper && let Some(parity) = self.changed_parity(row, state, new, data) {
+            self.counters.read_modify_writes += 1;
+            return Ok(parity);
+        }
+        let (mut cells, is_whole) = match self.other_columns(row, state, new, data) {
+            Some(cells) => (cells, true),
+            None => (self.whole_row(row, state)?.cells, false),
+        };
+        for (column, block) in new {
+            cells[*column].copy_from_slice(block);
+        }
+        cells.resize_with(data + parities, || IoBuffer::zeroed(BLOCK));
+        let lost: Vec<usize> = (data..data + parities).collect();
+        let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
+        self.code.recover(&self.kernel, &mut targets, &lost);
+        match (is_whole, new.len() == data) {
+            (true, true) => self.counters.full_row_writes += 1,
+            _ => self.counters.reconstruct_writes += 1,
+        }
+        Ok(cells.split_off(data).into_iter().map(Some).collect())
+    }
+
+    /// Parity by its old content and the changes. `None` if a block that this needs is not right.
+    fn changed_parity(
+        &mut self,
+        row: u64,
+        state: &RowState,
+        new: &BTreeMap<usize, IoBuffer>,
+        data: usize,
+    ) -> Option<Vec<Option<IoBuffer>>> {
+        let mut parity = vec![];
+        for cell in data..data + self.code.parities() {
+            match state.cells[cell] {
+                CellState::Missing => parity.push(None),
+                _ => parity.push(Some(self.read_cell(row, cell, state)?)),
+            }
+        }
+        for (column, block) in new {
+            let mut delta = self.read_cell(row, *column, state)?;
+            self.kernel.xor_into(&mut delta, &[block]);
+            let mut blocks: Vec<&mut [u8]> = parity
+                .iter_mut()
+                .map(|block| block.as_mut().map_or(&mut [][..], |block| &mut block[..]))
+                .collect();
+            self.code.update(&self.kernel, *column, &delta, &mut blocks);
+        }
+        Some(parity)
+    }
+
+    /// The data columns that are not written anew, with room for those that are. `None` if one of them is not right.
+    fn other_columns(
+        &mut self,
+        row: u64,
+        state: &RowState,
+        new: &BTreeMap<usize, IoBuffer>,
+        data: usize,
+    ) -> Option<Vec<IoBuffer>> {
+        let column = |column| {
+            if new.contains_key(&column) {
+                return Some(IoBuffer::zeroed(BLOCK));
+            }
+            self.read_cell(row, column, state)
+        };
+        (0..data).map(column).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! Creating an array: everything is checked before the first byte is written.
+
+use std::path::PathBuf;
+
+use jetcell_vfs::{OpenMode, Vfs};
+
+use super::Array;
+use crate::error::{Refusal, Result};
+use crate::geometry::{Layout, Level, ZONE_ROWS};
+use crate::member::{Config, Device, MemberId, MemberLayout, SlotConfig, is_journal_size};
+
+/// What to create.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// The level.
+    pub level: Level,
+    /// Identity of the array: a random number.
+    pub id: u128,
+    /// Consecutive blocks on one member, a power of two up to 64.
+    pub chunk: u32,
+    /// Blocks that each member journals at once, a power of two up to 4096.
+    pub journal_images: u32,
+    /// Use members that hold data, and destroy it.
+    pub force: bool,
+}
+
+impl CreateOptions {
+    /// Chunks of 64 KiB and a journal of 256 blocks.
+    pub fn new(level: Level, id: u128) -> CreateOptions {
+        CreateOptions { level, id, chunk: 16, journal_images: 256, force: false }
+    }
+}
+
+impl Array {
+    /// Makes the files, which exist and have the same length, members of a new array that reads as zeros.
+    pub fn create(vfs: &dyn Vfs, members: &[PathBuf], options: &CreateOptions) -> Result<()> {
+        let CreateOptions { level, .. } = *options;
+        if !level.member_counts().any(|count| count == members.len()) {
+            let counts: Vec<usize> = level.member_counts().collect();
+            let needed = format!("{} to {}", counts[0], counts[counts.len() - 1]);
+            return Err(
+                Refusal::MemberCount { level: level.to_string(), members: members.len(), needed }.into()
+            );
+        }
+        if !options.chunk.is_power_of_two() || u64::from(options.chunk) > ZONE_ROWS {
+            return Err(Refusal::Parameter(format!(
+                "the chunk must be a power of two up to {ZONE_ROWS} blocks"
+            ))
+            .into());
+        }
+        if !is_journal_size(options.journal_images) {
+            return Err(
+                Refusal::Parameter("the journal must be a power of two up to 4096 blocks".into()).into()
+            );
+        }
+        let mut devices = open_distinct(vfs, members)?;
+        let rows = common_rows(&devices, options)?;
+        for device in &devices {
+            if let Some(what) = device.content()?.filter(|_| !options.force) {
+                return Err(Refusal::HasData { path: device.path(), what }.into());
+            }
+        }
+        let config = Config {
+            array: options.id,
+            generation: 1,
+            layout: Layout {
+                level,
+                chunk: options.chunk,
+                rows,
+                base_slots: members.len(),
+                slots: members.len(),
+            },
+            journal_images: options.journal_images,
+            slots: (1..=members.len() as MemberId)
+                .map(|member| SlotConfig { member, ..SlotConfig::default() })
+                .collect(),
+            spares: vec![],
+            next_member: members.len() as MemberId + 1,
+            is_open: false,
+            journal_floor: 1,
+            scrub_cursor: 0,
+        };
+        for (device, member) in devices.iter_mut().zip(1..) {
+            device.layout = MemberLayout::new(options.journal_images);
+            device.member = member;
+            device.clear_records(config.layout.zones())?;
+            device.sync()?;
+        }
+        devices.iter_mut().try_for_each(|device| device.write_superblocks(&config))
+    }
+}
+
+/// Opens the members, each a file of its own.
+pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<Device>> {
+    for (index, path) in members.iter().enumerate() {
+        if members[..index].iter().any(|other| vfs.same_file(other, path)) {
+            return Err(Refusal::Twice(path.clone()).into());
+        }
+    }
+    members.iter().map(|path| Device::open(vfs, path, OpenMode::Write)).collect()
+}
+
+fn common_rows(devices: &[Device], options: &CreateOptions) -> Result<u64> {
+    let layout = MemberLayout::new(options.journal_images);
+    let expected = devices[0].len()?;
+    for device in devices {
+        let found = device.len()?;
+        if found != expected {
+            let first = devices[0].path();
+            return Err(Refusal::SizeDiffers { path: device.path(), found, first, expected }.into());
+        }
+    }
+    let (rows, needed) = (layout.rows_in(expected), layout.bytes_for(ZONE_ROWS));
+    if rows == 0 {
+        return Err(Refusal::TooSmall { path: devices[0].path(), found: expected, needed }.into());
+    }
+    Ok(rows)
+}

@@ -1,0 +1,159 @@
+//! Which device serves a slot, and what happens when one fails.
+
+use std::path::Path;
+
+use jetcell_vfs::{OpenMode, is_power_off};
+
+use super::{Array, Mode};
+use crate::error::{ArrayError, Refusal, Result};
+use crate::geometry::ZONE_ROWS;
+use crate::member::{Device, Extents, MemberId};
+
+impl Array {
+    /// The device of a member, unless it failed or is not there.
+    pub(crate) fn device_of(&self, member: MemberId) -> Option<usize> {
+        let serves = |device: &Device| member != 0 && device.member == member && !device.failed;
+        self.devices.iter().position(serves)
+    }
+
+    /// The devices that have the blocks of a slot in this row.
+    pub(crate) fn sources(&self, slot: usize, row: u64) -> impl Iterator<Item = usize> + use<> {
+        let slot = &self.config.slots[slot];
+        let has_row = slot.rebuilt.contains(row / ZONE_ROWS);
+        let replacement = if has_row { self.device_of(slot.replacement) } else { None };
+        self.device_of(slot.member).into_iter().chain(replacement)
+    }
+
+    /// The devices that a write of a slot goes to.
+    pub(crate) fn targets(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
+        let slot = &self.config.slots[slot];
+        self.device_of(slot.member).into_iter().chain(self.device_of(slot.replacement))
+    }
+
+    /// Slots without a member that has all of their blocks.
+    pub(crate) fn lost_slots(&self) -> Vec<usize> {
+        let is_lost = |slot: &usize| self.device_of(self.config.slots[*slot].member).is_none();
+        (0..self.config.slots.len()).filter(is_lost).collect()
+    }
+
+    /// Whether the level bears the loss of these slots.
+    pub(crate) fn bears(&self, lost: &[usize]) -> bool {
+        // With mirrors, cells are slots; with parity, only the number counts.
+        self.code.recovers(lost)
+    }
+
+    /// Notes the result of a write to a device. An error takes the device out of the array, and stops the array if that is one
+    /// too many.
+    pub(crate) fn note_write(&mut self, device: usize, result: Result<()>) -> Result<()> {
+        match result {
+            Ok(()) => Ok(()),
+            // The whole machine fails, and not this member.
+            Err(ArrayError::Io { path, source, .. }) if is_power_off(&source) => {
+                self.failed.push(path);
+                self.mode = Mode::Stopped;
+                self.check_running()
+            }
+            Err(ArrayError::Io { .. }) => self.fail_device(device),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Takes a device out of the array. The members learn of it with the next [`Array::save_config`].
+    pub(crate) fn fail_device(&mut self, device: usize) -> Result<()> {
+        if self.devices[device].failed {
+            return self.check_running();
+        }
+        self.devices[device].failed = true;
+        self.failed.push(self.devices[device].path());
+        self.records.forget(device);
+        let member = self.devices[device].member;
+        self.is_config_changed = true;
+        self.config.spares.retain(|spare| *spare != member);
+        for slot in &mut self.config.slots {
+            if slot.member == member {
+                slot.member = 0;
+            }
+            if slot.replacement == member {
+                slot.replacement = 0;
+                slot.rebuilt = Extents::default();
+            }
+        }
+        if !self.bears(&self.lost_slots()) {
+            // The members keep the last configuration that worked.
+            self.mode = Mode::Stopped;
+            return self.check_running();
+        }
+        self.employ_spares();
+        Ok(())
+    }
+
+    /// Gives each slot that lost its member a spare to be rebuilt on.
+    pub(crate) fn employ_spares(&mut self) {
+        for slot in self.lost_slots() {
+            if self.config.slots[slot].replacement != 0 {
+                continue;
+            }
+            let Some(place) = self.config.spares.iter().position(|spare| self.device_of(*spare).is_some())
+            else {
+                return;
+            };
+            self.config.slots[slot].replacement = self.config.spares.remove(place);
+            self.config.slots[slot].rebuilt = Extents::default();
+            self.is_config_changed = true;
+        }
+    }
+
+    /// Makes everything that was written to the members durable. Members that cannot are taken out.
+    pub(crate) fn sync_members(&mut self) -> Result<()> {
+        for device in 0..self.devices.len() {
+            if !self.devices[device].failed {
+                let result = self.devices[device].sync();
+                self.note_write(device, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the configuration durable on all members, with a new generation.
+    pub(crate) fn save_config(&mut self) -> Result<()> {
+        self.is_config_changed = true;
+        while self.is_config_changed {
+            self.is_config_changed = false;
+            self.config.generation += 1;
+            for device in 0..self.devices.len() {
+                let target = &mut self.devices[device];
+                if target.failed || !self.config.knows(target.member) {
+                    continue;
+                }
+                let result = target.write_superblocks(&self.config);
+                self.note_write(device, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a file as a new, empty member. The caller gives it a part and saves the configuration.
+    pub(crate) fn add_device(&mut self, path: &Path, force: bool) -> Result<MemberId> {
+        self.check_writable()?;
+        let is_member = |device: &&Device| !device.failed && self.vfs.same_file(&device.path(), path);
+        if self.devices.iter().any(|device| is_member(&device)) {
+            return Err(Refusal::Twice(path.to_owned()).into());
+        }
+        let mut device = Device::open(&*self.vfs, path, OpenMode::Write)?;
+        device.layout = self.devices[0].layout;
+        let needed = device.layout.bytes_for(self.config.layout.rows);
+        let found = device.len()?;
+        if found < needed {
+            return Err(Refusal::TooSmall { path: path.to_owned(), found, needed }.into());
+        }
+        if let Some(what) = device.content()?.filter(|_| !force) {
+            return Err(Refusal::HasData { path: path.to_owned(), what }.into());
+        }
+        device.clear_records(self.config.layout.zones())?;
+        device.sync()?;
+        device.member = self.config.next_member;
+        self.config.next_member += 1;
+        self.devices.push(device);
+        Ok(self.config.next_member - 1)
+    }
+}

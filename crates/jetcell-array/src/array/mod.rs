@@ -1,0 +1,233 @@
+//! An assembled array: reads, staged writes, commits through the journal, and members that fail.
+
+mod assemble;
+mod commit;
+mod create;
+mod members;
+mod records;
+mod recovery;
+mod rows;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{Clock, IoBuffer, Vfs};
+
+use self::records::RecordCache;
+use crate::error::{ArrayError, Refusal, Result};
+use crate::geometry::{BLOCK, Code, Layout};
+use crate::kernels::Kernel;
+use crate::member::{Config, Device};
+
+pub use self::assemble::{Access, AssembleOptions};
+pub use self::create::CreateOptions;
+pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
+
+/// What happened to blocks since the array was assembled.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Blocks that were read for callers.
+    pub blocks_read: u64,
+    /// Blocks that callers wrote and that were committed.
+    pub blocks_written: u64,
+    /// Commits through the journal.
+    pub commits: u64,
+    /// Rows that were written whole.
+    pub full_row_writes: u64,
+    /// Rows whose parity came from its old content and the changes (read-modify-write).
+    pub read_modify_writes: u64,
+    /// Rows whose parity came from all data (reconstruct-write).
+    pub reconstruct_writes: u64,
+    /// Rows of which blocks had to be recovered for a caller.
+    pub rows_recovered: u64,
+    /// Blocks that did not match their checksum.
+    pub checksum_errors: u64,
+    /// Blocks whose record was damaged or older than the last write.
+    pub stale_blocks: u64,
+    /// Reads that a member failed.
+    pub read_errors: u64,
+    /// Blocks that were written again with recovered content.
+    pub blocks_repaired: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    ReadWrite,
+    ReadOnly,
+    /// More members failed than the level bears.
+    Stopped,
+}
+
+/// A RAID array over files. One thread at a time uses it.
+///
+/// Writes are staged in memory and visible to reads at once. [`Array::flush`] commits them: durable and atomic up to the journal's
+/// size. Without a flush, a crash loses them as if they had not happened, and so does dropping the array.
+pub struct Array {
+    pub(crate) vfs: Arc<dyn Vfs>,
+    clock: Arc<dyn Clock>,
+    pub(crate) kernel: Kernel,
+    pub(crate) code: Code,
+    pub(crate) config: Config,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) records: RecordCache,
+    /// Written and not committed, by block of the array.
+    staged: BTreeMap<u64, IoBuffer>,
+    /// The number of the next commit.
+    pub(crate) sequence: u64,
+    mode: Mode,
+    /// The configuration changed and the members do not know yet.
+    pub(crate) is_config_changed: bool,
+    counters: Counters,
+    failed: Vec<PathBuf>,
+    /// Zones that were rebuilt since the progress was noted in the superblocks, and after how many that happens.
+    pub(crate) zones_since_note: u64,
+    pub(crate) zones_per_note: u64,
+    /// Mean time of reads and flushes lately.
+    load_latency: Option<Duration>,
+    /// Zones of the last commits, the last one at the end.
+    pub(crate) recent_zones: VecDeque<u64>,
+}
+
+/// Zones between two notes of a rebuild's progress in the superblocks, unless set otherwise.
+const ZONES_PER_NOTE: u64 = 64;
+
+/// Staged blocks at which a write commits by itself.
+const MOST_STAGED: usize = 1024;
+
+impl Array {
+    /// Where the blocks of the array are.
+    pub fn layout(&self) -> &Layout {
+        &self.config.layout
+    }
+
+    /// Identity of the array.
+    pub fn id(&self) -> u128 {
+        self.config.array
+    }
+
+    /// What happened since the array was assembled.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The kernel in use.
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// Mean time of the reads and flushes since the last call. `None` if there were none.
+    pub fn take_load_latency(&mut self) -> Option<Duration> {
+        self.load_latency.take()
+    }
+
+    /// Runs an operation of the load and notes its time.
+    fn timed<T>(&mut self, operation: impl FnOnce(&mut Array) -> Result<T>) -> Result<T> {
+        let start = self.clock.monotonic();
+        let result = operation(self);
+        let time = self.clock.monotonic().saturating_sub(start);
+        self.load_latency = Some(self.load_latency.map_or(time, |mean| (mean * 7 + time) / 8));
+        result
+    }
+
+    fn check_range(&self, first: u64, bytes: usize) -> Result<u64> {
+        if !bytes.is_multiple_of(BLOCK) {
+            return Err(Refusal::Parameter(format!("{bytes} bytes are not a multiple of {BLOCK}")).into());
+        }
+        let (count, blocks) = ((bytes / BLOCK) as u64, self.config.layout.blocks());
+        if first.checked_add(count).is_none_or(|end| end > blocks) {
+            let last = first.saturating_add(count.saturating_sub(1));
+            return Err(Refusal::OutOfRange { first, last, blocks }.into());
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn check_running(&self) -> Result<()> {
+        if self.mode != Mode::Stopped {
+            return Ok(());
+        }
+        Err(ArrayError::Stopped { level: self.config.layout.level.to_string(), failed: self.failed.clone() })
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.mode == Mode::ReadOnly {
+            return Err(Refusal::ReadOnly.into());
+        }
+        self.check_running()
+    }
+
+    /// Reads whole blocks from block `first` on. Blocks that members do not have, or have damaged, are recovered from the others
+    /// and written back.
+    pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
+        self.check_running()?;
+        let count = self.check_range(first, buffer.len())?;
+        self.timed(|array| {
+            for (block, target) in (first..first + count).zip(buffer.chunks_exact_mut(BLOCK)) {
+                match array.staged.get(&block) {
+                    Some(staged) => target.copy_from_slice(staged),
+                    None => array.read_block(block, target)?,
+                }
+                array.counters.blocks_read += 1;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or committed when much is staged.
+    pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        let count = self.check_range(first, data.len())?;
+        for (block, data) in (first..first + count).zip(data.chunks_exact(BLOCK)) {
+            let mut staged = IoBuffer::zeroed(BLOCK);
+            staged.copy_from_slice(data);
+            self.staged.insert(block, staged);
+            if self.staged.len() >= MOST_STAGED {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits all staged writes; they survive a crash when this returns. On an error, writes that are not committed stay staged.
+    pub fn flush(&mut self) -> Result<()> {
+        if self.staged.is_empty() {
+            return self.check_running();
+        }
+        self.check_writable()?;
+        self.timed(Array::commit_staged)
+    }
+
+    fn commit_staged(&mut self) -> Result<()> {
+        let mut rows: BTreeMap<u64, Vec<(usize, u64)>> = BTreeMap::new();
+        for block in self.staged.keys() {
+            let (row, column) = self.config.layout.locate(*block);
+            rows.entry(row).or_default().push((column, *block));
+        }
+        let rows: Vec<(u64, Vec<(usize, u64)>)> = rows.into_iter().collect();
+        for batch in rows.chunks(self.config.journal_images as usize) {
+            self.commit(batch)?;
+            for block in batch.iter().flat_map(|(_, columns)| columns.iter().map(|(_, block)| block)) {
+                self.staged.remove(block);
+                self.counters.blocks_written += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes, makes everything durable in place, and notes on the members that the array was shut down.
+    pub fn close(mut self) -> Result<()> {
+        if self.mode == Mode::ReadOnly {
+            return Ok(());
+        }
+        self.flush()?;
+        self.sync_members()?;
+        self.config.is_open = false;
+        self.config.journal_floor = self.sequence;
+        self.save_config()
+    }
+}

@@ -1,0 +1,204 @@
+//! Blocks of one row: read, verified, recovered and repaired.
+
+use jetcell_vfs::{IoBuffer, IoReason};
+
+use super::{Array, Mode};
+use crate::error::{ArrayError, Result};
+use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
+use crate::kernels::Consistency;
+
+/// All cells of a row with their right content.
+pub(crate) struct WholeRow {
+    pub cells: Vec<IoBuffer>,
+    /// Cells that had to be recovered.
+    pub recovered: Vec<usize>,
+}
+
+impl Array {
+    /// What the records say about a row.
+    pub(crate) fn row_state(&mut self, row: u64) -> RowState {
+        let cells = self.config.layout.slots;
+        let mut records = Vec::with_capacity(cells);
+        for cell in 0..cells {
+            let slot = self.config.layout.slot(row, cell);
+            let mut best = None;
+            for device in self.sources(slot, row) {
+                best = newer(best, self.record(device, row, cell));
+            }
+            records.push(best);
+        }
+        RowState::new(&self.code, &records)
+    }
+
+    /// The right content of a cell, if a member has it.
+    pub(crate) fn read_cell(&mut self, row: u64, cell: usize, state: &RowState) -> Option<IoBuffer> {
+        let mut block = IoBuffer::zeroed(BLOCK);
+        let record = match &state.cells[cell] {
+            CellState::Empty => return Some(block),
+            CellState::Written(record) => *record,
+            CellState::Stale => {
+                self.counters.stale_blocks += 1;
+                return None;
+            }
+            CellState::Missing => return None,
+        };
+        let slot = self.config.layout.slot(row, cell);
+        for device in self.sources(slot, row) {
+            if self.record(device, row, cell) != RecordSlot::Written(record) {
+                continue;
+            }
+            let source = &self.devices[device];
+            if source.read(source.layout.block(row), &mut block, IoReason::Other).is_err() {
+                self.counters.read_errors += 1;
+            } else if record.matches(&block) {
+                return Some(block);
+            } else {
+                self.counters.checksum_errors += 1;
+            }
+        }
+        None
+    }
+
+    /// All cells of a row, recovered where necessary and verified as far as anything is left to verify with.
+    pub(crate) fn whole_row(&mut self, row: u64, state: &RowState) -> Result<WholeRow> {
+        let mut cells = Vec::with_capacity(state.cells.len());
+        let mut recovered = vec![];
+        for cell in 0..state.cells.len() {
+            cells.push(self.read_cell(row, cell, state).unwrap_or_else(|| {
+                recovered.push(cell);
+                IoBuffer::zeroed(BLOCK)
+            }));
+        }
+        if recovered.is_empty() {
+            return Ok(WholeRow { cells, recovered });
+        }
+        if !self.code.recovers(&recovered) {
+            return Err(self.unrecoverable(row, &recovered));
+        }
+        let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
+        self.code.recover(&self.kernel, &mut targets, &recovered);
+        let is_refuted = recovered.iter().any(|cell| match &state.cells[*cell] {
+            CellState::Written(record) => !record.matches(&cells[*cell]),
+            _ => false,
+        });
+        let has_more_parity = recovered.len() < self.code.tolerance();
+        if is_refuted || has_more_parity && self.examine(&cells) != Consistency::Consistent {
+            return Err(ArrayError::Inconsistent { row });
+        }
+        Ok(WholeRow { cells, recovered })
+    }
+
+    /// Whether redundancy and data of a row agree.
+    pub(crate) fn examine(&self, cells: &[IoBuffer]) -> Consistency {
+        let cells: Vec<&[u8]> = cells.iter().map(|cell| &cell[..]).collect();
+        self.code.examine(&self.kernel, &cells)
+    }
+
+    pub(crate) fn unrecoverable(&self, row: u64, cells: &[usize]) -> ArrayError {
+        let name = |cell: &usize| {
+            let slot = self.config.layout.slot(row, *cell);
+            let device = self.sources(slot, row).next();
+            device.map_or_else(
+                || format!("(slot {slot} has no member)").into(),
+                |index| self.devices[index].path(),
+            )
+        };
+        ArrayError::Unrecoverable { row, damaged: cells.iter().map(name).collect() }
+    }
+
+    /// Reads one block of the array from the members.
+    pub(super) fn read_block(&mut self, block: u64, target: &mut [u8]) -> Result<()> {
+        let (row, column) = self.config.layout.locate(block);
+        self.records.trim();
+        let state = self.row_state(row);
+        // Mirrors take turns, chunk by chunk.
+        let copies = self.code.copies();
+        let turn = (row / u64::from(self.config.layout.chunk)) as usize;
+        let first = column * copies + turn % copies;
+        if let Some(content) = self.read_cell(row, first, &state) {
+            target.copy_from_slice(&content);
+            return Ok(());
+        }
+        let whole = self.whole_row(row, &state)?;
+        target.copy_from_slice(&whole.cells[column * copies]);
+        self.counters.rows_recovered += 1;
+        self.repair(row, &state, &whole)
+    }
+
+    /// Writes the recovered cells of a row back to the members that should have them.
+    pub(crate) fn repair(&mut self, row: u64, state: &RowState, whole: &WholeRow) -> Result<()> {
+        if self.mode == Mode::ReadOnly {
+            return Ok(());
+        }
+        for &cell in &whole.recovered {
+            let record = self.right_record(row, cell, state, &whole.cells[cell]);
+            let slot = self.config.layout.slot(row, cell);
+            for device in self.sources(slot, row) {
+                let result = self.write_cell(device, row, record, &whole.cells[cell]);
+                let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
+                self.note_write(device, result)?;
+                self.counters.blocks_repaired += 1;
+            }
+        }
+        if self.is_config_changed { self.save_config() } else { Ok(()) }
+    }
+
+    /// Writes a block in place and its record into memory.
+    pub(crate) fn write_cell(
+        &mut self,
+        device: usize,
+        row: u64,
+        record: RecordSlot,
+        block: &[u8],
+    ) -> Result<()> {
+        if matches!(record, RecordSlot::Written(_)) {
+            let target = &mut self.devices[device];
+            let offset = target.layout.block(row);
+            target.write(offset, block, IoReason::Other)?;
+        }
+        self.put_record(device, row, record)
+    }
+
+    /// The record that a cell must have, with what the other cells say about it.
+    pub(crate) fn right_record(&self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> RecordSlot {
+        if let CellState::Written(record) = &state.cells[cell] {
+            return RecordSlot::Written(*record);
+        }
+        let columns = self.code.data_columns(state.cells.len());
+        let copies = self.code.copies();
+        let is_parity = self.code.parities() > 0 && cell >= columns;
+        let generation = if is_parity {
+            state.generation
+        } else if self.code.parities() > 0 {
+            state.generation_of(cell)
+        } else {
+            let column = &state.cells[cell / copies * copies..(cell / copies + 1) * copies];
+            let generation = column.iter().find_map(|cell| match cell {
+                CellState::Written(record) => Some(record.generation.get()),
+                _ => None,
+            });
+            generation.unwrap_or(0)
+        };
+        let tag_is_empty = !is_parity && self.code.parities() > 0 && state.tags[cell] == 0;
+        if generation == 0 || tag_is_empty {
+            return RecordSlot::Empty;
+        }
+        let tags = if is_parity { state.tags } else { Default::default() };
+        let stored_cell = self.config.layout.stored_cell(cell);
+        RecordSlot::Written(BlockRecord::new(self.config.array, row, stored_cell, generation, tags, block))
+    }
+}
+
+/// The record of two devices of a slot that is more recent.
+fn newer(one: Option<RecordSlot>, other: RecordSlot) -> Option<RecordSlot> {
+    let rank = |slot: &RecordSlot| match slot {
+        RecordSlot::Damaged => (0, 0),
+        RecordSlot::Empty => (1, 0),
+        RecordSlot::Written(record) => (2, record.generation.get()),
+    };
+    match one {
+        Some(one) if rank(&one) >= rank(&other) => Some(one),
+        _ => Some(other),
+    }
+}

@@ -1,0 +1,328 @@
+use std::path::PathBuf;
+
+use jetcell_vfs::{SimVfs, Vfs};
+use rand::Rng;
+
+use super::*;
+use crate::geometry::ZONE_ROWS;
+use crate::world::{JOURNAL, SHAPES, World, ZONES, content};
+use crate::{ArrayError, Level};
+
+#[test]
+fn every_level_keeps_what_is_written_and_survives_any_losses_that_it_bears() {
+    for (level, members) in SHAPES {
+        let mut world = World::new(level, members, 1);
+        for _ in 0..30 {
+            let batch = world.random_batch();
+            world.write(&batch).unwrap();
+        }
+        world.check();
+        world.restart();
+        world.check();
+        let tolerance = level.tolerance(members);
+        for first in 0..members {
+            let lost = (0..tolerance).map(|more| (first + more) % members).collect::<Vec<_>>();
+            let mut degraded = copy_without(&mut world, &lost);
+            degraded.check();
+            let batch = degraded.random_batch();
+            degraded.write(&batch).unwrap();
+            degraded.check();
+            assert_eq!(
+                degraded.array().status().state,
+                match tolerance {
+                    0 => ArrayState::Optimal,
+                    lost => ArrayState::Degraded(lost),
+                }
+            );
+        }
+    }
+}
+
+/// The same array on a copy of the disk, shut down, with some members missing.
+fn copy_without(world: &mut World, lost: &[usize]) -> World {
+    if let Some(array) = world.array.take() {
+        array.close().unwrap();
+    }
+    let mut copy = World::new(world.level, world.members.len(), 2);
+    copy.array = None;
+    copy.disk = world.disk.clone_disk();
+    copy.faults = Arc::new(jetcell_vfs::FaultVfs::new(Arc::new(copy.disk.clone())));
+    copy.model = world.model.clone();
+    let kept = |(index, path): (usize, &PathBuf)| (!lost.contains(&index)).then(|| path.clone());
+    copy.members = world.members.iter().enumerate().filter_map(kept).collect();
+    copy.assemble(false).unwrap();
+    copy
+}
+
+#[test]
+fn a_power_cut_at_every_write_leaves_all_of_a_commit_or_none() {
+    for (level, members) in SHAPES {
+        let mut operations = 0;
+        loop {
+            let mut world = World::new(level, members, operations);
+            for _ in 0..3 {
+                let batch = world.random_batch();
+                world.write(&batch).unwrap();
+            }
+            let batch = world.random_batch();
+            if !world.write_with_cut(&batch, operations) {
+                break;
+            }
+            world.check();
+            operations += 1;
+        }
+        assert!(operations > 4);
+    }
+}
+
+#[test]
+fn a_power_cut_with_the_loss_of_members_leaves_all_of_a_commit_or_none() {
+    for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
+        for seed in 0..24 {
+            let mut world = World::new(level, members, seed);
+            for _ in 0..3 {
+                let batch = world.random_batch();
+                world.write(&batch).unwrap();
+            }
+            let batch = world.random_batch();
+            for _ in 0..level.tolerance(members) {
+                let lost = world.rng.random_range(0..world.members.len());
+                world.members.remove(lost);
+            }
+            let operations = world.rng.random_range(0..40);
+            if world.write_with_cut(&batch, operations) {
+                world.check();
+            }
+        }
+    }
+}
+
+/// Changes the bytes of the block of a row on a member, below the array.
+fn damage(world: &World, member: usize, offset: u64, bytes: &[u8]) {
+    world.disk.corrupt(&world.members[member], offset, bytes).unwrap();
+}
+
+#[test]
+fn damaged_blocks_and_records_are_recovered_and_repaired() {
+    for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
+        for member in 0..members {
+            let mut world = World::new(level, members, 5);
+            for _ in 0..20 {
+                let batch = world.random_batch();
+                world.write(&batch).unwrap();
+            }
+            world.restart();
+            for row in 0..16 {
+                damage(&world, member, World::offset(row) + 100, &[1, 2, 3]);
+            }
+            world.check();
+            damage(&world, member, World::records_offset(0), &[0xAB; 4096]);
+            world.restart();
+            world.check();
+            world.restart();
+            let before = world.array().counters();
+            world.check();
+            let after = world.array().counters();
+            assert_eq!((before.rows_recovered, after.rows_recovered), (0, 0), "{level} member {member}");
+        }
+    }
+}
+
+#[test]
+fn writes_that_a_member_loses_are_found() {
+    for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
+        for seed in 0..12 {
+            let mut world = World::new(level, members, seed);
+            let batch = world.random_batch();
+            world.write(&batch).unwrap();
+            let liar = world.members[world.rng.random_range(0..members)].to_str().unwrap().to_owned();
+            for _ in 0..4 {
+                world.disk.lose_writes(&liar, 1000);
+                let batch = world.random_batch();
+                world.write(&batch).unwrap();
+            }
+            // As after a reset of the machine: no record is in memory.
+            world.array = None;
+            world.disk = world.disk.clone_disk();
+            world.faults = Arc::new(jetcell_vfs::FaultVfs::new(Arc::new(world.disk.clone())));
+            world.assemble(false).unwrap();
+            world.check();
+        }
+    }
+}
+
+#[test]
+fn a_member_that_fails_while_the_array_runs_is_taken_out() {
+    for (level, members) in SHAPES {
+        let mut world = World::new(level, members, 9);
+        for failures in 1..=level.tolerance(members) + 1 {
+            let path = world.members[0].clone();
+            world.kill(&path);
+            let mut result = Ok(());
+            for _ in 0..6 {
+                let batch = world.random_batch();
+                result = world.write(&batch);
+                if result.is_err() {
+                    // What is staged stays visible.
+                    batch.iter().for_each(|(block, value)| world.model[*block as usize] = *value);
+                    break;
+                }
+            }
+            if failures <= level.tolerance(members) {
+                result.unwrap();
+                world.check();
+                world.forget(&path);
+            } else {
+                assert!(
+                    matches!(result, Err(ArrayError::Stopped { .. } | ArrayError::Unrecoverable { .. })),
+                    "{result:?}"
+                );
+                world.check_never_wrong();
+            }
+        }
+    }
+}
+
+fn refusal(result: Result<impl Sized>) -> Refusal {
+    match result {
+        Err(ArrayError::Refused(refusal)) => refusal,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("not refused"),
+    }
+}
+
+#[test]
+fn creation_refuses_what_would_destroy_or_cannot_work_and_writes_nothing() {
+    let disk = SimVfs::new();
+    let size = crate::member::MemberLayout::new(JOURNAL).bytes_for(ZONES * ZONE_ROWS) as usize;
+    let path = |name: &str| PathBuf::from(format!("/a/{name}"));
+    for name in ["1", "2", "3", "4"] {
+        disk.put(&path(name), &vec![0; size]);
+    }
+    disk.put(&path("longer"), &vec![0; size + BLOCK]);
+    disk.put(&path("short"), &vec![0; 5 * BLOCK]);
+    let mut data = vec![0; size];
+    data[size - 1] = 1;
+    disk.put(&path("data"), &data);
+    let options = CreateOptions { journal_images: JOURNAL, ..CreateOptions::new(Level::Raid5, 1) };
+    let create = |names: &[&str], options: &CreateOptions| {
+        let before: Vec<_> = names.iter().map(|name| disk.contents(&path(name))).collect();
+        let members: Vec<PathBuf> = names.iter().map(|name| path(name)).collect();
+        let refusal = refusal(Array::create(&disk, &members, options));
+        assert_eq!(before, names.iter().map(|name| disk.contents(&path(name))).collect::<Vec<_>>());
+        refusal
+    };
+    assert!(matches!(create(&["1", "2"], &options), Refusal::MemberCount { members: 2, .. }));
+    assert!(matches!(create(&["1", "2", "1"], &options), Refusal::Twice(_)));
+    assert!(matches!(create(&["1", "2", "longer"], &options), Refusal::SizeDiffers { .. }));
+    assert!(matches!(create(&["1", "2", "data"], &options), Refusal::HasData { what: "data", .. }));
+    assert!(matches!(create(&["short", "short", "3"], &options), Refusal::Twice(_)));
+    let odd = CreateOptions { journal_images: 3, ..options.clone() };
+    assert!(matches!(create(&["1", "2", "3"], &odd), Refusal::Parameter(_)));
+    let odd = CreateOptions { chunk: 128, ..options.clone() };
+    assert!(matches!(create(&["1", "2", "3"], &odd), Refusal::Parameter(_)));
+    let lock = disk.lock(&path("2")).unwrap();
+    assert!(matches!(create(&["1", "2", "3"], &options), Refusal::InUse(_)));
+    drop(lock);
+    let three = ["1", "2", "3"].map(path);
+    Array::create(&disk, &three, &options).unwrap();
+    assert!(matches!(
+        create(&["4", "2", "data"], &options),
+        Refusal::HasData { what: "a member of an array", .. }
+    ));
+    let force = CreateOptions { force: true, id: 2, ..options };
+    let members = ["1", "2", "data"].map(path);
+    Array::create(&disk, &members, &force).unwrap();
+    let mut array = Array::assemble(Arc::new(disk.clone()), &members, AssembleOptions::default()).unwrap();
+    let mut block = [1; BLOCK];
+    array.read(array.layout().blocks() - 1, &mut block).unwrap();
+    assert_eq!(block, [0; BLOCK]);
+}
+
+#[test]
+fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays() {
+    let mut world = World::new(Level::Raid5, 4, 3);
+    let batch = world.random_batch();
+    world.write(&batch).unwrap();
+    let all = world.members.clone();
+    // Dirty: the array was not shut down.
+    world.array = None;
+    world.members.remove(3);
+    assert_eq!(refusal(world.assemble(false)), Refusal::DirtyDegraded { missing: 1 });
+    world.assemble(true).unwrap();
+    world.check();
+    // The fourth member has missed that start.
+    world.array.take().unwrap().close().unwrap();
+    world.members = all.clone();
+    assert_eq!(refusal(world.assemble(false)), Refusal::Stale(all[3].clone()));
+    world.assemble(true).unwrap();
+    assert_eq!(world.array().status().state, ArrayState::Degraded(1));
+    world.check();
+    world.array.take().unwrap().close().unwrap();
+    world.members = all[..2].to_vec();
+    assert!(matches!(refusal(world.assemble(true)), Refusal::TooManyMissing { missing: 2, .. }));
+    let options = AssembleOptions { access: Access::ReadOnly, force: false };
+    world.array = Some(Array::assemble(world.faults.clone(), &world.members, options).unwrap());
+    world.check_never_wrong();
+    assert_eq!(refusal(world.array().write(0, &content(1))), Refusal::ReadOnly);
+    world.array = None;
+    world.members = vec![all[0].clone(), all[1].clone(), all[0].clone()];
+    assert!(matches!(refusal(world.assemble(false)), Refusal::Twice(_)));
+    let file = world.new_file();
+    world.members = vec![all[0].clone(), all[1].clone(), file.clone()];
+    assert_eq!(refusal(world.assemble(false)), Refusal::NotAMember(file.clone()));
+    let others: Vec<PathBuf> = (0..2).map(|_| world.new_file()).chain([file.clone()]).collect();
+    let options = CreateOptions { journal_images: JOURNAL, ..CreateOptions::new(Level::Raid5, 8) };
+    Array::create(&world.disk, &others, &options).unwrap();
+    assert_eq!(refusal(world.assemble(true)), Refusal::Foreign { path: file, first: all[0].clone() });
+}
+
+#[test]
+fn one_superblock_of_each_member_and_all_of_some_may_be_damaged() {
+    for place in 0..2 {
+        let mut world = World::new(Level::RaidDp { prime: 17 }, 6, 3);
+        let batch = world.random_batch();
+        world.write(&batch).unwrap();
+        world.array.take().unwrap().close().unwrap();
+        let second = World::records_offset(0) - BLOCK as u64;
+        for member in 0..6 {
+            damage(&world, member, [0, second][place], &[9; 77]);
+        }
+        world.assemble(false).unwrap();
+        world.check();
+        world.array.take().unwrap().close().unwrap();
+        for member in 0..2 {
+            damage(&world, member, 0, &[9; 77]);
+            damage(&world, member, second, &[9; 77]);
+        }
+        assert!(matches!(refusal(world.assemble(false)), Refusal::NotAMember(_)));
+        world.assemble(true).unwrap();
+        assert_eq!(world.array().status().state, ArrayState::Degraded(2));
+        world.check();
+    }
+}
+
+#[test]
+fn blocks_beyond_the_end_and_parts_of_blocks_are_refused() {
+    let mut world = World::new(Level::Mirror, 2, 3);
+    let blocks = world.array().layout().blocks();
+    assert!(matches!(refusal(world.array().read(blocks, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
+    assert!(matches!(refusal(world.array().write(blocks - 1, &[0; 2 * BLOCK])), Refusal::OutOfRange { .. }));
+    assert!(matches!(refusal(world.array().read(u64::MAX, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
+    assert!(matches!(refusal(world.array().write(0, &[0; 512])), Refusal::Parameter(_)));
+}
+
+#[test]
+fn the_cheapest_way_to_new_parity_is_taken() {
+    let mut world = World::new(Level::Raid6, 7, 3);
+    // Five data columns, two parity: one column costs 6 transfers against 7, two cost 8 against 7.
+    let block_of = |world: &mut World, column| world.array().layout().block_at(0, column);
+    for (columns, expected) in [(5, (1, 0, 0)), (1, (1, 1, 0)), (2, (1, 1, 1)), (4, (1, 1, 2))] {
+        let batch = (0..columns).map(|column| (block_of(&mut world, column), column as u64 + 1)).collect();
+        world.write(&batch).unwrap();
+        let counters = world.array().counters();
+        let counted = (counters.full_row_writes, counters.read_modify_writes, counters.reconstruct_writes);
+        assert_eq!(counted, expected, "{columns} columns");
+    }
+    world.check();
+}

@@ -1,0 +1,164 @@
+//! What can go wrong with an array: I/O of one member, a refusal before anything was changed, or more losses than parity.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Result of the operations of an array.
+pub type Result<T> = std::result::Result<T, ArrayError>;
+
+/// Why an operation of an array failed.
+#[derive(Debug, Error)]
+pub enum ArrayError {
+    /// A member failed, and the operation needs this very member.
+    #[error("{path}: {action} at byte {offset} failed: {source}", path = path.display())]
+    Io {
+        /// The member.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// Byte of the member.
+        offset: u64,
+        /// The error of the file system.
+        source: io::Error,
+    },
+    /// The request cannot be fulfilled; nothing was changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Too many blocks of a row are lost or damaged. Other rows can still be read.
+    #[error(
+        "row {row}: {} blocks are lost or damaged, more than the level can recover; nothing was changed. Members: {}",
+        damaged.len(),
+        names(damaged)
+    )]
+    Unrecoverable {
+        /// The row.
+        row: u64,
+        /// The members that lack their block of the row.
+        damaged: Vec<PathBuf>,
+    },
+    /// All blocks of a row have their checksums, but parity and data disagree. Nothing was changed.
+    #[error(
+        "row {row}: checksums are right, but data and parity disagree; nothing was changed. Scrub the array to find out more"
+    )]
+    Inconsistent {
+        /// The row.
+        row: u64,
+    },
+    /// More members failed than the level bears. Acknowledged data is as it was; the array must be assembled again.
+    #[error("the array stopped because more members failed than {level} bears: {}", names(failed))]
+    Stopped {
+        /// The level of the array.
+        level: String,
+        /// Members that failed.
+        failed: Vec<PathBuf>,
+    },
+}
+
+/// Why a request was refused before anything was changed.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// A member is used twice.
+    #[error("{} is given twice; each member must be a file of its own", .0.display())]
+    Twice(PathBuf),
+    /// Members differ in size.
+    #[error("{} has {found} bytes, {} has {expected}; members must have the same size", path.display(), first.display())]
+    SizeDiffers {
+        /// The member that differs.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+        /// The member it is compared with.
+        first: PathBuf,
+        /// The length of that one.
+        expected: u64,
+    },
+    /// A member is too small for the metadata and one zone.
+    #[error("{} has {found} bytes; a member needs at least {needed}", path.display())]
+    TooSmall {
+        /// The member.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+        /// The least length.
+        needed: u64,
+    },
+    /// The number of members does not fit the level.
+    #[error("{level} does not work with {members} members; it needs {needed}")]
+    MemberCount {
+        /// The level.
+        level: String,
+        /// The number of members.
+        members: usize,
+        /// What it needs.
+        needed: String,
+    },
+    /// A member holds something.
+    #[error("{} holds {what}; creating an array with it destroys that. Force it only if that is intended", path.display())]
+    HasData {
+        /// The member.
+        path: PathBuf,
+        /// What was found.
+        what: &'static str,
+    },
+    /// Another process, or this one, uses a member.
+    #[error("{} is in use", .0.display())]
+    InUse(PathBuf),
+    /// A file has no readable superblock.
+    #[error("{} is not a member of an array: no valid superblock", .0.display())]
+    NotAMember(PathBuf),
+    /// A member belongs to another array.
+    #[error("{} belongs to another array than {}", path.display(), first.display())]
+    Foreign {
+        /// The member.
+        path: PathBuf,
+        /// A member of the array.
+        first: PathBuf,
+    },
+    /// A member was replaced or has missed writes.
+    #[error("{} is stale: the array failed or replaced it and was written without it. Leave it out, or add it as a new member", .0.display())]
+    Stale(PathBuf),
+    /// Members are missing after a crash.
+    #[error(
+        "the array was not shut down and {missing} of its members are missing; force the start to go on without them"
+    )]
+    DirtyDegraded {
+        /// Members that are missing.
+        missing: usize,
+    },
+    /// More members are missing than the level bears.
+    #[error("{missing} members are missing or failed, which is more than {level} bears")]
+    TooManyMissing {
+        /// The level of the array.
+        level: String,
+        /// Members that are missing or failed.
+        missing: usize,
+    },
+    /// A parameter is out of its range.
+    #[error("{0}")]
+    Parameter(String),
+    /// The array was assembled for reading only.
+    #[error("the array is open for reading only")]
+    ReadOnly,
+    /// The range does not lie within the array.
+    #[error("blocks {first} to {last} are not within the array of {blocks} blocks")]
+    OutOfRange {
+        /// First block.
+        first: u64,
+        /// Last block.
+        last: u64,
+        /// Blocks of the array.
+        blocks: u64,
+    },
+}
+
+impl ArrayError {
+    pub(crate) fn io(path: &Path, action: &'static str, offset: u64, source: io::Error) -> ArrayError {
+        ArrayError::Io { path: path.to_owned(), action, offset, source }
+    }
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,97 @@
+//! Which cells of a row follow from which: one interface for mirrors and for parity.
+
+use crate::kernels::{Consistency, Kernel, ReedSolomon, RowDiagonal};
+
+/// The redundancy of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Code {
+    /// Every data column has this many copies; with one copy, there is no redundancy.
+    Mirror { copies: usize },
+    /// Parity over GF(2^8).
+    Sums(ReedSolomon),
+    /// Row and diagonal parity.
+    Diagonal(RowDiagonal),
+}
+
+impl Code {
+    /// Parity cells of a row.
+    pub fn parities(&self) -> usize {
+        match self {
+            Code::Mirror { .. } => 0,
+            Code::Sums(code) => code.parities(),
+            Code::Diagonal(_) => 2,
+        }
+    }
+
+    /// Cells of a data column.
+    pub fn copies(&self) -> usize {
+        if let Code::Mirror { copies } = self { *copies } else { 1 }
+    }
+
+    /// Data columns of a row with this many cells.
+    pub fn data_columns(&self, cells: usize) -> usize {
+        (cells - self.parities()) / self.copies()
+    }
+
+    /// Losses of any cells that can be recovered.
+    pub fn tolerance(&self) -> usize {
+        match self {
+            Code::Mirror { copies } => copies - 1,
+            _ => self.parities(),
+        }
+    }
+
+    /// Whether the cells in `lost` can be recovered.
+    pub fn recovers(&self, lost: &[usize]) -> bool {
+        match self {
+            Code::Mirror { copies } => lost.iter().all(|cell| {
+                let column = cell / copies;
+                lost.iter().filter(|other| *other / copies == column).count() < *copies
+            }),
+            _ => lost.len() <= self.parities(),
+        }
+    }
+
+    /// Computes the cells in `lost`, which [`Code::recovers`], from the others.
+    pub fn recover(&self, kernel: &Kernel, cells: &mut [&mut [u8]], lost: &[usize]) {
+        match self {
+            Code::Mirror { copies } => {
+                for &cell in lost {
+                    let column = cell / copies * copies..(cell / copies + 1) * copies;
+                    let good =
+                        column.into_iter().find(|other| !lost.contains(other)).expect("a copy is left");
+                    let target = std::mem::take(&mut cells[cell]);
+                    target.copy_from_slice(cells[good]);
+                    cells[cell] = target;
+                }
+            }
+            Code::Sums(code) => code.recover(kernel, cells, lost),
+            Code::Diagonal(code) => code.recover(kernel, cells, lost),
+        }
+    }
+
+    /// Brings parity up to date after a change of one data column by `delta`.
+    pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
+        match self {
+            Code::Mirror { .. } => {}
+            Code::Sums(code) => code.update(kernel, column, delta, parity),
+            Code::Diagonal(code) => code.update(kernel, column, delta, parity),
+        }
+    }
+
+    /// Whether the redundancy agrees with the data.
+    pub fn examine(&self, kernel: &Kernel, cells: &[&[u8]]) -> Consistency {
+        match self {
+            Code::Mirror { copies } => {
+                let differs = |column: &[&[u8]]| column.iter().any(|cell| cell != &column[0]);
+                if cells.chunks(*copies).any(differs) {
+                    Consistency::Inconsistent
+                } else {
+                    Consistency::Consistent
+                }
+            }
+            Code::Sums(code) => code.examine(kernel, cells),
+            Code::Diagonal(code) => code.examine(kernel, cells),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The way from a block of the array to a row, a cell and a slot.
+
+use super::{BLOCK, Code, Level, ZONE_ROWS};
+
+/// The number of the first parity cell in its record.
+const STORED_PARITY: u16 = 0x8000;
+
+/// Where each block of an array is.
+///
+/// The slots that the array was created with share chunks of consecutive blocks in turn. Parity rotates over these slots (left
+/// symmetric), except for RAID-DP. A slot that was added later is a further data column of all rows: its blocks follow those of
+/// the array before, and no block moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The level.
+    pub level: Level,
+    /// Consecutive blocks on one slot.
+    pub chunk: u32,
+    /// Rows of the array, a multiple of the zone.
+    pub rows: u64,
+    /// Slots at the creation.
+    pub base_slots: usize,
+    /// Slots now.
+    pub slots: usize,
+}
+
+impl Layout {
+    pub(crate) fn code(&self) -> Code {
+        self.level.code(self.base_slots)
+    }
+
+    /// Data columns of a row.
+    pub fn data_columns(&self) -> usize {
+        self.code().data_columns(self.slots)
+    }
+
+    fn base_columns(&self) -> usize {
+        self.code().data_columns(self.base_slots)
+    }
+
+    /// Blocks of the array.
+    pub fn blocks(&self) -> u64 {
+        self.rows * self.data_columns() as u64
+    }
+
+    /// Bytes of the array.
+    pub fn bytes(&self) -> u64 {
+        self.blocks() * BLOCK as u64
+    }
+
+    /// Zones of each member.
+    pub fn zones(&self) -> u64 {
+        self.rows / ZONE_ROWS
+    }
+
+    /// Row and data column of a block.
+    pub fn locate(&self, block: u64) -> (u64, usize) {
+        let (base, chunk) = (self.base_columns() as u64, u64::from(self.chunk));
+        if block >= self.rows * base {
+            let behind = block - self.rows * base;
+            return (behind % self.rows, (base + behind / self.rows) as usize);
+        }
+        let (chunks, within) = (block / chunk, block % chunk);
+        (chunks / base * chunk + within, (chunks % base) as usize)
+    }
+
+    /// The block at a row and a data column.
+    pub fn block_at(&self, row: u64, column: usize) -> u64 {
+        let (base, chunk) = (self.base_columns() as u64, u64::from(self.chunk));
+        let column = column as u64;
+        if column >= base {
+            return self.rows * base + (column - base) * self.rows + row;
+        }
+        (row / chunk * base + column) * chunk + row % chunk
+    }
+
+    /// The slot of a cell.
+    pub fn slot(&self, row: u64, cell: usize) -> usize {
+        let (code, base) = (self.code(), self.base_columns());
+        let parities = code.parities();
+        if parities == 0 {
+            return cell;
+        }
+        let columns = self.data_columns();
+        if (base..columns).contains(&cell) {
+            return self.base_slots + cell - base;
+        }
+        // Place among the slots of the creation when nothing is rotated.
+        let place = if cell < base { cell } else { base + cell - columns };
+        if matches!(code, Code::Diagonal(_)) {
+            return place;
+        }
+        let turn = (row / u64::from(self.chunk) % self.base_slots as u64) as usize;
+        let first_parity = self.base_slots - 1 - turn;
+        let behind = if place < base { parities + place } else { place - base };
+        (first_parity + behind) % self.base_slots
+    }
+
+    /// The number of a cell in its record. Other than the number of the cell, it stays the same when columns are added.
+    pub(crate) fn stored_cell(&self, cell: usize) -> u16 {
+        let first_parity = self.data_columns() * self.code().copies();
+        if cell < first_parity { cell as u16 } else { STORED_PARITY + (cell - first_parity) as u16 }
+    }
+
+    /// The cell that a slot has in a row.
+    pub fn cell(&self, row: u64, slot: usize) -> usize {
+        (0..self.slots).find(|cell| self.slot(row, *cell) == slot).expect("each slot has one cell of a row")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layouts() -> impl Iterator<Item = Layout> {
+        Level::ALL.into_iter().flat_map(|level| {
+            level.member_counts().take(4).flat_map(move |base_slots| {
+                (0..3).map(move |added| Layout {
+                    level,
+                    chunk: 4,
+                    rows: 128,
+                    base_slots,
+                    slots: base_slots + added * level.code(base_slots).copies(),
+                })
+            })
+        })
+    }
+
+    #[test]
+    fn blocks_and_cells_correspond_one_to_one() {
+        for layout in layouts().filter(|layout| layout.level != Level::Mirror) {
+            let mut seen = std::collections::BTreeSet::new();
+            for block in 0..layout.blocks() {
+                let (row, column) = layout.locate(block);
+                assert!(row < layout.rows && column < layout.data_columns());
+                assert_eq!(layout.block_at(row, column), block, "{layout:?}");
+                assert!(seen.insert((row, column)));
+            }
+        }
+    }
+
+    #[test]
+    fn each_slot_has_one_cell_of_each_row() {
+        for layout in layouts() {
+            for row in 0..layout.rows {
+                let mut slots: Vec<usize> = (0..layout.slots).map(|cell| layout.slot(row, cell)).collect();
+                assert!((0..layout.slots).all(|slot| slots[layout.cell(row, slot)] == slot));
+                slots.sort_unstable();
+                assert_eq!(slots, (0..layout.slots).collect::<Vec<_>>(), "{layout:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn added_slots_move_no_block() {
+        let layout = Layout { level: Level::Raid6, chunk: 4, rows: 128, base_slots: 5, slots: 5 };
+        let grown = Layout { slots: 7, ..layout };
+        assert_eq!(grown.blocks(), layout.blocks() + 2 * 128);
+        for block in 0..layout.blocks() {
+            let ((row, column), (new_row, new_column)) = (layout.locate(block), grown.locate(block));
+            assert_eq!((row, column), (new_row, new_column));
+            assert_eq!(layout.slot(row, column), grown.slot(row, column));
+        }
+    }
+
+    #[test]
+    fn raid_6_rotates_like_linux_left_symmetric() {
+        let layout = Layout { level: Level::Raid6, chunk: 1, rows: 64, base_slots: 4, slots: 4 };
+        // Slots of D0 D1 P Q in the first rows.
+        let slots = |row| [0, 1, 2, 3].map(|cell| layout.slot(row, cell));
+        assert_eq!([slots(0), slots(1), slots(2)], [[1, 2, 3, 0], [0, 1, 2, 3], [3, 0, 1, 2]]);
+    }
+
+    #[test]
+    fn levels_have_names_that_are_parsed_and_codes_that_are_stored() {
+        for level in Level::ALL {
+            assert_eq!(level.to_string().parse(), Ok(level));
+            assert_eq!(Level::from_stored(level.stored()), Some(level));
+        }
+        assert!("raid7".parse::<Level>().unwrap_err().contains("raid-dp"));
+        let counts = |level: Level| level.member_counts().collect::<Vec<_>>();
+        assert_eq!(counts(Level::RaidDp { prime: 17 }), (4..=18).collect::<Vec<_>>());
+        assert_eq!(counts(Level::Mirror), [2, 3]);
+    }
+}

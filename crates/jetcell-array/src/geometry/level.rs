@@ -1,0 +1,129 @@
+//! RAID levels: how many members they need, and how many losses they bear.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Code, MAX_DATA_COLUMNS, MAX_SLOTS};
+use crate::kernels::{ReedSolomon, RowDiagonal};
+
+/// How an array protects its data.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Level {
+    /// Stripes without protection.
+    Raid0,
+    /// Every member holds the same data.
+    Mirror,
+    /// Stripes over mirrors of two or three copies.
+    Raid10 {
+        /// Copies of each block.
+        copies: usize,
+    },
+    /// One rotated parity block.
+    Raid5,
+    /// Two rotated parity blocks, P and Q.
+    Raid6,
+    /// Three rotated parity blocks.
+    TripleParity,
+    /// Row-diagonal parity on two fixed members.
+    RaidDp {
+        /// The prime p, 17 or 257: at most p - 1 data members.
+        prime: usize,
+    },
+}
+
+impl Level {
+    /// Every level, with the usual parameters.
+    pub const ALL: [Level; 9] = [
+        Level::Raid0,
+        Level::Mirror,
+        Level::Raid10 { copies: 2 },
+        Level::Raid10 { copies: 3 },
+        Level::Raid5,
+        Level::Raid6,
+        Level::TripleParity,
+        Level::RaidDp { prime: 17 },
+        Level::RaidDp { prime: 257 },
+    ];
+
+    /// The code of a row with this many slots.
+    pub(crate) fn code(&self, slots: usize) -> Code {
+        match self {
+            Level::Raid0 => Code::Mirror { copies: 1 },
+            Level::Mirror => Code::Mirror { copies: slots },
+            Level::Raid10 { copies } => Code::Mirror { copies: *copies },
+            Level::Raid5 => Code::Sums(ReedSolomon::new(1)),
+            Level::Raid6 => Code::Sums(ReedSolomon::new(2)),
+            Level::TripleParity => Code::Sums(ReedSolomon::new(3)),
+            Level::RaidDp { prime } => Code::Diagonal(RowDiagonal::new(*prime)),
+        }
+    }
+
+    /// The numbers of members that the level can have.
+    pub fn member_counts(&self) -> impl Iterator<Item = usize> + use<> {
+        let level = *self;
+        let most_data = match level {
+            Level::RaidDp { prime } => MAX_DATA_COLUMNS.min(prime - 1),
+            _ => MAX_DATA_COLUMNS,
+        };
+        (1..=MAX_SLOTS).filter(move |members| match level {
+            Level::Raid0 => (2..=most_data).contains(members),
+            Level::Mirror => (2..=3).contains(members),
+            Level::Raid10 { copies } => {
+                members.is_multiple_of(copies) && (2..=most_data).contains(&(members / copies))
+            }
+            Level::Raid5 => (2..=most_data).contains(&members.saturating_sub(1)),
+            Level::Raid6 | Level::RaidDp { .. } => (2..=most_data).contains(&members.saturating_sub(2)),
+            Level::TripleParity => (2..=most_data).contains(&members.saturating_sub(3)),
+        })
+    }
+
+    /// Losses of any members that the level bears, with this many slots.
+    pub fn tolerance(&self, slots: usize) -> usize {
+        self.code(slots).tolerance()
+    }
+
+    /// The level as it is stored: kind and parameter.
+    pub(crate) fn stored(&self) -> (u16, u16) {
+        match self {
+            Level::Raid0 => (0, 0),
+            Level::Mirror => (1, 0),
+            Level::Raid10 { copies } => (10, *copies as u16),
+            Level::Raid5 => (5, 0),
+            Level::Raid6 => (6, 0),
+            Level::TripleParity => (7, 0),
+            Level::RaidDp { prime } => (4, *prime as u16),
+        }
+    }
+
+    pub(crate) fn from_stored(stored: (u16, u16)) -> Option<Level> {
+        Level::ALL.into_iter().find(|level| level.stored() == stored)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Raid0 => f.write_str("raid0"),
+            Level::Mirror => f.write_str("mirror"),
+            Level::Raid10 { copies: 2 } => f.write_str("raid10"),
+            Level::Raid10 { copies } => write!(f, "raid10-{copies}"),
+            Level::Raid5 => f.write_str("raid5"),
+            Level::Raid6 => f.write_str("raid6"),
+            Level::TripleParity => f.write_str("raid-tp"),
+            Level::RaidDp { prime: 17 } => f.write_str("raid-dp"),
+            Level::RaidDp { prime } => write!(f, "raid-dp-{prime}"),
+        }
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Level, String> {
+        let names = || Level::ALL.map(|level| level.to_string()).join(", ");
+        Level::ALL
+            .into_iter()
+            .find(|level| level.to_string() == text)
+            .ok_or_else(|| format!("\"{text}\" is not a level; levels are {}", names()))
+    }
+}

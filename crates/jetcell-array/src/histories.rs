@@ -1,0 +1,215 @@
+//! Many random histories of an array: losses, damage, lost and misdirected writes and power cuts, in any mix that the level must
+//! bear. No block ever reads as anything but what was written last.
+//!
+//! `JETCELL_ARRAY_HISTORIES` sets the number of histories, `JETCELL_ARRAY_SEED` the first seed.
+
+use std::collections::BTreeSet;
+
+use rand::Rng;
+
+use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::world::{SHAPES, World, ZONES, is_io};
+use crate::{ArrayState, Level, Result};
+
+/// An array whose damage stays within what it must bear.
+struct History {
+    world: World,
+    /// Slots whose members lost data or lied since everything was last checked.
+    bad_slots: BTreeSet<usize>,
+}
+
+const STEPS: usize = 14;
+
+impl History {
+    fn new(seed: u64) -> History {
+        let (level, members) = SHAPES[seed as usize % SHAPES.len()];
+        History { world: World::new(level, members, seed), bad_slots: BTreeSet::new() }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..STEPS {
+            match self.world.rng.random_range(0..20) {
+                0..6 => self.write(),
+                6..9 => self.write_with_cut(),
+                9..13 => self.damage(),
+                13 => self.read_some(),
+                14 | 15 => self.maintain(),
+                16 => self.replace(),
+                17 => self.restart(),
+                _ => self.heal(),
+            }
+        }
+        self.world.check();
+    }
+
+    fn write(&mut self) {
+        let batch = self.world.random_batch();
+        self.world.write(&batch).unwrap();
+    }
+
+    fn write_with_cut(&mut self) {
+        let batch = self.world.random_batch();
+        let operations = self.world.rng.random_range(0..50);
+        self.world.write_with_cut(&batch, operations);
+    }
+
+    fn read_some(&mut self) {
+        for _ in 0..20 {
+            let block = self.world.rng.random_range(0..self.world.model.len());
+            assert_eq!(self.world.value(block as u64).unwrap(), self.world.model[block]);
+        }
+    }
+
+    /// A slot that may be damaged, if the level bears one more.
+    fn victim(&mut self) -> Option<usize> {
+        let slots = self.world.array().layout().slots;
+        let slot = self.world.rng.random_range(0..slots);
+        let mut bad: BTreeSet<usize> = self.bad_slots.clone();
+        bad.extend(self.world.array().lost_slots());
+        bad.insert(slot);
+        if !self.world.array().bears(&bad.iter().copied().collect::<Vec<_>>()) {
+            return None;
+        }
+        self.bad_slots.insert(slot);
+        Some(slot)
+    }
+
+    fn damage(&mut self) {
+        let Some(slot) = self.victim() else { return };
+        let status = self.world.array().status().slots[slot].clone();
+        let Some(path) = status.member.or(status.replacement) else { return };
+        let World { disk, rng, .. } = &mut self.world;
+        let row = rng.random_range(0..24);
+        let sector = rng.random_range(0..8) * 512;
+        match rng.random_range(0..6) {
+            0 => disk.corrupt(&path, World::offset(row) + sector, &[rng.random(); 512]).unwrap(),
+            1 => {
+                let zone = rng.random_range(0..ZONES);
+                disk.corrupt(&path, World::records_offset(zone) + sector, &[rng.random(); 512]).unwrap();
+            }
+            2 => {
+                let metadata = World::records_offset(0) / 512;
+                let sector = rng.random_range(0..metadata) * 512;
+                disk.corrupt(&path, sector, &[rng.random(); 512]).unwrap();
+            }
+            3 => disk.lose_writes(path.to_str().unwrap(), rng.random_range(1..12)),
+            4 => self.misdirect(&path),
+            _ => self.world.kill(&path),
+        }
+    }
+
+    /// The next commit writes a block of this member to another place.
+    fn misdirect(&mut self, path: &std::path::Path) {
+        let row = self.world.rng.random_range(0..24);
+        let offset = World::offset(row) as usize;
+        let before = self.world.disk.contents(path).unwrap()[offset..offset + BLOCK].to_vec();
+        self.write();
+        let after = self.world.disk.contents(path).unwrap()[offset..offset + BLOCK].to_vec();
+        let elsewhere = World::offset(self.world.rng.random_range(0..ZONES * ZONE_ROWS));
+        self.world.disk.corrupt(path, World::offset(row), &before).unwrap();
+        self.world.disk.corrupt(path, elsewhere, &after).unwrap();
+    }
+
+    fn restart(&mut self) {
+        self.world.array.take().unwrap().close().unwrap();
+        self.world.reset();
+        self.world.assemble(true).unwrap();
+    }
+
+    /// Some steps of rebuild or scrub, perhaps with a power cut.
+    fn maintain(&mut self) {
+        let cut = self.world.rng.random_bool(0.5);
+        let is_scrub = self.world.rng.random_bool(0.5);
+        if cut {
+            let operations = self.world.disk.operations() + self.world.rng.random_range(0..60);
+            self.world.disk.stop_after(operations);
+        }
+        let array = self.world.array();
+        array.set_zones_per_note(1);
+        let mut report = Default::default();
+        let mut step = |_| -> Result<()> {
+            if is_scrub { array.scrub_step(&mut report).map(drop) } else { array.rebuild_step().map(drop) }
+        };
+        let result = (0..3).try_for_each(&mut step);
+        let is_good = report.unrecoverable.is_empty() && report.disagreements.is_empty();
+        // Without power, every read fails.
+        assert!(cut || is_good, "{report:?}");
+        match result {
+            Ok(()) => self.world.disk.stop_after(u64::MAX),
+            Err(error) => {
+                assert!(cut && is_io(&error), "{error}");
+                self.world.crash();
+                self.world.assemble(true).unwrap();
+            }
+        }
+    }
+
+    /// A new member for a slot that is bad.
+    fn replace(&mut self) {
+        let Some(slot) = self.bad_slots.first().copied() else { return };
+        let slots = self.world.array().status().slots;
+        if slots[slot].replacement.is_none() {
+            let file = self.world.new_file();
+            self.world.array().replace(slot, &file, false).unwrap();
+            self.world.members.push(file);
+        }
+    }
+
+    /// Dead members are replaced and rebuilt, and everything is checked: nothing is bad afterwards.
+    fn heal(&mut self) {
+        self.restart();
+        for slot in self.world.array().lost_slots() {
+            if self.world.array().status().slots[slot].replacement.is_none() {
+                let file = self.world.new_file();
+                self.world.array().replace(slot, &file, false).unwrap();
+            }
+        }
+        self.world.rebuild();
+        let report = self.world.array().scrub().unwrap();
+        assert!(report.unrecoverable.is_empty() && report.disagreements.is_empty(), "{report:?}");
+        assert!(self.world.array().scrub().unwrap().is_clean());
+        assert_eq!(self.world.array().status().state, ArrayState::Optimal);
+        self.bad_slots.clear();
+    }
+}
+
+fn environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn no_history_within_the_bounds_of_the_level_reads_wrong_data_or_fails() {
+    let first = environment("JETCELL_ARRAY_SEED", 1);
+    for seed in first..first + environment("JETCELL_ARRAY_HISTORIES", 2200) {
+        let run = std::panic::catch_unwind(|| History::new(seed).run());
+        assert!(run.is_ok(), "JETCELL_ARRAY_SEED={seed} JETCELL_ARRAY_HISTORIES=1");
+    }
+}
+
+#[test]
+fn beyond_the_bounds_of_the_level_reads_fail_or_are_right() {
+    for seed in 0..environment("JETCELL_ARRAY_HISTORIES", 300) {
+        let mut history = History::new(seed);
+        for _ in 0..4 {
+            history.write();
+        }
+        let (level, slots) = (history.world.level, history.world.array().layout().slots);
+        history.world.restart();
+        // As many members with the same damage as cannot be recovered.
+        let count = level.tolerance(slots) + 1;
+        let first =
+            if matches!(level, Level::Raid10 { .. }) { 0 } else { history.world.rng.random_range(0..slots) };
+        for slot in (first..first + count).map(|slot| slot % slots) {
+            let path = history.world.members[slot].clone();
+            for row in 0..24 {
+                history.world.disk.corrupt(&path, World::offset(row) + 7, &[0x99; 30]).unwrap();
+            }
+        }
+        history.world.check_never_wrong();
+        history.world.refresh_members();
+        history.world.reset();
+        if history.world.assemble(true).is_ok() {
+            history.world.check_never_wrong();
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The record of a block: 64 bytes, in the first block of its zone.
+
+use twox_hash::XxHash3_64;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::geometry::MAX_DATA_COLUMNS;
+
+/// Bytes of a record. A sector holds whole records, so that a torn write keeps or replaces each as a whole.
+pub(crate) const RECORD: usize = 64;
+
+/// What was written to a block last. 64 zeros stand for a block that was never written, which reads as zeros.
+///
+/// ```text
+/// offset  bytes
+///      0      8  checksum (XXH3) of the block
+///      8      8  row: finds misdirected writes
+///     16      8  generation of the row when this block was written: finds lost writes
+///     24     28  parity blocks: low byte of the generation of each data column, 0 if never written; else zeros
+///     52      4  array
+///     56      2  cell of the row: data column, or 0x8000 + parity block
+///     58      2  zeros
+///     60      4  seal: checksum of the bytes before
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct BlockRecord {
+    pub checksum: U64,
+    pub row: U64,
+    pub generation: U64,
+    pub tags: [u8; MAX_DATA_COLUMNS],
+    array: U32,
+    cell: U16,
+    reserved: U16,
+    seal: U32,
+}
+
+/// What a record's place holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecordSlot {
+    /// The block was never written.
+    Empty,
+    /// The block was written.
+    Written(BlockRecord),
+    /// Not a record of this block.
+    Damaged,
+}
+
+impl BlockRecord {
+    pub fn new(
+        array: u128,
+        row: u64,
+        cell: u16,
+        generation: u64,
+        tags: [u8; MAX_DATA_COLUMNS],
+        block: &[u8],
+    ) -> BlockRecord {
+        let mut record = BlockRecord {
+            checksum: U64::new(BlockRecord::checksum_of(block)),
+            row: U64::new(row),
+            generation: U64::new(generation),
+            tags,
+            array: U32::new(array as u32),
+            cell: U16::new(cell),
+            reserved: U16::ZERO,
+            seal: U32::ZERO,
+        };
+        record.seal = record.computed_seal();
+        record
+    }
+
+    pub fn checksum_of(block: &[u8]) -> u64 {
+        XxHash3_64::oneshot(block)
+    }
+
+    fn computed_seal(&self) -> U32 {
+        U32::new(XxHash3_64::oneshot(&self.as_bytes()[..RECORD - size_of::<U32>()]) as u32)
+    }
+
+    /// Whether a block has the content that was written.
+    pub fn matches(&self, block: &[u8]) -> bool {
+        self.checksum.get() == BlockRecord::checksum_of(block)
+    }
+
+    /// Decodes the record at a place where only that of this cell belongs.
+    pub fn decode(bytes: &[u8; RECORD], array: u128, row: u64, cell: u16) -> RecordSlot {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return RecordSlot::Empty;
+        }
+        let record: BlockRecord = zerocopy::transmute!(*bytes);
+        let place = (record.array.get(), record.row.get(), record.cell.get());
+        if record.seal == record.computed_seal() && place == (array as u32, row, cell) {
+            RecordSlot::Written(record)
+        } else {
+            RecordSlot::Damaged
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_known_at_its_place_only_and_with_every_bit() {
+        let record = BlockRecord::new(7, 3, 2, 9, [5; MAX_DATA_COLUMNS], &[1; 4096]);
+        let bytes: [u8; RECORD] = zerocopy::transmute!(record);
+        assert_eq!(BlockRecord::decode(&bytes, 7, 3, 2), RecordSlot::Written(record));
+        for (array, row, cell) in [(8, 3, 2), (7, 4, 2), (7, 3, 1)] {
+            assert_eq!(BlockRecord::decode(&bytes, array, row, cell), RecordSlot::Damaged);
+        }
+        for bit in 0..RECORD * 8 {
+            let mut bytes = bytes;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(BlockRecord::decode(&bytes, 7, 3, 2), RecordSlot::Damaged, "bit {bit}");
+        }
+        assert_eq!(BlockRecord::decode(&[0; RECORD], 7, 3, 2), RecordSlot::Empty);
+        assert!(record.matches(&[1; 4096]) && !record.matches(&[2; 4096]));
+    }
+}

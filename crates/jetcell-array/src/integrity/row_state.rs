@@ -1,0 +1,168 @@
+//! Which blocks of a row are current, from the records of all its cells.
+//!
+//! Each write of a row gets a generation above all earlier ones of the row, and is part of the records of the cells that it
+//! writes: the data columns that change and all parity cells. Parity records also name the generation of every data column. So
+//! a write that a member acknowledged and lost leaves a record that contradicts the others:
+//! - a parity cell whose generation is not the highest of the row is stale;
+//! - a data cell whose generation is not the one that a current parity cell names is stale;
+//! - a copy whose generation is not the highest of its column is stale.
+
+use crate::geometry::{Code, MAX_DATA_COLUMNS};
+
+use super::{BlockRecord, RecordSlot};
+
+/// What is known about one cell of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CellState {
+    /// No member has it.
+    Missing,
+    /// Its record is damaged, or older than the last write.
+    Stale,
+    /// Never written: zeros.
+    Empty,
+    /// Written; the block must match the record.
+    Written(BlockRecord),
+}
+
+/// The state of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RowState {
+    /// The highest generation; 0 if no write is known.
+    pub generation: u64,
+    /// The state of each cell.
+    pub cells: Vec<CellState>,
+    /// The low byte of the generation of each data column.
+    pub tags: [u8; MAX_DATA_COLUMNS],
+}
+
+impl RowState {
+    /// Decides about every cell. `None` stands for a cell that no member has.
+    pub fn new(code: &Code, records: &[Option<RecordSlot>]) -> RowState {
+        let columns = code.data_columns(records.len());
+        let generation = |record: &Option<RecordSlot>| match record {
+            Some(RecordSlot::Written(record)) => record.generation.get(),
+            _ => 0,
+        };
+        let highest = records.iter().map(generation).max().unwrap_or(0);
+        let mut state = RowState { generation: highest, cells: vec![], tags: [0; MAX_DATA_COLUMNS] };
+        if let Code::Mirror { copies } = code {
+            for (column, records) in records.chunks(*copies).enumerate() {
+                let highest = records.iter().map(generation).max().unwrap_or(0);
+                state.tags[column] = highest as u8;
+                state.cells.extend(records.iter().map(|record| cell_state(record, |found| found == highest)));
+            }
+            return state;
+        }
+        let is_current = |found: u64| found == highest;
+        let parity: Vec<CellState> =
+            records[columns..].iter().map(|record| cell_state(record, is_current)).collect();
+        let named = parity.iter().find_map(|cell| match cell {
+            CellState::Written(record) => Some(record.tags),
+            CellState::Empty => Some([0; MAX_DATA_COLUMNS]),
+            _ => None,
+        });
+        for (column, record) in records[..columns].iter().enumerate() {
+            // Without current parity, each data cell is believed: it cannot be recovered anyway.
+            let tag = named.map_or(generation(record) as u8, |tags| tags[column]);
+            state.tags[column] = tag;
+            let cell = match cell_state(record, |found| found as u8 == tag) {
+                // Nothing was ever written, whatever became of the record.
+                CellState::Stale | CellState::Missing if tag == 0 && named.is_some() => CellState::Empty,
+                cell => cell,
+            };
+            state.cells.push(cell);
+        }
+        state.cells.extend(parity);
+        state
+    }
+
+    /// The generation of the next write of the row. Its low byte is not 0, and not that of a cell before the write.
+    pub fn next_generation(&self) -> u64 {
+        let is_used = |generation: u64| {
+            let byte = generation as u8;
+            byte == 0 || self.tags.contains(&byte) || byte == self.generation as u8
+        };
+        (self.generation + 1..).find(|generation| !is_used(*generation)).expect("fewer columns than bytes")
+    }
+
+    /// The generation that a data column was written in, by its low byte.
+    pub fn generation_of(&self, column: usize) -> u64 {
+        let tag = self.tags[column];
+        let back = (self.generation as u8).wrapping_sub(tag);
+        self.generation.saturating_sub(u64::from(back))
+    }
+}
+
+fn cell_state(record: &Option<RecordSlot>, is_current: impl Fn(u64) -> bool) -> CellState {
+    match record {
+        None => CellState::Missing,
+        Some(RecordSlot::Empty) if is_current(0) => CellState::Empty,
+        Some(RecordSlot::Written(record)) if is_current(record.generation.get()) => {
+            CellState::Written(*record)
+        }
+        Some(_) => CellState::Stale,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::ReedSolomon;
+
+    fn written(cell: u16, generation: u64, tags: &[u8]) -> Option<RecordSlot> {
+        let mut all = [0; MAX_DATA_COLUMNS];
+        all[..tags.len()].copy_from_slice(tags);
+        Some(RecordSlot::Written(BlockRecord::new(1, 0, cell, generation, all, &[])))
+    }
+
+    fn stale(code: Code, records: &[Option<RecordSlot>]) -> Vec<usize> {
+        let state = RowState::new(&code, records);
+        let bad = |cell: &usize| matches!(state.cells[*cell], CellState::Stale | CellState::Missing);
+        (0..records.len()).filter(bad).collect()
+    }
+
+    #[test]
+    fn a_lost_write_of_any_cell_is_found() {
+        let code = Code::Sums(ReedSolomon::new(2));
+        let (empty, tags) = (Some(RecordSlot::Empty), [3, 2, 0]);
+        let good =
+            [written(0, 3, &[]), written(1, 2, &[]), empty, written(3, 3, &tags), written(4, 3, &tags)];
+        assert_eq!(stale(code, &good), [0usize; 0]);
+        // What the cells held before the last write, which wrote column 0.
+        let before = [written(0, 1, &[]), None, None, written(3, 2, &[1, 2, 0]), written(4, 2, &[1, 2, 0])];
+        for cell in [0, 3, 4] {
+            let mut records = good;
+            records[cell] = before[cell];
+            assert_eq!(stale(code, &records), [cell]);
+            records[cell] = empty;
+            assert_eq!(stale(code, &records), [cell]);
+        }
+        let both = [before[0], good[1], good[2], before[3], good[4]];
+        assert_eq!(stale(code, &both), [0, 3]);
+    }
+
+    #[test]
+    fn an_empty_column_needs_no_member() {
+        let code = Code::Sums(ReedSolomon::new(1));
+        let records = [written(0, 1, &[]), None, Some(RecordSlot::Damaged), written(3, 1, &[1, 0, 0])];
+        let state = RowState::new(&code, &records);
+        assert_eq!(state.cells[1..3], [CellState::Empty, CellState::Empty]);
+    }
+
+    #[test]
+    fn of_two_copies_the_newer_one_counts() {
+        let code = Code::Mirror { copies: 2 };
+        assert_eq!(
+            stale(code, &[written(0, 4, &[]), written(1, 5, &[]), Some(RecordSlot::Empty), None]),
+            [0, 3]
+        );
+    }
+
+    #[test]
+    fn the_next_generation_differs_in_its_low_byte_from_all_cells() {
+        let mut state = RowState { generation: 254, cells: vec![], tags: [0; MAX_DATA_COLUMNS] };
+        state.tags[..3].copy_from_slice(&[255, 1, 254]);
+        assert_eq!(state.next_generation(), 258);
+        assert_eq!((state.generation_of(2), state.generation_of(1)), (254, 1));
+    }
+}

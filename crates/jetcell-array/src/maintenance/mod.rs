@@ -1,0 +1,14 @@
+//! What an array does beside reads and writes: rebuilding, copying and scrubbing in small steps, and changes of its members.
+//!
+//! A step handles one zone, so that the caller decides how much of it happens between reads and writes; [`Throttle`] helps.
+
+mod members;
+mod rebuild;
+mod scrub;
+#[cfg(test)]
+mod tests;
+mod throttle;
+
+pub use rebuild::RebuildProgress;
+pub use scrub::{Disagreement, ScrubReport};
+pub use throttle::Throttle;

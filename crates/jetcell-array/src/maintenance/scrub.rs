@@ -1,0 +1,170 @@
+//! Reading everything to find damage while it can still be repaired.
+//!
+//! | found in a row | done |
+//! | --- | --- |
+//! | a block without its checksum, unreadable, or with a damaged record | recovered from the others, verified, written back |
+//! | a block of an older generation (a lost write) | the same |
+//! | more such blocks than the level can recover | reported; nothing is written |
+//! | all checksums and generations right, but parity disagrees with the data, and one parity block explains it | that block is computed again |
+//! | the same, and a data block or no single block explains it | reported; nothing is written |
+//!
+//! Parity is never computed again from data whose checksums fail.
+
+use crate::array::Array;
+use crate::error::{ArrayError, Result};
+use crate::geometry::ZONE_ROWS;
+use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
+use crate::kernels::Consistency;
+
+/// A row whose blocks all have their checksums and do not fit together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Disagreement {
+    /// The row.
+    pub row: u64,
+    /// The slot whose block would explain it, by the parity alone.
+    pub suspect: Option<usize>,
+    /// Whether it was a parity block, which was computed again.
+    pub is_repaired: bool,
+}
+
+/// What a scrub found. One pass visits every zone once.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ScrubReport {
+    /// Zones that were read.
+    pub zones: u64,
+    /// Rows that were ever written.
+    pub rows: u64,
+    /// Damaged or stale blocks by slot.
+    pub damaged: Vec<u64>,
+    /// Blocks that were written back.
+    pub repaired: u64,
+    /// Rows of which too many blocks are damaged.
+    pub unrecoverable: Vec<u64>,
+    /// Rows with right checksums and wrong parity.
+    pub disagreements: Vec<Disagreement>,
+}
+
+impl ScrubReport {
+    /// Whether everything is as it should be, without any repair.
+    pub fn is_clean(&self) -> bool {
+        self.damaged.iter().all(|count| *count == 0)
+            && self.unrecoverable.is_empty()
+            && self.disagreements.is_empty()
+    }
+}
+
+impl Array {
+    /// Checks the next zone and adds to the report. Returns whether that was the last zone of a pass.
+    pub fn scrub_step(&mut self, report: &mut ScrubReport) -> Result<bool> {
+        self.check_writable()?;
+        let zone = self.config.scrub_cursor.min(self.config.layout.zones() - 1);
+        report.damaged.resize(self.config.slots.len(), 0);
+        // Judged is what the members have, not what is remembered.
+        self.records.trim();
+        self.records.forget_zone(zone);
+        for row in zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS {
+            self.scrub_row(row, report)?;
+        }
+        report.zones += 1;
+        let is_last = zone + 1 == self.config.layout.zones();
+        self.config.scrub_cursor = if is_last { 0 } else { zone + 1 };
+        if is_last {
+            self.save_config()?;
+        }
+        Ok(is_last)
+    }
+
+    /// Runs a pass from its beginning to its end.
+    pub fn scrub(&mut self) -> Result<ScrubReport> {
+        let mut report = ScrubReport::default();
+        self.config.scrub_cursor = 0;
+        while !self.scrub_step(&mut report)? {}
+        Ok(report)
+    }
+
+    fn scrub_row(&mut self, row: u64, report: &mut ScrubReport) -> Result<()> {
+        let state = self.row_state(row);
+        report.rows += u64::from(state.generation > 0);
+        self.scrub_empty_cells(row, &state, report)?;
+        if state.cells.iter().all(|cell| *cell == CellState::Empty) {
+            return Ok(());
+        }
+        let before = self.counters().blocks_repaired;
+        let whole = match self.whole_row(row, &state) {
+            Ok(whole) => whole,
+            Err(ArrayError::Unrecoverable { .. }) => {
+                report.unrecoverable.push(row);
+                return Ok(());
+            }
+            Err(ArrayError::Inconsistent { .. }) => {
+                report.disagreements.push(Disagreement { row, suspect: None, is_repaired: false });
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for cell in &whole.recovered {
+            if state.cells[*cell] != CellState::Missing {
+                report.damaged[self.config.layout.slot(row, *cell)] += 1;
+            }
+        }
+        if !whole.recovered.is_empty() {
+            self.repair(row, &state, &whole)?;
+            report.repaired += self.counters().blocks_repaired - before;
+            return Ok(());
+        }
+        match self.examine(&whole.cells) {
+            Consistency::Consistent => Ok(()),
+            Consistency::OneColumn(cell) if cell >= self.code.data_columns(state.cells.len()) => {
+                let mut cells = whole.cells;
+                let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
+                self.code.recover(&self.kernel, &mut targets, &[cell]);
+                self.rewrite_parity(row, cell, &state, &cells[cell])?;
+                let suspect = Some(self.config.layout.slot(row, cell));
+                report.disagreements.push(Disagreement { row, suspect, is_repaired: true });
+                Ok(())
+            }
+            Consistency::OneColumn(cell) => {
+                let suspect = Some(self.config.layout.slot(row, cell));
+                report.disagreements.push(Disagreement { row, suspect, is_repaired: false });
+                Ok(())
+            }
+            Consistency::Inconsistent => {
+                report.disagreements.push(Disagreement { row, suspect: None, is_repaired: false });
+                Ok(())
+            }
+        }
+    }
+
+    /// Damaged records of blocks that were never written, as the parity of the row says.
+    fn scrub_empty_cells(&mut self, row: u64, state: &RowState, report: &mut ScrubReport) -> Result<()> {
+        for (cell, cell_state) in state.cells.iter().enumerate() {
+            if *cell_state != CellState::Empty {
+                continue;
+            }
+            let slot = self.config.layout.slot(row, cell);
+            for device in self.sources(slot, row) {
+                if self.record(device, row, cell) == RecordSlot::Empty {
+                    continue;
+                }
+                let result = self.put_record(device, row, RecordSlot::Empty);
+                let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
+                self.note_write(device, result)?;
+                report.damaged[slot] += 1;
+                report.repaired += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite_parity(&mut self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> Result<()> {
+        let stored_cell = self.config.layout.stored_cell(cell);
+        let record =
+            BlockRecord::new(self.config.array, row, stored_cell, state.generation, state.tags, block);
+        for device in self.sources(self.config.layout.slot(row, cell), row) {
+            let result = self.write_cell(device, row, RecordSlot::Written(record), block);
+            let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
+            self.note_write(device, result)?;
+        }
+        if self.is_config_changed { self.save_config() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,243 @@
+//! A member's file, with offsets for everything that it holds.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Vfs};
+
+use super::{Config, Image, JournalHeader, MemberId, Superblock};
+use crate::error::{ArrayError, Refusal, Result};
+use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::integrity::RECORD;
+
+/// Offsets of a member, which follow from the size of its journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MemberLayout {
+    journal_images: u32,
+}
+
+const JOURNAL_SLOTS: u64 = 2;
+
+impl MemberLayout {
+    pub fn new(journal_images: u32) -> MemberLayout {
+        MemberLayout { journal_images }
+    }
+
+    fn journal_blocks(&self) -> u64 {
+        JournalHeader::blocks(self.journal_images) + u64::from(self.journal_images)
+    }
+
+    /// Blocks before the first zone.
+    fn metadata_blocks(&self) -> u64 {
+        2 + JOURNAL_SLOTS * self.journal_blocks()
+    }
+
+    /// The least number of bytes for this many rows.
+    pub fn bytes_for(&self, rows: u64) -> u64 {
+        (self.metadata_blocks() + rows / ZONE_ROWS * (ZONE_ROWS + 1)) * BLOCK as u64
+    }
+
+    /// Rows that a member of this length has.
+    pub fn rows_in(&self, bytes: u64) -> u64 {
+        (bytes / BLOCK as u64).saturating_sub(self.metadata_blocks()) / (ZONE_ROWS + 1) * ZONE_ROWS
+    }
+
+    fn superblocks(&self) -> [u64; 2] {
+        [0, (1 + JOURNAL_SLOTS * self.journal_blocks()) * BLOCK as u64]
+    }
+
+    fn journal(&self, sequence: u64) -> u64 {
+        (1 + sequence % JOURNAL_SLOTS * self.journal_blocks()) * BLOCK as u64
+    }
+
+    pub fn records(&self, zone: u64) -> u64 {
+        (self.metadata_blocks() + zone * (ZONE_ROWS + 1)) * BLOCK as u64
+    }
+
+    pub fn block(&self, row: u64) -> u64 {
+        self.records(row / ZONE_ROWS) + (1 + row % ZONE_ROWS) * BLOCK as u64
+    }
+}
+
+/// An open member.
+pub(crate) struct Device {
+    pub member: MemberId,
+    pub layout: MemberLayout,
+    file: Arc<dyn File>,
+    _lock: Box<dyn DirectoryLock>,
+    /// Written since the last sync.
+    unsynced: bool,
+    /// A write or sync failed: nothing is written to it any more.
+    pub failed: bool,
+}
+
+impl Device {
+    pub fn open(vfs: &dyn Vfs, path: &Path, mode: OpenMode) -> Result<Device> {
+        let fail = |action| move |error| ArrayError::io(path, action, 0, error);
+        if !vfs.exists(path).map_err(fail("looking for the member"))? {
+            return Err(fail("opening the member")(io::ErrorKind::NotFound.into()));
+        }
+        let lock = vfs.lock(path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Refusal::InUse(path.to_owned()).into(),
+            _ => ArrayError::io(path, "locking the member", 0, error),
+        })?;
+        let file = vfs.open(path, mode).map_err(fail("opening the member"))?;
+        let layout = MemberLayout::new(1);
+        Ok(Device { member: 0, layout, file, _lock: lock, unsynced: false, failed: false })
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.file.path().to_owned()
+    }
+
+    pub fn len(&self) -> Result<u64> {
+        self.file.len().map_err(|error| self.error("asking for the length", 0, error))
+    }
+
+    fn error(&self, action: &'static str, offset: u64, error: io::Error) -> ArrayError {
+        ArrayError::io(self.file.path(), action, offset, error)
+    }
+
+    pub fn read(&self, offset: u64, to: &mut [u8], reason: IoReason) -> Result<()> {
+        self.file.read_at(offset, to, reason).map_err(|error| self.error("reading", offset, error))
+    }
+
+    pub fn write(&mut self, offset: u64, from: &[u8], reason: IoReason) -> Result<()> {
+        self.unsynced = true;
+        self.file.write_at(offset, from, reason).map_err(|error| self.error("writing", offset, error))
+    }
+
+    /// Makes all writes durable.
+    pub fn sync(&mut self) -> Result<()> {
+        if self.unsynced {
+            self.file.sync(IoReason::Other).map_err(|error| self.error("syncing", 0, error))?;
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+
+    /// The valid superblocks, wherever the array says that its second one is.
+    pub fn superblocks(&self) -> Vec<Superblock> {
+        let read = |offset| {
+            let mut block = IoBuffer::zeroed(BLOCK);
+            self.read(offset, &mut block, IoReason::Other).ok()?;
+            Superblock::decode(&block)
+        };
+        let first = read(0);
+        // Without the first one, the size of the journal is unknown: the second one is at one of a few places.
+        let images = match &first {
+            Some(superblock) => vec![superblock.config.journal_images],
+            None => (0..=12).map(|power| 1 << power).collect(),
+        };
+        let second = images.into_iter().find_map(|images| {
+            let superblock = read(MemberLayout::new(images).superblocks()[1])?;
+            (superblock.config.journal_images == images).then_some(superblock)
+        });
+        first.into_iter().chain(second).collect()
+    }
+
+    /// Writes both superblocks, one after the other, so that a torn write leaves one.
+    pub fn write_superblocks(&mut self, config: &Config) -> Result<()> {
+        let mut block = IoBuffer::zeroed(BLOCK);
+        Superblock { config: config.clone(), member: self.member }.encode(&mut block);
+        for offset in self.layout.superblocks() {
+            self.write(offset, &block, IoReason::Other)?;
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a commit to its journal slot; durable after [`Device::sync`].
+    pub fn write_journal(
+        &mut self,
+        array: u128,
+        sequence: u64,
+        participants: &[MemberId],
+        images: &[Image<'_>],
+    ) -> Result<()> {
+        let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;
+        let mut buffer = IoBuffer::zeroed(header_bytes + images.len() * BLOCK);
+        let entries = images.iter().map(|image| image.entry).collect();
+        let participants = participants.to_vec();
+        JournalHeader { array, member: self.member, sequence, participants, entries }.encode(&mut buffer);
+        for (place, image) in buffer[header_bytes..].chunks_exact_mut(BLOCK).zip(images) {
+            place.copy_from_slice(image.block);
+        }
+        self.write(self.layout.journal(sequence), &buffer, IoReason::LogWrite)
+    }
+
+    /// The whole commits in the journal, with the images that are intact, by the order of their entries.
+    pub fn read_journal(&self, array: u128) -> Vec<(JournalHeader, Vec<Option<IoBuffer>>)> {
+        let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;
+        (0..JOURNAL_SLOTS).filter_map(|slot| self.read_journal_slot(array, slot, header_bytes)).collect()
+    }
+
+    fn read_journal_slot(
+        &self,
+        array: u128,
+        slot: u64,
+        header_bytes: usize,
+    ) -> Option<(JournalHeader, Vec<Option<IoBuffer>>)> {
+        let mut buffer = IoBuffer::zeroed(header_bytes);
+        let start = self.layout.journal(slot);
+        self.read(start, &mut buffer, IoReason::LogRead).ok()?;
+        let header = JournalHeader::decode(&buffer)?;
+        let fits = header.entries.len() <= self.layout.journal_images as usize;
+        if !fits
+            || header.array != array
+            || header.member != self.member
+            || header.sequence % JOURNAL_SLOTS != slot
+        {
+            return None;
+        }
+        let image = |(index, entry): (usize, &super::JournalEntry)| {
+            let mut block = IoBuffer::zeroed(BLOCK);
+            let offset = start + (header_bytes + index * BLOCK) as u64;
+            self.read(offset, &mut block, IoReason::LogRead).ok()?;
+            entry.record.matches(&block).then_some(block)
+        };
+        let images = header.entries.iter().enumerate().map(image).collect();
+        Some((header, images))
+    }
+
+    /// Empties the records of all zones, so that every block reads as zeros. What is on the member is lost.
+    pub fn clear_records(&mut self, zones: u64) -> Result<()> {
+        let zeros = IoBuffer::zeroed(BLOCK);
+        let mut found = IoBuffer::zeroed(BLOCK);
+        for zone in 0..zones {
+            let offset = self.layout.records(zone);
+            // New files are full of zeros already.
+            let is_clear = self.read(offset, &mut found, IoReason::Other).is_ok() && *found == *zeros;
+            if !is_clear {
+                self.write(offset, &zeros, IoReason::Other)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the member holds that is not zeros, as far as a look at both ends tells.
+    pub fn content(&self) -> Result<Option<&'static str>> {
+        const LOOK: u64 = 1 << 20;
+        if !self.superblocks().is_empty() {
+            return Ok(Some("a member of an array"));
+        }
+        let blocks = self.len()? / BLOCK as u64;
+        let ends =
+            (0..blocks.min(LOOK / BLOCK as u64)).chain(blocks.saturating_sub(LOOK / BLOCK as u64)..blocks);
+        let mut block = IoBuffer::zeroed(BLOCK);
+        for index in ends {
+            self.read(index * BLOCK as u64, &mut block, IoReason::Other)?;
+            if block.iter().any(|byte| *byte != 0) {
+                return Ok(Some("data"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The place of a row's record in the records of its zone.
+    pub fn record_range(row: u64) -> std::ops::Range<usize> {
+        let start = (row % ZONE_ROWS) as usize * RECORD;
+        start..start + RECORD
+    }
+}

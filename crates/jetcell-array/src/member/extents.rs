@@ -1,0 +1,68 @@
+//! A set of zones, as a few ranges.
+
+use std::ops::Range;
+
+/// Ranges in ascending order that neither overlap nor touch.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Extents(Vec<Range<u64>>);
+
+impl Extents {
+    pub fn contains(&self, zone: u64) -> bool {
+        let behind = self.0.partition_point(|range| range.end <= zone);
+        self.0.get(behind).is_some_and(|range| range.start <= zone)
+    }
+
+    pub fn insert(&mut self, added: Range<u64>) {
+        if added.is_empty() {
+            return;
+        }
+        let first = self.0.partition_point(|range| range.end < added.start);
+        let behind = self.0.partition_point(|range| range.start <= added.end);
+        let merged = self.0[first..behind]
+            .iter()
+            .fold(added, |sum, range| sum.start.min(range.start)..sum.end.max(range.end));
+        self.0.splice(first..behind, [merged]);
+    }
+
+    pub fn len(&self) -> u64 {
+        self.0.iter().map(|range| range.end - range.start).sum()
+    }
+
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
+    /// The first zone behind `zone` that is not in the set.
+    pub fn next_gap(&self, zone: u64) -> u64 {
+        let behind = self.0.partition_point(|range| range.end <= zone);
+        match self.0.get(behind) {
+            Some(range) if range.start <= zone => range.end,
+            _ => zone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_set(ranges in prop::collection::vec((0u64..40, 0u64..8), 0..20)) {
+            let mut extents = Extents::default();
+            let mut model = std::collections::BTreeSet::new();
+            for (start, len) in ranges {
+                extents.insert(start..start + len);
+                model.extend(start..start + len);
+                prop_assert_eq!(extents.len(), model.len() as u64);
+                prop_assert!(extents.ranges().windows(2).all(|pair| pair[0].end < pair[1].start));
+                for zone in 0..50 {
+                    prop_assert_eq!(extents.contains(zone), model.contains(&zone));
+                    prop_assert_eq!(extents.next_gap(zone), (zone..).find(|zone| !model.contains(zone)).unwrap());
+                }
+            }
+        }
+    }
+}

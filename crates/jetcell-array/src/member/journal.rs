@@ -1,0 +1,148 @@
+//! The journal: new content of blocks, durable before any of them is written in place.
+//!
+//! All writes of a commit are in the journal slots of the members that they are for, each member with its own. Commits alternate
+//! between two slots. When a commit is in the journal everywhere, the commit before it is in place and durable.
+
+use twox_hash::XxHash3_64;
+use zerocopy::little_endian::{U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::MemberId;
+use crate::geometry::{BLOCK, MAX_SLOTS};
+use crate::integrity::BlockRecord;
+
+const MAGIC: [u8; 8] = *b"JETJRNL1";
+
+/// A block to be written in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct JournalEntry {
+    /// The record, with row and cell.
+    pub record: BlockRecord,
+    /// Bit c: the commit writes cell c of this row.
+    pub cells: U64,
+}
+
+/// ```text
+/// offset  bytes
+///      0      8  "JETJRNL1"
+///      8      8  checksum (XXH3) of the header from byte 16 to its last entry
+///     16      8  number of the commit
+///     24     16  array
+///     40      4  member
+///     44      4  entries
+///     48    256  numbers of all members that this commit writes to, then zeros
+///    304    72n  entries; their images follow from the next whole block on
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Stored {
+    magic: [u8; 8],
+    checksum: U64,
+    sequence: U64,
+    array: U128,
+    member: U32,
+    entries: U32,
+    participants: [U32; PARTICIPANTS],
+}
+
+/// Every slot may have a member and a replacement.
+const PARTICIPANTS: usize = 2 * MAX_SLOTS;
+
+const CHECKED: usize = 16;
+
+/// What a member has in a journal slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct JournalHeader {
+    pub array: u128,
+    pub member: MemberId,
+    /// The number of the commit.
+    pub sequence: u64,
+    /// All members that the commit writes to.
+    pub participants: Vec<MemberId>,
+    pub entries: Vec<JournalEntry>,
+}
+
+/// An entry with its block.
+pub(crate) struct Image<'a> {
+    pub entry: JournalEntry,
+    pub block: &'a [u8],
+}
+
+impl JournalHeader {
+    /// Blocks of a header with room for this many entries.
+    pub fn blocks(entries: u32) -> u64 {
+        (size_of::<Stored>() + entries as usize * size_of::<JournalEntry>()).div_ceil(BLOCK) as u64
+    }
+
+    /// Encodes the header to the start of `to`, which is zeroed.
+    pub fn encode(&self, to: &mut [u8]) {
+        let mut stored = Stored {
+            magic: MAGIC,
+            checksum: U64::ZERO,
+            sequence: U64::new(self.sequence),
+            array: U128::new(self.array),
+            member: U32::new(self.member),
+            entries: U32::new(self.entries.len() as u32),
+            participants: [U32::ZERO; PARTICIPANTS],
+        };
+        for (place, participant) in stored.participants.iter_mut().zip(&self.participants) {
+            *place = U32::new(*participant);
+        }
+        let (head, rest) = to.split_at_mut(size_of::<Stored>());
+        head.copy_from_slice(stored.as_bytes());
+        let len = self.entries.as_bytes().len();
+        rest[..len].copy_from_slice(self.entries.as_bytes());
+        let end = size_of::<Stored>() + len;
+        stored.checksum = U64::new(XxHash3_64::oneshot(&to[CHECKED..end]));
+        to[..size_of::<Stored>()].copy_from_slice(stored.as_bytes());
+    }
+
+    /// `None` if the bytes are not a whole header.
+    pub fn decode(bytes: &[u8]) -> Option<JournalHeader> {
+        let (stored, rest) = Stored::read_from_prefix(bytes).ok()?;
+        let len = (stored.entries.get() as usize).checked_mul(size_of::<JournalEntry>())?;
+        let entries = rest.get(..len)?;
+        let checked = &bytes[CHECKED..size_of::<Stored>() + len];
+        if stored.magic != MAGIC || stored.checksum.get() != XxHash3_64::oneshot(checked) {
+            return None;
+        }
+        Some(JournalHeader {
+            array: stored.array.get(),
+            member: stored.member.get(),
+            sequence: stored.sequence.get(),
+            participants: stored
+                .participants
+                .map(U32::get)
+                .into_iter()
+                .filter(|member| *member != 0)
+                .collect(),
+            entries: <[JournalEntry]>::ref_from_bytes(entries).ok()?.to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::MAX_DATA_COLUMNS;
+
+    #[test]
+    fn a_header_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+        let record = |row| BlockRecord::new(1, row, 0, 5, [3; MAX_DATA_COLUMNS], &[]);
+        let entries =
+            (0..3).map(|row| JournalEntry { record: record(row), cells: U64::new(0b101) }).collect();
+        let header =
+            JournalHeader { array: 1 << 99, member: 4, sequence: 9, participants: vec![4, 6], entries };
+        let mut bytes = vec![0; BLOCK * JournalHeader::blocks(3) as usize];
+        header.encode(&mut bytes);
+        assert_eq!(JournalHeader::decode(&bytes), Some(header));
+        for bit in 0..(304 + 3 * 72) * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(JournalHeader::decode(&bytes), None);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        bytes[44..48].fill(0xFF);
+        assert_eq!(JournalHeader::decode(&bytes), None);
+    }
+}

@@ -1,0 +1,18 @@
+//! One member: its superblocks, its journal, its records and blocks.
+//!
+//! ```text
+//! block 0           first superblock
+//! next              two journal slots, each a header and images of blocks
+//! next              second superblock
+//! next, per zone    one block of 64 records, then the 64 blocks that they describe
+//! ```
+
+mod device;
+mod extents;
+mod journal;
+mod superblock;
+
+pub(crate) use device::{Device, MemberLayout};
+pub(crate) use extents::Extents;
+pub(crate) use journal::{Image, JournalEntry, JournalHeader};
+pub(crate) use superblock::{Config, MemberId, SlotConfig, Superblock, is_journal_size};

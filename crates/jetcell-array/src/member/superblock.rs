@@ -1,0 +1,279 @@
+//! The superblock: what an array is, as every member stores it twice.
+
+use twox_hash::XxHash3_64;
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::Extents;
+use crate::geometry::{BLOCK, Layout, Level, MAX_SLOTS, ZONE_ROWS};
+
+const MAGIC: [u8; 8] = *b"JETARRAY";
+const VERSION: u32 = 1;
+const MAX_SPARES: usize = 8;
+const MAX_EXTENTS: usize = 64;
+
+/// Number of a member within its array. Never used again; 0 stands for none.
+pub(crate) type MemberId = u32;
+
+/// What is to be known of an array before any block is read. Equal on all members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Config {
+    /// Identity of the array.
+    pub array: u128,
+    /// Grows with each change of the configuration. The highest one counts.
+    pub generation: u64,
+    pub layout: Layout,
+    /// Blocks that a member can journal at once.
+    pub journal_images: u32,
+    pub slots: Vec<SlotConfig>,
+    pub spares: Vec<MemberId>,
+    /// The number of the next member.
+    pub next_member: MemberId,
+    /// Not shut down: the journal may hold writes that are not in place.
+    pub is_open: bool,
+    /// Journal entries with lower numbers are over.
+    pub journal_floor: u64,
+    /// Zone where the scrub goes on.
+    pub scrub_cursor: u64,
+}
+
+/// A slot, which members it has, and what they are good for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct SlotConfig {
+    /// The member with all blocks of the slot. 0 after it failed.
+    pub member: MemberId,
+    /// The member that the slot is rebuilt on, or copied to. 0 if none.
+    pub replacement: MemberId,
+    /// Zones that the replacement has.
+    pub rebuilt: Extents,
+}
+
+/// A superblock, as decoded from a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Superblock {
+    pub config: Config,
+    /// The member that holds it.
+    pub member: MemberId,
+}
+
+/// ```text
+/// offset  bytes
+///      0      8  "JETARRAY"
+///      8      8  checksum (XXH3) of the block from byte 16 on
+///     16      4  version
+///     20      4  number of this member
+///     24     16  array
+///     40      8  generation
+///     48      2  level            50  2  parameter of the level
+///     52      4  chunk            56  8  rows
+///     64      2  slots at the creation
+///     66      2  slots
+///     68      4  images of a journal slot
+///     72      4  number of the next member
+///     76      4  1: not shut down
+///     80      8  journal floor
+///     88      8  scrub cursor
+///     96     32  spares: 8 numbers of members
+///    128    256  slots: 32 times member, replacement
+///    384   1536  rebuilt zones: 64 times slot (8), start (8), end (8); unused ones are empty
+///   1920   2176  zeros
+/// ```
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Stored {
+    magic: [u8; 8],
+    checksum: U64,
+    version: U32,
+    member: U32,
+    array: U128,
+    generation: U64,
+    level: [U16; 2],
+    chunk: U32,
+    rows: U64,
+    base_slots: U16,
+    slots: U16,
+    journal_images: U32,
+    next_member: U32,
+    is_open: U32,
+    journal_floor: U64,
+    scrub_cursor: U64,
+    spares: [U32; MAX_SPARES],
+    slot_members: [[U32; 2]; MAX_SLOTS],
+    rebuilt: [[U64; 3]; MAX_EXTENTS],
+    reserved: [u8; 2176],
+}
+
+const _: () = assert!(size_of::<Stored>() == BLOCK);
+/// Start of what the checksum covers.
+const CHECKED: usize = 16;
+
+impl Superblock {
+    pub fn encode(&self, to: &mut [u8]) {
+        let Config { layout, .. } = &self.config;
+        let mut stored = Stored::new_zeroed();
+        stored.magic = MAGIC;
+        stored.version = U32::new(VERSION);
+        stored.member = U32::new(self.member);
+        stored.array = U128::new(self.config.array);
+        stored.generation = U64::new(self.config.generation);
+        let (kind, parameter) = layout.level.stored();
+        stored.level = [U16::new(kind), U16::new(parameter)];
+        stored.chunk = U32::new(layout.chunk);
+        stored.rows = U64::new(layout.rows);
+        stored.base_slots = U16::new(layout.base_slots as u16);
+        stored.slots = U16::new(layout.slots as u16);
+        stored.journal_images = U32::new(self.config.journal_images);
+        stored.next_member = U32::new(self.config.next_member);
+        stored.is_open = U32::new(u32::from(self.config.is_open));
+        stored.journal_floor = U64::new(self.config.journal_floor);
+        stored.scrub_cursor = U64::new(self.config.scrub_cursor);
+        for (place, spare) in stored.spares.iter_mut().zip(&self.config.spares) {
+            *place = U32::new(*spare);
+        }
+        for (place, slot) in stored.slot_members.iter_mut().zip(&self.config.slots) {
+            *place = [U32::new(slot.member), U32::new(slot.replacement)];
+        }
+        // Ranges that have no room are rebuilt again.
+        let extents = self.config.slots.iter().enumerate().flat_map(|(slot, config)| {
+            config
+                .rebuilt
+                .ranges()
+                .iter()
+                .map(move |range| [slot as u64, range.start, range.end].map(U64::new))
+        });
+        for (place, extent) in stored.rebuilt.iter_mut().zip(extents) {
+            *place = extent;
+        }
+        stored.checksum = U64::new(XxHash3_64::oneshot(&stored.as_bytes()[CHECKED..]));
+        to.copy_from_slice(stored.as_bytes());
+    }
+
+    /// `None` if the bytes are not a superblock of this version, or say something impossible.
+    pub fn decode(bytes: &[u8]) -> Option<Superblock> {
+        let stored = Stored::ref_from_bytes(bytes).ok()?;
+        let sum = XxHash3_64::oneshot(&bytes[CHECKED..]);
+        if stored.magic != MAGIC || stored.checksum.get() != sum || stored.version.get() != VERSION {
+            return None;
+        }
+        let level = Level::from_stored((stored.level[0].get(), stored.level[1].get()))?;
+        let layout = Layout {
+            level,
+            chunk: stored.chunk.get(),
+            rows: stored.rows.get(),
+            base_slots: usize::from(stored.base_slots.get()),
+            slots: usize::from(stored.slots.get()),
+        };
+        let chunk_fits = layout.chunk.is_power_of_two() && u64::from(layout.chunk) <= ZONE_ROWS;
+        let rows_fit = layout.rows > 0 && layout.rows.is_multiple_of(ZONE_ROWS) && layout.rows < 1 << 48;
+        let counts_fit = level.member_counts().any(|count| count == layout.base_slots)
+            && (layout.base_slots..=MAX_SLOTS).contains(&layout.slots)
+            && (layout.slots == layout.base_slots
+                || level != Level::Mirror && level.member_counts().any(|count| count == layout.slots));
+        if !(chunk_fits && rows_fit && counts_fit && is_journal_size(stored.journal_images.get())) {
+            return None;
+        }
+        let mut slots: Vec<SlotConfig> = stored.slot_members[..layout.slots]
+            .iter()
+            .map(|members| SlotConfig {
+                member: members[0].get(),
+                replacement: members[1].get(),
+                rebuilt: Extents::default(),
+            })
+            .collect();
+        for [slot, start, end] in stored.rebuilt.map(|extent| extent.map(U64::get)) {
+            if end > layout.zones() || start > end {
+                return None;
+            }
+            slots.get_mut(usize::try_from(slot).ok()?)?.rebuilt.insert(start..end);
+        }
+        let spares = stored.spares.map(U32::get).into_iter().filter(|spare| *spare != 0).collect();
+        let config = Config {
+            array: stored.array.get(),
+            generation: stored.generation.get(),
+            layout,
+            journal_images: stored.journal_images.get(),
+            slots,
+            spares,
+            next_member: stored.next_member.get(),
+            is_open: stored.is_open.get() != 0,
+            journal_floor: stored.journal_floor.get(),
+            scrub_cursor: stored.scrub_cursor.get(),
+        };
+        Some(Superblock { config, member: stored.member.get() })
+    }
+}
+
+/// Powers of two up to 4096: with the first superblock lost, the second one is looked for at each.
+pub(crate) fn is_journal_size(images: u32) -> bool {
+    images.is_power_of_two() && images <= 4096
+}
+
+impl Config {
+    /// Most spares of an array.
+    pub const MAX_SPARES: usize = MAX_SPARES;
+
+    /// Whether the array knows the member, in whatever part.
+    pub fn knows(&self, member: MemberId) -> bool {
+        let has = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
+        member != 0 && (self.slots.iter().any(has) || self.spares.contains(&member))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn superblock() -> Superblock {
+        let layout = Layout { level: Level::Raid6, chunk: 16, rows: 640, base_slots: 5, slots: 6 };
+        let mut slots: Vec<SlotConfig> =
+            (1..=6).map(|member| SlotConfig { member, ..SlotConfig::default() }).collect();
+        slots[2] = SlotConfig { member: 0, replacement: 9, rebuilt: Extents::default() };
+        slots[2].rebuilt.insert(0..3);
+        slots[2].rebuilt.insert(7..9);
+        let config = Config {
+            array: 0xFEED_F00D << 64 | 5,
+            generation: 12,
+            layout,
+            journal_images: 8,
+            slots,
+            spares: vec![7, 8],
+            next_member: 10,
+            is_open: true,
+            journal_floor: 77,
+            scrub_cursor: 4,
+        };
+        Superblock { config, member: 3 }
+    }
+
+    #[test]
+    fn a_superblock_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+        let mut block = [0; BLOCK];
+        superblock().encode(&mut block);
+        assert_eq!(Superblock::decode(&block), Some(superblock()));
+        for bit in (0..2000 * 8).chain([BLOCK * 8 - 1]) {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Superblock::decode(&block), None, "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(Superblock::decode(&block[1..]).is_none() && Superblock::decode(&[0; BLOCK]).is_none());
+    }
+
+    #[test]
+    fn impossible_values_are_refused_although_the_checksum_fits() {
+        let mut block = [0; BLOCK];
+        let changes: [fn(&mut Superblock); 6] = [
+            |block| block.config.layout.rows = 65,
+            |block| block.config.layout.chunk = 3,
+            |block| block.config.layout.slots = 33,
+            |block| block.config.layout.base_slots = 2,
+            |block| block.config.journal_images = 0,
+            |block| block.config.slots[1].rebuilt.insert(0..99),
+        ];
+        for change in changes {
+            let mut superblock = superblock();
+            change(&mut superblock);
+            superblock.encode(&mut block);
+            assert_eq!(Superblock::decode(&block), None);
+        }
+    }
+}

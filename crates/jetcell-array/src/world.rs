@@ -1,0 +1,248 @@
+//! An array on a simulated disk beside a model of its content, for tests: faults, power cuts, and what must hold after them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, OpenMode, SimVfs, Vfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::member::MemberLayout;
+use crate::{Array, ArrayError, AssembleOptions, BLOCK, CreateOptions, Level, Result, ZONE_ROWS};
+
+/// Images of a journal slot: a commit has at most this many rows.
+pub const JOURNAL: u32 = 8;
+pub const ZONES: u64 = 2;
+pub const CHUNK: u32 = 4;
+
+/// The content of a block of the model: all words are the value; 0 is a block that was never written.
+pub fn content(value: u64) -> Vec<u8> {
+    value.to_le_bytes().repeat(BLOCK / 8)
+}
+
+pub struct World {
+    pub level: Level,
+    pub disk: SimVfs,
+    pub faults: Arc<FaultVfs>,
+    /// Files that the array is assembled from.
+    pub members: Vec<PathBuf>,
+    pub array: Option<Array>,
+    /// What each block must read as.
+    pub model: Vec<u64>,
+    pub rng: ChaCha8Rng,
+    /// Files whose every access fails.
+    pub dead: Vec<PathBuf>,
+    files: usize,
+}
+
+impl World {
+    pub fn new(level: Level, members: usize, seed: u64) -> World {
+        let disk = SimVfs::new();
+        let mut world = World {
+            level,
+            faults: Arc::new(FaultVfs::new(Arc::new(disk.clone()))),
+            disk,
+            members: vec![],
+            array: None,
+            model: vec![],
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            dead: vec![],
+            files: 0,
+        };
+        world.members = (0..members).map(|_| world.new_file()).collect();
+        let options =
+            CreateOptions { chunk: CHUNK, journal_images: JOURNAL, ..CreateOptions::new(level, 77) };
+        Array::create(&world.disk, &world.members, &options).unwrap();
+        world.assemble(false).unwrap();
+        world.model = vec![0; world.array().layout().blocks() as usize];
+        world
+    }
+
+    /// An empty file of the right size, durable.
+    pub fn new_file(&mut self) -> PathBuf {
+        let path = PathBuf::from(format!("/a/m{:02}", self.files));
+        self.files += 1;
+        let file = self.disk.open(&path, OpenMode::CreateNew).unwrap();
+        file.grow(MemberLayout::new(JOURNAL).bytes_for(ZONES * ZONE_ROWS)).unwrap();
+        file.sync(jetcell_vfs::IoReason::Other).unwrap();
+        self.disk.sync_directory("/a".as_ref()).unwrap();
+        path
+    }
+
+    pub fn array(&mut self) -> &mut Array {
+        self.array.as_mut().unwrap()
+    }
+
+    pub fn assemble(&mut self, force: bool) -> Result<()> {
+        let options = AssembleOptions { force, ..AssembleOptions::default() };
+        self.array = None;
+        self.array = Some(Array::assemble(self.faults.clone(), &self.members, options)?);
+        Ok(())
+    }
+
+    /// The files that the array uses now.
+    pub fn refresh_members(&mut self) {
+        let status = self.array().status();
+        let of_slots = status.slots.into_iter().flat_map(|slot| [slot.member, slot.replacement]).flatten();
+        self.members = of_slots.chain(status.spares).collect();
+    }
+
+    /// Rebuilds until nothing is left to do.
+    pub fn rebuild(&mut self) {
+        while !self.array().rebuild_step().unwrap().is_complete() {}
+        self.refresh_members();
+    }
+
+    /// Shuts the array down and assembles it again.
+    pub fn restart(&mut self) {
+        self.array.take().unwrap().close().unwrap();
+        self.assemble(false).unwrap();
+    }
+
+    /// The machine starts again without a power cut; faults of the disk that wait for a write are gone.
+    pub fn reset(&mut self) {
+        self.array = None;
+        self.disk = self.disk.clone_disk();
+        self.faults = Arc::new(FaultVfs::new(Arc::new(self.disk.clone())));
+        self.members.retain(|member| !self.dead.contains(member));
+    }
+
+    /// The power fails now. The array is gone; see [`World::assemble`].
+    pub fn crash(&mut self) {
+        self.array = None;
+        let seed = self.rng.random();
+        self.disk = self.disk.crash(seed, CrashOptions::default());
+        self.members.retain(|member| !self.dead.contains(member));
+        self.faults = Arc::new(FaultVfs::new(Arc::new(self.disk.clone())));
+    }
+
+    /// Distinct blocks with new values, in at most as many rows as a commit has.
+    pub fn random_batch(&mut self) -> BTreeMap<u64, u64> {
+        let blocks = self.model.len() as u64;
+        let count = self.rng.random_range(1..=u64::from(JOURNAL));
+        let value = |rng: &mut ChaCha8Rng| rng.random::<u64>() | 1;
+        if self.rng.random_bool(0.5) {
+            // Neighbours, so that whole rows come together.
+            let count = count * self.array().layout().data_columns() as u64;
+            let first = self.rng.random_range(0..blocks.min(64));
+            let mut rows = std::collections::BTreeSet::new();
+            let layout = *self.array().layout();
+            let in_commit = |block: &u64| {
+                rows.insert(layout.locate(*block).0);
+                rows.len() <= JOURNAL as usize
+            };
+            let range: Vec<u64> = (first..(first + count).min(blocks)).take_while(in_commit).collect();
+            return range.into_iter().map(|block| (block, value(&mut self.rng))).collect();
+        }
+        (0..count).map(|_| (self.rng.random_range(0..blocks), value(&mut self.rng))).collect()
+    }
+
+    pub fn stage(&mut self, batch: &BTreeMap<u64, u64>) -> Result<()> {
+        batch.iter().try_for_each(|(block, value)| self.array().write(*block, &content(*value)))
+    }
+
+    /// Writes and commits a batch.
+    pub fn write(&mut self, batch: &BTreeMap<u64, u64>) -> Result<()> {
+        self.stage(batch)?;
+        self.array().flush()?;
+        batch.iter().for_each(|(block, value)| self.model[*block as usize] = *value);
+        Ok(())
+    }
+
+    /// Writes a batch while the power fails after some operations of the disk, and starts again. All of the batch is there, or
+    /// none of it. Returns whether the power failed.
+    pub fn write_with_cut(&mut self, batch: &BTreeMap<u64, u64>, operations: u64) -> bool {
+        self.disk.stop_after(self.disk.operations() + operations);
+        match self.write(batch) {
+            Ok(()) => {
+                self.disk.stop_after(u64::MAX);
+                return false;
+            }
+            Err(error) => assert!(is_io(&error), "{error}"),
+        }
+        self.crash();
+        self.assemble(true).unwrap();
+        let is_new = |world: &mut World, (block, value): (&u64, &u64)| world.value(*block).unwrap() == *value;
+        let count = batch.iter().filter(|entry| is_new(self, *entry)).count();
+        assert!(count == 0 || count == batch.len(), "{count} of {} blocks were written", batch.len());
+        if count > 0 {
+            batch.iter().for_each(|(block, value)| self.model[*block as usize] = *value);
+        }
+        true
+    }
+
+    /// The value of a block. Panics if the block is none that was ever written.
+    pub fn value(&mut self, block: u64) -> Result<u64> {
+        let mut buffer = vec![0; BLOCK];
+        self.array().read(block, &mut buffer)?;
+        let value = u64::from_le_bytes(buffer[..8].try_into().unwrap());
+        assert!(buffer == content(value), "block {block} is a mixture");
+        Ok(value)
+    }
+
+    /// Every block reads as the model says.
+    pub fn check(&mut self) {
+        for block in 0..self.model.len() as u64 {
+            assert_eq!(
+                self.value(block).unwrap(),
+                self.model[block as usize],
+                "{} block {block}",
+                self.level
+            );
+        }
+    }
+
+    /// Some blocks read as the model says, or fail.
+    pub fn check_never_wrong(&mut self) {
+        for block in 0..self.model.len() as u64 {
+            if let Ok(value) = self.value(block) {
+                assert_eq!(value, self.model[block as usize], "{} block {block}", self.level);
+            }
+        }
+    }
+
+    /// From now on, every access to a file fails.
+    pub fn kill(&mut self, path: &std::path::Path) {
+        self.dead.push(path.to_owned());
+        let name = path.to_str().unwrap();
+        for target in [FaultTarget::Read, FaultTarget::Write, FaultTarget::Sync] {
+            self.faults.inject(Fault::new(target, FaultEffect::IoError).on_path(name).forever());
+        }
+    }
+
+    /// Takes a file out of those that the array is assembled from.
+    pub fn forget(&mut self, path: &std::path::Path) {
+        self.members.retain(|member| member != path);
+    }
+
+    /// Offset of the block of a row in every member.
+    pub fn offset(row: u64) -> u64 {
+        MemberLayout::new(JOURNAL).block(row)
+    }
+
+    /// Offset of the records of a zone.
+    pub fn records_offset(zone: u64) -> u64 {
+        MemberLayout::new(JOURNAL).records(zone)
+    }
+}
+
+/// Whether an error comes from the disk, and not from wrong data.
+pub fn is_io(error: &ArrayError) -> bool {
+    matches!(error, ArrayError::Io { .. } | ArrayError::Stopped { .. } | ArrayError::Unrecoverable { .. })
+}
+
+/// Levels with the member counts that tests use.
+pub const SHAPES: [(Level, usize); 11] = [
+    (Level::Raid0, 3),
+    (Level::Mirror, 2),
+    (Level::Mirror, 3),
+    (Level::Raid10 { copies: 2 }, 4),
+    (Level::Raid10 { copies: 3 }, 6),
+    (Level::Raid5, 4),
+    (Level::Raid6, 5),
+    (Level::Raid6, 7),
+    (Level::TripleParity, 6),
+    (Level::RaidDp { prime: 17 }, 6),
+    (Level::RaidDp { prime: 257 }, 5),
+];
