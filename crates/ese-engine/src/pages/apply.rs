@@ -24,12 +24,16 @@ pub(crate) mod split_type {
 
 /// Values of `Merge::merge_type`.
 pub(crate) mod merge_type {
+    /// The record is about an internal page on the path to the merged leaf. Only ESE writes such records.
+    pub const PATH: u8 = 0;
     /// The page had nothing that is still needed.
     pub const EMPTY_PAGE: u8 = 1;
     /// All its nodes move to the right neighbour.
     pub const FULL_RIGHT: u8 = 2;
     /// Its nodes from the record's line on move to the right neighbour.
     pub const PARTIAL_RIGHT: u8 = 3;
+    /// All its nodes move to the left neighbour. Only ESE does this.
+    pub const FULL_LEFT: u8 = 5;
     /// Its nodes up to the record's line move to the left neighbour.
     pub const PARTIAL_LEFT: u8 = 6;
 }
@@ -37,7 +41,7 @@ pub(crate) mod merge_type {
 /// Why a record does not fit its page. The page is damaged, or the record belongs to another page.
 pub(crate) type Applied = Result<(), &'static str>;
 
-const NO_ROOM: &str = "page has no room for the node in the log record";
+pub(super) const NO_ROOM: &str = "page has no room for the node in the log record";
 
 /// Flags of a node, without `COMPRESSED`, for a rewrite of the node.
 pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
@@ -194,8 +198,11 @@ pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelt
     }
 }
 
-/// Marks a page that leaves its tree as empty. Its other bytes stay, without meaning.
+/// Removes all nodes and the prefix of a page that leaves its tree, and marks it as empty.
 pub(crate) fn empty_page(page: &mut PageMut<'_>) {
+    page.clear_nodes();
+    // A shorter external header always fits.
+    let _ = page.set_external_header(&[]);
     let flags = page.as_page().flags();
     page.set_flags(flags | PageFlags::EMPTY);
 }
@@ -263,7 +270,7 @@ pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
 }
 
 /// Changes the key of entry `line` of an internal page.
-fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Applied {
+pub(super) fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Applied {
     let view = page.as_page();
     let entry = view.node(line).ok_or("parent entry is unreadable")?;
     let (child, flags) = (entry.data.to_vec(), entry.flags - NodeFlags::COMPRESSED);

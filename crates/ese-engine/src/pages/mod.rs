@@ -7,6 +7,8 @@
 pub(crate) mod apply;
 pub(crate) mod group;
 mod latched;
+pub(crate) mod merge_path;
+pub(crate) mod scrub;
 mod shape;
 pub(crate) mod split;
 

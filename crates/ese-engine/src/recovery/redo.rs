@@ -12,6 +12,7 @@
 //! so does a record that attaches or detaches a database.
 
 mod catalogue;
+mod counters;
 mod macro_changes;
 mod page_redo;
 mod page_replay;
@@ -21,13 +22,14 @@ mod unfinished_transactions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use ese_format::log::record::{LogRecord, Macro, NodeChange, PageChange, Undo, operation};
+use ese_format::log::record::{Delta, Delta64, LogRecord, Macro, NodeChange, PageChange, Undo, operation};
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
 use self::catalogue::{Treatment, treatment};
+use self::counters::{CounterChange, CounterOperation, is_counter};
 use self::macro_changes::{OpenMacro, Placed, place};
-use self::page_redo::{PageRedo, PageRole, formats, versioned};
+use self::page_redo::{PageRedo, PageRole, Undone, formats, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
 use self::unfinished_transactions::{OpenTransaction, Operation, bookmark_of};
 pub(super) use self::unfinished_transactions::{UndoInfos, UnfinishedTransactions};
@@ -95,12 +97,12 @@ struct RedoRecord {
     needs_from: LogPosition,
     /// The position up to which the log must be durable before a page with the change is written.
     needs_until: LogPosition,
-    /// The key of the incoming node of a split, if it is the prefix of the new page.
-    prefix_key: Option<Box<[u8]>>,
+    /// The key of the incoming node of a split, if it is the prefix of the new page; the separator of a merge.
+    key: Option<Box<[u8]>>,
     /// The transaction of a versioned change.
     transaction: Option<Arc<Transaction>>,
     /// The change that an Undo record undoes, unless the data are restored already.
-    undoes: Option<Change>,
+    undoes: Option<Undone>,
 }
 
 impl RedoRecord {
@@ -309,10 +311,9 @@ impl Redo {
             }
             _ => {}
         }
-        let Placed { pages, prefix_key } = placed;
+        let Placed { pages, key } = placed;
         let needs_until = span.end;
-        let redo_record =
-            RedoRecord { buffered, needs_from, needs_until, prefix_key, transaction: None, undoes };
+        let redo_record = RedoRecord { buffered, needs_from, needs_until, key, transaction: None, undoes };
         self.add_page_changes(redo_record, record, pages)
     }
 
@@ -377,12 +378,18 @@ impl Redo {
             LogRecord::FlagDelete(delete) => {
                 self.add_node_operation(&delete.node, None, Change::FlagDelete, Some(record_index));
             }
-            LogRecord::Replace(replace) => {
+            LogRecord::Replace(replace) | LogRecord::ReplaceD(replace) => {
                 let PageChange { database, page, after, .. } = replace.node.page;
                 if !versioned(&replace.node) {
                     self.last_plain_replace = Some(PlainReplace { database: database.0, page, after, start });
                 }
                 self.add_node_operation(&replace.node, None, Change::ReplaceUnknown, Some(record_index));
+            }
+            LogRecord::Delta(Delta { node, .. }) | LogRecord::Delta64(Delta64 { node, .. }) => {
+                if let (Some(change), Some(open)) = (CounterChange::of(record), self.transaction_of(node)) {
+                    let operation = CounterOperation { id: node.rceid, change, undone: false, start };
+                    open.operations.push(Operation::Counter(operation));
+                }
             }
             LogRecord::SetExternalHeader(set) if set.data.is_empty() => {
                 // The creation of a tree was undone: changes in it need neither undo nor cleanup.
@@ -391,6 +398,7 @@ impl Redo {
                     open.operations.retain(|operation| match operation {
                         Operation::Node(node) => (node.database, node.root) != removed,
                         Operation::CreateTree { database, root } => (*database, *root) != removed,
+                        Operation::Counter(_) => true,
                     });
                 }
             }
@@ -407,7 +415,24 @@ impl Redo {
     }
 
     /// Marks a change as undone, and returns what it was.
-    fn mark_undone(&mut self, undo: &Undo) -> Option<Change> {
+    fn mark_undone(&mut self, undo: &Undo) -> Option<Undone> {
+        match is_counter(undo.operation) {
+            true => Some(Undone::Counter(self.mark_counter_undone(undo))),
+            false => self.mark_node_undone(undo).map(Undone::Change),
+        }
+    }
+
+    fn mark_counter_undone(&mut self, undo: &Undo) -> Option<CounterChange> {
+        let open = self.transactions.get_mut(&undo.node.page.procid)?;
+        let operation = open.operations.iter_mut().rev().find_map(|operation| match operation {
+            Operation::Counter(counter) if counter.id == undo.node.rceid && !counter.undone => Some(counter),
+            _ => None,
+        })?;
+        operation.undone = true;
+        Some(operation.change)
+    }
+
+    fn mark_node_undone(&mut self, undo: &Undo) -> Option<Change> {
         let node = undo.node;
         let operations =
             self.transactions.get_mut(&node.page.procid).map(|open| open.operations.iter_mut().rev());

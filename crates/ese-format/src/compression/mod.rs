@@ -74,6 +74,14 @@ pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionErr
     }
 }
 
+/// Overwrites a stored value with `fill`, so that it is known as erased when it is read.
+pub fn erase(stored: &mut [u8], fill: u8) {
+    stored.fill(fill);
+    if let Some(first) = stored.first_mut() {
+        *first = SCRUB << 3;
+    }
+}
+
 /// Compresses `plain` with XPRESS. `None` if the result is not shorter or `plain` exceeds 65,535 bytes.
 pub(crate) fn compress_xpress(plain: &[u8]) -> Option<Vec<u8>> {
     let [low, high] = u16::try_from(plain.len()).ok()?.to_le_bytes();

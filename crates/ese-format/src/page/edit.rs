@@ -61,11 +61,7 @@ impl<'a> PageMut<'a> {
         page.header.flags.set(flags.bits());
         page.header.tag_state.set(1);
         page.set_free(page.as_page().data_len() - TAG_LEN);
-        if page.large
-            && let Ok((second, _)) = LargePageHeader::mut_from_prefix(page.body)
-        {
-            second.number.set(number.get());
-        }
+        page.set_number(number);
         page
     }
 
@@ -106,6 +102,15 @@ impl<'a> PageMut<'a> {
     /// Sets the right sibling.
     pub fn set_next(&mut self, page: Option<PageNumber>) {
         self.header.next.set(PageNumber::to_raw(page));
+    }
+
+    /// Sets the number that a large page stores of itself.
+    pub fn set_number(&mut self, number: PageNumber) {
+        if self.large
+            && let Ok((second, _)) = LargePageHeader::mut_from_prefix(self.body)
+        {
+            second.number.set(number.get());
+        }
     }
 
     /// Sets the owning tree.
@@ -220,6 +225,17 @@ impl<'a> PageMut<'a> {
         self.set_free(free);
         // Invalid lines stay where they are.
         let _ = self.compact(None);
+    }
+
+    /// Fills all bytes that no line uses with `fill`. On a page with invalid lines, only the free area behind them.
+    pub fn overwrite_unused(&mut self, fill: u8) {
+        let _ = self.compact(None);
+        let page = self.as_page();
+        let start = page.data_start() + page.free_start();
+        let end = self.body.len().saturating_sub(TAG_LEN * page.tag_count());
+        if let Some(unused) = self.body.get_mut(start..end) {
+            unused.fill(fill);
+        }
     }
 
     /// Replaces the data of a node and keeps key and flags. Returns [`PageFull`] also if there is no node at `index`.

@@ -9,9 +9,7 @@
 //! The encoding exists in memory only; on disk the log has the same changes. Invariant: the same function makes a change
 //! and replays it, so a page that was read again and replayed equals the page that was evicted.
 
-#[cfg(debug_assertions)]
-use ese_format::page::PageFlags;
-use ese_format::page::{NodeFlags, Page, PageMut};
+use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber, PageSize};
 
 /// A change of one page.
@@ -79,6 +77,11 @@ impl PageDelta<'_> {
                     page.set_next(next);
                 }
             }
+        }
+        // ESE marks a page whose deleted data are overwritten. Each later change removes the mark.
+        let flags = page.as_page().flags();
+        if flags.contains(PageFlags::SCRUBBED) {
+            page.set_flags(flags - PageFlags::SCRUBBED);
         }
         Ok(())
     }

@@ -34,7 +34,12 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         | LogRecord::CreateSingleExtentFdp(_)
         | LogRecord::ConvertFdp2(_)
         | LogRecord::NewPage(_)
+        | LogRecord::ReplaceD(_)
+        | LogRecord::Delta(_)
+        | LogRecord::Delta64(_)
+        | LogRecord::Scrub(_)
         | LogRecord::ExtendDb(_) => Treatment::Redone,
+        LogRecord::PageMove(moved) if moved.flags.is_empty() => Treatment::Redone,
         LogRecord::Nop
         | LogRecord::Nop2(_)
         | LogRecord::ShutDownMark
@@ -83,11 +88,7 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         | LogRecord::ShrinkDb3(_)
         | LogRecord::TrimDb(_)
         | LogRecord::RootPageMove(_)
-        | LogRecord::PageMove(_)
-        | LogRecord::Scrub(_)
-        | LogRecord::ReplaceD(_)
-        | LogRecord::Delta(_)
-        | LogRecord::Delta64(_) => Treatment::Refused("cannot be redone"),
+        | LogRecord::PageMove(_) => Treatment::Refused("cannot be redone"),
         LogRecord::Obsolete(_) => Treatment::Refused("is of a type that no engine of this log format writes"),
     }
 }

@@ -7,12 +7,13 @@
 //!   the two pages the node is afterwards. The key of the node can be the prefix of the new page.
 //! - If a parent is split together with its child, the separator of the child is the node for which the parent is split.
 
-use ese_format::log::record::{LogRecord, Split, split_operation};
+use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
 use ese_format::page::PageFlags;
 use ese_format::{DbTime, LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
-use crate::pages::apply;
+use crate::pages::apply::{self, merge_type};
+use crate::pages::merge_path::PathEdit;
 use crate::recovery::replay_window::BufferedRecord;
 
 /// What a node change names as the time before if it is part of a split. ESE: `dbtimeInvalid`.
@@ -28,14 +29,14 @@ pub(super) struct OpenMacro {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Placed {
     pub pages: Vec<(PageNumber, PageRole)>,
-    /// The key of the incoming node of a split, if it is the prefix of the new page.
-    pub prefix_key: Option<Box<[u8]>>,
+    /// The key of the incoming node of a split, if it is the prefix of the new page; the separator of a merge.
+    pub key: Option<Box<[u8]>>,
 }
 
 impl Placed {
     /// A record that depends on no other.
     pub fn alone(record: &LogRecord) -> Placed {
-        Placed { pages: pages_of(record).0, prefix_key: None }
+        Placed { pages: pages_of(record).0, key: None }
     }
 }
 
@@ -45,14 +46,60 @@ pub(super) type MacroError = &'static str;
 /// What each record of a complete macro does to pages.
 pub(super) fn place(records: &[LogRecord]) -> Result<Vec<Placed>, MacroError> {
     let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
+    let merged_leaf = merged_leaf(records)?;
     records
         .iter()
-        .map(|record| match split_of(record) {
-            Some(split) => place_split(record, split, &splits, records),
-            None if is_split_operation(record) => place_operation(record, &splits),
-            None => Ok(Placed::alone(record)),
+        .map(|record| match (record, split_of(record)) {
+            (LogRecord::Merge2(merge), _) => place_merge(record, merge, merged_leaf),
+            (_, Some(split)) => place_split(record, split, &splits, records),
+            _ if is_split_operation(record) => place_operation(record, &splits),
+            _ => Ok(Placed::alone(record)),
         })
         .collect()
+}
+
+/// The record of the leaf that is merged, if ESE wrote the macro: then internal pages have records of their own.
+fn merged_leaf(records: &[LogRecord]) -> Result<Option<&Merge>, MacroError> {
+    let merges = || {
+        records.iter().filter_map(|record| match record {
+            LogRecord::Merge2(merge) => Some(merge),
+            _ => None,
+        })
+    };
+    let known = [
+        merge_type::PATH,
+        merge_type::EMPTY_PAGE,
+        merge_type::FULL_RIGHT,
+        merge_type::PARTIAL_RIGHT,
+        merge_type::FULL_LEFT,
+        merge_type::PARTIAL_LEFT,
+    ];
+    if merges().any(|merge| !known.contains(&merge.merge_type)) {
+        return Err("a merge is of an unknown type");
+    }
+    if merges().all(|merge| merge.merge_type != merge_type::PATH) {
+        return Ok(None);
+    }
+    let mut leaves = merges().filter(|merge| merge.merge_type != merge_type::PATH);
+    match (leaves.next(), leaves.next()) {
+        (Some(leaf), None) => Ok(Some(leaf)),
+        _ => Err("the records of a merge do not belong together"),
+    }
+}
+
+fn place_merge(record: &LogRecord, merge: &Merge, leaf: Option<&Merge>) -> Result<Placed, MacroError> {
+    let Some(leaf) = leaf else { return Ok(Placed::alone(record)) };
+    if merge.merge_type == merge_type::PATH {
+        let pages = vec![(merge.change.page, PageRole::Path(PathEdit::of(merge, leaf)?))];
+        return Ok(Placed { pages, key: Some(leaf.separator.as_slice().into()) });
+    }
+    // Its own record says what happens to the parent.
+    let pages = [
+        merge.right.map(|page| (page, PageRole::MergeRight)),
+        merge.left.map(|page| (page, PageRole::MergeLeft)),
+        Some((merge.change.page, PageRole::Main)),
+    ];
+    Ok(Placed { pages: pages.into_iter().flatten().collect(), key: None })
 }
 
 /// The split of a record, if it adds a page.
@@ -105,7 +152,7 @@ fn place_split(
     }
     let key = incoming_key(split, splits, records)?;
     if apply::prefix_is_incoming(split) {
-        placed.prefix_key = Some(key.into());
+        placed.key = Some(key.into());
     }
     Ok(placed)
 }
@@ -140,5 +187,5 @@ fn place_operation(record: &LogRecord, splits: &[&Split]) -> Result<Placed, Macr
         .find(|split| (split.change.page, split.operation_line) == (node.page.page, node.page.line))
         .and_then(|split| after_split(split, node.page.line))
         .ok_or("a record has no time before, and its page is not split")?;
-    Ok(Placed { pages: vec![(page, PageRole::Operation(line))], prefix_key: None })
+    Ok(Placed { pages: vec![(page, PageRole::Operation(line))], key: None })
 }

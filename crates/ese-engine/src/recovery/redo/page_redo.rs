@@ -9,9 +9,12 @@ use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, PageNumber, PageSize};
 
+use super::counters::CounterChange;
 use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
 use crate::pages::apply::{self, merge_type, split_type};
+use crate::pages::merge_path::{PathEdit, merge_to_left, merge_to_right};
+use crate::pages::scrub;
 use crate::space::{convert_root_pages, create_root_pages, create_single_root};
 use crate::transaction::Change;
 
@@ -35,6 +38,11 @@ pub(super) enum PageRole {
     Operation(u16),
     /// The page of a split parent that gets the separator of a split child, and the line there.
     Separator(u16),
+    /// The right or left neighbour of a leaf that ESE merges.
+    MergeRight,
+    MergeLeft,
+    /// An internal page above a leaf that ESE merges.
+    Path(PathEdit),
     /// The page of a split parent that has the old entry of a split child, and the line there.
     Pointer(u16),
 }
@@ -47,6 +55,13 @@ pub(super) struct PageRedo {
     /// The index of the record in the window.
     pub record_index: u32,
     pub role: PageRole,
+}
+
+/// What an Undo record undoes.
+pub(super) enum Undone {
+    Change(Change),
+    /// The change of a counter, if its record has been read.
+    Counter(Option<CounterChange>),
 }
 
 /// The pages that a record changes, each with its role, and the time of change that all of them get.
@@ -101,11 +116,25 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTi
             ];
             (pages, change)
         }
+        LogRecord::PageMove(moved) => {
+            let pages = [
+                some(Some(moved.destination), PageRole::New),
+                some(Some(moved.change.page), PageRole::Main),
+                some(moved.left, PageRole::Left),
+                some(moved.right, PageRole::Right),
+                some(moved.parent, PageRole::Parent),
+            ];
+            (pages.into_iter().flatten().collect(), moved.change)
+        }
         LogRecord::Insert(_)
         | LogRecord::FlagInsert(_)
         | LogRecord::FlagInsertAndReplaceData(_)
         | LogRecord::FlagDelete(_)
         | LogRecord::Replace(_)
+        | LogRecord::ReplaceD(_)
+        | LogRecord::Delta(_)
+        | LogRecord::Delta64(_)
+        | LogRecord::Scrub(_)
         | LogRecord::Delete(_)
         | LogRecord::Undo(_)
         | LogRecord::SetExternalHeader(_) => match record.node_change() {
@@ -120,7 +149,7 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTi
 /// Whether the record builds the page from nothing, whatever it holds.
 pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     match record {
-        LogRecord::Split2(_) => role == PageRole::New,
+        LogRecord::Split2(_) | LogRecord::PageMove(_) => role == PageRole::New,
         LogRecord::CreateMultiExtentFdp(_) | LogRecord::CreateSingleExtentFdp(_) | LogRecord::NewPage(_) => {
             true
         }
@@ -137,8 +166,11 @@ pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> 
         (LogRecord::Split2(split), PageRole::Parent | PageRole::Separator(_) | PageRole::Pointer(_)) => {
             Some(split.parent_before)
         }
-        (LogRecord::Merge2(merge), PageRole::Right) => Some(merge.right_before),
-        (LogRecord::Merge2(merge), PageRole::Left) => Some(merge.left_before),
+        (LogRecord::Merge2(merge), PageRole::Right | PageRole::MergeRight) => Some(merge.right_before),
+        (LogRecord::Merge2(merge), PageRole::Left | PageRole::MergeLeft) => Some(merge.left_before),
+        (LogRecord::PageMove(moved), PageRole::Left) => Some(moved.left_before),
+        (LogRecord::PageMove(moved), PageRole::Right) => Some(moved.right_before),
+        (LogRecord::PageMove(moved), PageRole::Parent) => Some(moved.parent_before),
         (LogRecord::Merge2(merge), PageRole::Parent) => Some(merge.parent_before),
         (LogRecord::EmptyTree(empty), PageRole::Listed(at)) => {
             empty.entries().nth(at as usize).map(|entry| entry.before)
@@ -152,8 +184,12 @@ fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     match record {
         LogRecord::Split2(split) => role == PageRole::New && split.split_type != split_type::APPEND,
         LogRecord::Merge2(merge) => match merge.merge_type {
-            merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => role == PageRole::Right,
-            merge_type::PARTIAL_LEFT => role == PageRole::Left,
+            merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => {
+                matches!(role, PageRole::Right | PageRole::MergeRight)
+            }
+            merge_type::FULL_LEFT | merge_type::PARTIAL_LEFT => {
+                matches!(role, PageRole::Left | PageRole::MergeLeft)
+            }
             _ => false,
         },
         _ => false,
@@ -205,7 +241,7 @@ pub(super) fn delta_of<'a>(
     record: &'a LogRecord,
     role: PageRole,
     page: &Page<'_>,
-    undoes: Option<&'a Change>,
+    undoes: Option<&'a Undone>,
     key: &'a mut Vec<u8>,
 ) -> Result<Option<PageDelta<'a>>, &'static str> {
     if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
@@ -215,6 +251,14 @@ pub(super) fn delta_of<'a>(
         && split.new_page.is_some()
     {
         apply::check_split_lines(split, page.node_count())?;
+    }
+    if let Some(node) = record.node_change()
+        && let Some(data) = changed_data(record, page, undoes)?
+    {
+        let line = usize::from(node.page.line);
+        *key = data;
+        let flags = flags_after(page, line, node) | apply::flags_of(page, line);
+        return Ok(Some(PageDelta::Replace { line, flags, data: key }));
     }
     if let known @ Some(_) = delta_from_record(record, role, key) {
         return Ok(known);
@@ -228,11 +272,37 @@ pub(super) fn delta_of<'a>(
         | LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags, data },
         LogRecord::FlagDelete(_) => PageDelta::SetFlags { line, flags: flags | NodeFlags::DELETED },
         LogRecord::Undo(_) => match undoes {
-            Some(change) => undo_edit(line, apply::flags_of(page, line), change)?,
-            None => return Ok(None),
+            Some(Undone::Change(change)) => undo_edit(line, apply::flags_of(page, line), change)?,
+            Some(Undone::Counter(_)) | None => return Ok(None),
         },
         _ => return Ok(None),
     }))
+}
+
+/// The data of the node after a change that the record gives relative to the data before.
+fn changed_data(
+    record: &LogRecord,
+    page: &Page<'_>,
+    undoes: Option<&Undone>,
+) -> Result<Option<Vec<u8>>, &'static str> {
+    let Some(node) = record.node_change() else { return Ok(None) };
+    let line = usize::from(node.page.line);
+    let old = || page.node(line).map(|node| node.data).ok_or("the page lacks the node in the log record");
+    let counter = match (record, undoes) {
+        (LogRecord::ReplaceD(replace), _) => {
+            let data = replace.changed_data(old()?);
+            return data.map(Some).map_err(|_| "the differences do not fit the data of the node");
+        }
+        (LogRecord::Undo(_), Some(Undone::Counter(Some(change)))) => change.reversed(),
+        (LogRecord::Undo(_), Some(Undone::Counter(None))) => {
+            return Err("the counter change that is undone is not in the log");
+        }
+        _ => match CounterChange::of(record) {
+            Some(change) => change,
+            None => return Ok(None),
+        },
+    };
+    counter.changed(old()?).map(Some)
 }
 
 /// The reason why a change that is not a delta cannot be made.
@@ -257,7 +327,7 @@ pub(super) fn apply(
     page: PageNumber,
     bytes: &mut [u8],
     size: PageSize,
-    prefix_key: Option<&[u8]>,
+    key: Option<&[u8]>,
 ) -> Result<(), ApplyError> {
     let image = |image: Result<Option<Vec<u8>>, ImageError>| {
         image.map(|image| image.unwrap_or_else(|| vec![0; size.bytes()]))
@@ -269,7 +339,7 @@ pub(super) fn apply(
             if needs_image(record, role) {
                 apply::check_split_lines(split, before.node_count())?;
             }
-            apply::split_new(bytes, size, &before, split, prefix_key)?;
+            apply::split_new(bytes, size, &before, split, key)?;
         }
         // ESE logs it for a parent, only for its time of change.
         (LogRecord::Split2(Split { new_page: None, .. }), _) => {}
@@ -284,18 +354,38 @@ pub(super) fn apply(
             apply::set_pointer(&mut PageMut::new(bytes, size), line.into(), split)?;
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
-        (LogRecord::Merge2(merge), PageRole::Right | PageRole::Left) => {
+        (
+            LogRecord::Merge2(merge),
+            PageRole::Right | PageRole::Left | PageRole::MergeRight | PageRole::MergeLeft,
+        ) => {
             let source = image(if needs_image(record, role) { merge_image(merge, size) } else { Ok(None) })?;
             let source = Page::new(&source, size);
             match role {
                 PageRole::Right => apply::merge_right(bytes, size, &source, merge)?,
-                _ => apply::merge_left(&mut PageMut::new(bytes, size), &source, merge)?,
+                PageRole::Left => apply::merge_left(&mut PageMut::new(bytes, size), &source, merge)?,
+                PageRole::MergeRight => merge_to_right(&mut PageMut::new(bytes, size), &source, merge)?,
+                _ => merge_to_left(&mut PageMut::new(bytes, size), &source, merge)?,
             }
+        }
+        (LogRecord::Merge2(_), PageRole::Path(edit)) => {
+            edit.apply(&mut PageMut::new(bytes, size), key.unwrap_or_default())?;
         }
         (LogRecord::Merge2(merge), PageRole::Parent) => {
             apply::merge_parent(&mut PageMut::new(bytes, size), merge)?;
         }
         (LogRecord::Merge2(merge), _) => apply::merge_source(&mut PageMut::new(bytes, size), merge)?,
+        (LogRecord::PageMove(moved), PageRole::New) => scrub::moved_page(bytes, size, moved)?,
+        (LogRecord::PageMove(moved), PageRole::Left) => {
+            PageMut::new(bytes, size).set_next(Some(moved.destination));
+        }
+        (LogRecord::PageMove(moved), PageRole::Right) => {
+            PageMut::new(bytes, size).set_prev(Some(moved.destination));
+        }
+        (LogRecord::PageMove(moved), PageRole::Parent) => {
+            scrub::move_pointer(&mut PageMut::new(bytes, size), moved)?;
+        }
+        (LogRecord::PageMove(_), _) => apply::empty_page(&mut PageMut::new(bytes, size)),
+        (LogRecord::Scrub(record), _) => scrub::scrub(&mut PageMut::new(bytes, size), record)?,
         (LogRecord::EmptyTree(_), PageRole::Listed(_)) => apply::empty_page(&mut PageMut::new(bytes, size)),
         (LogRecord::EmptyTree(_), _) => apply::empty_root(&mut PageMut::new(bytes, size)),
         (LogRecord::CreateMultiExtentFdp(create), _) => {

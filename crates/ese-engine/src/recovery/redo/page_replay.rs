@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::slice::Chunks;
 
 use ese_format::log::record::LogRecord;
-use ese_format::page::{Page, PageMut};
+use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition};
 use jetcell_sync::{Arc, Mutex};
 
@@ -304,9 +304,13 @@ impl<'a> PageReplay<'a> {
                 latch.record_delta(&delta, change.after);
             }
             None => {
-                let prefix_key = redo_record.prefix_key.as_deref();
-                apply(record, change.role, number, latch, size, prefix_key)
+                let key = redo_record.key.as_deref();
+                apply(record, change.role, number, latch, size, key)
                     .map_err(|error| failed(&error.to_string()))?;
+                if !matches!(record, LogRecord::Scrub(_)) {
+                    let flags = Page::new(latch, size).flags() - PageFlags::SCRUBBED;
+                    PageMut::new(latch, size).set_flags(flags);
+                }
                 PageMut::new(latch, size).set_db_time(change.after);
                 latch.mark_dirty(redo_record.needs_from);
             }

@@ -75,7 +75,9 @@ impl PendingBeforeImages {
             LogRecord::FlagDelete(_) => (*node, Change::FlagDelete),
             // A committed replace is never undone.
             _ if transaction.committed().is_some() => return,
-            LogRecord::Replace(_) => (*node, Change::Replace { before: stored.data.into() }),
+            LogRecord::Replace(_) | LogRecord::ReplaceD(_) => {
+                (*node, Change::Replace { before: stored.data.into() })
+            }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..*node };
                 (replaced, Change::Replace { before: stored.data.into() })

@@ -9,11 +9,12 @@ use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
 use super::Redo;
+use super::counters::CounterOperation;
 use super::page_redo::versioned;
 use super::pending_before_images::RecoveredVersion;
-use crate::Result;
 use crate::cache::FileId;
 use crate::transaction::{ActiveTransaction, Change, EndedTransaction, Transaction, UndoEntry, Version};
+use crate::{Error, Result};
 
 /// A versioned change of a node. Redo keeps it until its transaction ends.
 pub(super) struct NodeOperation {
@@ -77,6 +78,8 @@ pub(super) enum Operation {
     Node(NodeOperation),
     /// The creation of a tree.
     CreateTree { database: u8, root: PageNumber },
+    /// The change of a counter.
+    Counter(CounterOperation),
 }
 
 /// A transaction that has not ended at this point of the log.
@@ -221,6 +224,15 @@ impl Redo {
                     Operation::Node(operation) if operation.undone => {}
                     Operation::Node(operation) => {
                         entries.push(self.undo_entry(operation, &open.transaction)?);
+                    }
+                    Operation::Counter(counter) if counter.undone => {}
+                    Operation::Counter(counter) => {
+                        let start = counter.start;
+                        return Err(Error::Usage(format!(
+                            "{}: a transaction that had not ended changed a counter (log record at {start:?}); Jetcell cannot \
+                             roll that back, so it can only keep the database dirty",
+                            self.log.directory().display()
+                        )));
                     }
                     Operation::CreateTree { database, root } => {
                         entries.push(UndoEntry::Tree(self.database(database)?.file_id, root));

@@ -113,6 +113,11 @@ impl Bench {
         self.redo.replay_pages(&payloads)
     }
 
+    /// Ends redo. Returns the number of transactions that undo would roll back.
+    pub fn finish(self) -> Result<usize> {
+        self.redo.finish().map(|unfinished| unfinished.transactions.len())
+    }
+
     /// The number of page changes that redo made.
     pub fn applied(&self) -> u64 {
         self.redo.applied

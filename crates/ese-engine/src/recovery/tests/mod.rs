@@ -1,8 +1,10 @@
 //! Tests of recovery: replay by page, pages that recovery does not read, undo, and page images.
 
 mod bench;
+mod merges;
 mod page_images;
 mod page_replay;
+mod single_records;
 mod splits;
 mod undo;
 mod windows_logs;

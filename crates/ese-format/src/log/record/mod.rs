@@ -11,6 +11,7 @@ mod access;
 #[cfg(test)]
 mod corpus_tests;
 mod database;
+mod diff;
 mod image;
 mod node;
 mod prefix;
@@ -22,6 +23,7 @@ mod transaction;
 pub use crate::DatabaseIdInLog;
 pub use crate::path::{decode_path, encode_path};
 pub use database::*;
+pub use diff::DiffError;
 pub use image::ImageError;
 pub use node::{
     Delete, Delta, Delta64, FlagDelete, FlagInsert, FlagInsertAndReplaceData, Insert, Replace, Scrub,

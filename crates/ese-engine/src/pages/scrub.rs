@@ -1,0 +1,75 @@
+//! Overwrites deleted data, and moves pages, as the maintenance of ESE does. Jetcell redoes these records and writes none.
+
+use ese_format::PageSize;
+use ese_format::compression::erase;
+use ese_format::log::record::{ImageError, PageMove, Scrub};
+use ese_format::page::{NodeFlags, PageFlags, PageMut};
+
+use super::apply::{Applied, entry_of};
+
+/// What ESE writes over deleted data, long-value chunks, and the unused bytes of pages in use and not in use.
+const DELETED_DATA: u8 = b'D';
+const LONG_VALUE: u8 = b'L';
+const FREE_OF_USED_PAGE: u8 = b'Z';
+const UNUSED_PAGE: u8 = b'U';
+
+/// Flag of a [`Scrub`] record: the page is not in use.
+const NOT_IN_USE: u32 = 1;
+const KEEP: u8 = 0;
+const SCRUB_DATA: u8 = 1;
+const SCRUB_LONG_VALUE: u8 = 2;
+
+/// Overwrites the nodes that the record names, and all unused bytes.
+pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> Applied {
+    if record.flags & NOT_IN_USE != 0 {
+        page.clear_nodes();
+        page.overwrite_unused(UNUSED_PAGE);
+    } else {
+        let count = page.as_page().node_count();
+        if record.operations.len() != count || record.count as usize != count {
+            return Err("the scrub record counts other nodes than the page has");
+        }
+        for (line, operation) in record.operations.iter().enumerate() {
+            scrub_node(page, line, *operation)?;
+        }
+        page.overwrite_unused(FREE_OF_USED_PAGE);
+    }
+    page.set_flags(page.as_page().flags() | PageFlags::SCRUBBED);
+    Ok(())
+}
+
+fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> Applied {
+    let view = page.as_page();
+    let node = view.node(line).ok_or("a node to scrub is unreadable")?;
+    let (mut data, flags) = (node.data.to_vec(), node.flags - NodeFlags::VERSIONED);
+    match operation {
+        KEEP => return Ok(()),
+        SCRUB_DATA => data.fill(DELETED_DATA),
+        SCRUB_LONG_VALUE => erase(&mut data, LONG_VALUE),
+        _ => return Err("unknown operation in a scrub record"),
+    }
+    page.replace_data(line, &data).map_err(|_| "scrubbed data of another length")?;
+    page.set_node_flags(line, flags);
+    Ok(())
+}
+
+/// Builds the page to which a page moves. Its checksum and flush type are set when it is written.
+pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) -> Result<(), ImageError> {
+    bytes.copy_from_slice(&record.page(size)?);
+    let mut page = PageMut::new(bytes, size);
+    page.set_number(record.destination);
+    page.set_flags(page.as_page().flags() - PageFlags::FLUSH_TYPE);
+    Ok(())
+}
+
+/// Makes the parent of a moved page lead to its new place.
+pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied {
+    let line = usize::try_from(record.parent_line).ok();
+    let line = line
+        .filter(|line| page.as_page().node(*line).and_then(|node| node.child()) == Some(record.change.page));
+    let line = line
+        .or_else(|| entry_of(&page.as_page(), record.change.page))
+        .ok_or("parent has no entry for the moved page")?;
+    let child = record.destination.get().to_le_bytes();
+    page.replace_data(line, &child).map_err(|_| "page has no room for the node in the log record")
+}

@@ -1,0 +1,72 @@
+//! Counters that sessions change without a lock against each other (escrow). Jetcell redoes these records and writes none.
+
+use ese_format::LogPosition;
+use ese_format::log::record::{LogRecord, operation};
+
+/// The change of a counter in the data of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CounterChange {
+    offset: u16,
+    amount: Amount,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Amount {
+    Narrow(i32),
+    Wide(i64),
+}
+
+impl CounterChange {
+    /// The change of a Delta or Delta64 record.
+    pub fn of(record: &LogRecord) -> Option<CounterChange> {
+        match record {
+            LogRecord::Delta(delta) => {
+                Some(CounterChange { offset: delta.offset, amount: Amount::Narrow(delta.delta) })
+            }
+            LogRecord::Delta64(delta) => {
+                Some(CounterChange { offset: delta.offset, amount: Amount::Wide(delta.delta) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The change that takes this one back.
+    pub fn reversed(self) -> CounterChange {
+        let amount = match self.amount {
+            Amount::Narrow(amount) => Amount::Narrow(amount.wrapping_neg()),
+            Amount::Wide(amount) => Amount::Wide(amount.wrapping_neg()),
+        };
+        CounterChange { amount, ..self }
+    }
+
+    /// The data after the change.
+    pub fn changed(self, data: &[u8]) -> Result<Vec<u8>, &'static str> {
+        const OUTSIDE: &str = "the counter is outside of the data of the node";
+        let mut data = data.to_vec();
+        let place = data.get_mut(usize::from(self.offset)..).ok_or(OUTSIDE)?;
+        match self.amount {
+            Amount::Narrow(amount) => {
+                let place: &mut [u8; 4] = place.first_chunk_mut().ok_or(OUTSIDE)?;
+                *place = i32::from_le_bytes(*place).wrapping_add(amount).to_le_bytes();
+            }
+            Amount::Wide(amount) => {
+                let place: &mut [u8; 8] = place.first_chunk_mut().ok_or(OUTSIDE)?;
+                *place = i64::from_le_bytes(*place).wrapping_add(amount).to_le_bytes();
+            }
+        }
+        Ok(data)
+    }
+}
+
+/// A counter that a transaction has changed.
+pub(super) struct CounterOperation {
+    pub id: u32,
+    pub change: CounterChange,
+    pub undone: bool,
+    pub start: LogPosition,
+}
+
+/// Whether an operation of an Undo record is the change of a counter.
+pub(super) fn is_counter(kind: u16) -> bool {
+    matches!(kind, operation::DELTA | operation::DELTA64)
+}

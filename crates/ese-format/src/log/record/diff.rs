@@ -1,0 +1,158 @@
+//! Data that a ReplaceD record describes by its differences from the old data.
+//!
+//! ```text
+//! difference   u16 offset in the old data (13 bits) and flags, or u16 offset and u8 flags if the record is wide
+//!              length of the new bytes (u8, or u16)
+//!              length of the old bytes (the same), only if they differ and are not none
+//!              new bytes
+//! flags        0x20 both lengths are equal   0x40 insert: no old bytes   0x80 lengths of two bytes
+//! ```
+//!
+//! The flags are those of the third byte; in the short form they are the top bits of the first two. Old bytes between the
+//! differences stay.
+
+use super::Replace;
+use crate::layout::{Input, Layout, LayoutError};
+
+/// Reason for which differences do not give new data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DiffError {
+    /// A difference is cut off.
+    #[error("a difference in the log record is cut off")]
+    Truncated,
+    /// A difference is not within the old data, or before the previous one.
+    #[error("a difference in the log record is outside of the data of the node")]
+    OutOfRange,
+    /// The new data have another length than the record gives.
+    #[error("the differences give data of another length than the log record")]
+    Length,
+}
+
+impl From<LayoutError> for DiffError {
+    fn from(_: LayoutError) -> DiffError {
+        DiffError::Truncated
+    }
+}
+
+const SAME_LENGTH: u8 = 0x20;
+const INSERT: u8 = 0x40;
+const TWO_BYTES: u8 = 0x80;
+const OFFSET_MASK: u16 = 0x1fff;
+
+impl Replace {
+    /// The new data of a ReplaceD record whose node has the data `old`.
+    pub fn changed_data(&self, old: &[u8]) -> Result<Vec<u8>, DiffError> {
+        let input = &mut Input::new(&self.data);
+        let (mut new, mut at) = (Vec::with_capacity(usize::from(self.new_len)), 0);
+        while !input.is_empty() {
+            let (offset, flags) = match self.wide_diff {
+                true => (u16::take(input)?, u8::take(input)?),
+                false => {
+                    let field = u16::take(input)?;
+                    (field & OFFSET_MASK, (field >> 8) as u8 & !(OFFSET_MASK >> 8) as u8)
+                }
+            };
+            let mut length = || -> Result<usize, DiffError> {
+                Ok(match flags & TWO_BYTES != 0 {
+                    true => u16::take(input)?.into(),
+                    false => u8::take(input)?.into(),
+                })
+            };
+            let new_len = length()?;
+            let old_len = match flags {
+                _ if flags & INSERT != 0 => 0,
+                _ if flags & SAME_LENGTH != 0 => new_len,
+                _ => length()?,
+            };
+            let offset = usize::from(offset);
+            new.extend_from_slice(old.get(at..offset).ok_or(DiffError::OutOfRange)?);
+            new.extend_from_slice(input.bytes(new_len)?);
+            at = offset + old_len;
+            // The new data fit their length field, so the sum of all differences does.
+            if new.len() > usize::from(self.new_len) {
+                return Err(DiffError::Length);
+            }
+        }
+        new.extend_from_slice(old.get(at..).ok_or(DiffError::OutOfRange)?);
+        match new.len() == usize::from(self.new_len) {
+            true => Ok(new),
+            false => Err(DiffError::Length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::log::record::{DatabaseIdInLog, NodeChange, PageChange, PageChangeFlags};
+    use crate::{DbTime, PageNumber, TreeId};
+
+    fn record(wide_diff: bool, new_len: usize, data: &[u8]) -> Replace {
+        let page = PageChange {
+            procid: 0,
+            database: DatabaseIdInLog(1),
+            page: PageNumber::fixed(1),
+            after: DbTime(2),
+            before: DbTime(1),
+            begin0: 0,
+            level: 0,
+            line: 0,
+            flags: PageChangeFlags::empty(),
+        };
+        let node = NodeChange { page, rceid: 0, root: None, tree: TreeId(1) };
+        Replace { node, wide_diff, old_len: 0, new_len: new_len as u16, data: data.to_vec() }
+    }
+
+    #[test]
+    fn differences_of_each_kind_give_the_new_data() {
+        let old = b"0123456789";
+        for (data, new) in [
+            // Same length, at 2.
+            (&[0x02, 0x20, 2, b'a', b'b'][..], &b"01ab456789"[..]),
+            // Insert, at 10.
+            (&[0x0a, 0x40, 1, b'x'], b"0123456789x"),
+            // Two bytes by three, at 4; nothing by one, at 9.
+            (&[0x04, 0x00, 3, 2, b'a', b'b', b'c', 0x09, 0x00, 0, 1], b"0123abc678"),
+            // Lengths of two bytes.
+            (&[0x00, 0x80, 1, 0, 10, 0, b'z'], b"z"),
+            (&[0x01, 0xa0, 1, 0, b'z'], b"0z23456789"),
+        ] {
+            assert_eq!(record(false, new.len(), data).changed_data(old).as_deref(), Ok(new));
+        }
+        let wide = record(true, 10, &[0x02, 0x00, 0x20, 2, b'a', b'b']);
+        assert_eq!(wide.changed_data(old).unwrap(), b"01ab456789");
+    }
+
+    #[test]
+    fn damaged_differences_are_errors() {
+        let old = b"0123456789";
+        for (data, new_len, error) in [
+            (&[0x02][..], 10, DiffError::Truncated),
+            (&[0x02, 0x20, 2, b'a'], 10, DiffError::Truncated),
+            (&[0x0b, 0x40, 1, b'x'], 11, DiffError::OutOfRange),
+            (&[0x09, 0x20, 2, b'a', b'b'], 11, DiffError::OutOfRange),
+            // Before the first difference.
+            (&[0x05, 0x20, 1, b'a', 0x02, 0x20, 1, b'b'], 10, DiffError::OutOfRange),
+            (&[0x02, 0x20, 1, b'a'], 9, DiffError::Length),
+            (&[0x02, 0x40, 1, b'a'], 2, DiffError::Length),
+        ] {
+            assert_eq!(record(false, new_len, data).changed_data(old), Err(error), "{data:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_differences_give_bounded_data_or_an_error(
+            data in prop::collection::vec(any::<u8>(), 0..200),
+            old in prop::collection::vec(any::<u8>(), 0..200),
+            wide: bool,
+            new_len in 0usize..400,
+        ) {
+            if let Ok(new) = record(wide, new_len, &data).changed_data(&old) {
+                prop_assert_eq!(new.len(), new_len);
+            }
+        }
+    }
+}
