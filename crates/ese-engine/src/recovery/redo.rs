@@ -14,6 +14,7 @@
 mod catalogue;
 mod counters;
 mod macro_changes;
+mod newest_version_id;
 mod page_redo;
 mod page_replay;
 mod pending_before_images;
@@ -29,6 +30,7 @@ use jetcell_sync::Arc;
 use self::catalogue::{Treatment, treatment};
 use self::counters::{CounterChange, CounterOperation, is_counter};
 use self::macro_changes::{OpenMacro, Placed, place};
+use self::newest_version_id::NewestVersionId;
 use self::page_redo::{PageRedo, PageRole, Undone, formats, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
 use self::unfinished_transactions::{OpenTransaction, Operation, bookmark_of};
@@ -61,7 +63,7 @@ pub(super) struct Redo {
     last_plain_replace: Option<PlainReplace>,
     pending: PendingRedo,
     newest_number: u64,
-    newest_id: u32,
+    newest_id: NewestVersionId,
     /// Records read.
     pub records: u64,
     /// Page changes made.
@@ -120,7 +122,8 @@ impl Redo {
         grant: MemoryGrant,
     ) -> Redo {
         // Later records must not reuse a version id of an UndoInfo record.
-        let newest_id = undo_infos.last_key_value().map_or(0, |(id, _)| *id);
+        let mut newest_id = NewestVersionId::default();
+        undo_infos.keys().for_each(|id| newest_id.seen(*id));
         Redo {
             core,
             log,
@@ -351,7 +354,7 @@ impl Redo {
         start: LogPosition,
     ) {
         if let Some(node) = record.node_change() {
-            self.newest_id = self.newest_id.max(node.rceid);
+            self.newest_id.seen(node.rceid);
         }
         match record {
             LogRecord::Insert(insert) => {
@@ -364,7 +367,7 @@ impl Redo {
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let bookmark = Some(bookmark_of(&revive.node, &revive.key, &revive.data));
-                self.newest_id = self.newest_id.max(revive.replace_rceid);
+                self.newest_id.seen(revive.replace_rceid);
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..revive.node };
                 self.add_node_operation(
                     &replaced,
@@ -490,7 +493,7 @@ impl Redo {
 
     /// Adds before-images that stand in the part of the log that is replayed next.
     pub fn add_undo_infos(&mut self, infos: UndoInfos) {
-        self.newest_id = self.newest_id.max(infos.last_key_value().map_or(0, |(id, _)| *id));
+        infos.keys().for_each(|id| self.newest_id.seen(*id));
         self.undo_infos.extend(infos);
     }
 

@@ -122,12 +122,18 @@ impl VersionStore {
 
     /// A number for the next change.
     pub fn next_id(&self) -> u32 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+        match self.next_id.fetch_add(1, Ordering::Relaxed) {
+            // The numbers wrap. 0 means that there is no version.
+            0 => self.next_id(),
+            id => id,
+        }
     }
 
-    /// Records that numbers up to `id` were used before a crash.
+    /// Continues behind `id`, the newest number used before a crash; 0 if there is none.
     pub fn ids_used(&self, id: u32) {
-        self.next_id.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+        if id != 0 {
+            self.next_id.store(id.wrapping_add(1), Ordering::Relaxed);
+        }
     }
 
     /// Fails if another change would exceed the limit. Undo needs no room, so a rollback never fails here.
@@ -334,6 +340,15 @@ mod tests {
         assert_eq!((lengths(b"a", b"j"), lengths(b"k\0", b"z")), (vec![], vec![]));
         table.commit::<()>(&second, |_| Ok(LogPosition::MIN)).unwrap();
         assert!(lengths(b"a", b"z").is_empty(), "committed");
+    }
+
+    #[test]
+    fn numbers_continue_across_their_wrap_without_zero() {
+        let store = VersionStore::new(4096);
+        store.ids_used(0);
+        assert_eq!(store.next_id(), 1);
+        store.ids_used(u32::MAX - 1);
+        assert_eq!([store.next_id(), store.next_id()], [u32::MAX, 1]);
     }
 
     #[test]

@@ -126,6 +126,7 @@ pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
 pub(crate) struct UnfinishedTransactions {
     pub transactions: Vec<ActiveTransaction>,
     pub next_number: u64,
+    /// The newest version id in the log, 0 if there is none.
     pub newest_id: u32,
 }
 
@@ -154,7 +155,7 @@ impl Redo {
         record_index: Option<u32>,
     ) {
         let Some(root) = node.root else { return };
-        let info = self.undo_infos.get(&node.rceid);
+        let info = self.undo_infos.get(&node.rceid).filter(|info| is_of_change(info, node));
         let logged = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
         let (key, key_len) = bookmark.or(logged).unwrap_or_default();
         let change = match (change, info) {
@@ -252,9 +253,15 @@ impl Redo {
         Ok(UnfinishedTransactions {
             transactions,
             next_number: self.newest_number + 1,
-            newest_id: self.newest_id,
+            newest_id: self.newest_id.get(),
         })
     }
+}
+
+/// Whether a before-image belongs to the change with its version id. Ids start again when the engine starts.
+fn is_of_change(info: &UndoInfo, node: &NodeChange) -> bool {
+    let [info, node] = [&info.node, node];
+    (info.root, info.page.database, info.page.begin0) == (node.root, node.page.database, node.page.begin0)
 }
 
 /// The bookmark of a node: its key, followed by its data where these are part of the order; and the length of the key.

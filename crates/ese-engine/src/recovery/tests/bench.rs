@@ -46,7 +46,7 @@ impl Bench {
     /// The same for a database with these pages.
     pub fn on(pages: &[u8]) -> Bench {
         let disk = SimVfs::new();
-        let instance = open(&disk, SIZE, 256).unwrap();
+        let instance = open(&disk, SIZE, 2048).unwrap();
         let other = instance.create_database(Path::new("/db/one.edb"), &CreateOptions::default()).unwrap();
         instance.detach(&other).unwrap();
         instance.flush().unwrap();
@@ -122,6 +122,55 @@ impl Bench {
     pub fn applied(&self) -> u64 {
         self.redo.applied
     }
+}
+
+/// Everything in a page except the places of its nodes, its checksum and its flush type.
+#[derive(PartialEq, Debug)]
+pub(super) struct Content {
+    time: u64,
+    links: [Option<PageNumber>; 2],
+    tree: u32,
+    flags: PageFlags,
+    free: usize,
+    uncommitted_free: usize,
+    external_header: Vec<u8>,
+    nodes: Vec<(Vec<u8>, Vec<u8>, NodeFlags)>,
+}
+
+impl Content {
+    pub fn of(bytes: &[u8]) -> Content {
+        let page = Page::new(bytes, SIZE);
+        Content {
+            time: page.db_time().0,
+            links: [page.prev(), page.next()],
+            tree: page.tree().0,
+            flags: page.flags() - PageFlags::FLUSH_TYPE - PageFlags::NEW_CHECKSUM,
+            free: page.free_bytes(),
+            uncommitted_free: page.uncommitted_free(),
+            external_header: page.external_header().to_vec(),
+            nodes: page.nodes().map(|node| (node.key_to_vec(), node.data.to_vec(), node.flags)).collect(),
+        }
+    }
+}
+
+/// The records of a log from a position on, except for those about whole databases.
+pub(super) fn records_from(log: &LogReader, from: LogPosition) -> Vec<StoredRecord> {
+    let mut records = Vec::new();
+    log.read_from(from, |stored| {
+        let database_level = matches!(
+            LogRecord::decode(&stored.bytes).unwrap().0,
+            LogRecord::CreateDb(_)
+                | LogRecord::AttachDb(_)
+                | LogRecord::DetachDb(_)
+                | LogRecord::SetDbVersion(_)
+        );
+        if !database_level {
+            records.push(stored);
+        }
+        Ok(())
+    })
+    .unwrap();
+    records
 }
 
 /// A page with these nodes.

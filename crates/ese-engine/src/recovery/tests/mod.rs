@@ -2,6 +2,7 @@
 
 mod bench;
 mod merges;
+mod own_logs;
 mod page_images;
 mod page_replay;
 mod single_records;

@@ -4,14 +4,12 @@
 
 use std::path::Path;
 
-use ese_format::log::record::LogRecord;
-use ese_format::page::{NodeFlags, Page, PageFlags};
-use ese_format::{LogPosition, PageNumber};
+use ese_format::LogPosition;
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use testkit::corpus::Corpus;
 
-use super::bench::{Bench, SIZE};
+use super::bench::{Bench, Content, SIZE, records_from};
 use crate::log::{LogNames, LogReader, StoredRecord};
 
 /// The records of some log files, in order, given as file in the corpus and name in the directory of the log.
@@ -22,48 +20,7 @@ fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition
         disk.put(&Path::new("/log").join(name), &corpus.read(&format!("logsets/{set}/{file}")));
     }
     let log = LogReader::open(Arc::new(disk), LogNames::new(Path::new("/log"), "SRU")).unwrap().unwrap();
-    let mut records = Vec::new();
-    log.read_from(from, |stored| {
-        let database_level = matches!(
-            LogRecord::decode(&stored.bytes).unwrap().0,
-            LogRecord::CreateDb(_) | LogRecord::AttachDb(_) | LogRecord::SetDbVersion(_)
-        );
-        if !database_level {
-            records.push(stored);
-        }
-        Ok(())
-    })
-    .unwrap();
-    records
-}
-
-/// Everything in a page except the places of its nodes, its checksum and its flush type.
-#[derive(PartialEq, Debug)]
-struct Content {
-    time: u64,
-    links: [Option<PageNumber>; 2],
-    tree: u32,
-    flags: PageFlags,
-    free: usize,
-    uncommitted_free: usize,
-    external_header: Vec<u8>,
-    nodes: Vec<(Vec<u8>, Vec<u8>, NodeFlags)>,
-}
-
-impl Content {
-    fn of(bytes: &[u8]) -> Content {
-        let page = Page::new(bytes, SIZE);
-        Content {
-            time: page.db_time().0,
-            links: [page.prev(), page.next()],
-            tree: page.tree().0,
-            flags: page.flags() - PageFlags::FLUSH_TYPE - PageFlags::NEW_CHECKSUM,
-            free: page.free_bytes(),
-            uncommitted_free: page.uncommitted_free(),
-            external_header: page.external_header().to_vec(),
-            nodes: page.nodes().map(|node| (node.key_to_vec(), node.data.to_vec(), node.flags)).collect(),
-        }
-    }
+    records_from(&log, from)
 }
 
 /// Compares all pages with a snapshot. Returns the number of pages in use.

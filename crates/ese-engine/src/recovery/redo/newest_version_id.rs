@@ -1,0 +1,40 @@
+//! The newest version id of a log. Ids have 32 bits and wrap: an id is newer than another one if it is less than half of
+//! all ids ahead of it. ESE: `rceid`.
+
+/// The newest id of those seen. Id 0 means that there is no version.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[doc(alias = "rceid")]
+pub(super) struct NewestVersionId(Option<u32>);
+
+impl NewestVersionId {
+    /// Takes an id into account.
+    pub fn seen(&mut self, id: u32) {
+        let is_newer = self.0.is_none_or(|newest| (id.wrapping_sub(newest) as i32) > 0);
+        if id != 0 && is_newer {
+            self.0 = Some(id);
+        }
+    }
+
+    /// The newest id, 0 if there was none.
+    pub fn get(self) -> u32 {
+        self.0.unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_id_is_found_across_the_wrap() {
+        let newest = |ids: &[u32]| {
+            let mut newest = NewestVersionId::default();
+            ids.iter().for_each(|id| newest.seen(*id));
+            newest.get()
+        };
+        assert_eq!(newest(&[]), 0);
+        assert_eq!(newest(&[0, 7, 0, 5]), 7);
+        assert_eq!(newest(&[u32::MAX - 80, u32::MAX, 0, 3, u32::MAX - 1]), 3);
+        assert_eq!(newest(&[3, u32::MAX]), 3);
+    }
+}
