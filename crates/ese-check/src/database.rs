@@ -73,7 +73,8 @@ impl Database {
         findings.page_size = Some(page_size);
         let tail = len % page_size.bytes() as u64;
         if tail != 0 {
-            let what = format!("{tail} bytes follow the last whole page");
+            let page = (len / page_size.bytes() as u64).saturating_sub(1);
+            let what = format!("{tail} bytes follow the last whole page; they are the begin of page {page}");
             findings.at(Severity::Warning, FindingKind::TrailingBytes, len - tail, what);
         }
         let shadow_at = page_size.bytes() as u64;

@@ -97,6 +97,8 @@ pub(crate) fn examine_database(
     }
     database.read_flush_types(vfs, findings);
     findings.lenient = !database.must_be_consistent();
+    findings.tolerates_leaks = !options.leaks_are_errors;
+    let just_created = database.header.state == DatabaseState::JustCreated;
     let progress = options.progress.as_deref();
     let (last_owned, doubt) = last_owned_page(&database);
     let (mut pages, mut resume_from, mut structure) = (None, None, None);
@@ -107,6 +109,7 @@ pub(crate) fn examine_database(
         && options.structure
         && options.from.get() == 1
         && !database.temporary
+        && !just_created
         && !database.pace.is_throttled()
         && last_owned <= MOST_JUDGED
         && PageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
@@ -123,7 +126,8 @@ pub(crate) fn examine_database(
             pages::verify_pages(&database, options.from, last_owned, judged.as_ref(), findings, progress);
         (pages, resume_from) = (Some(counts), resume);
     }
-    let temporary = database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(findings));
+    let temporary =
+        database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(just_created, findings));
     if let Some(what) = doubt.filter(|_| !temporary) {
         findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
     }

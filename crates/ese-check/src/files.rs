@@ -237,6 +237,7 @@ impl FileSet<'_> {
         if logs.is_empty() {
             logs = self.logs_beside(path, header.log_signature);
         }
+        let stream_is_here = !logs.is_empty();
         logs.retain(|(generation, ..)| (first..=committed).contains(generation));
         let there = |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
         // A damaged header may name billions.
@@ -245,7 +246,7 @@ impl FileSet<'_> {
         let complete = missing.is_empty();
         logs.sort();
         let found = logs.into_iter().map(|(_, path, _)| path).collect();
-        NeedsLogs { first, last, committed, found, missing, complete }
+        NeedsLogs { first, last, committed, found, missing, complete, stream_is_here }
     }
 
     /// The logs of a stream in the directory of a database, by their headers.
@@ -285,7 +286,8 @@ fn report_dirty(report: &FileReport, findings: &mut Findings) {
         }
     };
     findings.at(Severity::Info, FindingKind::DirtyDatabase, 52, what);
-    if !needs.complete && !needs.found.is_empty() {
+    // Without any log of the stream, the logs may simply be elsewhere.
+    if !needs.complete && needs.stream_is_here {
         let missing: Vec<String> = needs.missing.iter().map(|generation| format!("{generation:X}")).collect();
         let what = format!(
             "of the logs the database needs, {} missing or damaged",

@@ -17,6 +17,8 @@ pub(crate) struct Findings {
     file: PathBuf,
     /// Report damage of the structure as warnings, because recovery may repair it.
     pub(crate) lenient: bool,
+    /// Report leaked pages as information.
+    pub(crate) tolerates_leaks: bool,
     /// For the offsets of pages.
     pub(crate) page_size: Option<ese_format::PageSize>,
     /// Findings about pages whose tree may still become known, by page.
@@ -33,6 +35,7 @@ impl Findings {
         Findings {
             file: file.to_owned(),
             lenient: false,
+            tolerates_leaks: false,
             page_size: None,
             held: HashMap::new(),
             kept: Vec::new(),
@@ -44,8 +47,8 @@ impl Findings {
 
     /// An empty collection for the same file, for another thread.
     pub(crate) fn like(&self) -> Findings {
-        let (lenient, page_size) = (self.lenient, self.page_size);
-        Findings { lenient, page_size, ..Findings::new(&self.file) }
+        let Findings { lenient, tolerates_leaks, page_size, .. } = *self;
+        Findings { lenient, tolerates_leaks, page_size, ..Findings::new(&self.file) }
     }
 
     /// Adds the findings of another collection.

@@ -48,6 +48,9 @@ pub struct CheckOptions {
     pub cancel: Cancel,
     /// First page to verify.
     pub from: PageNumber,
+    /// Report leaked pages as errors. Windows leaves some behind in sound databases, so a user need not act on them; an
+    /// engine that promises to leak none wants to know.
+    pub leaks_are_errors: bool,
 }
 
 impl Default for CheckOptions {
@@ -61,6 +64,7 @@ impl Default for CheckOptions {
             throttle: None,
             cancel: Cancel::default(),
             from: PageNumber::fixed(1),
+            leaks_are_errors: true,
         }
     }
 }

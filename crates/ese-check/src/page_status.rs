@@ -44,11 +44,14 @@ impl PageCounts {
         self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
     }
 
-    /// Whether the database is temporary: no page has a checksum. Then the pages are not damaged.
-    pub(crate) fn forgive(&mut self, findings: &mut Findings) -> bool {
-        let temporary = self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
+    /// Whether the database is temporary: no page has a checksum. Then the pages are not damaged. ESE never seals the pages
+    /// of its temporary database, whose header stays in the state of its creation, and overwrites them with old content.
+    pub(crate) fn forgive(&mut self, just_created: bool, findings: &mut Findings) -> bool {
+        let without_checksums =
+            self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
+        let temporary = without_checksums || just_created && self.bad + self.wrong_page > 0;
         if temporary {
-            self.unchecked = std::mem::take(&mut self.bad);
+            self.unchecked = std::mem::take(&mut self.bad) + std::mem::take(&mut self.wrong_page);
             findings.forget_damaged_pages();
         }
         temporary

@@ -140,6 +140,8 @@ pub struct NeedsLogs {
     pub missing: Vec<u32>,
     /// Whether all needed logs were found and are sound.
     pub complete: bool,
+    /// Whether any log of the stream was found.
+    pub stream_is_here: bool,
 }
 
 impl std::fmt::Display for NeedsLogs {

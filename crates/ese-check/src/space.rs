@@ -241,7 +241,7 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
             None => {
                 let what = format!("{pages} leaked: owned, but neither used nor available");
                 // A crash between taking space and using it leaves this behind; no recovery corrects it.
-                if findings.lenient {
+                if findings.lenient || findings.tolerates_leaks {
                     findings.info(FindingKind::SpaceLeak, first, label(owner), what);
                 } else {
                     findings.structure(FindingKind::SpaceLeak, first, label(owner), what);

@@ -225,6 +225,12 @@ fn a_leaked_page_is_found() {
     let shorter = Extent { count: extent.count - 1, ..extent };
     patient.edit(root, |mut page| page.replace_data(index, &shorter.data()).unwrap());
     patient.must_find(extent.first(), &format!("page {} leaked", extent.first()));
+    let memory = Memory::new(patient.bytes);
+    let options = CheckOptions { leaks_are_errors: false, ..CheckOptions::default() };
+    let report = check_database(&memory, &memory.path, &options).unwrap();
+    let leak =
+        report.findings.iter().find(|finding| finding.kind == ese_check::FindingKind::SpaceLeak).unwrap();
+    assert_eq!((leak.severity, report.is_sound()), (ese_check::Severity::Info, true));
 }
 
 #[test]

@@ -89,6 +89,7 @@ impl Check {
             progress: Some(Arc::new(move |progress| watched.progress(progress))),
             throttle: self.throttle,
             cancel: cancel.clone(),
+            leaks_are_errors: false,
             from: PageNumber::new(self.from).ok_or("--from begins at page 1")?,
             ..CheckOptions::default()
         };

@@ -245,6 +245,8 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     fs::remove_file(cell.path(&current)).unwrap();
     assert_eq!(needs().0["complete"], false);
     must_find(&cell, &[set], "checkpoint-mismatch", None, None);
+    // Other logs of its stream are there, so the log is not just elsewhere.
+    must_find(&cell, &[set], "logs-incomplete", None, None);
     // A gap in the chain, and a broken one.
     cell.write(&current, &whole);
     let middle = format!("{set}/SRU0005B.log");
@@ -292,6 +294,46 @@ fn temporary_databases_are_recognised() {
     let summary = of_type(&lines, "summary").next().unwrap();
     assert_eq!((&summary["state"], &summary["pages"]["unchecked"]), (&"Temporary".into(), &23.into()));
     assert_eq!(code, 0);
+}
+
+/// Offset of the state in a header of a database.
+const STATE_AT: usize = 52;
+
+#[test]
+fn a_database_that_was_never_finished_is_temporary() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let mut patient = Patient::new(corpus.read("db/4k/basic.edb"));
+    let pages = patient.find(|_| true);
+    patient.raw(pages[3])[..8].fill(0);
+    patient.swap(pages[5], pages[6]);
+    patient.raw(pages[9])[100..200].fill(0x5a);
+    for copy in [0, 4096] {
+        let header = &mut patient.bytes[copy..copy + 4096];
+        header[STATE_AT..STATE_AT + 4].copy_from_slice(&1u32.to_le_bytes());
+        let sum = ese_format::checksum::header_checksum(header);
+        header[..4].copy_from_slice(&sum.to_le_bytes());
+    }
+    cell.write("temp.edb", &patient.bytes);
+    for arguments in [&["temp.edb"][..], &["--structure", "temp.edb"]] {
+        let (lines, code) = json(&cell, arguments);
+        let summary = of_type(&lines, "summary").next().unwrap();
+        assert_eq!((&summary["state"], code), (&"Temporary".into(), 0), "{summary}");
+        assert_eq!(summary["pages"]["unchecked"], 4);
+    }
+}
+
+#[test]
+fn bytes_behind_the_last_page_name_the_page_that_they_begin() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let mut bytes = corpus.read("db/4k/basic.edb");
+    let pages = bytes.len() / 4096 - 2;
+    bytes.extend([7; 100]);
+    cell.write("a.edb", &bytes);
+    let found = must_find(&cell, &["a.edb"], "trailing-bytes", None, None);
+    let said = format!("100 bytes follow the last whole page; they are the begin of page {}", pages + 1);
+    assert_eq!(found["message"].as_str(), Some(said.as_str()));
 }
 
 #[test]
