@@ -37,6 +37,7 @@
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cell;
+mod directory;
 mod format;
 mod issue;
 mod long_values;
@@ -55,11 +56,11 @@ pub use cell::{Cell, Item, Unreadable, ValueFileRef};
 pub use format::{Format, UnknownFormat};
 pub use issue::{Issue, Issues};
 pub use output::Destination;
-pub use rendering::Rendering;
+pub use rendering::{Currency, Profile, Rendering};
 pub use rows::{ROW_LIMIT, ReadOptions, Row, read_rows};
 pub use run::{ExportError, ExportSummary, Options, export};
 pub use source::Source;
-pub use table::{Table, TableColumn};
+pub use table::{Form, Table, TableColumn};
 pub use value_files::ValueFiles;
 
 /// Compiles the example of the README.

@@ -1,8 +1,97 @@
 //! Choices about the form of values in the output.
 
+use std::borrow::Cow;
+
+use ese_format::record::ColumnType;
+
+use crate::directory::Attributes;
+use crate::format::Format;
+use crate::table::Table;
+
 /// Form of the values in the output. The default changes nothing that is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rendering {
     /// Write an apostrophe before CSV fields that a spreadsheet would take for a formula.
     pub csv_safe: bool,
+    /// Form of Currency columns.
+    pub currency: Currency,
+    /// Names and forms that the application of the database gives to its columns.
+    pub profile: Profile,
+    /// Write integers beyond 2^53 as strings in JSON.
+    pub wide_integers_as_text: bool,
+}
+
+/// Form of Currency columns. Windows stores 64-bit integers in them, such as times and identifiers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Currency {
+    /// Integers in databases whose schema is known to store integers, decimals in others.
+    #[default]
+    BySchema,
+    /// Decimals with four digits behind the point.
+    Decimal,
+    /// The stored integers.
+    Integer,
+}
+
+/// Knowledge of an application about its columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Profile {
+    /// Columns as the catalog names and types them.
+    #[default]
+    None,
+    /// The profile of the database's schema, if it is known.
+    BySchema,
+    /// Active Directory: names of attributes, single values without lists, times.
+    Directory,
+}
+
+/// The main table of Active Directory. All its Currency columns hold integers.
+pub(crate) const DIRECTORY_TABLE: &str = "datatable";
+/// Prefix of the columns of Active Directory with security identifiers; the number of the attribute follows.
+const DIRECTORY_SID: &str = "ATTr";
+
+/// Whether the tables are those of Active Directory (`ntds.dit`).
+pub(crate) fn is_directory(tables: &[Table]) -> bool {
+    let there = |wanted: &str| tables.iter().any(|table| table.name.eq_ignore_ascii_case(wanted));
+    there(DIRECTORY_TABLE) && there("link_table")
+}
+
+impl Rendering {
+    /// The table with the forms of its columns; `directory` says whether it belongs to Active Directory.
+    pub(crate) fn of<'t>(
+        self,
+        table: &'t Table,
+        directory: bool,
+        attributes: Option<&Attributes>,
+        format: Format,
+    ) -> Cow<'t, Table> {
+        let integers = match self.currency {
+            Currency::BySchema => directory,
+            Currency::Decimal => false,
+            Currency::Integer => true,
+        };
+        if !integers && !directory && !self.wide_integers_as_text {
+            return Cow::Borrowed(table);
+        }
+        let mut table = table.clone();
+        let of_objects = directory && table.name.eq_ignore_ascii_case(DIRECTORY_TABLE);
+        for column in &mut table.columns {
+            // Both types store eight bytes, little-endian.
+            if integers && column.column.kind == ColumnType::Currency {
+                column.column.kind = ColumnType::LongLong;
+            }
+            let number = column.column.name.strip_prefix(DIRECTORY_SID).unwrap_or_default();
+            column.form.directory_sid =
+                of_objects && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+            column.form.wide_integers_as_text = self.wide_integers_as_text;
+        }
+        if let (true, Some(attributes)) = (of_objects, attributes) {
+            attributes.apply(&mut table);
+            // A column of Parquet has one type, and some of these integers are no times.
+            if format == Format::Parquet {
+                table.columns.iter_mut().for_each(|column| column.form.without_times());
+            }
+        }
+        Cow::Owned(table)
+    }
 }

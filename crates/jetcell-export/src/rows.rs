@@ -86,7 +86,7 @@ pub fn read_rows(
             };
             fill(&record, table, &mut resolver, &mut cells)?;
             for (cell, column) in cells.iter().zip(&table.columns) {
-                report(cell, &column.column, page, index, is_deleted, issues);
+                report(cell, column, page, index, is_deleted, issues);
             }
             visit(Row { cells: &cells, deleted: is_deleted, page })?;
             cells.clear();
@@ -97,15 +97,20 @@ pub fn read_rows(
 
 fn report(
     cell: &Cell<'_>,
-    column: &Column,
+    column: &TableColumn,
     page: PageNumber,
     index: usize,
     deleted: bool,
     issues: &mut Issues,
 ) {
     for item in cell.items() {
-        if let Item::Unreadable(unreadable) = item {
-            let what = format!("row {index} of the page, column {}: {}", column.name, unreadable.reason);
+        let reason = match item {
+            Item::Unreadable(unreadable) => Some(unreadable.reason.clone()),
+            Item::Inline(bytes) => column.loss(bytes),
+            Item::File(_) => None,
+        };
+        if let Some(reason) = reason {
+            let what = format!("row {index} of the page, column {}: {reason}", column.column.name);
             // The long values of a deleted row may already be deleted.
             if deleted { issues.note(Some(page), what) } else { issues.missing(Some(page), what) }
         }

@@ -1,5 +1,6 @@
 //! An export: selected tables of one database to one destination.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,11 @@ use std::path::{Path, PathBuf};
 use ese_check::CheckError;
 use jetcell_vfs::Vfs;
 
+use crate::directory::Attributes;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
-use crate::rendering::Rendering;
+use crate::rendering::{Profile, Rendering, is_directory};
 use crate::rows::{ReadOptions, Row, read_rows};
 use crate::source::Source;
 use crate::table::{Table, unique};
@@ -64,6 +66,11 @@ pub enum ExportError {
         /// The requested name.
         name: String,
     },
+    /// The profile does not fit the database.
+    #[error(
+        "the database has no schema of Active Directory (table datatable with attributes); use another --profile"
+    )]
+    OtherProfile,
     /// More than one table for a destination that takes one.
     #[error("{format} of {tables} tables needs a directory as --output; or choose one with --table")]
     OneTable {
@@ -92,7 +99,13 @@ pub fn export(
 ) -> Result<ExportSummary, ExportError> {
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
-    let tables = choose(&source, &options.tables)?;
+    let directory = is_directory(source.tables());
+    let attributes = attributes(&source, options.rendering.profile, directory)?;
+    let rendered: Vec<Cow<'_, Table>> = choose(&source, &options.tables)?
+        .into_iter()
+        .map(|table| options.rendering.of(table, directory, attributes.as_ref(), options.format))
+        .collect();
+    let tables: Vec<&Table> = rendered.iter().map(AsRef::as_ref).collect();
     exported.tables = tables.len();
     let one_stream =
         options.format != Format::Sqlite && !matches!(options.destination, Destination::Directory(_));
@@ -150,6 +163,20 @@ pub fn export(
         file.finish(shared)?;
     }
     Ok(exported)
+}
+
+/// The attributes of the directory, if the profile wants them.
+fn attributes(source: &Source, profile: Profile, directory: bool) -> Result<Option<Attributes>, ExportError> {
+    let wanted = match profile {
+        Profile::None => false,
+        Profile::BySchema => directory,
+        Profile::Directory => true,
+    };
+    let found = wanted.then(|| Attributes::read(source));
+    if profile == Profile::Directory && found.as_ref().is_none_or(|found| found.len() == 0) {
+        return Err(ExportError::OtherProfile);
+    }
+    Ok(found)
 }
 
 /// The files for the long values of the output `target`.

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 
 use ese_format::catalog::TableSchema;
-use ese_format::record::Column;
+use ese_format::record::{CodePage, Column, ColumnType};
 use ese_format::{PageNumber, PageSize, TreeId};
+
+use crate::value::{Time, Value, ValueError, unpaired_surrogates, whole_units};
 
 /// One column of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,6 +15,23 @@ pub struct TableColumn {
     pub column: Column,
     /// Whether it is inherited from the table's template.
     pub inherited: bool,
+    /// How its values are written.
+    pub form: Form,
+}
+
+/// How the values of a column are written, beyond the type that the catalog gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Form {
+    /// Binary values are security identifiers of Active Directory, whose last part is big-endian.
+    pub directory_sid: bool,
+    /// The catalog allows several values, but the schema of the application only one, which is written without a list.
+    pub single_of_list: bool,
+    /// Integers are times in 100-nanosecond steps since 1601.
+    pub filetime: bool,
+    /// Integers are times in seconds since 1601.
+    pub seconds_since_1601: bool,
+    /// JSON writes integers beyond 2^53 as strings, because most programs read numbers as doubles.
+    pub wide_integers_as_text: bool,
 }
 
 /// One table.
@@ -28,6 +47,48 @@ pub struct Table {
     pub(crate) chunk_size: usize,
 }
 
+impl Form {
+    /// Leaves integers that are times as they are stored.
+    pub(crate) fn without_times(&mut self) {
+        (self.filetime, self.seconds_since_1601) = (false, false);
+    }
+}
+
+impl TableColumn {
+    /// Decodes the stored bytes of a value.
+    pub(crate) fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
+        Ok(match Value::decode(&self.column, bytes)? {
+            Value::Binary(bytes) if self.form.directory_sid => Value::DirectorySid(bytes),
+            Value::Int(value) | Value::Currency(value) if self.form.filetime => {
+                Time::of_filetime(value).map_or(Value::Int(value), Value::Time)
+            }
+            Value::Int(value) | Value::Currency(value) if self.form.seconds_since_1601 => {
+                Time::of_seconds(value).map_or(Value::Int(value), Value::Time)
+            }
+            value => value,
+        })
+    }
+
+    /// What is lost of a value whose bytes could be read.
+    pub(crate) fn loss(&self, bytes: &[u8]) -> Option<String> {
+        let text = matches!(self.column.kind, ColumnType::Text | ColumnType::LongText);
+        let utf16 = text && self.column.code_page == CodePage::UNICODE;
+        // Values of other columns are decoded only if that can fail, because each is decoded again when it is written.
+        let checked = match self.column.kind {
+            ColumnType::Binary | ColumnType::LongBinary => false,
+            _ => !utf16,
+        };
+        if checked && let Err(error) = Value::decode(&self.column, bytes) {
+            return Some(error.to_string());
+        }
+        if utf16 && !whole_units(&self.column, bytes).len().is_multiple_of(2) {
+            return Some(ValueError::OddLength.to_string());
+        }
+        let replaced = if utf16 { unpaired_surrogates(bytes) } else { 0 };
+        (replaced > 0).then(|| format!("unpaired surrogates of UTF-16 that were replaced: {replaced}"))
+    }
+}
+
 impl Table {
     pub(crate) fn new(schema: &TableSchema, template: Option<&TableSchema>, size: PageSize) -> Table {
         let inherited = template.map_or(&[][..], |template| &template.columns);
@@ -35,7 +96,7 @@ impl Table {
         let mut take = |column: &Column, inherited| {
             let mut column = column.clone();
             column.name = unique(&column.name, &mut names);
-            TableColumn { column, inherited }
+            TableColumn { column, inherited, form: Form::default() }
         };
         let mut columns: Vec<TableColumn> = inherited.iter().map(|column| take(column, true)).collect();
         columns.extend(schema.columns.iter().map(|column| take(column, false)));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use encoding_rs::Encoding;
-use ese_format::record::{CodePage, Column, ColumnType};
+use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
 
 /// A point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +28,8 @@ pub(crate) enum Value<'a> {
     Time(Time),
     Guid([u8; 16]),
     Binary(&'a [u8]),
+    /// A binary value that is a security identifier if its form is right; its last part is big-endian.
+    DirectorySid(&'a [u8]),
     Text(Cow<'a, str>),
 }
 
@@ -51,9 +53,6 @@ pub(crate) enum ValueError {
     /// Bytes that are not valid in the code page of the column.
     #[error("not text in code page {0}")]
     NotText(u32),
-    /// UTF-16 with an unpaired surrogate.
-    #[error("not text in UTF-16")]
-    NotUtf16,
     /// UTF-16 with an odd number of bytes.
     #[error("not text in UTF-16 (odd length)")]
     OddLength,
@@ -92,7 +91,9 @@ impl<'a> Value<'a> {
             ColumnType::DateTime => Value::Time(Time::decode(exact(column, bytes)?)?),
             ColumnType::Guid => Value::Guid(exact(column, bytes)?),
             ColumnType::Binary | ColumnType::LongBinary => Value::Binary(bytes),
-            ColumnType::Text | ColumnType::LongText => Value::Text(text(column.code_page, bytes)?),
+            ColumnType::Text | ColumnType::LongText => {
+                Value::Text(text(column.code_page, whole_units(column, bytes))?)
+            }
         })
     }
 
@@ -117,8 +118,24 @@ impl<'a> Value<'a> {
                 }
                 Ok(())
             }
+            Value::DirectorySid(bytes) => {
+                if !write_directory_sid(bytes, to) {
+                    write_hex(bytes, to);
+                }
+                Ok(())
+            }
             Value::Text(text) => to.write_all(text.as_bytes()),
         };
+    }
+
+    /// Whether the value is an integer that a double cannot hold exactly.
+    pub(crate) fn is_wide(&self) -> bool {
+        const EXACT: u64 = 1 << 53;
+        match self {
+            Value::Int(value) | Value::Currency(value) => value.unsigned_abs() > EXACT,
+            Value::UInt(value) => *value > EXACT,
+            _ => false,
+        }
     }
 
     /// Whether the text form is a JSON literal, which needs no quotes.
@@ -133,6 +150,16 @@ impl<'a> Value<'a> {
 }
 
 impl Time {
+    /// The time of a FILETIME; `None` for 0 and for values beyond the year 9999, which mean "never".
+    pub(crate) fn of_filetime(value: i64) -> Option<Time> {
+        (1..FILETIME_END).contains(&value).then(|| Time { ticks: value - FILETIME_EPOCH, utc: true })
+    }
+
+    /// The same for seconds since 1601.
+    pub(crate) fn of_seconds(value: i64) -> Option<Time> {
+        Time::of_filetime(value.checked_mul(TICKS_PER_SECOND)?)
+    }
+
     /// Decodes an OLE date, or a FILETIME, which some applications store instead. A FILETIME, taken as a double, is
     /// almost zero, so that the two can be distinguished.
     fn decode(bytes: [u8; 8]) -> Result<Time, ValueError> {
@@ -144,10 +171,7 @@ impl Time {
             let ticks = (day - OLE_EPOCH) * SECONDS_PER_DAY as f64 * TICKS_PER_SECOND as f64;
             return Ok(Time { ticks: ticks as i64 + milliseconds as i64 * 10_000, utc: false });
         }
-        if (1..FILETIME_END).contains(&filetime) {
-            return Ok(Time { ticks: filetime - FILETIME_EPOCH, utc: true });
-        }
-        Err(ValueError::NotADate(days))
+        Time::of_filetime(filetime).ok_or(ValueError::NotADate(days))
     }
 
     fn write_text(self, to: &mut Vec<u8>) -> std::io::Result<()> {
@@ -184,6 +208,13 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
+/// A fixed column of UTF-16 may have an odd length. Then its last byte is half of a character that was cut off when the value
+/// was stored, and holds nothing.
+pub(crate) fn whole_units<'a>(column: &Column, bytes: &'a [u8]) -> &'a [u8] {
+    let odd = column.class() == ColumnClass::Fixed && column.code_page == CodePage::UNICODE;
+    bytes.split_last().filter(|_| odd && !bytes.len().is_multiple_of(2)).map_or(bytes, |(_, whole)| whole)
+}
+
 /// Decodes text in the column's code page, without terminating NULs. Invalid text is an error.
 fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
     let text = match encoding(code_page)? {
@@ -194,7 +225,8 @@ fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
             let (units, rest) = bytes.as_chunks::<2>();
             let mut text = String::with_capacity(units.len());
             for character in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
-                text.push(character.map_err(|_| ValueError::NotUtf16)?);
+                // One half of a pair is no reason to lose the rest of the text.
+                text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
             }
             if !rest.is_empty() {
                 return Err(ValueError::OddLength);
@@ -273,6 +305,25 @@ fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// As [`write_sid`], for Active Directory, which stores the last part big-endian, so that identifiers of one domain are
+/// neighbours in an index.
+pub(crate) fn write_directory_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
+    let mut turned = bytes.to_vec();
+    let Some(last) = turned.len().checked_sub(4).and_then(|at| turned.get_mut(at..)) else { return false };
+    last.reverse();
+    write_sid(&turned, to)
+}
+
+/// Surrogates of UTF-16 text that have no partner.
+pub(crate) fn unpaired_surrogates(bytes: &[u8]) -> usize {
+    let units = || bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
+    // Few texts have any surrogates.
+    if !units().any(|unit| (0xD800..0xE000).contains(&unit)) {
+        return 0;
+    }
+    char::decode_utf16(units()).filter(Result::is_err).count()
+}
+
 /// Appends `bytes` as `S-1-...` and returns true if they are exactly a Windows security identifier of a known authority.
 pub(crate) fn write_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     let [1, count @ 1..=15, 0, 0, 0, 0, 0, authority @ (0..=5 | 9..=18), rest @ ..] = bytes else {
@@ -294,7 +345,7 @@ mod tests {
     use super::*;
 
     fn shown(kind: ColumnType, code_page: u32, bytes: &[u8]) -> Result<String, ValueError> {
-        let mut column = Column::new(1, "c", kind, 0);
+        let mut column = Column::new(256, "c", kind, 0);
         column.code_page = CodePage(code_page);
         let mut text = Vec::new();
         Value::decode(&column, bytes)?.write_text(&mut text);
@@ -317,6 +368,20 @@ mod tests {
     }
 
     #[test]
+    fn integers_that_are_times() {
+        let shown = |time: Option<Time>| {
+            let mut text = Vec::new();
+            Value::Time(time.unwrap()).write_text(&mut text);
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(shown(Time::of_filetime(132_000_000_000_000_000)), "2019-04-17T18:40:00Z");
+        assert_eq!(shown(Time::of_seconds(13_200_000_000)), "2019-04-17T18:40:00Z");
+        for never in [0, -1, i64::MAX] {
+            assert_eq!((Time::of_filetime(never), Time::of_seconds(never)), (None, None));
+        }
+    }
+
+    #[test]
     fn guids_sids_and_bytes() {
         let guid =
             [0xf1, 10, 0x36, 0x3f, 0x66, 0x67, 0xdc, 0x46, 0x9a, 0xf2, 0x0d, 0xac, 0xf2, 0x95, 0xc2, 0xa1];
@@ -324,6 +389,20 @@ mod tests {
         let sid = [1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 32, 2, 0, 0];
         assert_eq!(shown(ColumnType::Binary, 0, &sid).unwrap(), "S-1-5-32-544");
         assert_eq!(shown(ColumnType::Binary, 0, &sid[..15]).unwrap(), "010200000000000520000000200200");
+    }
+
+    #[test]
+    fn the_last_part_of_a_directory_sid_is_big_endian() {
+        // S-1-5-21-1-2-3-500, as objectSid stores it.
+        let mut sid = vec![1, 5, 0, 0, 0, 0, 0, 5];
+        [21u32, 1, 2, 3].iter().for_each(|part| sid.extend(part.to_le_bytes()));
+        sid.extend(500u32.to_be_bytes());
+        let mut text = Vec::new();
+        Value::DirectorySid(&sid).write_text(&mut text);
+        assert_eq!(text, b"S-1-5-21-1-2-3-500");
+        text.clear();
+        Value::DirectorySid(&sid[..3]).write_text(&mut text);
+        assert_eq!(text, b"010500", "other bytes stay as they are");
     }
 
     #[test]
@@ -345,8 +424,16 @@ mod tests {
         assert_eq!(shown(ColumnType::Text, 932, b"\x93\xfa\x96\x7b").unwrap(), "日本");
         assert_eq!(shown(ColumnType::Text, 1251, b"\xcc\xe8\xf0").unwrap(), "Мир");
         assert_eq!(shown(ColumnType::LongText, 1200, b"a\0\x3d\xd8\x00\xde").unwrap(), "a😀");
-        assert!(shown(ColumnType::LongText, 1200, b"a\0\x3d\xd8").is_err());
+        assert_eq!(shown(ColumnType::LongText, 1200, b"a\0\x3d\xd8b\0").unwrap(), "a\u{fffd}b");
+        assert_eq!(unpaired_surrogates(b"a\0\x3d\xd8b\0\x00\xde"), 2);
+        assert_eq!(unpaired_surrogates(b"a\0\x3d\xd8\x00\xde"), 0);
         assert!(shown(ColumnType::LongText, 1200, b"abc").is_err());
+        let fixed = Column { code_page: CodePage::UNICODE, ..Column::new(1, "c", ColumnType::Text, 3) };
+        assert_eq!(
+            Value::decode(&fixed, b"a\0 "),
+            Ok(Value::Text("a".into())),
+            "the last byte is half a space"
+        );
         assert!(shown(ColumnType::Text, 37, b"x").is_err());
     }
 }

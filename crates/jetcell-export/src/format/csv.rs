@@ -54,7 +54,7 @@ impl CsvTable {
     pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
         for (column, cell) in table.columns.iter().zip(row.cells) {
             self.field.clear();
-            write_cell_text(&column.column, cell, &mut self.field);
+            write_cell_text(column, cell, &mut self.field);
             if self.safe && is_formula(&self.field) {
                 self.field.insert(0, b'\'');
             }

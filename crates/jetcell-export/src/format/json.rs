@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use ese_format::record::{Column, ColumnFlags};
+use ese_format::record::ColumnFlags;
 
 use crate::cell::{Cell, Item, ValueFileRef};
 use crate::format::{DELETED, Marker, item_value};
 use crate::output::Stream;
 use crate::rows::Row;
-use crate::table::Table;
+use crate::table::{Table, TableColumn};
 use crate::value::{Value, write_hex};
 use crate::value_files::ValueFiles;
 
@@ -42,7 +42,7 @@ impl JsonTable {
                 self.line.push(b',');
             }
             self.line.extend_from_slice(key);
-            write_cell(&column.column, cell, &mut self.line);
+            write_cell(column, cell, &mut self.line);
         }
         if self.mark_deleted {
             let comma = if self.line.len() > 1 { "," } else { "" };
@@ -58,16 +58,16 @@ impl JsonTable {
 }
 
 /// Whether the cell is written as a list. In a multi-valued column every cell that is not null is a list.
-pub(crate) fn is_list(column: &Column, cell: &Cell<'_>) -> bool {
+pub(crate) fn is_list(column: &TableColumn, cell: &Cell<'_>) -> bool {
     match cell {
         Cell::Null => false,
-        Cell::Multi(_) => true,
-        Cell::One(_) => column.flags.contains(ColumnFlags::MULTI_VALUED),
+        Cell::Multi(items) => !(column.form.single_of_list && items.len() == 1),
+        Cell::One(_) => column.column.flags.contains(ColumnFlags::MULTI_VALUED),
     }
 }
 
 /// Writes a cell as JSON.
-pub(crate) fn write_cell(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
+pub(crate) fn write_cell(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
     let list = is_list(column, cell);
     if list {
         to.push(b'[');
@@ -86,12 +86,14 @@ pub(crate) fn write_cell(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
     }
 }
 
-fn write_item(column: &Column, item: &Item<'_>, to: &mut Vec<u8>) {
+fn write_item(column: &TableColumn, item: &Item<'_>, to: &mut Vec<u8>) {
     match item_value(column, item) {
-        Ok(value) if value.is_json_literal() => value.write_text(to),
+        Ok(value) if value.is_json_literal() && !(column.form.wide_integers_as_text && value.is_wide()) => {
+            value.write_text(to);
+        }
         Ok(Value::Text(text)) => write_string(&text, to),
         Ok(value) => {
-            // Dates, GUIDs, SIDs and hexadecimal digits need no escapes.
+            // Numbers, dates, GUIDs, SIDs and hexadecimal digits need no escapes.
             to.push(b'"');
             value.write_text(to);
             to.push(b'"');

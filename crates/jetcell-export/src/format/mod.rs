@@ -15,8 +15,8 @@ pub(crate) use parquet::ParquetTable;
 pub(crate) use sqlite::SqliteFile;
 
 use crate::cell::{Cell, Item, Unreadable, ValueFileRef};
+use crate::table::TableColumn;
 use crate::value::{Value, write_hex};
-use ese_format::record::Column;
 
 /// Name of the column that marks rows flagged deleted.
 pub(crate) const DELETED: &str = "_deleted";
@@ -96,9 +96,9 @@ impl Marker<'_> {
 }
 
 /// The value of one item, or the marker that replaces it.
-pub(crate) fn item_value<'v>(column: &Column, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
+pub(crate) fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
     match item {
-        Item::Inline(bytes) => Value::decode(column, bytes).map_err(|error| {
+        Item::Inline(bytes) => column.value(bytes).map_err(|error| {
             let unreadable = Unreadable { reason: error.to_string(), stored: bytes.to_vec() };
             Marker::Unreadable(Cow::Owned(unreadable))
         }),
@@ -108,7 +108,7 @@ pub(crate) fn item_value<'v>(column: &Column, item: &'v Item<'_>) -> Result<Valu
 }
 
 /// Writes a cell as text: nothing for null, a JSON list for several values and for every cell of a multi-valued column.
-pub(crate) fn write_cell_text(column: &Column, cell: &Cell<'_>, to: &mut Vec<u8>) {
+pub(crate) fn write_cell_text(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
     match cell {
         Cell::Null => {}
         Cell::One(item) if !json::is_list(column, cell) => match item_value(column, item) {

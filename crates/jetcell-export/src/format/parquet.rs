@@ -19,7 +19,7 @@ use crate::cell::Cell;
 use crate::format::{DELETED, item_value, json};
 use crate::output::Stream;
 use crate::rows::Row;
-use crate::table::{Table, unique};
+use crate::table::{Table, TableColumn, unique};
 use crate::value::Value;
 use crate::value_files::ValueFiles;
 
@@ -86,7 +86,7 @@ impl ParquetTable {
     pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
         let mut notes = Vec::new();
         for ((column, cell), batch) in table.columns.iter().zip(row.cells).zip(&mut self.columns) {
-            self.bytes += batch.cell(&column.column, cell, &mut notes);
+            self.bytes += batch.cell(column, cell, &mut notes);
         }
         if let Some(deleted) = &mut self.deleted {
             deleted.value(Value::Bit(row.deleted), 0, 1);
@@ -203,7 +203,7 @@ impl Batch {
     }
 
     /// Adds a cell and returns its approximate size in bytes.
-    fn cell(&mut self, column: &Column, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
+    fn cell(&mut self, column: &TableColumn, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
         // Definition levels of a list: 0 null, 1 empty, 2 null element, 3 element.
         let (missing, present) = if self.list { (2, 3) } else { (0, 1) };
         let mut len = 0;
@@ -211,7 +211,7 @@ impl Batch {
             Cell::Null => self.absent(0, 0),
             Cell::Multi(items) if self.list && items.is_empty() => self.absent(0, 1),
             Cell::Multi(_) if !self.list => {
-                note(column, notes);
+                note(&column.column, notes);
                 json::write_cell(column, cell, notes);
                 self.absent(0, 0);
             }
@@ -221,7 +221,7 @@ impl Batch {
                     match item_value(column, item) {
                         Ok(value) => len += self.value(value, repetition, present),
                         Err(marker) => {
-                            note(column, notes);
+                            note(&column.column, notes);
                             marker.write_text(notes);
                             self.absent(repetition, missing);
                         }
@@ -258,7 +258,7 @@ impl Batch {
                 let bytes = [&[a3, a2, a1, a0, b1, b0, c1, c0][..], &rest].concat();
                 values.push(ByteArray::from(bytes).into());
             }
-            (Values::Bytes(values), Value::Binary(bytes)) => {
+            (Values::Bytes(values), Value::Binary(bytes) | Value::DirectorySid(bytes)) => {
                 len += bytes.len();
                 values.push(bytes.to_vec().into());
             }

@@ -12,7 +12,7 @@ use crate::cell::Cell;
 use crate::format::{DELETED, item_value, json};
 use crate::output::PartialFile;
 use crate::rows::Row;
-use crate::table::{Table, unique};
+use crate::table::{Table, TableColumn, unique};
 use crate::value::{Value, write_sid};
 use crate::value_files::ValueFiles;
 
@@ -77,7 +77,7 @@ impl SqliteFile {
         for (column, cell) in table.columns.iter().zip(row.cells).take(MOST_COLUMNS) {
             parameter += 1;
             self.buffer.clear();
-            let value = sql_value(&column.column, cell, &mut self.buffer);
+            let value = sql_value(column, cell, &mut self.buffer);
             statement.raw_bind_parameter(parameter, value).map_err(io::Error::other)?;
         }
         if table.columns.len() > MOST_COLUMNS {
@@ -91,7 +91,7 @@ impl SqliteFile {
                     // A write to memory does not fail.
                     let _ = serde_json::to_writer(&mut self.buffer, &column.column.name);
                     self.buffer.push(b':');
-                    json::write_cell(&column.column, cell, &mut self.buffer);
+                    json::write_cell(column, cell, &mut self.buffer);
                 }
             }
             self.buffer.push(b'}');
@@ -114,7 +114,7 @@ impl SqliteFile {
     }
 }
 
-fn sql_value<'b>(column: &Column, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -> ToSqlOutput<'b> {
+fn sql_value<'b>(column: &TableColumn, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -> ToSqlOutput<'b> {
     let item = match cell {
         Cell::Null => return ToSqlOutput::Borrowed(ValueRef::Null),
         Cell::One(item) if !json::is_list(column, cell) => item,

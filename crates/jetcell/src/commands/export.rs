@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use jetcell_export::{Destination, ExportError, Format, Options, ROW_LIMIT, Rendering, export};
+use jetcell_export::{
+    Currency, Destination, ExportError, Format, Options, Profile, ROW_LIMIT, Rendering, export,
+};
 use jetcell_vfs::RealOptions;
 
 use crate::console::{self, note};
@@ -19,6 +21,7 @@ Examples:
   jetcell export ntds.dit --format csv --output tables/
   jetcell export SRUDB.dat --format sqlite --output srum.sqlite
   jetcell export Windows.edb --table SystemIndex_PropertyStore --format jsonl --output - | jq .
+  jetcell export ntds.dit --table datatable --format jsonl --wide-integers string --output objects.jsonl
   jetcell export Current.mdb --format parquet --deleted --output current/
 
 With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
@@ -50,12 +53,72 @@ pub struct Export {
     /// CSV for a spreadsheet: an apostrophe before each field that it would take for a formula (= + - @)
     #[arg(long)]
     csv_safe: bool,
+    /// Names and forms of the columns of an application
+    #[arg(long, value_enum, default_value_t = ProfileName::Auto, value_name = "PROFILE")]
+    profile: ProfileName,
+    /// Form of Currency columns, in which Windows often stores integers
+    #[arg(long, value_enum, default_value_t = CurrencyForm::Auto, value_name = "FORM")]
+    currency: CurrencyForm,
+    /// Form of integers beyond 2^53 in JSON Lines
+    #[arg(long, value_enum, default_value_t = WideIntegers::Number, value_name = "FORM")]
+    wide_integers: WideIntegers,
     /// Replace existing files
     #[arg(long)]
     force: bool,
     /// Export a database that is in use; its pages change while they are read
     #[arg(long)]
     anyway: bool,
+}
+
+/// Knowledge about the columns of an application.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ProfileName {
+    /// The profile that fits the tables, if there is one
+    Auto,
+    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), single values without lists, times
+    Ntds,
+    /// Columns as the catalog names and types them
+    None,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Profile {
+        match name {
+            ProfileName::Auto => Profile::BySchema,
+            ProfileName::Ntds => Profile::Directory,
+            ProfileName::None => Profile::None,
+        }
+    }
+}
+
+/// Form of Currency columns.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum CurrencyForm {
+    /// Integers in Active Directory, which stores times and identifiers in them; decimals in other databases
+    Auto,
+    /// Decimals with four digits behind the point
+    Decimal,
+    /// The stored 64-bit integers
+    Integer,
+}
+
+impl From<CurrencyForm> for Currency {
+    fn from(form: CurrencyForm) -> Currency {
+        match form {
+            CurrencyForm::Auto => Currency::BySchema,
+            CurrencyForm::Decimal => Currency::Decimal,
+            CurrencyForm::Integer => Currency::Integer,
+        }
+    }
+}
+
+/// Form of integers that a double cannot hold.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WideIntegers {
+    /// Numbers
+    Number,
+    /// Strings, for programs that read all numbers as doubles
+    String,
 }
 
 impl Export {
@@ -72,7 +135,12 @@ impl Export {
             deleted: self.deleted,
             force: self.force,
             row_limit: ROW_LIMIT,
-            rendering: Rendering { csv_safe: self.csv_safe },
+            rendering: Rendering {
+                csv_safe: self.csv_safe,
+                currency: self.currency.into(),
+                profile: self.profile.into(),
+                wide_integers_as_text: self.wide_integers == WideIntegers::String,
+            },
         };
         // An export reads a file mostly in order, so the kernel's read-ahead helps.
         let vfs = match Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }) {
