@@ -11,11 +11,21 @@ use ese_format::record::{ColumnFlags, ColumnType};
 
 use crate::cell::{Cell, Item};
 use crate::issue::Issues;
-use crate::rendering::DIRECTORY_TABLE;
 use crate::rows::{ReadOptions, read_rows};
 use crate::source::Source;
 use crate::table::{Table, TableColumn, unique};
 use crate::value::Value;
+
+/// The main table of Active Directory. All its Currency columns hold integers.
+pub(crate) const DIRECTORY_TABLE: &str = "datatable";
+/// Prefix of the columns of Active Directory with security identifiers; the number of the attribute follows.
+pub(crate) const DIRECTORY_SID: &str = "ATTr";
+
+/// Whether the tables are those of Active Directory (`ntds.dit`).
+pub(crate) fn is_directory(tables: &[Table]) -> bool {
+    let there = |wanted: &str| tables.iter().any(|table| table.name.eq_ignore_ascii_case(wanted));
+    there(DIRECTORY_TABLE) && there("link_table")
+}
 
 const NAME: &str = "ATTm131532";
 const NUMBER: &str = "ATTc131102";

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ese_format::record::ColumnType;
 
-use crate::directory::Attributes;
+use crate::directory::{Attributes, DIRECTORY_SID, DIRECTORY_TABLE};
 use crate::format::Format;
 use crate::table::Table;
 
@@ -43,17 +43,6 @@ pub enum Profile {
     BySchema,
     /// Active Directory: names of attributes, single values without lists, times.
     Directory,
-}
-
-/// The main table of Active Directory. All its Currency columns hold integers.
-pub(crate) const DIRECTORY_TABLE: &str = "datatable";
-/// Prefix of the columns of Active Directory with security identifiers; the number of the attribute follows.
-const DIRECTORY_SID: &str = "ATTr";
-
-/// Whether the tables are those of Active Directory (`ntds.dit`).
-pub(crate) fn is_directory(tables: &[Table]) -> bool {
-    let there = |wanted: &str| tables.iter().any(|table| table.name.eq_ignore_ascii_case(wanted));
-    there(DIRECTORY_TABLE) && there("link_table")
 }
 
 impl Rendering {

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use ese_check::CheckError;
 use jetcell_vfs::Vfs;
 
-use crate::directory::Attributes;
+use crate::directory::{Attributes, is_directory};
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
-use crate::rendering::{Profile, Rendering, is_directory};
+use crate::rendering::{Profile, Rendering};
 use crate::rows::{ReadOptions, Row, read_rows};
 use crate::source::Source;
 use crate::table::{Table, unique};
