@@ -1,6 +1,7 @@
 //! Tests of recovery: replay by page, pages that recovery does not read, undo, and page images.
 
 mod bench;
+mod damaged_records;
 mod merges;
 mod own_logs;
 mod page_images;

@@ -322,6 +322,18 @@ fn an_unfinished_macro_changes_nothing() {
     assert!(pages.iter().all(|(page, bytes)| bench.page(*page) == *bytes));
 }
 
+/// The checkpoint can be inside of a macro, if all pages have its changes.
+#[test]
+fn redo_can_start_inside_of_a_macro() {
+    let (old, records) = (leaves(), right_split("bbb7", 6, 2));
+    let new = replayed(&old, &records);
+    for from in 1..records.len() {
+        assert!(replayed(&new, &records[from..]) == new, "from record {from}");
+    }
+    // The Insert alone cannot be redone.
+    assert!(refused(&old, &records[3..]).contains("dbtime"));
+}
+
 /// Earlier versions gave each record of a macro its own time, and counted lines without the incoming node.
 #[test]
 fn macros_of_earlier_versions_are_refused() {

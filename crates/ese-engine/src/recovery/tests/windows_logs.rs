@@ -39,6 +39,18 @@ fn assert_equal(bench: &Bench, snapshot: &[u8]) -> usize {
     used
 }
 
+/// All records of srum-server2022.
+pub(super) fn server2022(corpus: &Corpus, from: LogPosition) -> Vec<StoredRecord> {
+    let files = [
+        ("a/SRU00001.log", "SRU00001.log"),
+        ("b/SRUtmp.log", "SRU00002.log"),
+        ("b/SRU00003.log", "SRU00003.log"),
+        ("b/SRU00004.log", "SRU00004.log"),
+        ("b/SRU.log", "SRU.log"),
+    ];
+    records(corpus, "srum-server2022", &files, from)
+}
+
 #[test]
 fn a_database_of_windows_is_rebuilt_from_its_logs() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -49,14 +61,7 @@ fn a_database_of_windows_is_rebuilt_from_its_logs() {
     bench.replay_stored(records(&corpus, set, &[first, ("a/SRU.log", "SRU.log")], start)).unwrap();
     assert_eq!(assert_equal(&bench, &corpus.read(&format!("logsets/{set}/a/SRUDB.dat"))), 30);
 
-    let all = [
-        first,
-        ("b/SRUtmp.log", "SRU00002.log"),
-        ("b/SRU00003.log", "SRU00003.log"),
-        ("b/SRU00004.log", "SRU00004.log"),
-        ("b/SRU.log", "SRU.log"),
-    ];
-    let all = records(&corpus, set, &all, start);
+    let all = server2022(&corpus, start);
     let snapshot = corpus.read(&format!("logsets/{set}/b/SRUDB.dat"));
     // On from the first snapshot: what it has already is found out by the times of its pages.
     bench.replay_stored(all.clone()).unwrap();
