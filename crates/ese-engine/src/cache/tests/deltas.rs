@@ -270,6 +270,23 @@ fn buffered_changes_are_appended_to_the_deltas_of_an_evicted_page() {
 }
 
 #[test]
+fn a_buffered_change_that_needs_older_records_lowers_the_oldest_dirty_position() {
+    let fixture = CacheFixture::new(64, 3000, false);
+    let older = fixture.log.append();
+    let tip = fixture.log.append();
+    let first = fixture.set_by_delta(7, 1);
+    fixture.push_out(7);
+    assert_eq!(fixture.cache.oldest_dirty(fixture.file), Some(tip));
+    let end = fixture.log.append();
+    assert!(fixture.cache.buffer_change(fixture.key(7), older..end, &recorded(2, first, end)));
+    assert_eq!(
+        fixture.cache.oldest_dirty(fixture.file),
+        Some(older),
+        "the checkpoint would pass a needed record"
+    );
+}
+
+#[test]
 fn buffered_changes_for_another_state_of_the_page_are_refused() {
     let fixture = CacheFixture::new(64, 3000, false);
     let old = fixture.set_by_delta(7, 1);
