@@ -75,6 +75,15 @@ pub enum Error {
         /// First and last generation required.
         required: (Generation, Generation),
     },
+    /// Logs that may hold committed transactions are missing. The databases are consistent without them.
+    #[error("{path}: log generations {first:X} to {last:X} (hexadecimal) may hold committed transactions, and they are missing",
+        first = committed.0.0, last = committed.1.0)]
+    CommittedLogsMissing {
+        /// Database.
+        path: PathBuf,
+        /// First and last generation that may hold them.
+        committed: (Generation, Generation),
+    },
     /// A log file is missing: the newest one, or one between others. Put it back.
     #[error("{path}: log generation {generation:X} (hexadecimal) is missing", generation = generation.0)]
     LogMissing {
@@ -189,6 +198,7 @@ impl Error {
             Error::Corrupt { page: None, .. } => -1206,
             Error::LogsMissing { .. } => -543,
             Error::LogMissing { .. } => -528,
+            Error::CommittedLogsMissing { .. } => -582,
             Error::Log { fault, .. } => match fault {
                 LogFault::Damaged | LogFault::UnknownRecord => -501,
                 LogFault::OtherStream => -530,
@@ -213,6 +223,7 @@ impl Error {
             -530 => "JET_errBadLogSignature",
             -543 => "JET_errRequiredLogFilesMissing",
             -551 => "JET_errConsistentTimeMismatch",
+            -582 => "JET_errCommittedLogFilesMissing",
             -590 => "JET_errLogChecksumMismatch",
             -1003 => "JET_errInvalidParameter",
             -1018 => "JET_errReadVerifyFailure",

@@ -76,7 +76,7 @@ pub use database::Database;
 pub use error::{AttachmentFault, Error, LogFault, Result};
 pub use instance::Instance;
 pub use options::{CreateOptions, InstanceOptions};
-pub use recovery::{RecoverySummary, Replayed, Replayer};
+pub use recovery::{FoundDatabase, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer};
 pub use scan::{PageFlaw, ScanProgress};
 pub use session::{CommitId, CommitMode, Session, Table};
 pub use storage::{DatabasePaths, TornPageProtection};

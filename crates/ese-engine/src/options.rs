@@ -42,6 +42,8 @@ pub struct InstanceOptions {
     pub torn_page_protection: TornPageProtection,
     /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
     pub threads: bool,
+    /// Whether archived logs have names with 5 digits instead of 8. A stream that has such names keeps them.
+    pub short_log_names: bool,
     /// Where recovery finds databases that are not at the paths that the log names.
     pub database_paths: DatabasePaths,
     /// Whether recovery accepts databases of a format that the engine does not write. Nothing else may be done with
@@ -104,6 +106,7 @@ impl InstanceOptions {
             version_store_bytes: 64 << 20,
             torn_page_protection: TornPageProtection::DoubleWrite,
             threads: true,
+            short_log_names: false,
             database_paths: DatabasePaths::default(),
             recover_newer_formats: false,
             seed: None,

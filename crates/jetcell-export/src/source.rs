@@ -37,8 +37,12 @@ impl Source {
                 None,
                 format!(
                     "the database was not shut down cleanly (state {:?}, needs log generations {:#X} to {:#X}): what \
-                     is exported is what is on its pages, without what only the logs hold",
-                    header.state, header.gen_min_required.0, header.gen_max_required.0
+                     is exported is what is on its pages, without what only the logs hold; with the logs, first run: \
+                     jetcell recover {} LOGS --into recovered",
+                    header.state,
+                    header.gen_min_required.0,
+                    header.gen_max_required.0,
+                    path.display()
                 ),
             );
         }

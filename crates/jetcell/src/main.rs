@@ -32,6 +32,7 @@ use crate::commands::dump::Dump;
 use crate::commands::export::Export;
 use crate::commands::man::Manual;
 use crate::commands::raid_reliability::RaidReliability;
+use crate::commands::recover::Recover;
 use crate::commands::report::Report;
 use crate::commands::size::Size;
 use crate::commands::test_performance::TestPerformance;
@@ -101,6 +102,8 @@ enum Subcommands {
     Dump(Box<Dump>),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost
     Size(Box<Size>),
+    /// Recover dirty databases with their logs, those of Windows included
+    Recover(Box<Recover>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
     Export(Export),
     /// Test storage: run a load, measure, verify and judge
@@ -192,6 +195,7 @@ fn main() -> ExitCode {
         Subcommands::Check(command) => command.run(),
         Subcommands::Dump(command) => command.run(),
         Subcommands::Size(command) => command.run(),
+        Subcommands::Recover(command) => command.run(),
         Subcommands::Export(command) => command.run(),
         Subcommands::Test(Test::Performance(command)) => command.run(),
         Subcommands::Report(command) => command.run(),

@@ -19,13 +19,14 @@ impl LogNames {
         LogNames { directory: directory.to_path_buf(), base: base.to_string(), digits: 8 }
     }
 
-    /// The same names, with as many digits as the archived logs among `files` have: 8, or 5 in streams of some
-    /// components of Windows.
-    pub fn as_in(self, files: &[PathBuf]) -> LogNames {
-        let short = files
-            .iter()
-            .filter(|path| self.generation_of(path).is_some())
-            .any(|path| path.file_stem().is_some_and(|stem| stem.len() == self.base.len() + 5));
+    /// The same names with 5 digits instead of 8 in archived logs, if `short` is true or archived logs among `files` have
+    /// such names: streams of some components of Windows.
+    pub fn as_in(self, files: &[PathBuf], short: bool) -> LogNames {
+        let is_short = |path: &&PathBuf| {
+            self.generation_of(path).is_some()
+                && path.file_stem().is_some_and(|stem| stem.len() == self.base.len() + 5)
+        };
+        let short = short || files.iter().any(|path| is_short(&path));
         LogNames { digits: if short { 5 } else { 8 }, ..self }
     }
 
@@ -73,7 +74,7 @@ mod tests {
         let path = names.archived(Generation(0x1ab));
         assert_eq!(path, Path::new("/logs/E00000001AB.log"));
         assert_eq!(names.generation_of(&path), Some(Generation(0x1ab)));
-        let short = LogNames::new(Path::new("/logs"), "SRU").as_in(&["/logs/SRU0005B.log".into()]);
+        let short = LogNames::new(Path::new("/logs"), "SRU").as_in(&["/logs/SRU0005B.log".into()], false);
         assert_eq!(short.archived(Generation(0x5c)), Path::new("/logs/SRU0005C.log"));
         assert_eq!(short.generation_of(&short.archived(Generation(0x12_3456))), Some(Generation(0x12_3456)));
         for other in ["E00.log", "E00tmp.log", "E01000001AB.log", "E00000001AG.log", "E00000001AB.jrs"] {

@@ -12,6 +12,7 @@
 
 mod attach;
 mod log_recovery;
+mod recovery_set;
 mod redo;
 mod replay;
 mod replay_window;
@@ -26,6 +27,7 @@ use ese_format::{LogPosition, Signature};
 use jetcell_sync::Arc;
 
 use self::log_recovery::LogRecovery;
+pub use self::recovery_set::{FoundDatabase, RecoveryPlan, RecoverySet};
 use self::replay_window::BufferedRecord;
 pub use self::replayer::{Replayed, Replayer};
 use crate::cache::MemoryGrant;
@@ -104,7 +106,7 @@ fn open_log_with(
 ) -> Result<Opened> {
     let directory = &options.log_directory;
     let files = options.vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
-    let names = LogNames::new(directory, &options.base_name).as_in(&files);
+    let names = LogNames::new(directory, &options.base_name).as_in(&files, options.short_log_names);
     let log_options = LogOptions {
         vfs: options.vfs.clone(),
         names: names.clone(),

@@ -254,7 +254,7 @@ impl Replayer {
         }
         self.generations = Some((self.generations.map_or(generation, |(first, _)| first), generation));
         // An open generation may get more records.
-        if until >= log.end() {
+        if until >= log.end() || until.generation > generation {
             self.complete = generation;
         }
         if !newest && until > log.end() {

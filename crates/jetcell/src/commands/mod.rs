@@ -7,6 +7,7 @@ pub mod dump;
 pub mod export;
 pub mod man;
 pub mod raid_reliability;
+pub mod recover;
 pub mod report;
 pub mod run_list;
 pub mod size;

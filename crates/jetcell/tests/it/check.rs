@@ -151,11 +151,14 @@ fn a_directory_gives_one_screen_with_advice() {
     assert!(text.lines().count() <= 45, "{text}");
     assert!(text.contains("logsets/srum-win11-dirty (4 logs)"), "{text}");
     assert!(
-        text.contains("needs log generation 5C (hexadecimal); no log is missing: run recovery"),
+        text.contains(
+            "needs log generation 5C (hexadecimal); no log is missing; next: jetcell recover ./logsets/srum-win11-dirty \
+             --into recovered"
+        ),
         "{text}"
     );
     assert!(
-        text.contains("needs log generation E (hexadecimal): provide the logs, then run recovery"),
+        text.contains("needs log generation E (hexadecimal): provide the logs; then: jetcell recover"),
         "{text}"
     );
     assert!(String::from_utf8(output.stderr).unwrap().is_empty());

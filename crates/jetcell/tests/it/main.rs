@@ -6,6 +6,7 @@ mod check;
 mod dump;
 mod manners;
 mod raid_reliability;
+mod recover;
 mod runs;
 mod self_description;
 mod sizing;

@@ -43,6 +43,11 @@ impl ReceivedLog {
         &self.0.header
     }
 
+    /// XOR of the checksums of its segments.
+    pub fn accumulated(&self) -> u64 {
+        self.0.scan.accumulated
+    }
+
     /// Behind the last record.
     pub fn end(&self) -> LogPosition {
         let generation = self.0.header.generation;

@@ -1,12 +1,12 @@
 //! The output of a check: text for people, JSON lines for programs.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ese_check::{
-    CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity,
+    CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, NeedsLogs, Phase, Progress, Severity,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_report::printable_lines;
@@ -145,10 +145,11 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
     for report in reports.iter().filter(|report| report.format == Format::Database) {
         rows.push(database_row(report, name(&report.path)));
         if let Some(needs) = &report.needs_logs {
+            let command = recover_command(&report.path, needs);
             let what = match (needs.first, needs.complete) {
-                (0, _) => "run recovery with its logs".to_owned(),
-                (_, true) => format!("needs log {needs}; no log is missing: run recovery"),
-                (_, false) => format!("needs log {needs}: provide the logs, then run recovery"),
+                (0, _) => format!("next: {command}"),
+                (_, true) => format!("needs log {needs}; no log is missing; next: {command}"),
+                (_, false) => format!("needs log {needs}: provide the logs; then: {command}"),
             };
             notes.push(format!("{}: not shut down cleanly; {what}", name(&report.path)));
         }
@@ -201,6 +202,24 @@ fn coverage(report: &FileReport, name: &str) -> Option<String> {
         pages.first,
         pages.first - 1
     ))
+}
+
+/// The command that recovers a dirty database.
+fn recover_command(database: &Path, needs: &NeedsLogs) -> String {
+    let directory = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let logs = needs.found.first().map(|log| directory(log));
+    match logs {
+        Some(logs) if logs == directory(database) => {
+            format!("jetcell recover {} --into recovered", logs.display())
+        }
+        Some(logs) => {
+            format!("jetcell recover {} {} --into recovered", database.display(), logs.display())
+        }
+        None => format!("jetcell recover {} LOGS --into recovered", database.display()),
+    }
 }
 
 fn database_row(report: &FileReport, name: String) -> [String; 6] {

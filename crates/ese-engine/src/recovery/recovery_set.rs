@@ -1,0 +1,352 @@
+//! Logs and databases as they lie in directories, and what a recovery of them would replay.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use ese_format::log::record::LogRecord;
+use ese_format::log::segment::finish;
+use ese_format::recognise::{Format, START_LEN};
+use ese_format::{Generation, LogPosition, LogTime, Signature};
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::error::LogFault;
+use crate::log::{LogChain, LogNames, LogReader, ReceivedLog};
+use crate::{Error, Result};
+
+/// A database that was found.
+#[derive(Clone, Debug)]
+pub struct FoundDatabase {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its header.
+    pub header: DatabaseHeader,
+}
+
+impl FoundDatabase {
+    /// The generation from which redo starts, if the database belongs to the stream.
+    fn first_needed(&self) -> Generation {
+        match self.header.state {
+            DatabaseState::CleanShutdown => self.header.consistent_position.generation,
+            _ => self.header.gen_min_required,
+        }
+    }
+}
+
+/// The logs of one stream, and databases, by what the files contain.
+#[derive(Clone, Debug)]
+pub struct RecoverySet {
+    /// First letters of the names of the logs.
+    pub base_name: String,
+    /// The stream.
+    pub signature: Signature,
+    /// The file of each generation.
+    pub logs: BTreeMap<Generation, PathBuf>,
+    /// The databases of the stream.
+    pub databases: Vec<FoundDatabase>,
+    /// Files that are not part of the set, with the reason.
+    pub ignored: Vec<(PathBuf, String)>,
+    /// Names of archived logs have 5 digits, not 8.
+    pub short_names: bool,
+    /// The newest log has the name of the log that was being written.
+    has_current: bool,
+}
+
+/// What a recovery would replay.
+#[derive(Clone, Debug)]
+pub struct RecoveryPlan {
+    /// The generations and their files, in order.
+    pub logs: Vec<(Generation, PathBuf)>,
+    /// Generations that a database needs to be consistent and that are missing, first and last, with the database.
+    pub required: Option<(PathBuf, Generation, Generation)>,
+    /// Generations between others that are missing, the first of each gap, or the newest.
+    pub missing: Option<Generation>,
+    /// The newest generation that may hold committed transactions, if it is missing.
+    pub committed: Option<Generation>,
+}
+
+/// The role of a log, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Role {
+    Archived,
+    Current,
+    Prepared,
+}
+
+struct FoundLog {
+    path: PathBuf,
+    header: LogHeader,
+    base: String,
+    role: Role,
+    short: bool,
+}
+
+impl RecoverySet {
+    /// Sorts files. Their content decides what they are. Nothing is changed.
+    ///
+    /// Errors: there are no logs, or logs of several streams.
+    pub fn find(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
+        let (mut logs, mut databases, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
+        for path in files {
+            match recognise(&**vfs, path)? {
+                (Format::Log, start) => match LogHeader::decode(&start[..SEGMENT_BYTES.min(start.len())]) {
+                    Ok(header) => logs.push(found_log(path, header)),
+                    Err(error) => ignored.push((path.clone(), error.to_string())),
+                },
+                (Format::Database, start) => match DatabaseHeader::read_from_start(&start) {
+                    Ok((header, _)) => databases.push(FoundDatabase { path: path.clone(), header }),
+                    Err(error) => ignored.push((path.clone(), error.to_string())),
+                },
+                _ => {}
+            }
+        }
+        let signature = stream_of(&logs, &databases)?;
+        for log in logs.iter().filter(|log| log.header.signature != signature) {
+            ignored.push((log.path.clone(), "it belongs to another log stream".to_string()));
+        }
+        logs.retain(|log| log.header.signature == signature);
+        for database in databases.iter().filter(|database| database.header.log_signature != signature) {
+            ignored.push((database.path.clone(), "it belongs to another log stream".to_string()));
+        }
+        databases.retain(|database| database.header.log_signature == signature);
+        let base_name = logs.first().map(|log| log.base.clone()).unwrap_or_default();
+        let short_names = logs.iter().any(|log| log.short);
+        let (chosen, has_current) = choose(vfs, logs, &mut ignored)?;
+        Ok(RecoverySet { base_name, signature, logs: chosen, databases, ignored, short_names, has_current })
+    }
+
+    /// The name that a generation has in a directory of its own, where `newest` is the newest one.
+    pub fn name_of(&self, generation: Generation, newest: Generation) -> String {
+        match (generation == newest, self.short_names) {
+            (true, _) => format!("{}.log", self.base_name),
+            (false, true) => format!("{}{:05X}.log", self.base_name, generation.0),
+            (false, false) => format!("{}{:08X}.log", self.base_name, generation.0),
+        }
+    }
+
+    /// What a recovery up to `until` would replay, and what is missing.
+    pub fn plan(&self, until: LogPosition) -> RecoveryPlan {
+        let oldest = self.logs.first_key_value().map_or(Generation(0), |(oldest, _)| *oldest);
+        let first = self.databases.iter().map(FoundDatabase::first_needed).min().unwrap_or(oldest);
+        let mut plan = RecoveryPlan { logs: Vec::new(), required: None, missing: None, committed: None };
+        let mut expected = first;
+        for (&generation, path) in self.logs.range(first..) {
+            if generation != expected || LogPosition::new(generation.0, 1, 0) >= until {
+                break;
+            }
+            plan.logs.push((generation, path.clone()));
+            expected = generation.next();
+        }
+        let newest = Generation(expected.0.saturating_sub(1));
+        let stopped = until <= LogPosition::new(expected.0, 1, 0);
+        let dirty =
+            self.databases.iter().filter(|database| database.header.state == DatabaseState::DirtyShutdown);
+        for database in dirty {
+            let needed = database.header.gen_max_required;
+            if plan.logs.is_empty() || needed > newest && !stopped {
+                let last = needed.max(first);
+                plan.required = Some((database.path.clone(), expected.max(first), last));
+            }
+            let committed = database.header.gen_max_committed;
+            if committed > newest && !stopped {
+                plan.committed = Some(committed);
+            }
+        }
+        let gap = self.logs.range(expected..).next().is_some() && !stopped;
+        if gap || plan.logs.is_empty() || !self.has_current && !stopped {
+            plan.missing = Some(expected);
+        }
+        plan
+    }
+
+    /// Verifies that logs are undamaged and continue each other, and decodes all their records. Nothing is changed.
+    pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<()> {
+        let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &self.base_name));
+        let mut chain = LogChain::default();
+        for (index, (generation, path)) in plan.logs.iter().enumerate() {
+            reader.add(*generation, path);
+            let log = reader.receive(*generation, &chain, index + 1 == plan.logs.len())?;
+            chain = reader.visit_received(&log, &chain, |stored| {
+                if stored.start < until {
+                    let decoded = LogRecord::decode(&stored.bytes);
+                    decoded.map_err(|e| {
+                        reader.fault(*generation, LogFault::UnknownRecord, stored.start, &e.to_string())
+                    })?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The first position whose records may be of a time after `time`; the end of the log if it is older.
+    pub fn position_after(&self, vfs: &Arc<dyn Vfs>, time: LogTime) -> Result<LogPosition> {
+        let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &self.base_name));
+        for (generation, path) in &self.logs {
+            reader.add(*generation, path);
+            let log = reader.receive(*generation, &LogChain::default(), true)?;
+            if let Some(position) = log.begun_after(time) {
+                return Ok(position);
+            }
+        }
+        Ok(LogPosition::MAX)
+    }
+
+    /// Cuts a log file off at `until`: the records from there on are removed, durably.
+    pub fn cut_log(vfs: &Arc<dyn Vfs>, path: &Path, until: LogPosition) -> Result<()> {
+        let failed = |e: std::io::Error| Error::io(path, &e);
+        let file = vfs.open(path, OpenMode::Write).map_err(failed)?;
+        let len = file.len().map_err(failed)?;
+        let at = u64::from(until.segment) * SEGMENT_BYTES as u64;
+        if at == 0 || at + SEGMENT_BYTES as u64 > len {
+            return Ok(());
+        }
+        let mut rest = IoBuffer::zeroed((len - at) as usize);
+        let (segment, _) = rest.split_at_mut(SEGMENT_BYTES);
+        file.read_at(at, segment, IoReason::LogRead).map_err(failed)?;
+        let time = segment
+            .get(16..)
+            .and_then(|time| time.first_chunk())
+            .map_or(LogTime::NONE, |time| LogTime(*time));
+        let keep = usize::from(until.offset).clamp(0, SEGMENT_BYTES);
+        segment.get_mut(keep..).unwrap_or_default().fill(0);
+        match segment.first_chunk_mut() {
+            Some(segment) if keep > ese_format::log::segment::RECORDS_AT => {
+                let position = LogPosition { offset: 0, ..until };
+                finish(segment, position, time, position);
+            }
+            _ => segment.fill(0),
+        }
+        file.write_at(at, &rest, IoReason::LogFormat).map_err(failed)?;
+        file.sync(IoReason::LogFormat).map_err(failed)
+    }
+}
+
+fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<(Format, Vec<u8>)> {
+    let failed = |e: std::io::Error| Error::io(path, &e);
+    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    let len = file.len().map_err(failed)?.min(START_LEN as u64) as usize / 4096 * 4096;
+    let mut start = IoBuffer::zeroed(len);
+    file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(failed)?;
+    Ok((Format::of(&start), start.to_vec()))
+}
+
+/// The stream to which the files belong.
+fn stream_of(logs: &[FoundLog], databases: &[FoundDatabase]) -> Result<Signature> {
+    let mut streams: Vec<Signature> = Vec::new();
+    for log in logs {
+        if !streams.contains(&log.header.signature) {
+            streams.push(log.header.signature);
+        }
+    }
+    let named =
+        |stream: &&Signature| databases.iter().any(|database| database.header.log_signature == **stream);
+    let count = |stream: &Signature| logs.iter().filter(|log| log.header.signature == *stream).count();
+    let most = streams.iter().map(count).max().unwrap_or(0);
+    let mut largest = streams.iter().filter(|stream| count(stream) == most);
+    match (streams.iter().find(named), largest.next(), largest.next()) {
+        (Some(named), ..) => Ok(*named),
+        (None, Some(one), None) => Ok(*one),
+        (None, Some(_), Some(_)) => {
+            Err(Error::Usage("there are logs of several streams; name the files of one of them".to_string()))
+        }
+        _ => Err(Error::Usage(match databases.first() {
+            Some(database) => format!(
+                "{}: there are no logs beside it; name the directory of its logs, too",
+                database.path.display()
+            ),
+            None => "there are no ESE logs and no databases".to_string(),
+        })),
+    }
+}
+
+fn found_log(path: &Path, header: LogHeader) -> FoundLog {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let generation = header.generation.0;
+    let strip = |suffix: &str| {
+        let at = stem.len().checked_sub(suffix.len())?;
+        let (base, rest) = (stem.get(..at)?, stem.get(at..)?);
+        (rest.eq_ignore_ascii_case(suffix) && !base.is_empty()).then(|| base.to_string())
+    };
+    let (base, role, short) = if let Some(base) = strip(&format!("{generation:08X}")) {
+        (base, Role::Archived, false)
+    } else if let Some(base) = strip(&format!("{generation:05X}")) {
+        (base, Role::Archived, true)
+    } else if let Some(base) = strip("tmp") {
+        (base, Role::Prepared, false)
+    } else {
+        (stem, Role::Current, false)
+    };
+    FoundLog { path: path.to_path_buf(), header, base, role, short }
+}
+
+/// Chooses one file for each generation. A prepared file belongs to the stream if a log before it or behind it says so:
+/// it holds the generation that was being made, or one whose file was to be used again.
+fn choose(
+    vfs: &Arc<dyn Vfs>,
+    mut found: Vec<FoundLog>,
+    ignored: &mut Vec<(PathBuf, String)>,
+) -> Result<(BTreeMap<Generation, PathBuf>, bool)> {
+    found.sort_by_key(|log| (log.header.generation, log.role));
+    let mut by_generation: BTreeMap<Generation, Vec<FoundLog>> = BTreeMap::new();
+    for log in found {
+        by_generation.entry(log.header.generation).or_default().push(log);
+    }
+    let mut chosen: BTreeMap<Generation, (PathBuf, Role)> = BTreeMap::new();
+    let headers: BTreeMap<Generation, LogHeader> = by_generation
+        .iter()
+        .filter_map(|(generation, logs)| {
+            let log = logs.iter().find(|log| log.role != Role::Prepared)?;
+            Some((*generation, log.header.clone()))
+        })
+        .collect();
+    for (generation, logs) in by_generation {
+        let next = headers.get(&generation.next());
+        let previous = generation.0.checked_sub(1).and_then(|number| headers.get(&Generation(number)));
+        let belongs = |log: &FoundLog| {
+            log.role != Role::Prepared
+                || next.is_some_and(|next| next.previous_created == log.header.created)
+                || previous.is_some_and(|previous| log.header.previous_created == previous.created)
+        };
+        let several = logs.len() > 1;
+        let mut best: Option<(PathBuf, Role)> = None;
+        for log in logs {
+            if !belongs(&log) {
+                ignored.push((
+                    log.path,
+                    "an earlier generation in a file that was to be used again".to_string(),
+                ));
+                continue;
+            }
+            // Of several files of a generation, the next one names the content of the right one.
+            let right = match next {
+                Some(next) if several => content_of(vfs, &log).ok() == Some(next.previous_checksum),
+                _ => best.is_none(),
+            };
+            if right || best.is_none() {
+                if let Some((path, _)) = best.replace((log.path, log.role)) {
+                    ignored.push((path, "another file has this generation complete".to_string()));
+                }
+            } else {
+                ignored.push((log.path, "another file has this generation complete".to_string()));
+            }
+        }
+        if let Some(best) = best {
+            chosen.insert(generation, best);
+        }
+    }
+    let has_current = chosen.last_key_value().is_some_and(|(_, (_, role))| *role != Role::Archived);
+    Ok((chosen.into_iter().map(|(generation, (path, _))| (generation, path)).collect(), has_current))
+}
+
+fn content_of(vfs: &Arc<dyn Vfs>, log: &FoundLog) -> Result<u64> {
+    let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &log.base));
+    reader.add(log.header.generation, &log.path);
+    reader
+        .receive(log.header.generation, &LogChain::default(), true)
+        .as_ref()
+        .map(ReceivedLog::accumulated)
+        .map_err(Clone::clone)
+}

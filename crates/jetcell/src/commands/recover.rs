@@ -1,0 +1,316 @@
+//! `jetcell recover`: replays logs on databases, and makes them clean.
+
+mod options;
+mod report;
+mod working_set;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use ese_engine::{
+    Error, InstanceOptions, LogFault, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer,
+    TornPageProtection,
+};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::{Generation, LogPosition};
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+
+use self::options::{Until, files, mapping, until};
+use self::report::{Database, Generations, Ignored, Lost, Pages, Report};
+use self::working_set::WorkingSet;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = r"The logs may be those of Windows or of Jetcell. The content of a file decides what it is. All logs are verified before
+anything is changed. Without --in-place the command works on a copy, and the files that you name stay as they are.
+
+Examples:
+  jetcell recover --dry-run /evidence/sru                  which logs would be replayed, and which are missing
+  jetcell recover /evidence/sru --into sru-recovered       makes a copy, and recovers the databases in it
+  jetcell recover logs/ mail.edb --map 'D:\Mail\db1.edb=mail.edb' --into recovered
+  jetcell recover /evidence/sru --until 5B --into before   the state at the end of generation 5B
+  jetcell recover /evidence/sru --until 2026-11-23T08:00:00Z --keep-dirty --into before
+  jetcell recover --in-place /var/lib/app/logs             changes the files themselves
+  jetcell recover --json /evidence/sru --into out | jq .databases
+
+Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover; nothing was changed.";
+
+/// Recovers dirty databases with their logs, those of Windows included
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Recover {
+    /// Logs and databases, or directories with them
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Copy into this directory, which must be empty or not exist, and recover there [default: the first path with
+    /// "-recovered" behind its name]
+    #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
+    into: Option<PathBuf>,
+    /// Change the files themselves. They are locked meanwhile, and an interrupted recovery can be repeated
+    #[arg(long)]
+    in_place: bool,
+    /// A database or directory that the log calls OLD is NEW here. A database with the name and the signature of the one
+    /// in the log needs no mapping
+    #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
+    map: Vec<(String, PathBuf)>,
+    /// Stop behind a generation, in front of a log position, or at a time
+    #[arg(long, value_name = "GENERATION|POSITION|TIME", value_parser = until)]
+    until: Option<Until>,
+    /// Do not roll back unfinished transactions: the databases stay dirty, ready for more logs
+    #[arg(long)]
+    keep_dirty: bool,
+    /// Accept that logs are missing or damaged without which the databases are consistent
+    #[arg(long)]
+    allow_loss: bool,
+    /// Only say what would be replayed, and which logs are missing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found, and what is to be replayed.
+struct Prepared {
+    set: RecoverySet,
+    plan: RecoveryPlan,
+    until: LogPosition,
+    lost: Vec<Lost>,
+}
+
+impl Recover {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self.recover() {
+            Ok(report) => {
+                let outcome = if report.lost.is_empty() { Outcome::Good } else { Outcome::Findings };
+                match self.json {
+                    true => println!("{}", serde_json::to_string(&report).unwrap_or_default()),
+                    false => println!("{}", report.text()),
+                }
+                outcome
+            }
+            Err(what) => {
+                print_error(what);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+
+    fn recover(&self) -> Result<Report, Failure> {
+        if self.in_place && self.until.is_some() && !self.keep_dirty {
+            return Err("--until cuts the log off, so it needs a copy (--into) or --keep-dirty".into());
+        }
+        let vfs =
+            RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+        let vfs: Arc<dyn Vfs> = Arc::new(vfs);
+        let prepared = self.prepare(&vfs)?;
+        let mut report = Report {
+            dry_run: self.dry_run,
+            databases: prepared.set.databases.iter().map(found).collect(),
+            ignored: prepared
+                .set
+                .ignored
+                .iter()
+                .map(|(path, why)| Ignored { path: path.clone(), why: why.clone() })
+                .collect(),
+            ..Report::default()
+        };
+        if let (Some((first, _)), Some((last, _))) = (prepared.plan.logs.first(), prepared.plan.logs.last()) {
+            report.generations = Generations { first: first.0, last: last.0 };
+        }
+        if prepared.until != LogPosition::MAX {
+            report.position = Some(prepared.until.to_string());
+        }
+        if !self.dry_run {
+            self.replay(&vfs, &prepared, &mut report)?;
+        }
+        report.lost = prepared.lost;
+        Ok(report)
+    }
+
+    /// Finds the files, and verifies the logs.
+    fn prepare(&self, vfs: &Arc<dyn Vfs>) -> Result<Prepared, Failure> {
+        let mut named = files(&self.paths)?;
+        named.extend(self.map.iter().map(|(_, new)| new).filter(|new| new.is_file()).cloned());
+        named.sort();
+        named.dedup();
+        let set = RecoverySet::find(vfs, &named).map_err(explained)?;
+        let until = match self.until {
+            Some(until) => until.position(vfs, &set).map_err(explained)?,
+            None => LogPosition::MAX,
+        };
+        let mut plan = set.plan(until);
+        let mut lost = Vec::new();
+        if let Some((path, first, last)) = plan.required.take() {
+            return Err(explained(Error::LogsMissing { path, required: (first, last) }));
+        }
+        let newest = |plan: &RecoveryPlan| plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
+        let stored = set.logs.last_key_value().map_or(Generation(0), |(last, _)| *last);
+        if let Some(generation) = plan.missing.take() {
+            if !self.allow_loss || plan.logs.is_empty() {
+                if let Some(error) = foreign_log(&set, &plan, generation) {
+                    return Err(explained(error));
+                }
+                let directory = self.paths.first().cloned().unwrap_or_default();
+                return Err(explained(Error::LogMissing { path: directory, generation }));
+            }
+            lost.push(Lost {
+                first: generation.0,
+                last: stored.0.max(generation.0),
+                why: "missing, or behind a gap".into(),
+            });
+        } else if let Some(committed) = plan.committed {
+            let first = newest(&plan).next();
+            if !self.allow_loss {
+                let path = set.databases.first().map(|database| database.path.clone()).unwrap_or_default();
+                return Err(explained(Error::CommittedLogsMissing { path, committed: (first, committed) }));
+            }
+            lost.push(Lost { first: first.0, last: committed.0, why: "missing".into() });
+        }
+        while let Err(error) = set.verify(vfs, &plan, until) {
+            let Error::Log { position, .. } = &error else { return Err(explained(error)) };
+            let bad = position.generation;
+            let needed = |path: &&ese_engine::FoundDatabase| {
+                path.header.state == DatabaseState::DirtyShutdown && path.header.gen_max_required >= bad
+            };
+            let first = plan.logs.first().map_or(Generation(0), |(first, _)| *first);
+            if !self.allow_loss || bad <= first || set.databases.iter().any(|database| needed(&database)) {
+                return Err(explained(error));
+            }
+            lost.clear();
+            lost.push(Lost { first: bad.0, last: stored.0, why: error.to_string() });
+            plan.logs.retain(|(generation, _)| *generation < bad);
+        }
+        Ok(Prepared { set, plan, until, lost })
+    }
+
+    fn replay(&self, vfs: &Arc<dyn Vfs>, prepared: &Prepared, report: &mut Report) -> Result<(), Failure> {
+        let Prepared { set, plan, until, .. } = prepared;
+        let mut work = match self.in_place {
+            true => WorkingSet::in_place(set, plan, &self.map, !self.keep_dirty)?,
+            false => {
+                let cut = (!self.keep_dirty && *until != LogPosition::MAX).then_some(*until);
+                WorkingSet::copied(vfs, set, plan, &self.directory(), &self.map, cut)?
+            }
+        };
+        let mut options = InstanceOptions::with_vfs(vfs.clone(), work.directory.clone());
+        options.base_name.clone_from(&set.base_name);
+        options.database_paths = work.paths.clone();
+        options.short_log_names = set.short_names;
+        if work.is_copy() {
+            // An interrupted recovery begins again with a new copy.
+            options.torn_page_protection = TornPageProtection::Off;
+        }
+        let (replayed, recovery) = self.run_replay(options, &work.logs, *until).map_err(explained)?;
+        work.keep(&set.base_name)?;
+        report.directory = Some(work.directory.clone());
+        report.position = Some(replayed.position.to_string());
+        report.records.clone_from(&replayed.records);
+        report.pages =
+            Pages { read: replayed.pages_read, changes: replayed.changed, written: replayed.pages_written };
+        report.undone = recovery.rolled_back;
+        let names = files(std::slice::from_ref(&work.directory))?;
+        let after = match self.in_place {
+            true => set.databases.iter().map(|database| database.path.clone()).chain(names).collect(),
+            false => names,
+        };
+        report.databases = states(vfs, set, after);
+        Ok(())
+    }
+
+    fn run_replay(
+        &self,
+        options: InstanceOptions,
+        logs: &[(Generation, PathBuf)],
+        until: LogPosition,
+    ) -> ese_engine::Result<(Replayed, RecoverySummary)> {
+        let Some((first, path)) = logs.first() else {
+            return Err(Error::Usage("there are no logs to replay".to_string()));
+        };
+        let mut replayer = Replayer::open(options, path)?;
+        for (index, (generation, path)) in logs.iter().enumerate() {
+            eprintln!("replaying generation {:X} ({} of {})", generation.0, index + 1, logs.len());
+            match index + 1 == logs.len() {
+                true => replayer.replay_until(path, until)?,
+                false => replayer.replay(path)?,
+            }
+        }
+        debug_assert!(replayer.position().generation >= *first);
+        match self.keep_dirty {
+            true => Ok((replayer.stop()?, RecoverySummary::default())),
+            false => replayer.finish(),
+        }
+    }
+
+    /// The directory of the copy.
+    fn directory(&self) -> PathBuf {
+        self.into.clone().unwrap_or_else(|| {
+            let first = self.paths.first().map_or(Path::new("."), PathBuf::as_path);
+            let first = std::path::absolute(first).unwrap_or_else(|_| first.to_path_buf());
+            let mut name = first.file_name().unwrap_or_default().to_owned();
+            name.push("-recovered");
+            first.with_file_name(name)
+        })
+    }
+}
+
+/// The error, if the file that has the name of a missing generation is of another stream.
+fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -> Option<Error> {
+    let newest = plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
+    let names = [set.name_of(generation, generation), set.name_of(generation, newest)];
+    let is_named = |path: &&PathBuf| {
+        path.file_name().is_some_and(|name| names.iter().any(|wanted| **wanted == *name.to_string_lossy()))
+    };
+    let path = set.ignored.iter().map(|(path, _)| path).find(is_named)?.clone();
+    let position = LogPosition { generation, segment: 0, offset: 0 };
+    let what = "it belongs to another log stream".to_string();
+    Some(Error::Log { path, position, fault: LogFault::OtherStream, what })
+}
+
+/// The error, with ESE's name and number, and the next step.
+fn explained(error: Error) -> Failure {
+    let advice = match &error {
+        Error::LogsMissing { .. } => "; put them back, or use an older copy of the database",
+        Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {
+            "; put it back, or accept the loss with --allow-loss if the databases do not need it"
+        }
+        Error::Attachment { .. } => "; --map OLD=NEW says where a database is",
+        _ => "",
+    };
+    format!("{error} ({} {}){advice}; nothing was changed", error.jet_name(), error.jet_code()).into()
+}
+
+fn state(header: &DatabaseHeader) -> String {
+    match header.state {
+        DatabaseState::CleanShutdown => "clean".to_string(),
+        DatabaseState::DirtyShutdown => format!(
+            "dirty, needs generations {:X} to {:X}",
+            header.gen_min_required.0, header.gen_max_required.0
+        ),
+        other => format!("{other:?}"),
+    }
+}
+
+fn found(database: &ese_engine::FoundDatabase) -> Database {
+    Database { path: database.path.clone(), before: state(&database.header), after: String::new() }
+}
+
+/// The databases of the stream after the recovery, and what they were before.
+fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<Database> {
+    let Ok(after) = RecoverySet::find(vfs, &files) else { return Vec::new() };
+    let mut databases: Vec<Database> = Vec::new();
+    for database in after.databases {
+        if databases.iter().any(|known| known.path == database.path) {
+            continue;
+        }
+        let name = database.path.file_name();
+        let earlier = before.databases.iter().find(|one| one.path.file_name() == name);
+        databases.push(Database {
+            before: earlier.map_or("absent".to_string(), |one| state(&one.header)),
+            after: state(&database.header),
+            path: database.path,
+        });
+    }
+    databases
+}

@@ -1,0 +1,98 @@
+//! What a recovery did, as text and as JSON.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use jetcell_report::printable_lines;
+use serde::Serialize;
+
+/// The result of a recovery.
+#[derive(Default, Serialize)]
+pub struct Report {
+    /// Nothing was done: this is what would be replayed.
+    pub dry_run: bool,
+    /// Directory of the recovered files.
+    pub directory: Option<PathBuf>,
+    pub generations: Generations,
+    /// Position up to which the log was replayed.
+    pub position: Option<String>,
+    /// Records replayed, by type.
+    pub records: BTreeMap<&'static str, u64>,
+    pub pages: Pages,
+    /// Transactions rolled back.
+    pub undone: usize,
+    /// Logs that were missing, damaged or behind a gap, and were not replayed.
+    pub lost: Vec<Lost>,
+    pub databases: Vec<Database>,
+    /// Files that are not part of the stream.
+    pub ignored: Vec<Ignored>,
+}
+
+#[derive(Default, Serialize)]
+pub struct Generations {
+    pub first: u32,
+    pub last: u32,
+}
+
+#[derive(Default, Serialize)]
+pub struct Pages {
+    pub read: u64,
+    /// Changes that pages lacked.
+    pub changes: u64,
+    pub written: u64,
+}
+
+#[derive(Serialize)]
+pub struct Lost {
+    pub first: u32,
+    pub last: u32,
+    pub why: String,
+}
+
+#[derive(Serialize)]
+pub struct Database {
+    pub path: PathBuf,
+    pub before: String,
+    pub after: String,
+}
+
+#[derive(Serialize)]
+pub struct Ignored {
+    pub path: PathBuf,
+    pub why: String,
+}
+
+impl Report {
+    /// The report for people.
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        let Generations { first, last } = self.generations;
+        let verb = if self.dry_run { "would replay" } else { "replayed" };
+        let upto = self.position.as_ref().map(|position| format!(", up to {position}")).unwrap_or_default();
+        lines.push(format!("{verb} log generations {first:X} to {last:X} (hexadecimal){upto}"));
+        if !self.dry_run {
+            let all: u64 = self.records.values().sum();
+            let mut types: Vec<_> = self.records.iter().collect();
+            types.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), **name));
+            let types: Vec<String> = types.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            lines.push(format!("records: {all} ({})", types.join(", ")));
+            lines.push(format!(
+                "pages: {} changes made, {} pages read, {} written",
+                self.pages.changes, self.pages.read, self.pages.written
+            ));
+            lines.push(format!("transactions rolled back: {}", self.undone));
+        }
+        for Lost { first, last, why } in &self.lost {
+            let range = if first == last { format!("{first:X}") } else { format!("{first:X} to {last:X}") };
+            lines.push(format!("LOST: log generations {range}: {why}"));
+        }
+        for Ignored { path, why } in &self.ignored {
+            lines.push(format!("ignored: {}: {why}", path.display()));
+        }
+        for Database { path, before, after } in &self.databases {
+            let state = if self.dry_run { before.clone() } else { format!("{before} -> {after}") };
+            lines.push(format!("{}: {state}", path.display()));
+        }
+        printable_lines(&lines.join("\n")).to_string()
+    }
+}

@@ -1,0 +1,197 @@
+//! The files on which a recovery works: copies in a directory of their own, or the originals.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet};
+use ese_format::{Generation, LogPosition};
+use jetcell_vfs::Vfs;
+
+use crate::outcome::Failure;
+
+/// The directory of the logs, the logs to replay, and where the databases are.
+pub struct WorkingSet {
+    pub directory: PathBuf,
+    pub logs: Vec<(Generation, PathBuf)>,
+    pub paths: DatabasePaths,
+    /// The copies. Removed if the recovery fails.
+    copies: Option<Copies>,
+    /// Reserve logs that were there before.
+    reserves: Vec<PathBuf>,
+}
+
+/// A directory of copies, which is removed unless it is kept.
+struct Copies {
+    directory: PathBuf,
+    existed: bool,
+    kept: bool,
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        // The directory was empty before, so everything in it was made by this recovery.
+        match self.existed {
+            false => drop(fs::remove_dir_all(&self.directory)),
+            true => {
+                let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+                entries.for_each(|entry| drop(fs::remove_file(entry.path())));
+            }
+        }
+    }
+}
+
+impl WorkingSet {
+    /// Copies databases and logs into `directory`, which must be empty or not exist. Blocks are shared with the originals
+    /// where the file system can do that. `cut`: the newest log is cut off there.
+    pub fn copied(
+        vfs: &Arc<dyn Vfs>,
+        set: &RecoverySet,
+        plan: &RecoveryPlan,
+        directory: &Path,
+        renamed: &[(String, PathBuf)],
+        cut: Option<LogPosition>,
+    ) -> Result<WorkingSet, Failure> {
+        let failed = |path: &Path, error: io::Error| Failure::from(format!("{}: {error}", path.display()));
+        let existed = directory.exists();
+        if existed && fs::read_dir(directory).map_err(|e| failed(directory, e))?.next().is_some() {
+            return Err(format!(
+                "{}: the directory is not empty; name another one with --into",
+                directory.display()
+            )
+            .into());
+        }
+        fs::create_dir_all(directory).map_err(|e| failed(directory, e))?;
+        let copies = Copies { directory: directory.to_path_buf(), existed, kept: false };
+        let mut paths = DatabasePaths::default();
+        let others = renamed.iter().map(|(_, new)| new).filter(|new| new.is_file());
+        let found = set.databases.iter().map(|database| &database.path);
+        let mut names = Vec::new();
+        for path in found.chain(others) {
+            let name = path.file_name().unwrap_or_default().to_owned();
+            let copy = directory.join(&name);
+            if names.contains(&name) {
+                if set.databases.iter().filter(|one| one.path.file_name() == Some(&name)).count() > 1 {
+                    return Err(format!(
+                        "{}: there are several databases with this name; name one of them only",
+                        path.display()
+                    )
+                    .into());
+                }
+                continue;
+            }
+            copy_file(path, &copy).map_err(|e| failed(&copy, e))?;
+            names.push(name);
+        }
+        for (old, new) in renamed {
+            paths.rename(old, directory.join(new.file_name().unwrap_or_default()));
+        }
+        paths.search(directory);
+        let newest = plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
+        let mut logs = Vec::new();
+        for (generation, path) in &plan.logs {
+            let copy = directory.join(set.name_of(*generation, newest));
+            copy_file(path, &copy).map_err(|e| failed(&copy, e))?;
+            logs.push((*generation, copy));
+        }
+        if let (Some(cut), Some((generation, path))) = (cut, logs.last())
+            && cut.generation == *generation
+        {
+            RecoverySet::cut_log(vfs, path, cut).map_err(|error| error.to_string())?;
+        }
+        Ok(WorkingSet {
+            directory: directory.to_path_buf(),
+            logs,
+            paths,
+            copies: Some(copies),
+            reserves: Vec::new(),
+        })
+    }
+
+    /// The originals. Logs behind the planned ones are moved out of the way if `own` is true: the engine continues the
+    /// stream then.
+    pub fn in_place(
+        set: &RecoverySet,
+        plan: &RecoveryPlan,
+        renamed: &[(String, PathBuf)],
+        own: bool,
+    ) -> Result<WorkingSet, Failure> {
+        let directory_of = |path: &Path| match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+            _ => PathBuf::from("."),
+        };
+        let directories: Vec<PathBuf> = plan.logs.iter().map(|(_, path)| directory_of(path)).collect();
+        let Some(directory) = directories.first().cloned() else { return Err("there are no logs".into()) };
+        if directories.iter().any(|other| *other != directory) {
+            return Err("the logs are in several directories; recover into a copy with --into".into());
+        }
+        let mut paths = DatabasePaths::default();
+        renamed.iter().for_each(|(old, new)| paths.rename(old, new.clone()));
+        set.databases.iter().for_each(|database| paths.search(directory_of(&database.path)));
+        paths.search(&directory);
+        let mut logs = plan.logs.clone();
+        if own {
+            let planned = |path: &PathBuf| plan.logs.iter().any(|(_, of_plan)| of_plan == path);
+            let newest = logs.last().map_or(Generation(0), |(newest, _)| *newest);
+            let behind = set.logs.range(newest.next()..).map(|(_, path)| path).filter(|path| !planned(path));
+            for path in behind {
+                let mut lost = path.as_os_str().to_owned();
+                lost.push(".lost");
+                fs::rename(path, &lost).map_err(|e| format!("{}: {e}", path.display()))?;
+            }
+            for (generation, path) in &mut logs {
+                let wanted = directory.join(set.name_of(*generation, newest));
+                if *path != wanted {
+                    fs::rename(&*path, &wanted).map_err(|e| format!("{}: {e}", path.display()))?;
+                    *path = wanted;
+                }
+            }
+            let synced = File::open(&directory).and_then(|directory| directory.sync_all());
+            synced.map_err(|e| format!("{}: {e}", directory.display()))?;
+        }
+        let reserves = reserves_in(&directory);
+        Ok(WorkingSet { directory, logs, paths, copies: None, reserves })
+    }
+
+    /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
+    pub fn keep(&mut self, base_name: &str) -> Result<(), Failure> {
+        for reserve in reserves_in(&self.directory) {
+            if !self.reserves.contains(&reserve) {
+                let _ = fs::remove_file(reserve);
+            }
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.kept = true;
+            let _ = fs::remove_file(self.directory.join(format!("{base_name}.lock")));
+            let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
+            synced.map_err(|e| format!("{}: {e}", self.directory.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the recovery works on copies.
+    pub fn is_copy(&self) -> bool {
+        self.copies.is_some()
+    }
+}
+
+/// The reserve logs of a directory.
+fn reserves_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "jrs")).collect()
+}
+
+/// Copies a file; shares its blocks if the file system can.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let source = File::open(from)?;
+    let copy = File::options().write(true).create_new(true).open(to)?;
+    if rustix::fs::ioctl_ficlone(&copy, &source).is_err() {
+        let (mut source, mut copy) = (&source, &copy);
+        io::copy(&mut source, &mut copy)?;
+    }
+    copy.sync_all()
+}
