@@ -21,7 +21,7 @@ struct CellWrite {
 /// Zones of which the array remembers that they were written last.
 const RECENT_ZONES: usize = 16;
 
-fn copy_of(block: &[u8]) -> IoBuffer {
+pub(super) fn copy_of(block: &[u8]) -> IoBuffer {
     let mut copy = IoBuffer::zeroed(block.len());
     copy.copy_from_slice(block);
     copy

@@ -1,35 +1,74 @@
-//! After a crash: commits that are in the journal everywhere are written in place again, others never began.
+//! After a crash: the commits in the journal are finished, or forgotten.
+//!
+//! A commit whose images are all in the journal is written in place again. If some are missing, either the power failed before
+//! the journal was durable, or a member lost what it had acknowledged. In both cases the missing images follow from the others, as
+//! far as the level bears it: the journal is completed first, and then the commit is written in place. If they do not follow, the
+//! commit was never acknowledged and nothing of it is in place; it is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jetcell_vfs::{IoBuffer, IoReason};
+use jetcell_vfs::IoBuffer;
+use zerocopy::little_endian::U64;
 
 use super::Array;
+use super::commit::copy_of;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::integrity::RecordSlot;
-use crate::member::{JournalEntry, MemberId, SlotConfig};
+use crate::integrity::{BlockRecord, RecordSlot, RowState};
+use crate::member::{Image, JournalEntry, MemberId};
 
-/// The unit that a disk writes wholly or not at all.
-const SECTOR: usize = 512;
+/// An image that a device lacked.
+type Recovered = (usize, JournalEntry, IoBuffer);
 
-/// What the devices have of one commit: intact images by device and row, and the cells that the commit wrote of each row.
+/// What the devices have of one commit.
 #[derive(Default)]
 struct Found {
     /// Members that have the header, and all members that the commit writes to.
     headers: BTreeSet<MemberId>,
     participants: Vec<MemberId>,
+    /// Intact images by device and row.
     images: BTreeMap<(usize, u64), (JournalEntry, IoBuffer)>,
-    rows: BTreeMap<u64, u64>,
+    /// The cells that the commit writes of each row, and the generation of that write.
+    rows: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Found {
+    /// Whether the commit writes a cell.
+    fn writes(&self, row: u64, cell: usize) -> bool {
+        self.rows.get(&row).is_some_and(|(cells, _)| cells >> cell & 1 == 1)
+    }
 }
 
 impl Array {
-    /// Replays the last two commits. Earlier ones are in place and durable, because each commit syncs its journal together with
+    /// Finishes the last two commits. Earlier ones are in place and durable, because each commit syncs its journal together with
     /// the blocks of the commit before.
     pub(super) fn replay_journal(&mut self) -> Result<()> {
+        let mut commits = self.journalled_commits();
+        let Some((number, mut last)) = commits.pop_last() else { return Ok(()) };
+        let mut before = commits.remove(&(number - 1));
+        // Blocks of the last commit may be in place already. So it is decided about that one first; then rows of the commit before are
+        // completed as they are after both.
+        let images = self.missing_images(&last, before.as_ref(), Some(&last));
+        if let Some(images) = images {
+            self.complete(number, &mut last, images)?;
+        } else {
+            last = Found::default();
+        }
+        if let Some(before) = &mut before
+            && let Some(images) = self.missing_images(before, Some(before), Some(&last))
+        {
+            self.complete(number - 1, before, images)?;
+            self.replay(before)?;
+        }
+        self.replay(&last)?;
+        self.sequence = number + 1;
+        self.sync_members()
+    }
+
+    fn journalled_commits(&self) -> BTreeMap<u64, Found> {
         let mut commits: BTreeMap<u64, Found> = BTreeMap::new();
-        for device in 0..self.devices.len() {
-            for (header, images) in self.devices[device].read_journal(self.config.array) {
+        for (device, source) in self.devices.iter().enumerate() {
+            for (header, images) in source.read_journal(self.config.array) {
                 if header.sequence < self.config.journal_floor {
                     continue;
                 }
@@ -41,86 +80,136 @@ impl Array {
                     if row >= self.config.layout.rows {
                         continue;
                     }
-                    found.rows.insert(row, entry.cells.get());
+                    found.rows.insert(row, (entry.cells.get(), entry.record.generation.get()));
                     if let Some(image) = image {
                         found.images.insert((device, row), (entry, image));
                     }
                 }
             }
         }
-        let Some(&last) = commits.keys().next_back() else { return Ok(()) };
-        let mut recent: Vec<Found> =
-            commits.into_iter().filter(|(number, _)| number + 1 >= last).map(|(_, found)| found).collect();
-        // All decisions come before the first replay, which would cover the traces of a later commit.
-        let before = recent.len().checked_sub(2).map(|index| &recent[index]);
-        let is_last_replayed = self.is_to_be_replayed(&recent[recent.len() - 1], before);
-        let is_first_replayed = recent.len() < 2 || self.is_to_be_replayed(&recent[0], None);
-        if !is_last_replayed {
-            recent.pop();
+        commits
+    }
+
+    /// Journals the recovered images of a commit, so that it is complete whatever happens next.
+    fn complete(&mut self, sequence: u64, found: &mut Found, recovered: Vec<Recovered>) -> Result<()> {
+        let incomplete: BTreeSet<usize> = recovered.iter().map(|(device, ..)| *device).collect();
+        for (device, entry, block) in recovered {
+            found.images.insert((device, entry.record.row.get()), (entry, block));
         }
-        if !is_first_replayed {
-            recent.remove(0);
+        for device in incomplete {
+            let images: Vec<Image<'_>> = found
+                .images
+                .iter()
+                .filter(|((other, _), _)| *other == device)
+                .map(|(_, (entry, block))| Image { entry: *entry, block })
+                .collect();
+            let array = self.config.array;
+            let result = self.devices[device].write_journal(array, sequence, &found.participants, &images);
+            self.note_write(device, result)?;
         }
-        recent.iter().try_for_each(|found| self.replay(found))?;
-        self.sequence = last + 1;
         self.sync_members()
     }
 
-    /// A commit with all its images was journalled everywhere, and may be in place in part. One without may have lost images after
-    /// that, to a damaged journal; then its traces in place decide.
-    fn is_to_be_replayed(&mut self, found: &Found, before: Option<&Found>) -> bool {
-        // Rows that only such a member has an entry of are not known here.
-        let silent = |member: &&MemberId| !found.headers.contains(member);
-        let is_there = |member: &MemberId| self.device_of(*member).is_some();
-        let silent: Vec<MemberId> = found.participants.iter().filter(silent).copied().collect();
-        let mut is_complete = !silent.iter().any(is_there);
-        let has_silent = |slot: &usize| silent.contains(&self.config.slots[*slot].member);
-        let mut is_recoverable =
-            self.bears(&(0..self.config.slots.len()).filter(has_silent).collect::<Vec<_>>());
-        for (&row, &cells) in &found.rows {
-            let mut lost = vec![];
-            for cell in 0..self.config.layout.slots {
-                let slot = self.config.layout.slot(row, cell);
-                let source = self.sources(slot, row).next();
-                let is_written = cells >> cell & 1 == 1;
-                match source {
-                    None => lost.push(cell),
-                    Some(device) if is_written && !found.images.contains_key(&(device, row)) => {
-                        is_complete = false;
-                        lost.push(cell);
-                    }
-                    Some(_) => {}
-                }
-            }
-            is_recoverable &= self.code.recovers(&lost);
+    /// The images that members lack of a commit. `None` if they cannot be recovered.
+    fn missing_images(
+        &mut self,
+        found: &Found,
+        earlier: Option<&Found>,
+        later: Option<&Found>,
+    ) -> Option<Vec<Recovered>> {
+        // The level bears the loss of all slots without a header, or rows of the commit may be unknown here. A member that failed
+        // during the commit may have had the only other entries of a row.
+        let silent = |slot: &usize| {
+            let config = &self.config.slots[*slot];
+            let is_concerned =
+                self.device_of(config.member).is_none() || found.participants.contains(&config.member);
+            let has_header = |member| self.device_of(member).is_some() && found.headers.contains(&member);
+            is_concerned && !has_header(config.member) && !has_header(config.replacement)
+        };
+        let silent: Vec<usize> = (0..self.config.slots.len()).filter(silent).collect();
+        if !self.bears(&silent) {
+            return None;
         }
-        is_complete || is_recoverable && self.has_begun(found, before)
+        let mut all = vec![];
+        for &row in found.rows.keys() {
+            all.extend(self.missing_images_of_row(row, found, earlier, later)?);
+        }
+        Some(all)
     }
 
-    /// Whether an image is in place already, wholly or torn. The commit before may itself be in place wholly or torn.
-    fn has_begun(&mut self, found: &Found, before: Option<&Found>) -> bool {
-        found.images.iter().any(|(&(device, row), (entry, image))| {
-            let mut block = IoBuffer::zeroed(BLOCK);
-            let source = &self.devices[device];
-            if source.read(source.layout.block(row), &mut block, IoReason::LogRead).is_err() {
-                return false;
+    fn missing_images_of_row(
+        &mut self,
+        row: u64,
+        found: &Found,
+        earlier: Option<&Found>,
+        later: Option<&Found>,
+    ) -> Option<Vec<Recovered>> {
+        let count = self.config.layout.slots;
+        let later = later.filter(|later| later.rows.contains_key(&row));
+        let is_covered =
+            |cell: usize| later.is_some_and(|later| !std::ptr::eq(later, found) && later.writes(row, cell));
+        let mut lacking = vec![];
+        for cell in (0..count).filter(|cell| found.writes(row, *cell) && !is_covered(*cell)) {
+            let devices = self.sources(self.config.layout.slot(row, cell), row);
+            // Members that came later were rebuilt with what the commit wrote.
+            let is_lacking = |device: &usize| {
+                found.participants.contains(&self.devices[*device].member)
+                    && !found.images.contains_key(&(*device, row))
+            };
+            lacking.extend(devices.filter(is_lacking).map(|device| (device, cell)));
+        }
+        if lacking.is_empty() {
+            return Some(vec![]);
+        }
+        // The row as it is after both commits. Cells that neither writes are in place.
+        let state = self.row_state(row);
+        let writer =
+            |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
+        let columns = self.code.data_columns(count);
+        let mut tags = state.tags;
+        if self.code.parities() > 0 {
+            for (column, tag) in tags.iter_mut().enumerate().take(columns) {
+                *tag = writer(column).map_or(*tag, |commit| commit.rows[&row].1 as u8);
             }
-            let member = self.devices[device].member;
-            let has = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
-            let Some(slot) = self.config.slots.iter().position(has) else { return false };
-            let in_place = self.record(device, row, self.config.layout.cell(row, slot));
-            if in_place == RecordSlot::Written(entry.record) || entry.record.matches(&block) {
-                return true;
-            }
-            let is_old = matches!(in_place, RecordSlot::Written(record) if record.matches(&block));
-            let earlier = before.and_then(|before| before.images.get(&(device, row)));
-            let is_earlier = earlier.is_some_and(|(earlier, _)| earlier.record.matches(&block));
-            let mut sectors = block.chunks(SECTOR).zip(image.chunks(SECTOR));
-            !is_old
-                && !is_earlier
-                && in_place != RecordSlot::Empty
-                && sectors.any(|(one, other)| one == other)
-        })
+        }
+        let mut lost = vec![];
+        let mut cells = Vec::with_capacity(count);
+        for cell in 0..count {
+            let content = match writer(cell) {
+                None => self.read_cell(row, cell, &state),
+                Some(writer) => self.written_cell(row, cell, writer, &state),
+            };
+            cells.push(content.unwrap_or_else(|| {
+                lost.push(cell);
+                IoBuffer::zeroed(BLOCK)
+            }));
+        }
+        if !self.code.recovers(&lost) {
+            return None;
+        }
+        let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
+        self.code.recover(&self.kernel, &mut targets, &lost);
+        let (written, generation) = found.rows[&row];
+        let image = |(device, cell): (usize, usize)| {
+            let is_parity = self.code.parities() > 0 && cell >= columns;
+            let tags = if is_parity { tags } else { Default::default() };
+            let stored_cell = self.config.layout.stored_cell(cell);
+            let record =
+                BlockRecord::new(self.config.array, row, stored_cell, generation, tags, &cells[cell]);
+            (device, JournalEntry { record, cells: U64::new(written) }, copy_of(&cells[cell]))
+        };
+        Some(lacking.into_iter().map(image).collect())
+    }
+
+    /// The content of a cell that a commit wrote: its image, or what a member has that came later.
+    fn written_cell(&mut self, row: u64, cell: usize, writer: &Found, state: &RowState) -> Option<IoBuffer> {
+        let devices: Vec<usize> = self.sources(self.config.layout.slot(row, cell), row).collect();
+        let image = devices.iter().find_map(|device| writer.images.get(&(*device, row)));
+        if let Some((_, image)) = image {
+            return Some(copy_of(image));
+        }
+        let came_later = |device: &usize| !writer.participants.contains(&self.devices[*device].member);
+        if devices.iter().any(came_later) { self.read_cell(row, cell, state) } else { None }
     }
 
     fn replay(&mut self, found: &Found) -> Result<()> {
