@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod array_files;
 pub mod fuzz;
 pub mod killed;
 pub mod logged;

@@ -115,7 +115,7 @@ impl Simulation {
     fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
         // Recovery may have completed an interrupted creation. Otherwise the remaining file is of no use.
         let path = db_path(number);
-        if jetcell_vfs::Vfs::exists(&self.disk, &path).map_err(|e| Error::io(&path, &e))? {
+        if self.disk.files().exists(&path).map_err(|e| Error::io(&path, &e))? {
             match instance.attach(&path, 32) {
                 Ok(db) => {
                     self.created[number] = true;
@@ -125,7 +125,7 @@ impl Simulation {
                 Err(error) if !self.power() => return Err(error),
                 Err(_) => {}
             }
-            jetcell_vfs::Vfs::remove(&self.disk, &path).map_err(|e| Error::io(&path, &e))?;
+            self.disk.files().remove(&path).map_err(|e| Error::io(&path, &e))?;
         }
         let options = CreateOptions { initial_pages: 256, extension_pages: 32 };
         let db = instance.create_database(&path, &options)?;
@@ -170,7 +170,10 @@ impl Simulation {
                             instance.start_scan(db, Duration::ZERO);
                         }
                         instance.step()?;
-                        self.check_scans(databases);
+                        // Without power, no page can be read.
+                        if self.power() {
+                            self.check_scans(databases);
+                        }
                     }
                     12 => {
                         instance.checkpoint()?;

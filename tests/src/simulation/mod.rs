@@ -7,6 +7,7 @@
 //! database files and the logs.
 
 mod deep;
+mod disk;
 mod life;
 mod model;
 mod work;
@@ -18,10 +19,11 @@ use ese_check::{Cancel, CheckOptions, check_database, check_logs};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{Error, Instance, InstanceOptions};
 use ese_format::PageSize;
-use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_array::Level;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use self::disk::Disk;
 use self::model::State;
 use crate::logged::Merges;
 
@@ -86,7 +88,7 @@ struct Plan {
 struct Simulation {
     plan: Plan,
     rng: ChaCha8Rng,
-    disk: SimVfs,
+    disk: Disk,
     cache: Option<Arc<Cache>>,
     /// The first entry is the last state that is known to be on disk. The others are the states after each later
     /// commit.
@@ -99,8 +101,29 @@ struct Simulation {
     context: String,
 }
 
+/// Levels of the arrays that a seed may run on, and their members.
+const ARRAYS: [(Level, usize); 6] = [
+    (Level::RaidDp { prime: 17 }, 6),
+    (Level::Raid5, 4),
+    (Level::Raid6, 5),
+    (Level::Mirror, 2),
+    (Level::RaidDp { prime: 257 }, 8),
+    (Level::Raid10 { copies: 2 }, 4),
+];
+
 /// Runs one seed; panics when the engine lost or damaged something.
 pub fn run(seed: u64) -> Tally {
+    run_on(seed, Disk::new())
+}
+
+/// Runs one seed on an array that has lost a member, and loses more; panics when the engine or the array lost or damaged
+/// something.
+pub fn run_on_degraded_array(seed: u64) -> Tally {
+    let (level, members) = ARRAYS[seed as usize % ARRAYS.len()];
+    run_on(seed, Disk::degraded_array(level, members, seed))
+}
+
+fn run_on(seed: u64, disk: Disk) -> Tally {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let deep = seed.is_multiple_of(DEEP_EVERY);
     // Only pages of 4 KiB give deep trees with few records.
@@ -128,7 +151,7 @@ pub fn run(seed: u64) -> Tally {
         created: vec![false; plan.databases],
         plan,
         rng,
-        disk: SimVfs::new(),
+        disk,
         cache: None,
         states: vec![State::new()],
         durable: 0,
@@ -143,7 +166,7 @@ pub fn run(seed: u64) -> Tally {
         }
     }
     if !simulation.plan.circular {
-        let merges = Merges::in_logs(Arc::new(simulation.disk.clone()), Path::new("/log"));
+        let merges = Merges::in_logs(simulation.disk.files(), Path::new("/log"));
         simulation.tally.shared = merges.partial;
         simulation.tally.internal_removed = merges.internal_removed;
     }
@@ -157,7 +180,7 @@ fn db_path(number: usize) -> PathBuf {
 
 impl Simulation {
     fn open(&mut self) -> ese_engine::Result<Arc<Instance>> {
-        let disk: Arc<dyn Vfs> = Arc::new(self.disk.clone());
+        let disk = self.disk.files();
         for directory in ["/db0", "/db1", "/log"] {
             disk.create_directory(Path::new(directory)).map_err(|e| Error::io(directory, &e))?;
         }
@@ -186,7 +209,7 @@ impl Simulation {
 
     /// Whether the power is on. An error while the power is on is a fault of the engine.
     fn power(&self) -> bool {
-        self.disk.list(Path::new("/")).is_ok()
+        self.disk.has_power()
     }
 
     /// Cuts the power unless it is already off, and restarts the disk.
@@ -194,7 +217,7 @@ impl Simulation {
         self.tally.cuts += 1;
         self.disk = match self.rng.random_range(0..10) {
             0..3 => self.disk.process_kill(),
-            _ => self.disk.crash(self.rng.random(), CrashOptions::default()),
+            _ => self.disk.crash(self.rng.random()),
         };
     }
 
@@ -222,14 +245,14 @@ impl Simulation {
     /// Checks the files with `ese-check`.
     fn check_files(&mut self, what: &str) {
         for (number, _) in self.created.iter().enumerate().filter(|(_, created)| **created) {
-            let report = check_database(&self.disk, &db_path(number), &CheckOptions::default());
+            let report = check_database(&*self.disk.files(), &db_path(number), &CheckOptions::default());
             let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
             let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
             assert!(report.clean, "{}, {what}: database {number} is {}", self.context, report.state);
             assert!(findings.is_empty(), "{}, {what}: {findings:#?}", self.context);
-            self.tally.levels = self.tally.levels.max(deep::levels(&self.disk, &db_path(number)));
+            self.tally.levels = self.tally.levels.max(deep::levels(&*self.disk.files(), &db_path(number)));
         }
-        let report = check_logs(&self.disk, Path::new("/log"), "E00", &Cancel::default());
+        let report = check_logs(&*self.disk.files(), Path::new("/log"), "E00", &Cancel::default());
         let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
         assert!(report.is_sound(), "{}, {what}: {:#?}", self.context, report.findings);
     }

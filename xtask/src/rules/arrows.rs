@@ -42,6 +42,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 15] = [
         &[
             "ese-format",
             "jetcell-vfs",
+            "jetcell-array",
             "ese-engine",
             "ese-check",
             "jetcell-dump",

@@ -1,0 +1,99 @@
+//! The storage of a simulation: a simulated disk, or an array of files on it that has lost members.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_array::{Array, AssembleOptions, CreateOptions, Level};
+use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
+
+use crate::array_files::ArrayFiles;
+
+/// Bytes of a member.
+const MEMBER: u64 = 96 << 20;
+
+/// A disk that can lose power, with the files of the engine.
+pub(super) struct Disk {
+    sim: SimVfs,
+    array: Option<ArrayDisk>,
+}
+
+struct ArrayDisk {
+    /// Members that are left.
+    members: Vec<PathBuf>,
+    /// How many of them may still be lost.
+    spare_losses: usize,
+    files: ArrayFiles,
+}
+
+impl Disk {
+    /// An empty disk.
+    pub fn new() -> Disk {
+        Disk { sim: SimVfs::new(), array: None }
+    }
+
+    /// An array without one of its members. The others that it bears to lose are lost with later power cuts.
+    pub fn degraded_array(level: Level, count: usize, seed: u64) -> Disk {
+        let sim = SimVfs::new();
+        let mut members: Vec<PathBuf> =
+            (0..count).map(|number| format!("/members/m{number:02}").into()).collect();
+        for member in &members {
+            let file = sim.open(member, OpenMode::CreateNew).expect("the power is on");
+            file.grow(MEMBER).and_then(|()| file.sync(IoReason::Other)).expect("the power is on");
+        }
+        sim.sync_directory(Path::new("/members")).expect("the power is on");
+        Array::create(&sim, &members, &CreateOptions::new(level, 99)).expect("the members are new");
+        members.remove(seed as usize % count);
+        let files = mount(&sim, &members);
+        let spare_losses = level.tolerance(count) - 1;
+        Disk { sim, array: Some(ArrayDisk { members, spare_losses, files }) }
+    }
+
+    /// The files of the engine.
+    pub fn files(&self) -> Arc<dyn Vfs> {
+        match &self.array {
+            Some(array) => Arc::new(array.files.clone()),
+            None => Arc::new(self.sim.clone()),
+        }
+    }
+
+    pub fn operations(&self) -> u64 {
+        self.sim.operations()
+    }
+
+    pub fn stop_after(&self, operations: u64) {
+        self.sim.stop_after(operations);
+    }
+
+    pub fn has_power(&self) -> bool {
+        self.sim.list(Path::new("/")).is_ok()
+    }
+
+    /// The disk after the process was killed.
+    pub fn process_kill(&self) -> Disk {
+        self.restarted(self.sim.process_kill(), false)
+    }
+
+    /// The disk after a power cut, with which an array may lose another member.
+    pub fn crash(&self, seed: u64) -> Disk {
+        self.restarted(self.sim.crash(seed, CrashOptions::default()), seed.is_multiple_of(4))
+    }
+
+    fn restarted(&self, sim: SimVfs, loses_member: bool) -> Disk {
+        let array = self.array.as_ref().map(|array| {
+            let (mut members, mut spare_losses) = (array.members.clone(), array.spare_losses);
+            if loses_member && spare_losses > 0 {
+                members.remove(0);
+                spare_losses -= 1;
+            }
+            ArrayDisk { files: mount(&sim, &members), members, spare_losses }
+        });
+        Disk { sim, array }
+    }
+}
+
+fn mount(sim: &SimVfs, members: &[PathBuf]) -> ArrayFiles {
+    let options = AssembleOptions { force: true, ..AssembleOptions::default() };
+    let array = Array::assemble(Arc::new(sim.clone()), members, options);
+    let array = array.unwrap_or_else(|error| panic!("the array cannot be assembled: {error}"));
+    ArrayFiles::mount(array, sim.clock()).unwrap_or_else(|error| panic!("the files cannot be read: {error}"))
+}
