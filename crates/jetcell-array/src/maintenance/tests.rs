@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::geometry::{BLOCK, Layout, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot};
@@ -279,4 +280,21 @@ fn new_members_with_data_or_in_use_and_losses_beyond_the_level_are_refused() {
     world.rebuild();
     world.check();
     assert_eq!(world.array().status().state, ArrayState::Optimal);
+}
+
+#[test]
+fn steps_of_a_rebuild_pause_only_while_the_load_is_slow() {
+    let mut world = written(Level::Raid5, 4, 10, 3);
+    world.array().fail(0).unwrap();
+    let file = world.new_file();
+    world.array().replace(0, &file, false).unwrap();
+    world.array().take_load_latency();
+    let mut throttle = crate::Throttle::new(Duration::ZERO, Duration::from_millis(9));
+    world.array().rebuild_step().unwrap();
+    // No load, no pause; a load that takes no time of the simulated clock is not slow either.
+    assert_eq!(throttle.pause(world.array().take_load_latency()), Duration::ZERO);
+    world.check();
+    assert_eq!(world.array().take_load_latency(), Some(Duration::ZERO));
+    assert_eq!(world.array().take_load_latency(), None);
+    assert!(throttle.pause(Some(Duration::from_nanos(1))) > Duration::ZERO);
 }
