@@ -1,27 +1,19 @@
 //! Full volumes and failing devices: operations fail with an error that names the cause, no committed data is lost, and
 //! work continues when there is space again.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
-use ese_engine::Seek;
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
-    Session, TableDefinition,
-};
+use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::PageSize;
-use ese_format::record::{ColumnFlags, ColumnType, Value};
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use system_tests::things::{Model, change, contents, definition};
 
 const DB: &str = "/db/full.edb";
 const SIZE: PageSize = PageSize::KIB_4;
-
-/// Committed rows: length in bytes by key.
-type Model = BTreeMap<i32, usize>;
 
 fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
     for directory in ["/db", "/log"] {
@@ -47,52 +39,6 @@ fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
         }
     };
     Ok((instance, db))
-}
-
-fn definition() -> TableDefinition {
-    TableDefinition {
-        name: "Things".to_string(),
-        columns: vec![
-            ColumnDefinition::new("Id", ColumnType::Long).with_flags(ColumnFlags::NOT_NULL),
-            ColumnDefinition::new("Body", ColumnType::LongBinary),
-        ],
-        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
-        pages: 4,
-        ..TableDefinition::default()
-    }
-}
-
-/// Inserts or replaces some rows, chosen by the number of the round, without a commit.
-fn change(s: &mut Session, db: &Arc<Database>, model: &mut Model, round: i32) -> Result<()> {
-    let mut table = s.open_table(db, "Things")?;
-    let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
-    for i in 0..4 {
-        let key = (round * 7919 + i * 613) % 4000;
-        let len = [100, 900, 1500, 6000][(key as usize + round as usize) % 4];
-        let value = (body, Value::Binary(vec![key as u8; len]));
-        if table.seek(s, &[Value::Long(key)], Seek::Equal)? {
-            table.replace(s, &[value])?;
-        } else {
-            table.insert(s, &[(id, Value::Long(key)), value])?;
-        }
-        model.insert(key, len);
-    }
-    Ok(())
-}
-
-fn contents(s: &mut Session, db: &Arc<Database>) -> Model {
-    let mut table = s.open_table(db, "Things").unwrap();
-    let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
-    let mut all = Model::new();
-    let mut found = table.first(s).unwrap();
-    while found {
-        let Value::Long(key) = table.get(s, id).unwrap() else { panic!("no id") };
-        let Value::Binary(bytes) = table.get(s, body).unwrap() else { panic!("no body") };
-        assert!(bytes.iter().all(|byte| *byte == key as u8));
-        all.insert(key, bytes.len());
-        found = table.next(s).unwrap();
-    }
-    all
 }
 
 fn check(disk: &SimVfs) {

@@ -1,4 +1,5 @@
-//! Code that the system tests share: the crash simulation, killed processes, independent readers, fuzz targets.
+//! Code that the system tests share: the crash simulation, killed processes, independent readers, fuzz
+//! targets, a table for storage that fails.
 
 #![forbid(unsafe_code)]
 
@@ -8,3 +9,4 @@ pub mod killed;
 pub mod logged;
 pub mod readers;
 pub mod simulation;
+pub mod things;

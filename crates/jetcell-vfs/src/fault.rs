@@ -40,6 +40,8 @@ pub enum FaultEffect {
     IoError,
     /// Fails without effect: ENOSPC.
     NoSpace,
+    /// Fails without effect: EROFS, as after the kernel has made the file system read-only.
+    ReadOnlyVolume,
     /// A write of which this many bytes arrive before EIO.
     Torn(usize),
     /// A write that is acknowledged and never stored.
@@ -181,6 +183,7 @@ impl FaultVfs {
 fn error_of(effect: FaultEffect) -> io::Error {
     match effect {
         FaultEffect::NoSpace => Errno::NOSPC.into(),
+        FaultEffect::ReadOnlyVolume => Errno::ROFS.into(),
         _ => Errno::IO.into(),
     }
 }

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::content::Content;
-use super::state::{Change, DiskState, Interrupted, Node};
+use super::state::{Change, DiskState, Interrupted, NameChange, Node};
 
 /// The unit in which a disk writes, in bytes: after a power cut its content is old or new, never a mixture.
 pub(super) const SECTOR: u64 = 512;
@@ -26,6 +26,9 @@ pub struct CrashOptions {
     pub lose_length: f64,
     /// An unsynced creation, removal or rename is lost, and all later ones of its directory with it.
     pub lose_name: f64,
+    /// An unsynced rename that is not lost leaves the file under both names, and all later changes of its directories are
+    /// lost. File systems with a journal never do that.
+    pub tear_rename: f64,
 }
 
 impl Default for CrashOptions {
@@ -36,6 +39,7 @@ impl Default for CrashOptions {
             all_or_nothing: 0.3,
             lose_length: 0.3,
             lose_name: 0.3,
+            tear_rename: 0.0,
         }
     }
 }
@@ -64,6 +68,12 @@ pub(super) fn crash(state: &DiskState, seed: u64, options: CrashOptions) -> Disk
         let directories = change.directories();
         let lost = directories.iter().any(|directory| cut.contains(*directory));
         if lost || rng.random_bool(options.lose_name) {
+            cut.extend(directories.into_iter().map(PathBuf::from));
+        } else if let NameChange::Rename { to, node, .. } = &change
+            && options.tear_rename > 0.0
+            && rng.random_bool(options.tear_rename)
+        {
+            after.durable_names.insert(to.clone(), *node);
             cut.extend(directories.into_iter().map(PathBuf::from));
         } else {
             change.apply(&mut after.durable_names);

@@ -218,3 +218,15 @@ fn files_are_opened_as_asked_and_locked_once() {
     drop(lock);
     assert!(disk.lock(path("/d/lock")).is_ok());
 }
+
+#[test]
+fn a_torn_rename_leaves_the_file_under_both_names() {
+    let (disk, _file) = disk_with_file();
+    disk.rename(path("/d/a"), path("/d/b")).unwrap();
+    disk.rename(path("/d/b"), path("/d/c")).unwrap();
+    let torn = CrashOptions { lose_name: 0.0, tear_rename: 1.0, ..CrashOptions::default() };
+    let after = disk.crash(1, torn);
+    let there = |name: &str| after.exists(path(name)).unwrap();
+    assert!(there("/d/a") && there("/d/b") && !there("/d/c"), "the later rename is lost");
+    assert_eq!(after.contents(path("/d/a")), after.contents(path("/d/b")));
+}

@@ -1,0 +1,196 @@
+//! Storage that fails in ways of its own: transfers of the machine's file system with and without O_DIRECT, a volume that
+//! becomes read-only, and power cuts that tear renames. No committed data is lost.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::{CommitMode, CreateOptions, Database, Error, Instance, InstanceOptions, Result, Session};
+use ese_format::PageSize;
+use jetcell_vfs::{
+    Backend, CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, RealOptions, RealVfs, SimVfs, Vfs,
+};
+use system_tests::things::{Model, change, contents, definition};
+
+const SIZE: PageSize = PageSize::KIB_4;
+
+/// A directory with the files of an instance.
+struct Place {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    /// Whether the instance has threads, which make transfers asynchronous.
+    threads: bool,
+}
+
+impl Place {
+    fn database(&self) -> PathBuf {
+        self.dir.join("db/things.edb")
+    }
+
+    fn open(&self) -> Result<(Arc<Instance>, Arc<Database>)> {
+        for directory in ["db", "log"] {
+            self.vfs.create_directory(&self.dir.join(directory)).unwrap();
+        }
+        let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, self.vfs.clock()));
+        if self.threads {
+            cache.start_threads()?;
+        }
+        let mut options = InstanceOptions::with_cache(self.vfs.clone(), self.dir.join("log"), cache);
+        options.threads = self.threads;
+        options.log_file_size = 64 << 10;
+        options.checkpoint_depth = 256 << 10;
+        options.seed = Some(1);
+        let instance = Instance::open(options)?;
+        let path = self.database();
+        if self.vfs.exists(&path).unwrap() {
+            let db = instance.attach(&path, 32)?;
+            return Ok((instance, db));
+        }
+        let db =
+            instance.create_database(&path, &CreateOptions { initial_pages: 256, extension_pages: 32 })?;
+        let mut s = instance.session();
+        s.begin()?;
+        s.create_table(&db, &definition())?;
+        s.commit(CommitMode::Durable)?;
+        Ok((instance, db))
+    }
+
+    fn check(&self) {
+        let report = check_database(&*self.vfs, &self.database(), &CheckOptions::default()).unwrap();
+        assert!(report.clean && report.is_sound(), "{:#?}", report.errors().collect::<Vec<_>>());
+    }
+}
+
+/// Runs durable transactions until one fails. What it says is committed is in `model`.
+fn work(
+    instance: &Arc<Instance>,
+    s: &mut Session,
+    db: &Arc<Database>,
+    model: &mut Model,
+    rounds: std::ops::Range<i32>,
+) -> Option<Error> {
+    for round in rounds {
+        let mut after = model.clone();
+        let done = s
+            .begin()
+            .and_then(|()| change(s, db, &mut after, round))
+            .and_then(|()| s.commit(CommitMode::Durable).map(|_| ()));
+        match done {
+            Ok(()) => *model = after,
+            Err(error) => return Some(error),
+        }
+        if round % 4 == 0
+            && let Err(error) = instance.step()
+        {
+            return Some(error);
+        }
+    }
+    None
+}
+
+/// Reads the rows again after a restart: all that were committed, and at most one more transaction.
+fn reopened(place: &Place, model: &Model, context: &str) {
+    let (instance, db) = place.open().unwrap_or_else(|error| panic!("{context}: {error}"));
+    let found = contents(&mut instance.session(), &db);
+    let lost: Vec<_> = model.iter().filter(|(key, _)| !found.contains_key(key)).collect();
+    assert!(lost.is_empty() && found.len() <= model.len() + 4, "{context}: lost {lost:?}");
+    drop(db);
+    instance.shutdown().unwrap_or_else(|error| panic!("{context}: {error}"));
+    drop(instance);
+    place.check();
+}
+
+#[test]
+fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io() {
+    for (backend, direct) in
+        [(Backend::Uring, true), (Backend::Uring, false), (Backend::Threads, true), (Backend::Threads, false)]
+    {
+        for (target, skip) in [
+            (FaultTarget::Write, 3),
+            (FaultTarget::Write, 40),
+            (FaultTarget::Sync, 5),
+            (FaultTarget::Read, 2),
+        ] {
+            let context = format!("{backend:?}, direct {direct}, {target:?} after {skip}");
+            let Ok(real) = RealVfs::new(RealOptions { backend, direct }) else {
+                println!("skipped: the kernel has no io_uring");
+                continue;
+            };
+            let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            let faults = Arc::new(FaultVfs::new(Arc::new(real)));
+            let place = Place { vfs: faults.clone(), dir: dir.path().into(), threads: true };
+            let (instance, db) = place.open().unwrap();
+            let mut s = instance.session();
+            let mut model = Model::new();
+            assert!(work(&instance, &mut s, &db, &mut model, 0..30).is_none(), "{context}");
+            faults.inject(Fault::new(target, FaultEffect::IoError).after_operations(skip).times(3));
+            let error = work(&instance, &mut s, &db, &mut model, 30..400);
+            assert!(faults.fired() > 0, "{context}");
+            let expected = |error: &Error| matches!(error, Error::ReadOnly(_) | Error::Io { .. });
+            assert!(error.as_ref().is_none_or(expected), "{context}: {error:?}");
+            // As a crash: nothing is shut down.
+            faults.clear();
+            drop((s, db, instance));
+            reopened(&place, &model, &context);
+        }
+    }
+}
+
+#[test]
+fn a_volume_that_becomes_read_only_is_read_on_and_recovers_when_it_is_writable() {
+    for skip in [0, 1, 2, 5, 13, 60] {
+        let context = format!("after {skip}");
+        let disk = SimVfs::new();
+        let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+        let place = Place { vfs: faults.clone(), dir: "/".into(), threads: false };
+        let (instance, db) = place.open().unwrap();
+        let mut s = instance.session();
+        let mut model = Model::new();
+        assert!(work(&instance, &mut s, &db, &mut model, 0..20).is_none());
+        use FaultTarget::{Create, Grow, Remove, Rename, Write};
+        for target in [Write, Grow, Create, Rename, Remove] {
+            let skip = if target == Write { skip } else { 0 };
+            let fault = Fault::new(target, FaultEffect::ReadOnlyVolume).after_operations(skip);
+            faults.inject(fault.forever());
+        }
+        let error = work(&instance, &mut s, &db, &mut model, 20..4000);
+        let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
+        assert!(error.to_string().contains("Read-only file system"), "{context}: {error}");
+        // What is committed can still be read.
+        drop(s);
+        let found = contents(&mut instance.session(), &db);
+        assert!(model.keys().all(|key| found.contains_key(key)), "{context}");
+        // A restart on the read-only volume fails with an error, and changes nothing.
+        drop((db, instance));
+        if let Err(error) = place.open() {
+            assert!(error.to_string().contains("Read-only file system"), "{context}: {error}");
+        }
+        faults.clear();
+        reopened(&place, &model, &context);
+    }
+}
+
+#[test]
+fn power_cuts_that_tear_renames_lose_nothing() {
+    let mut disk = SimVfs::new();
+    let mut model = Model::new();
+    for life in 0..40 {
+        let place = Place { vfs: Arc::new(disk.clone()), dir: "/".into(), threads: false };
+        let (instance, db) = place.open().unwrap_or_else(|error| panic!("life {life}: {error}"));
+        let mut s = instance.session();
+        let found = contents(&mut s, &db);
+        assert!(model.keys().all(|key| found.contains_key(key)), "life {life}");
+        model = found;
+        let rounds = life * 100..life * 100 + 25 + life % 7;
+        let error = work(&instance, &mut s, &db, &mut model, rounds);
+        assert!(error.is_none(), "life {life}: {error:?}");
+        drop((s, db));
+        let options = CrashOptions { tear_rename: 0.7, lose_name: 0.1, ..CrashOptions::default() };
+        disk = disk.crash(life as u64, options);
+        drop(instance);
+    }
+    let place = Place { vfs: Arc::new(disk.clone()), dir: "/".into(), threads: false };
+    reopened(&place, &model, "at the end");
+    assert!(disk.exists(Path::new("/db/things.edb")).unwrap());
+}
