@@ -55,6 +55,12 @@ impl Evidence<'_> {
             self.slow("database reads", says("Maximum"), |i| i.database_read.average_ms, self.read_ms())
         } else if says("log write latency") {
             self.slow("log writes", says("Maximum"), |i| i.log_write.average_ms, self.log_ms())
+        } else if says("percentile of database reads") {
+            self.cause("some database reads")
+        } else if says("percentile of log writes") {
+            self.cause("some log writes")
+        } else if says("percentile of operations") {
+            self.too_few()
         } else if says("page fault stalls") {
             format!(
                 "sessions waited for a free cache page, because pages are changed faster than they are written back \
@@ -234,8 +240,17 @@ mod tests {
             maximum_log_write_ms: 600.0,
             ..InstanceRow::named("i".into(), "d".into(), "l".into())
         };
+        let mut profile = result().configuration;
+        profile.thresholds.p99_database_read_ms = Some(1e-9);
+        profile.thresholds.p95_log_write_ms = Some(1e-9);
+        profile.thresholds.p99_operation_ms = Some(1e-9);
+        let mut io = jetcell_workload::measurement::InstanceIo::default();
+        io.database_read.record(4096, 1000);
+        io.log_write.record(4096, 1000);
+        measured.io = vec![io];
+        measured.tally.operations[0].record(1000);
         let mut broken = RunResult { doubts: doubts.to_vec(), ..result() };
-        broken.rules = judge(&broken.configuration, &[row], 1.0, &measured, &given).rules;
+        broken.rules = judge(&profile, &[row], 1.0, &measured, &given).rules;
         let said = advice(&broken, &[]);
         assert!(
             broken.rules.iter().all(|rule| said.iter().any(|line| line.contains(&rule.name))),

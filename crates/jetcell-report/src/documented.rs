@@ -40,6 +40,9 @@ fn everything() -> RunResult {
     ];
     result.phases = phases.map(|phase| PhaseTime { phase, seconds: 1.0 }).into();
     result.configuration.description = Some("what it is".into());
+    let quota = jetcell_workload::units::ByteSize::mib(1000);
+    result.configuration.mailboxes =
+        Some(jetcell_workload::profile::Mailboxes { count: 1, iops_each: 1.0, quota });
     let some = LatencySummary { count: 1, ..LatencySummary::default() };
     for kind in ["database_read", "database_write", "log_read", "log_write", "log_format", "scan_read"] {
         result.latency.insert(kind.into(), some);

@@ -47,6 +47,16 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
         result.operations.per_second,
         span(result.measured_seconds)
     )?;
+    if let Some(all) = &result.configuration.mailboxes {
+        let carried = all.carried_by(result.achieved_transactional_iops);
+        writeln!(
+            out,
+            "  Carries {carried} mailboxes of {} with {} I/O per second each; {} were wanted",
+            all.quota,
+            plain(all.iops_each),
+            all.count
+        )?;
+    }
     if let Some(limit) = &result.analysis.limit {
         writeln!(out, "  Limited by {}: {}", limit.limiter.title(), printable(&limit.reason))?;
     }
@@ -134,6 +144,17 @@ mod tests {
         assert!(text.contains("→ Measured enough: the measured time was 2 s."), "{text}");
         assert!(text.contains("25 ± 0.25") && text.contains("285.979 ± 4.5 transactional I/O"), "{text}");
         assert!(text.contains("not judged"), "{text}");
+    }
+
+    #[test]
+    fn a_mailbox_profile_is_answered_in_mailboxes() {
+        let mut run = result();
+        let quota = jetcell_workload::units::ByteSize::mib(1000);
+        let mailboxes = jetcell_workload::profile::Mailboxes { count: 2250, iops_each: 0.12, quota };
+        run.configuration.mailboxes = Some(mailboxes);
+        let text = text(&run, &samples(3));
+        let line = "Carries 2383 mailboxes of 1000MiB with 0.12 I/O per second each; 2250 were wanted";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

@@ -32,7 +32,13 @@ pub(super) fn summary(result: &RunResult) -> Table {
 }
 
 pub(super) fn sizing(result: &RunResult) -> Table {
+    let mailboxes = result.configuration.mailboxes;
+    let carried = mailboxes.map(|all| all.carried_by(result.achieved_transactional_iops).to_string());
     Table::facts("Database Sizing and Throughput")
+        .fact_if("Mailboxes", mailboxes.map(|all| all.count.to_string()))
+        .fact_if("Mailboxes that the Achieved I/O Carries", carried)
+        .fact_if("I/O per Second of Each Mailbox", mailboxes.map(|all| plain(all.iops_each)))
+        .fact_if("Quota of Each Mailbox", mailboxes.map(|all| all.quota.to_string()))
         .fact("Achieved Transactional I/O per Second", three(result.achieved_transactional_iops))
         .fact_if("Target Transactional I/O per Second", result.configuration.target_iops.map(plain))
         .fact("Initial Database Size (bytes)", bytes(result.initial_database_bytes))

@@ -6,7 +6,7 @@ use crate::drive::Drive;
 use crate::drive::search::{Ask, find_max};
 use crate::load::Load;
 use crate::measurement::{
-    CONFIRMATIONS, Latencies, LatencySummary, Measurement, OpenLoop, Repetition, Sample, SampleFile,
+    CONFIRMATIONS, InstanceIo, Measurement, OpenLoop, Percentiles, Repetition, Sample, SampleFile,
     Saturation, Step, broken,
 };
 use crate::observer::{Heartbeat, Observer, Phase};
@@ -104,8 +104,10 @@ impl Drive<'_> {
             last = now;
         }
         let open_loop = self.caught_up(load);
-        let latency = all_operations(&load.take_tally().operations);
-        self.judged(ask, Repetition::between(&first, &last, &samples), latency, open_loop)
+        let io: Vec<InstanceIo> =
+            first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect();
+        let percentiles = Percentiles::of(&io, &load.take_tally().operations);
+        self.judged(ask, Repetition::between(&first, &last, &samples), percentiles, open_loop)
     }
 
     fn confirm(
@@ -139,14 +141,15 @@ impl Drive<'_> {
             maximum_log_write_ms: highest(|one| one.maximum_log_write_ms),
             page_fault_stalls: measured.cache.stalls,
         };
-        self.judged(ask, figures, all_operations(&measured.tally.operations), measured.open_loop)
+        let percentiles = Percentiles::of(&measured.io, &measured.tally.operations);
+        self.judged(ask, figures, percentiles, measured.open_loop)
     }
 
     fn judged(
         &self,
         ask: Ask,
         figures: Repetition,
-        operation_latency: LatencySummary,
+        percentiles: Percentiles,
         open_loop: Option<OpenLoop>,
     ) -> Step {
         let open_loop = open_loop.unwrap_or_default();
@@ -154,9 +157,9 @@ impl Drive<'_> {
             rate: ask.rate,
             confirming: ask.confirm,
             figures,
-            operation_latency,
+            operation_latency: percentiles.operations,
             behind_seconds: open_loop.behind_seconds,
-            broken: broken(&self.profile.thresholds, &figures, &open_loop),
+            broken: broken(&self.profile.thresholds, &figures, &percentiles, &open_loop),
         }
     }
 }
@@ -166,12 +169,6 @@ fn restart(file: &mut SampleFile, observer: &mut dyn Observer) {
     if let Err(error) = file.restart() {
         observer.log(&format!("samples.csv could not be written: {error}"));
     }
-}
-
-fn all_operations(kinds: &[Latencies]) -> LatencySummary {
-    let mut all = Latencies::default();
-    kinds.iter().for_each(|kind| all.add(kind));
-    all.summary()
 }
 
 /// A line of the test log.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::latency::LatencySummary;
 use crate::measurement::open_loop::OpenLoop;
+use crate::measurement::percentiles::Percentiles;
 use crate::measurement::repetition::Repetition;
 use crate::profile::Thresholds;
 use crate::verdict;
@@ -63,7 +64,12 @@ impl Saturation {
 const ACHIEVED_SHARE: f64 = 0.98;
 
 /// The first rule that a step breaks.
-pub(crate) fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -> Option<Rule> {
+pub(crate) fn broken(
+    limits: &Thresholds,
+    figures: &Repetition,
+    percentiles: &Percentiles,
+    open_loop: &OpenLoop,
+) -> Option<Rule> {
     let rules = [
         (verdict::AVERAGE_DATABASE_READ, limits.average_database_read_ms, figures.database_read_ms),
         (verdict::MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, figures.maximum_database_read_ms),
@@ -78,12 +84,28 @@ pub(crate) fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &Open
         figures.operations_per_second,
         String::new(),
     );
-    rules.into_iter().chain(open_loop.rules()).chain([achieved]).find(|rule| !rule.passed)
+    let percentiles = percentiles.rules(limits);
+    let rules = rules.into_iter().chain(percentiles).chain(open_loop.rules()).chain([achieved]);
+    rules.into_iter().find(|rule| !rule.passed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -> Option<Rule> {
+        super::broken(limits, figures, &Percentiles::default(), open_loop)
+    }
+
+    #[test]
+    fn a_percentile_breaks_a_step() {
+        let limits = Thresholds { p99_operation_ms: Some(1000.0), ..Thresholds::default() };
+        let operations = LatencySummary { count: 9, p99: 1_000_001, ..LatencySummary::default() };
+        let slow = Percentiles { operations, ..Percentiles::default() };
+        let of = |limits| super::broken(limits, &Repetition::default(), &slow, &OpenLoop::default());
+        assert_eq!(of(&limits).unwrap().name, "99th percentile of operations (msec)");
+        assert_eq!(of(&Thresholds::default()), None);
+    }
 
     #[test]
     fn each_limit_breaks_and_the_limit_itself_holds() {

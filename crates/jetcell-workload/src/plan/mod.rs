@@ -82,6 +82,7 @@ impl Plan {
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
         let cache_bytes = profile.cache.unwrap_or(default_cache(instances.len(), total)).0;
         memory::check_memory(profile, cache_bytes)?;
+        memory::check_threads(profile)?;
         Ok(Plan {
             page_bytes: page_bytes.unwrap_or(32768),
             cache_bytes,

@@ -78,7 +78,9 @@ mod tests {
 
     #[test]
     fn the_command_line_describes_the_same_run() {
-        let all = Options { force: None, open: None, seed: Some(7), ..complete() }.resolve().unwrap();
+        let all =
+            Options { force: None, open: None, seed: Some(7), size: None, target_iops: None, ..complete() };
+        let all = all.resolve().unwrap();
         assert_eq!(parsed(&all), all);
         let plain =
             Options { dirs: vec!["d".into()], seed: Some(9), ..Options::default() }.resolve().unwrap();

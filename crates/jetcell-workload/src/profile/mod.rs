@@ -7,6 +7,7 @@
 mod command_line;
 mod configuration;
 mod jetstress;
+mod mailboxes;
 mod mistake;
 mod option_value;
 mod options;
@@ -27,6 +28,7 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 pub use self::toml::EXAMPLE;
 pub use configuration::Configuration;
+pub use mailboxes::Mailboxes;
 pub use mistake::Mistake;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
@@ -44,6 +46,9 @@ pub struct Profile {
     pub databases: Option<usize>,
     /// Size of each database after creation.
     pub size: DatabaseSize,
+    /// The mailboxes from which size and target were computed, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailboxes: Option<Mailboxes>,
     /// Free space for growth beside the databases, in percent of their size. Jetstress: `DatabaseSpaceReserved`.
     pub growth_percent: u32,
     /// Load threads, shared by all databases.
@@ -160,6 +165,24 @@ pub struct Thresholds {
     pub maximum_log_write_ms: f64,
     /// Waits for a free page of the cache.
     pub page_fault_stalls: u64,
+    /// 95th percentile of database reads, if there is a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_database_read_ms: Option<f64>,
+    /// 99th percentile of database reads, if there is a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_database_read_ms: Option<f64>,
+    /// 95th percentile of log writes, if there is a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_log_write_ms: Option<f64>,
+    /// 99th percentile of log writes, if there is a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_log_write_ms: Option<f64>,
+    /// 95th percentile of operations, if there is a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_operation_ms: Option<f64>,
+    /// 99th percentile of operations, if there is a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_operation_ms: Option<f64>,
 }
 
 /// Source of the databases of a run.

@@ -152,6 +152,12 @@ options! {
         "databases" "N" "Databases" databases: usize, or "one per --dir";
         /// Size of each database, such as 100GiB, or the share of a volume for all databases on it, such as 80%
         "size" "SIZE" "Databases" size: DatabaseSize = ByteSize(1 << 30).into();
+        /// Mailboxes that the storage is to carry: with the two options below, sets --size and --target-iops
+        "mailboxes" "N" "Databases" mailboxes: u64, or "none";
+        /// Database reads and writes per second of each mailbox
+        "iops-per-mailbox" "N" "Databases" iops_per_mailbox: f64, or "none";
+        /// Size of each mailbox; together, less the growth, they are the size of all databases
+        "quota" "SIZE" "Databases" quota: ByteSize, or "none";
         /// Free space for growth that must exist beside the databases, in percent of their size
         "growth-percent" "PERCENT" "Databases" growth_percent: u32 = 25;
         /// Page size: 4KiB, 8KiB, 16KiB or 32KiB
@@ -241,6 +247,18 @@ options! {
         "average-log-write-ms" "MS" "Verdict" average_log_write_ms: f64 = 10.0;
         /// Limit for the average latency of log writes in each sample
         "maximum-log-write-ms" "MS" "Verdict" maximum_log_write_ms: f64, or "100, or 200 above six hours";
+        /// Limit for the 95th percentile of the latency of database reads
+        "p95-database-read-ms" "MS" "Verdict" p95_database_read_ms: f64, or "no limit";
+        /// Limit for the 99th percentile of the latency of database reads
+        "p99-database-read-ms" "MS" "Verdict" p99_database_read_ms: f64, or "no limit";
+        /// Limit for the 95th percentile of the latency of log writes
+        "p95-log-write-ms" "MS" "Verdict" p95_log_write_ms: f64, or "no limit";
+        /// Limit for the 99th percentile of the latency of log writes
+        "p99-log-write-ms" "MS" "Verdict" p99_log_write_ms: f64, or "no limit";
+        /// Limit for the 95th percentile of the latency of operations
+        "p95-operation-ms" "MS" "Verdict" p95_operation_ms: f64, or "no limit";
+        /// Limit for the 99th percentile of the latency of operations
+        "p99-operation-ms" "MS" "Verdict" p99_operation_ms: f64, or "no limit, or 1000 with --find-max";
         /// Tolerated waits for a free cache page
         "page-fault-stalls" "N" "Verdict" page_fault_stalls: u64 = 0;
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::options::{default, default_record, default_threshold};
-use super::{Mistake, Options, Profile, RecordOptions, Records, Source, ThresholdOptions, Thresholds};
+use super::{
+    Mailboxes, Mistake, Options, Profile, RecordOptions, Records, Source, ThresholdOptions, Thresholds,
+};
 use crate::units::TimeSpan;
 
 impl Options {
@@ -14,15 +16,21 @@ impl Options {
         let duration = self.duration.unwrap_or(TimeSpan(usual));
         let source = self.source();
         let open = matches!(source, Ok(Source::Open));
+        let mailboxes = Mailboxes::of(&self);
+        let carried = mailboxes.as_ref().ok().copied().flatten();
+        let databases = match open {
+            true => self.databases,
+            false => Some(self.databases.unwrap_or(self.dirs.len().max(1))),
+        };
+        let growth_percent = self.growth_percent.unwrap_or_else(default::growth_percent);
+        let size = carried.map(|all| all.size(databases.unwrap_or(1), growth_percent)).or(self.size);
         let profile = Profile {
-            databases: match open {
-                true => self.databases,
-                false => Some(self.databases.unwrap_or(self.dirs.len().max(1))),
-            },
+            databases,
+            mailboxes: carried,
             log_dirs: if self.log_dirs.is_empty() { self.dirs.clone() } else { self.log_dirs },
             dirs: self.dirs,
-            size: self.size.unwrap_or_else(default::size),
-            growth_percent: self.growth_percent.unwrap_or_else(default::growth_percent),
+            size: size.unwrap_or_else(default::size),
+            growth_percent,
             threads: self.threads.unwrap_or_else(default::threads),
             duration,
             repeat: self.repeat.unwrap_or_else(default::repeat),
@@ -32,8 +40,8 @@ impl Options {
             lazy_percent: self.lazy_percent.unwrap_or_else(default::lazy_percent),
             batch_updates: self.batch_updates.unwrap_or_else(default::batch_updates),
             records: self.records.resolve(),
-            thresholds: self.thresholds.resolve(duration.0),
-            target_iops: self.target_iops,
+            thresholds: self.thresholds.resolve(duration.0, find_max),
+            target_iops: carried.filter(|_| !find_max).map(|all| all.target_iops()).or(self.target_iops),
             strict: self.strict.unwrap_or_else(default::strict),
             margin: self.margin.unwrap_or_else(default::margin),
             rate: self.rate,
@@ -50,6 +58,7 @@ impl Options {
         };
         let mut mistakes = profile.mistakes();
         mistakes.extend(source.err());
+        mistakes.extend(mailboxes.err());
         if mistakes.is_empty() { Ok(profile) } else { Err(mistakes) }
     }
 
@@ -68,6 +77,10 @@ impl Options {
         }
     }
 }
+
+/// Jetstress has no limit for operations. Without one, a search would accept a rate at which the storage is fast and the
+/// operations queue.
+const LONGEST_OPERATION_MS: f64 = 1000.0;
 
 /// 15 s as in Jetstress; shorter in short runs, so that there are always about 60 samples.
 fn default_interval(duration: Duration) -> TimeSpan {
@@ -92,7 +105,7 @@ impl Default for Records {
 }
 
 impl ThresholdOptions {
-    fn resolve(self, duration: Duration) -> Thresholds {
+    fn resolve(self, duration: Duration, find_max: bool) -> Thresholds {
         let maximum = if duration > Thresholds::STRICT_UP_TO { 200.0 } else { 100.0 };
         Thresholds {
             average_database_read_ms: self
@@ -104,13 +117,19 @@ impl ThresholdOptions {
                 .unwrap_or_else(default_threshold::average_log_write_ms),
             maximum_log_write_ms: self.maximum_log_write_ms.unwrap_or(maximum),
             page_fault_stalls: self.page_fault_stalls.unwrap_or_else(default_threshold::page_fault_stalls),
+            p95_database_read_ms: self.p95_database_read_ms,
+            p99_database_read_ms: self.p99_database_read_ms,
+            p95_log_write_ms: self.p95_log_write_ms,
+            p99_log_write_ms: self.p99_log_write_ms,
+            p95_operation_ms: self.p95_operation_ms,
+            p99_operation_ms: self.p99_operation_ms.or(find_max.then_some(LONGEST_OPERATION_MS)),
         }
     }
 }
 
 impl Default for Thresholds {
     fn default() -> Thresholds {
-        ThresholdOptions::default().resolve(Duration::ZERO)
+        ThresholdOptions::default().resolve(Duration::ZERO, false)
     }
 }
 
@@ -132,6 +151,14 @@ mod tests {
         assert_eq!(profile.thresholds, Thresholds::default());
         assert_eq!(profile.log_dirs, profile.dirs);
         assert_eq!(profile.databases, Some(1));
+    }
+
+    #[test]
+    fn only_a_search_limits_operations_by_default() {
+        let of = |toml: &str| options(toml).resolve().unwrap().thresholds.p99_operation_ms;
+        assert_eq!(of("dirs=['d']"), None);
+        assert_eq!(of("dirs=['d']\nfind_max=true"), Some(1000.0));
+        assert_eq!(of("dirs=['d']\nfind_max=true\nthresholds.p99_operation_ms = 50"), Some(50.0));
     }
 
     #[test]

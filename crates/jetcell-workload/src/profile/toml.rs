@@ -129,12 +129,18 @@ impl Profile {
             average_log_write_ms,
             maximum_log_write_ms,
             page_fault_stalls,
+            p95_database_read_ms,
+            p99_database_read_ms,
+            p95_log_write_ms,
+            p99_log_write_ms,
+            p95_operation_ms,
+            p99_operation_ms,
         } = self.thresholds;
         Options {
             dirs: self.dirs.clone(),
             log_dirs: self.log_dirs.clone(),
             databases: self.databases,
-            size: Some(self.size),
+            size: self.mailboxes.is_none().then_some(self.size),
             growth_percent: Some(self.growth_percent),
             page_size: self.page_size,
             cache: self.cache,
@@ -162,7 +168,10 @@ impl Profile {
             scan: Some(self.scan),
             scan_pause: Some(self.scan_pause),
             seed: Some(self.seed),
-            target_iops: self.target_iops,
+            target_iops: self.target_iops.filter(|_| self.mailboxes.is_none()),
+            mailboxes: self.mailboxes.map(|all| all.count),
+            iops_per_mailbox: self.mailboxes.map(|all| all.iops_each),
+            quota: self.mailboxes.map(|all| all.quota),
             margin: Some(self.margin),
             thresholds: ThresholdOptions {
                 average_database_read_ms: Some(average_database_read_ms),
@@ -170,6 +179,12 @@ impl Profile {
                 average_log_write_ms: Some(average_log_write_ms),
                 maximum_log_write_ms: Some(maximum_log_write_ms),
                 page_fault_stalls: Some(page_fault_stalls),
+                p95_database_read_ms,
+                p99_database_read_ms,
+                p95_log_write_ms,
+                p99_log_write_ms,
+                p95_operation_ms,
+                p99_operation_ms,
             },
             description: self.description.clone(),
             output: self.output.clone(),
@@ -302,7 +317,15 @@ mod tests {
         let json = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&json).unwrap(), profile);
         assert_eq!(parse(&profile.to_toml()).unwrap().resolve().unwrap(), profile);
-        let complete = Options { force: None, resume: None, find_max: None, ..complete() };
+        let complete = Options {
+            force: None,
+            resume: None,
+            find_max: None,
+            mailboxes: None,
+            iops_per_mailbox: None,
+            quota: None,
+            ..complete()
+        };
         let profile = complete.resolve().unwrap();
         assert_eq!(parse(&profile.to_toml()).unwrap().resolve().unwrap(), profile);
     }

@@ -31,6 +31,7 @@ impl Profile {
         self.check_mix(&mut checks);
         self.check_records(&mut checks);
         self.check_thresholds(&mut checks);
+        self.check_percentiles(&mut checks);
         self.check_rates(&mut checks);
         self.check_times(&mut checks);
         for path in self.dirs.iter().chain(&self.log_dirs).chain(&self.output) {
@@ -113,6 +114,22 @@ impl Profile {
                 format!(
                     "thresholds.average_{kind}_ms {average} is above maximum_{kind}_ms {maximum}: raise the maximum or lower the average"
                 )
+            });
+        }
+    }
+
+    fn check_percentiles(&self, checks: &mut Checks) {
+        let limits = &self.thresholds;
+        for (name, limit) in [
+            ("p95_database_read_ms", limits.p95_database_read_ms),
+            ("p99_database_read_ms", limits.p99_database_read_ms),
+            ("p95_log_write_ms", limits.p95_log_write_ms),
+            ("p99_log_write_ms", limits.p99_log_write_ms),
+            ("p95_operation_ms", limits.p95_operation_ms),
+            ("p99_operation_ms", limits.p99_operation_ms),
+        ] {
+            checks.check(limit.is_none_or(|limit| limit.is_finite() && limit > 0.0), || {
+                format!("thresholds.{name} {} must be more than 0", limit.unwrap_or_default())
             });
         }
     }
@@ -206,6 +223,7 @@ mod tests {
         );
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=101").contains("raise the maximum"));
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("must be more than 0"));
+        assert!(mistakes("dirs=['d']\nthresholds.p99_log_write_ms=0.0").contains("must be more than 0"));
         assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
         assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("give only one"));
         assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("give only one"));

@@ -2,7 +2,7 @@
 //! correctness are our own.
 
 use crate::measurement::{
-    CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Saturation, ScanSummary, Verification,
+    CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
@@ -72,6 +72,7 @@ pub fn judge(
         let stalls = measured.cache.stalls as f64;
         let note = "waits for a free cache page; a larger --cache or faster database writes avoid them";
         speed.push(Rule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
+        speed.extend(Percentiles::of(&measured.io, &measured.tally.operations).rules(limits));
         speed.extend(measured.open_loop.iter().flat_map(OpenLoop::rules));
         if let Some(target) = profile.target_iops {
             let limit = target * (1.0 - profile.margin);

@@ -1,0 +1,86 @@
+//! Percentiles of latencies beside their limits.
+
+use crate::measurement::counters::InstanceIo;
+use crate::measurement::io::IoTotals;
+use crate::measurement::latency::{Latencies, LatencySummary};
+use crate::profile::Thresholds;
+use crate::verdict::Rule;
+
+/// Latencies of all instances and of all kinds of operations, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Percentiles {
+    pub(crate) database_reads: LatencySummary,
+    pub(crate) log_writes: LatencySummary,
+    pub(crate) operations: LatencySummary,
+}
+
+impl Percentiles {
+    /// Of the I/O of a measured time and its operations by kind.
+    pub(crate) fn of(io: &[InstanceIo], operations: &[Latencies]) -> Percentiles {
+        let all = |kind: fn(&InstanceIo) -> &IoTotals| sum(io.iter().map(|io| &kind(io).latencies));
+        Percentiles {
+            database_reads: all(|io| &io.database_read),
+            log_writes: all(|io| &io.log_write),
+            operations: sum(operations),
+        }
+    }
+
+    /// A rule for each limit.
+    pub(crate) fn rules(&self, limits: &Thresholds) -> Vec<Rule> {
+        let of = |kind: &str, latency: &LatencySummary, p95: Option<f64>, p99: Option<f64>| {
+            [(95, p95, latency.p95), (99, p99, latency.p99)].into_iter().filter_map({
+                let (kind, count) = (kind.to_string(), latency.count);
+                move |(share, limit, us)| {
+                    let name = format!("{share}th percentile of {kind} (msec)");
+                    Some(Rule::at_most(&name, limit?, us as f64 / 1000.0, format!("of {count} {kind}")))
+                }
+            })
+        };
+        let Percentiles { database_reads, log_writes, operations } = self;
+        of("database reads", database_reads, limits.p95_database_read_ms, limits.p99_database_read_ms)
+            .chain(of("log writes", log_writes, limits.p95_log_write_ms, limits.p99_log_write_ms))
+            .chain(of("operations", operations, limits.p95_operation_ms, limits.p99_operation_ms))
+            .collect()
+    }
+}
+
+fn sum<'l>(latencies: impl IntoIterator<Item = &'l Latencies>) -> LatencySummary {
+    let mut all = Latencies::default();
+    latencies.into_iter().for_each(|one| all.add(one));
+    all.summary()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_is_a_rule_and_without_limits_there_are_none() {
+        let mut io = InstanceIo::default();
+        (1..=100).for_each(|ms| io.database_read.record(4096, ms * 1000));
+        io.log_write.record(4096, 7000);
+        let mut operations = [Latencies::default(), Latencies::default()];
+        operations[1].record(30_000);
+        let percentiles = Percentiles::of(&[io.clone(), io], &operations);
+        assert_eq!(percentiles.rules(&Thresholds::default()), []);
+        let limits = Thresholds {
+            p95_database_read_ms: Some(96.0),
+            p99_database_read_ms: Some(96.0),
+            p99_log_write_ms: Some(7.1),
+            p95_operation_ms: Some(29.0),
+            ..Thresholds::default()
+        };
+        let rules = percentiles.rules(&limits);
+        let found: Vec<(&str, bool)> = rules.iter().map(|rule| (rule.name.as_str(), rule.passed)).collect();
+        assert_eq!(
+            found,
+            [
+                ("95th percentile of database reads (msec)", true),
+                ("99th percentile of database reads (msec)", false),
+                ("99th percentile of log writes (msec)", true),
+                ("95th percentile of operations (msec)", false),
+            ]
+        );
+        assert_eq!(rules[0].note, "of 200 database reads");
+    }
+}

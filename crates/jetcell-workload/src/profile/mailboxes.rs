@@ -1,0 +1,117 @@
+//! The mailbox profile: the size of the databases and the target of a run, from mailboxes. Jetstress: the test category
+//! "Exchange Mailbox Profile".
+
+use serde::{Deserialize, Serialize};
+
+use super::{Mistake, Options};
+use crate::units::{ByteSize, DatabaseSize};
+
+const MIB: u64 = 1 << 20;
+
+/// The mailboxes that the storage is to carry.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mailboxes {
+    /// Their number.
+    pub count: u64,
+    /// Database reads and writes per second of each.
+    pub iops_each: f64,
+    /// Size of each.
+    pub quota: ByteSize,
+}
+
+impl Mailboxes {
+    /// The mailboxes of the options, if they have any. All three options belong together, and they replace two others.
+    pub(super) fn of(options: &Options) -> Result<Option<Mailboxes>, Mistake> {
+        let found = match (options.mailboxes, options.iops_per_mailbox, options.quota) {
+            (None, None, None) => return Ok(None),
+            (Some(count), Some(iops_each), Some(quota)) => Mailboxes { count, iops_each, quota },
+            (count, iops, quota) => {
+                let all = [
+                    ("--mailboxes", count.is_some()),
+                    ("--iops-per-mailbox", iops.is_some()),
+                    ("--quota", quota.is_some()),
+                ];
+                let missing: Vec<&str> =
+                    all.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
+                let missing = missing.join(" and ");
+                return Err(Mistake::new(format!("a mailbox profile needs three options: add {missing}")));
+            }
+        };
+        let given = [("--size", options.size.is_some()), ("--target-iops", options.target_iops.is_some())];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(Mistake::new(format!("--mailboxes sets {option}: leave out {option}")));
+        }
+        if found.count == 0 || found.quota.0 == 0 {
+            return Err(Mistake::new("--mailboxes and --quota must be more than 0"));
+        }
+        if !found.iops_each.is_finite() || found.iops_each <= 0.0 {
+            return Err(Mistake::new(format!("--iops-per-mailbox {} must be more than 0", found.iops_each)));
+        }
+        Ok(Some(found))
+    }
+
+    /// Database reads and writes per second of all mailboxes.
+    pub fn target_iops(&self) -> f64 {
+        self.count as f64 * self.iops_each
+    }
+
+    /// Size of each of so many databases, so that the mailboxes fit when the databases have grown by `growth_percent`.
+    pub(super) fn size(&self, databases: usize, growth_percent: u32) -> DatabaseSize {
+        let total =
+            u128::from(self.count) * u128::from(self.quota.0) * 100 / u128::from(100 + growth_percent);
+        let mib = total.div_ceil(u128::from(MIB) * databases.max(1) as u128);
+        ByteSize(u64::try_from(mib).unwrap_or(u64::MAX).saturating_mul(MIB)).into()
+    }
+
+    /// The mailboxes that this many database reads and writes per second carry.
+    pub fn carried_by(&self, iops: f64) -> u64 {
+        (iops / self.iops_each) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(toml: &str) -> Options {
+        toml::from_str(&format!("dirs=['d']\n{toml}")).unwrap()
+    }
+
+    #[test]
+    fn the_published_case_gives_its_target_and_its_size() {
+        // JS13 of the ESRP paper: 2,250 mailboxes of 1,000 MB at 0.12 IOPS, databases of 1,794,836 MB in all.
+        let toml = "mailboxes=2250\niops_per_mailbox=0.12\nquota='1000MiB'\ndatabases=5\ngrowth_percent=25";
+        let profile = options(toml).resolve().unwrap();
+        assert_eq!(profile.target_iops.map(f64::round), Some(270.0));
+        assert_eq!(profile.size, ByteSize::mib(360_000).into());
+        let mailboxes = profile.mailboxes.unwrap();
+        assert_eq!(mailboxes.carried_by(285.979), 2383);
+        // The file that repeats the run says the same.
+        let again: Options = toml::from_str(&profile.to_toml()).unwrap();
+        assert_eq!(again.resolve().unwrap(), profile);
+    }
+
+    #[test]
+    fn a_search_has_no_target() {
+        let profile =
+            options("mailboxes=10\niops_per_mailbox=0.5\nquota='100MiB'\nfind_max=true").resolve().unwrap();
+        assert_eq!((profile.target_iops, profile.size), (None, ByteSize::mib(800).into()));
+    }
+
+    #[test]
+    fn incomplete_and_contradictory_options_are_refused() {
+        let mistake = |toml: &str| {
+            let found = options(toml).resolve().unwrap_err();
+            assert_eq!(found.len(), 1, "{found:?}");
+            found[0].to_string()
+        };
+        assert!(mistake("mailboxes=10").contains("add --iops-per-mailbox and --quota"));
+        let all = "mailboxes=10\niops_per_mailbox=0.5\nquota='100MiB'\n";
+        assert!(mistake(&format!("{all}size='1GiB'")).contains("leave out --size"));
+        assert!(mistake(&format!("{all}target_iops=5.0")).contains("leave out --target-iops"));
+        assert!(
+            mistake("mailboxes=10\niops_per_mailbox=0.0\nquota='100MiB'").contains("must be more than 0")
+        );
+        assert!(mistake("mailboxes=0\niops_per_mailbox=0.1\nquota='100MiB'").contains("must be more than 0"));
+    }
+}
