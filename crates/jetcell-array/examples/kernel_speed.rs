@@ -3,6 +3,7 @@
 //! Rates count bytes of data. The blocks of the first table stay in the cache; those of the second are 64 MiB in all. Columns are
 //! placed so that they do not meet in one set of the first-level cache.
 
+use std::hint::black_box;
 use std::time::Duration;
 
 use jetcell_array::{Kernel, ReedSolomon, RowDiagonal};
@@ -71,8 +72,9 @@ fn main() {
     for (name, rows) in [("in cache", 1), ("64 MiB", (64 << 20) / (DATA * BLOCK))] {
         let mut memory: Vec<u8> = (0..rows * ROW).map(|at| ((at * 31) >> 3) as u8).collect();
         let mut copy = vec![0; BLOCK];
-        let copied =
-            rate(&mut memory, |row| row[..DATA].iter().for_each(|column| copy.copy_from_slice(column)));
+        let copied = rate(&mut memory, |row| {
+            row[..DATA].iter().for_each(|column| black_box(&mut copy).copy_from_slice(black_box(&**column)))
+        });
         println!("\n{name}; memory copy {copied:.1}");
         let titles = ["kernel", "P", "P+Q", "P+Q+R", "DP 17", "DP 257", "2 of P+Q", "2 of DP"];
         println!("{}", titles.map(|title| format!("{title:>9}")).concat());

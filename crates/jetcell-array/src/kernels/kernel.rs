@@ -117,6 +117,30 @@ impl Kernel {
         self.run(XorInto { target, sources });
     }
 
+    /// Adds columns to the sums of their diagonals: symbol r of column c to sum (r + c) mod p, except to the last one, which is not
+    /// stored. Returns false, and adds nothing, if symbols are too short for this kernel.
+    pub(super) fn add_diagonals(&self, sums: &mut [u8], prime: usize, columns: &[(usize, &[u8])]) -> bool {
+        let symbol = sums.len() / (prime - 1);
+        if symbol == 0 || !symbol.is_multiple_of(self.step()) {
+            return false;
+        }
+        let are_whole = columns.iter().all(|(place, column)| *place < prime && column.len() == sums.len());
+        assert!(are_whole && sums.len() == symbol * (prime - 1), "blocks of one row differ in length");
+        self.run(AddDiagonals { sums, prime, symbol, columns });
+        true
+    }
+
+    /// Bytes that the unrolled loops handle at once.
+    fn step(&self) -> usize {
+        match self.0 {
+            Token::Portable(_) => UNROLLED * Portable::WIDTH,
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx2(_) => UNROLLED * pulp::x86::V3::WIDTH,
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx512(_) => UNROLLED * pulp::x86::V4::WIDTH,
+        }
+    }
+
     /// Adds a multiple of the source in GF(2^8) to the target.
     pub fn add_product(&self, target: &mut [u8], factor: u8, source: &[u8]) {
         if source.is_empty() || factor == 0 {
@@ -187,6 +211,43 @@ impl Loop for XorInto<'_> {
         for source in self.sources.iter().filter(|source| !source.is_empty()) {
             for (byte, other) in self.target[whole..].iter_mut().zip(&source[whole..]) {
                 *byte ^= other;
+            }
+        }
+    }
+}
+
+struct AddDiagonals<'a> {
+    sums: &'a mut [u8],
+    prime: usize,
+    symbol: usize,
+    columns: &'a [(usize, &'a [u8])],
+}
+
+impl Loop for AddDiagonals<'_> {
+    /// Diagonal by diagonal, so that a sum stays in registers.
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let AddDiagonals { sums, prime, symbol, columns } = self;
+        let step = UNROLLED * L::WIDTH;
+        for (index, target) in sums.chunks_exact_mut(step).enumerate() {
+            let (diagonal, within) = (index * step / symbol, index * step % symbol);
+            let mut vectors = [lanes.zero(); UNROLLED];
+            for (part, vector) in vectors.iter_mut().enumerate() {
+                *vector = lanes.load(&target[part * L::WIDTH..]);
+            }
+            for (place, column) in columns {
+                let row = if diagonal >= *place { diagonal - place } else { diagonal + prime - place };
+                if row == prime - 1 {
+                    continue;
+                }
+                let start = row * symbol + within;
+                let source = &column[start..start + step];
+                for (part, vector) in vectors.iter_mut().enumerate() {
+                    *vector = lanes.xor(*vector, lanes.load(&source[part * L::WIDTH..]));
+                }
+            }
+            for (part, vector) in vectors.into_iter().enumerate() {
+                lanes.store(vector, &mut target[part * L::WIDTH..]);
             }
         }
     }

@@ -6,6 +6,9 @@
 
 use super::{Consistency, Kernel};
 
+/// Columns that are added to both sums before the next ones are read.
+const GROUP: usize = 6;
+
 /// A code with row parity and diagonal parity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowDiagonal {
@@ -71,27 +74,26 @@ impl RowDiagonal {
         }
     }
 
-    /// Adds all columns to the sums of the diagonals. With wide symbols, diagonal by diagonal, so that a sum stays in registers.
-    fn sum_diagonals(&self, kernel: &Kernel, diagonals: &mut [u8], data: &[&[u8]], row_parity: &[u8]) {
-        const WIDE: usize = 128;
-        let symbol = self.symbol(diagonals.len());
-        let last = [(self.prime - 1, row_parity)];
-        let columns =
-            || data.iter().copied().enumerate().chain(last).filter(|(_, content)| !content.is_empty());
-        if symbol < WIDE {
-            return columns()
-                .for_each(|(column, content)| self.add_to_diagonals(kernel, diagonals, column, content));
-        }
-        let mut sources: Vec<&[u8]> = Vec::with_capacity(data.len() + 1);
-        for (diagonal, sum) in diagonals.chunks_exact_mut(symbol).enumerate() {
-            sources.clear();
-            for (column, content) in columns() {
-                let row = (diagonal + self.prime - column) % self.prime;
-                if row != self.prime - 1 {
-                    sources.push(&content[row * symbol..(row + 1) * symbol]);
-                }
+    /// Adds columns, with their places, to the sums of the diagonals.
+    fn add_columns(&self, kernel: &Kernel, diagonals: &mut [u8], columns: &[(usize, &[u8])]) {
+        if !kernel.add_diagonals(diagonals, self.prime, columns) {
+            for (place, content) in columns {
+                self.add_to_diagonals(kernel, diagonals, *place, content);
             }
-            kernel.xor_into(sum, &sources);
+        }
+    }
+
+    /// Adds the data columns to the sums of the rows, if wanted, and of the diagonals.
+    fn add_all(&self, kernel: &Kernel, mut rows: Option<&mut [u8]>, diagonals: &mut [u8], data: &[&[u8]]) {
+        let columns: Vec<(usize, &[u8])> =
+            data.iter().copied().enumerate().filter(|(_, content)| !content.is_empty()).collect();
+        // The second use of a group of columns finds them in the first-level cache.
+        for group in columns.chunks(GROUP) {
+            if let Some(rows) = &mut rows {
+                let sources: Vec<&[u8]> = group.iter().map(|(_, content)| *content).collect();
+                kernel.xor_into(rows, &sources);
+            }
+            self.add_columns(kernel, diagonals, group);
         }
     }
 
@@ -99,9 +101,9 @@ impl RowDiagonal {
     pub fn encode(&self, kernel: &Kernel, data: &[&[u8]], row_parity: &mut [u8], diagonal_parity: &mut [u8]) {
         assert!(data.len() < self.prime, "at most p - 1 data columns");
         row_parity.fill(0);
-        kernel.xor_into(row_parity, data);
         diagonal_parity.fill(0);
-        self.sum_diagonals(kernel, diagonal_parity, data, row_parity);
+        self.add_all(kernel, Some(row_parity), diagonal_parity, data);
+        self.add_columns(kernel, diagonal_parity, &[(self.prime - 1, row_parity)]);
     }
 
     /// Brings the parity blocks up to date after a change of one data block; `delta` is its old content XOR its new one. Parity
@@ -164,7 +166,8 @@ impl RowDiagonal {
             let (rows, diagonals) = columns.split_at_mut(diagonal_parity);
             let rows: Vec<&[u8]> = rows.iter().map(|column| &**column).collect();
             diagonals[0].fill(0);
-            self.sum_diagonals(kernel, diagonals[0], &rows[..data], rows[data]);
+            self.add_all(kernel, None, diagonals[0], &rows[..data]);
+            self.add_columns(kernel, diagonals[0], &[(self.prime - 1, rows[data])]);
         }
     }
 
@@ -178,8 +181,11 @@ impl RowDiagonal {
         let mut diagonals = columns[data + 1].to_vec();
         {
             let known: Vec<&[u8]> = columns[..=data].iter().map(|column| &**column).collect();
-            kernel.xor_into(&mut rows, &known);
-            self.sum_diagonals(kernel, &mut diagonals, &known[..data], known[data]);
+            self.add_all(kernel, Some(&mut rows), &mut diagonals, &known[..data]);
+            if !known[data].is_empty() {
+                kernel.xor_into(&mut rows, &[known[data]]);
+                self.add_columns(kernel, &mut diagonals, &[(self.prime - 1, known[data])]);
+            }
         }
         let symbol = self.symbol(one.len());
         let cell = |index: usize| index * symbol..(index + 1) * symbol;
@@ -207,9 +213,10 @@ impl RowDiagonal {
         let data = columns.len() - 2;
         let len = columns[data].len();
         let mut rows = vec![0; len];
-        kernel.xor_into(&mut rows, &columns[..=data]);
         let mut diagonals = columns[data + 1].to_vec();
-        self.sum_diagonals(kernel, &mut diagonals, &columns[..data], columns[data]);
+        self.add_all(kernel, Some(&mut rows), &mut diagonals, &columns[..data]);
+        kernel.xor_into(&mut rows, &[columns[data]]);
+        self.add_columns(kernel, &mut diagonals, &[(self.prime - 1, columns[data])]);
         let is_zero = |sums: &[u8]| sums.iter().all(|byte| *byte == 0);
         match (is_zero(&rows), is_zero(&diagonals)) {
             (true, true) => return Consistency::Consistent,
