@@ -123,9 +123,9 @@ fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io
             let (instance, db) = place.open().unwrap();
             let mut s = instance.session();
             let mut model = Model::new();
-            assert!(work(&instance, &mut s, &db, &mut model, 0..30).is_none(), "{context}");
+            assert!(work(&instance, &mut s, &db, &mut model, 0..10).is_none(), "{context}");
             faults.inject(Fault::new(target, FaultEffect::IoError).after_operations(skip).times(3));
-            let error = work(&instance, &mut s, &db, &mut model, 30..400);
+            let error = work(&instance, &mut s, &db, &mut model, 10..70);
             assert!(faults.fired() > 0, "{context}");
             let expected = |error: &Error| matches!(error, Error::ReadOnly(_) | Error::Io { .. });
             assert!(error.as_ref().is_none_or(expected), "{context}: {error:?}");
