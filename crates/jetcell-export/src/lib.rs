@@ -48,6 +48,7 @@ mod run;
 mod source;
 mod table;
 mod target;
+mod usage_monitor;
 mod value;
 mod value_files;
 mod walk;

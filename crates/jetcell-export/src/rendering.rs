@@ -6,7 +6,8 @@ use ese_format::record::ColumnType;
 
 use crate::directory::{Attributes, DIRECTORY_SID, DIRECTORY_TABLE};
 use crate::format::Format;
-use crate::table::Table;
+use crate::table::{Ids, Table, TableColumn};
+use crate::usage_monitor;
 
 /// Form of the values in the output. The default changes nothing that is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,23 +44,32 @@ pub enum Profile {
     BySchema,
     /// Active Directory: names of attributes, single values without lists, times.
     Directory,
+    /// System Resource Usage Monitor: names of providers, applications and users, times.
+    UsageMonitor,
+}
+
+/// What is known about the columns of a database.
+#[derive(Debug, Default)]
+pub(crate) struct Knowledge {
+    /// The tables are those of Active Directory.
+    pub(crate) directory: bool,
+    /// The attributes of its schema.
+    pub(crate) attributes: Option<Attributes>,
+    /// The applications and users of the usage monitor.
+    pub(crate) ids: Option<Ids>,
 }
 
 impl Rendering {
-    /// The table with the forms of its columns; `directory` says whether it belongs to Active Directory.
-    pub(crate) fn of<'t>(
-        self,
-        table: &'t Table,
-        directory: bool,
-        attributes: Option<&Attributes>,
-        format: Format,
-    ) -> Cow<'t, Table> {
+    /// The table with the forms of its columns.
+    pub(crate) fn of<'t>(self, table: &'t Table, known: &Knowledge, format: Format) -> Cow<'t, Table> {
+        let Knowledge { directory, attributes, ids } = known;
+        let directory = *directory;
         let integers = match self.currency {
             Currency::BySchema => directory,
             Currency::Decimal => false,
             Currency::Integer => true,
         };
-        if !integers && !directory && !self.wide_integers_as_text {
+        if !integers && !directory && ids.is_none() && !self.wide_integers_as_text {
             return Cow::Borrowed(table);
         }
         let mut table = table.clone();
@@ -76,10 +86,13 @@ impl Rendering {
         }
         if let (true, Some(attributes)) = (of_objects, attributes) {
             attributes.apply(&mut table);
-            // A column of Parquet has one type, and some of these integers are no times.
-            if format == Format::Parquet {
-                table.columns.iter_mut().for_each(|column| column.form.without_times());
-            }
+        }
+        if let Some(ids) = ids {
+            usage_monitor::apply(&mut table, ids);
+        }
+        // A column of Parquet has one type, and some of these integers are no times.
+        if format == Format::Parquet {
+            table.columns.iter_mut().for_each(TableColumn::keep_types);
         }
         Cow::Owned(table)
     }

@@ -12,11 +12,12 @@ use crate::directory::{Attributes, is_directory};
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
-use crate::rendering::{Profile, Rendering};
+use crate::rendering::{Knowledge, Profile, Rendering};
 use crate::rows::{ReadOptions, Row, read_rows};
 use crate::source::Source;
 use crate::table::{Table, unique};
 use crate::target::check_free;
+use crate::usage_monitor::{ID_TABLE, read_ids};
 use crate::value_files::{ValueFiles, stem};
 
 /// Options of an export.
@@ -67,10 +68,8 @@ pub enum ExportError {
         name: String,
     },
     /// The profile does not fit the database.
-    #[error(
-        "the database has no schema of Active Directory (table datatable with attributes); use another --profile"
-    )]
-    OtherProfile,
+    #[error("the database has not the tables of {0}; use another --profile")]
+    OtherProfile(&'static str),
     /// More than one table for a destination that takes one.
     #[error("{format} of {tables} tables needs a directory as --output; or choose one with --table")]
     OneTable {
@@ -99,11 +98,10 @@ pub fn export(
 ) -> Result<ExportSummary, ExportError> {
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
-    let directory = is_directory(source.tables());
-    let attributes = attributes(&source, options.rendering.profile, directory)?;
+    let known = knowledge(&source, options.rendering.profile)?;
     let rendered: Vec<Cow<'_, Table>> = choose(&source, &options.tables)?
         .into_iter()
-        .map(|table| options.rendering.of(table, directory, attributes.as_ref(), options.format))
+        .map(|table| options.rendering.of(table, &known, options.format))
         .collect();
     let tables: Vec<&Table> = rendered.iter().map(AsRef::as_ref).collect();
     exported.tables = tables.len();
@@ -165,18 +163,24 @@ pub fn export(
     Ok(exported)
 }
 
-/// The attributes of the directory, if the profile wants them.
-fn attributes(source: &Source, profile: Profile, directory: bool) -> Result<Option<Attributes>, ExportError> {
-    let wanted = match profile {
-        Profile::None => false,
-        Profile::BySchema => directory,
-        Profile::Directory => true,
+/// What the profile says about the database.
+fn knowledge(source: &Source, profile: Profile) -> Result<Knowledge, ExportError> {
+    let mut known = Knowledge { directory: is_directory(source.tables()), ..Knowledge::default() };
+    let monitor = source.table(ID_TABLE).is_some();
+    let (attributes, ids) = match profile {
+        Profile::None => (false, false),
+        Profile::BySchema => (known.directory, monitor),
+        Profile::Directory => (true, false),
+        Profile::UsageMonitor => (false, true),
     };
-    let found = wanted.then(|| Attributes::read(source));
-    if profile == Profile::Directory && found.as_ref().is_none_or(|found| found.len() == 0) {
-        return Err(ExportError::OtherProfile);
+    known.attributes = attributes.then(|| Attributes::read(source));
+    known.ids = ids.then(|| read_ids(source));
+    let empty = known.attributes.as_ref().is_some_and(|found| found.len() == 0);
+    match profile {
+        Profile::Directory if empty => Err(ExportError::OtherProfile("Active Directory")),
+        Profile::UsageMonitor if !monitor => Err(ExportError::OtherProfile("the usage monitor")),
+        _ => Ok(known),
     }
-    Ok(found)
 }
 
 /// The files for the long values of the output `target`.

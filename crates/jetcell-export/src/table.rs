@@ -1,12 +1,13 @@
 //! A table to export: its columns, inherited ones first, with unique names.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use ese_format::catalog::TableSchema;
 use ese_format::record::{CodePage, Column, ColumnType};
 use ese_format::{PageNumber, PageSize, TreeId};
 
-use crate::value::{Time, Value, ValueError, unpaired_surrogates, whole_units};
+use crate::value::{Time, Value, ValueError, sid_or_text, unpaired_surrogates, whole_units};
 
 /// One column of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,6 +18,8 @@ pub struct TableColumn {
     pub inherited: bool,
     /// How its values are written.
     pub form: Form,
+    /// Texts for the integers that are stored.
+    pub(crate) ids: Option<Ids>,
 }
 
 /// How the values of a column are written, beyond the type that the catalog gives it.
@@ -26,6 +29,8 @@ pub struct Form {
     pub directory_sid: bool,
     /// The catalog allows several values, but the schema of the application only one, which is written without a list.
     pub single_of_list: bool,
+    /// Binary values are security identifiers or UTF-16 text.
+    pub names: bool,
     /// Integers are times in 100-nanosecond steps since 1601.
     pub filetime: bool,
     /// Integers are times in seconds since 1601.
@@ -33,6 +38,9 @@ pub struct Form {
     /// JSON writes integers beyond 2^53 as strings, because most programs read numbers as doubles.
     pub wide_integers_as_text: bool,
 }
+
+/// Texts for integers.
+pub(crate) type Ids = Arc<BTreeMap<i64, String>>;
 
 /// One table.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,13 +55,6 @@ pub struct Table {
     pub(crate) chunk_size: usize,
 }
 
-impl Form {
-    /// Leaves integers that are times as they are stored.
-    pub(crate) fn without_times(&mut self) {
-        (self.filetime, self.seconds_since_1601) = (false, false);
-    }
-}
-
 impl TableColumn {
     /// Decodes the stored bytes of a value.
     pub(crate) fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
@@ -65,8 +66,20 @@ impl TableColumn {
             Value::Int(value) | Value::Currency(value) if self.form.seconds_since_1601 => {
                 Time::of_seconds(value).map_or(Value::Int(value), Value::Time)
             }
+            Value::Int(id) if let Some(name) = self.ids.as_ref().and_then(|ids| ids.get(&id)) => {
+                Value::Text(name.clone().into())
+            }
+            Value::Binary(bytes) if self.form.names => {
+                sid_or_text(bytes).map_or(Value::Binary(bytes), |name| Value::Text(name.into()))
+            }
             value => value,
         })
+    }
+
+    /// Leaves what is stored as it is, for formats in which a column has one type.
+    pub(crate) fn keep_types(&mut self) {
+        (self.form.filetime, self.form.seconds_since_1601, self.form.names) = (false, false, false);
+        self.ids = None;
     }
 
     /// What is lost of a value whose bytes could be read.
@@ -96,7 +109,7 @@ impl Table {
         let mut take = |column: &Column, inherited| {
             let mut column = column.clone();
             column.name = unique(&column.name, &mut names);
-            TableColumn { column, inherited, form: Form::default() }
+            TableColumn { column, inherited, form: Form::default(), ids: None }
         };
         let mut columns: Vec<TableColumn> = inherited.iter().map(|column| take(column, true)).collect();
         columns.extend(schema.columns.iter().map(|column| take(column, false)));

@@ -314,6 +314,22 @@ pub(crate) fn write_directory_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     write_sid(&turned, to)
 }
 
+/// UTF-16 text without terminating NULs; `None` if the bytes are none.
+pub(crate) fn text_of_utf16(bytes: &[u8]) -> Option<String> {
+    let whole = bytes.len().is_multiple_of(2) && unpaired_surrogates(bytes) == 0;
+    let text = whole.then(|| text(CodePage::UNICODE, bytes).ok()).flatten()?;
+    (!text.contains(|c: char| c.is_control() && !c.is_whitespace())).then(|| text.into_owned())
+}
+
+/// A security identifier or text.
+pub(crate) fn sid_or_text(bytes: &[u8]) -> Option<String> {
+    let mut sid = Vec::new();
+    match write_sid(bytes, &mut sid) {
+        true => String::from_utf8(sid).ok(),
+        false => text_of_utf16(bytes).filter(|text| !text.is_empty()),
+    }
+}
+
 /// Surrogates of UTF-16 text that have no partner.
 pub(crate) fn unpaired_surrogates(bytes: &[u8]) -> usize {
     let units = || bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
@@ -403,6 +419,15 @@ mod tests {
         text.clear();
         Value::DirectorySid(&sid[..3]).write_text(&mut text);
         assert_eq!(text, b"010500", "other bytes stay as they are");
+    }
+
+    #[test]
+    fn names_are_identifiers_or_text() {
+        let sid = [1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
+        assert_eq!(sid_or_text(&sid).as_deref(), Some("S-1-5-18"));
+        assert_eq!(sid_or_text(b"a\0.\0e\0x\0e\0\0\0").as_deref(), Some("a.exe"));
+        assert_eq!(sid_or_text(b""), None);
+        assert_eq!(sid_or_text(b"odd"), None);
     }
 
     #[test]

@@ -233,5 +233,41 @@ fn a_directory_has_the_names_of_its_schema_integers_and_times() {
         rendering,
     };
     let refused = export(&vfs, &other, &options, &mut |_, _| {}).unwrap_err().to_string();
-    assert!(refused.contains("no schema of Active Directory"), "{refused}");
+    assert!(refused.contains("has not the tables of Active Directory"), "{refused}");
+}
+
+#[test]
+fn the_usage_monitor_has_names_for_its_providers_applications_and_users() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let database = corpus.unpack("logsets/srum-win11-dirty/SRUDB.dat", directory.path());
+    let tables = |name: &str, profile| {
+        let output = directory.path().join(name);
+        run_as(&database, Format::JsonLines, &output, Rendering { profile, ..Rendering::default() });
+        json_lines(&output)
+    };
+    let plain = tables("plain", Profile::None);
+    let named = tables("named", Profile::BySchema);
+    assert_eq!(plain.len(), named.len());
+    let stored = &plain["{D10CA2FE-6FCF-4F6D-848E-B2E99266FA89}"];
+    let usage = &named["ApplicationResourceUsage"];
+    assert!(stored.len() == usage.len() && !stored.is_empty());
+    let texts = |column: &str| usage.iter().filter(|row| row[column].is_string()).count();
+    assert!(texts("AppId") * 10 > usage.len() * 9, "{} of {}", texts("AppId"), usage.len());
+    assert!(usage.iter().any(|row| row["UserId"].as_str().is_some_and(|user| user.starts_with("S-1-5-"))));
+    // Each number is the text of its row in the table of numbers.
+    let ids: BTreeMap<i64, &Json> = named["SruDbIdMapTable"]
+        .iter()
+        .map(|row| (row["IdIndex"].as_i64().unwrap(), &row["IdBlob"]))
+        .collect();
+    for (before, after) in stored.iter().zip(usage) {
+        for column in ["AppId", "UserId"] {
+            let id = before[column].as_i64().unwrap();
+            assert!(after[column] == *ids[&id] || after[column] == id, "{column} {id}: {}", after[column]);
+        }
+    }
+    let times: Vec<&Json> = named["Vfuprov"].iter().map(|row| &row["StartTime"]).collect();
+    let good =
+        |time: &&Json| time.as_str().is_some_and(|text| text.ends_with('Z')) || time.as_i64() == Some(0);
+    assert!(times.iter().all(|time| good(time) || time.is_null()), "{times:?}");
 }

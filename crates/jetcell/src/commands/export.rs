@@ -77,6 +77,8 @@ enum ProfileName {
     Auto,
     /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), single values without lists, times
     Ntds,
+    /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, times
+    Srum,
     /// Columns as the catalog names and types them
     None,
 }
@@ -86,6 +88,7 @@ impl From<ProfileName> for Profile {
         match name {
             ProfileName::Auto => Profile::BySchema,
             ProfileName::Ntds => Profile::Directory,
+            ProfileName::Srum => Profile::UsageMonitor,
             ProfileName::None => Profile::None,
         }
     }

@@ -1,0 +1,83 @@
+//! The System Resource Usage Monitor of Windows (`SRUDB.dat`): names of its providers, applications and users.
+//!
+//! Tables are named after the GUID of a provider, and rows refer to applications and users by numbers, which the table
+//! `SruDbIdMapTable` maps to text (UTF-16) or to security identifiers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cell::{Cell, Item};
+use crate::issue::Issues;
+use crate::rows::{ReadOptions, read_rows};
+use crate::source::Source;
+use crate::table::{Ids, Table, TableColumn};
+use crate::value::{Value, sid_or_text};
+
+/// The table of the numbers.
+pub(crate) const ID_TABLE: &str = "SruDbIdMapTable";
+/// Columns with these numbers.
+const ID_COLUMNS: [&str; 2] = ["AppId", "UserId"];
+/// Columns with times in 100-nanosecond steps since 1601.
+const TIME_COLUMNS: [&str; 5] = ["ConnectStartTime", "EndTime", "EventTimestamp", "LocaleTime", "StartTime"];
+/// Providers of Windows 8 to 11.
+const PROVIDERS: [(&str, &str); 14] = [
+    ("{17F4D97B-F26A-5E79-3A82-90040A47D13D}", "SdpVolume"),
+    ("{5C8CF1C7-7257-4F13-B223-970EF5939312}", "AppTimeline"),
+    ("{7ACBBAA3-D029-4BE4-9A7A-0885927F1D8F}", "Vfuprov"),
+    ("{841A7317-3805-518B-C2EA-AD224CB4AF84}", "SdpPhysicalDisk"),
+    ("{973F5D5C-1D90-4944-BE8E-24B94231A174}", "NetworkDataUsage"),
+    ("{B6D82AF1-F780-4E17-8077-6CB9AD8A6FC4}", "TaggedEnergy"),
+    ("{D10CA2FE-6FCF-4F6D-848E-B2E99266FA86}", "PushNotifications"),
+    ("{D10CA2FE-6FCF-4F6D-848E-B2E99266FA89}", "ApplicationResourceUsage"),
+    ("{DA73FB89-2BEA-4DDC-86B8-6E048C6DA477}", "EnergyEstimation"),
+    ("{DC3D3B50-BB90-5066-FA4E-A5F90DD8B677}", "SdpCpu"),
+    ("{DD6636C4-8929-4683-974E-22C046A43763}", "NetworkConnectivityUsage"),
+    ("{EEE2F477-0659-5C47-EF03-6D6BEFD441B3}", "SdpNetwork"),
+    ("{FEE4E14F-02A9-4550-B5CE-5FA2DA202E37}", "EnergyUsage"),
+    ("{FEE4E14F-02A9-4550-B5CE-5FA2DA202E37}LT", "EnergyUsageLongTerm"),
+];
+
+/// Reads the numbers. Rows that cannot be read name nothing; the export of the table reports them.
+pub(crate) fn read_ids(source: &Source) -> Ids {
+    let mut found = BTreeMap::new();
+    let Some(table) = source.table(ID_TABLE) else { return Ids::default() };
+    let at = |name: &str| table.columns.iter().position(|column| column.column.name == name);
+    let (Some(number), Some(blob)) = (at("IdIndex"), at("IdBlob")) else { return Ids::default() };
+    let mut unreported = Issues::default();
+    // No error is possible: the closure has none, and nothing is written.
+    let _ = read_rows(source, table, ReadOptions::default(), &mut unreported, |row| {
+        let bytes = |at: usize| match row.cells.get(at)? {
+            Cell::One(Item::Inline(bytes)) => Some(bytes),
+            _ => None,
+        };
+        let id =
+            bytes(number).and_then(|bytes| Value::decode(&table.columns.get(number)?.column, bytes).ok());
+        if let (Some(Value::Int(id)), Some(text)) = (id, bytes(blob).and_then(|bytes| sid_or_text(bytes))) {
+            found.insert(id, text);
+        }
+        Ok(())
+    });
+    Arc::new(found)
+}
+
+/// Names the table after its provider, and gives its columns the form that the monitor gives them.
+pub(crate) fn apply(table: &mut Table, ids: &Ids) {
+    let provider = PROVIDERS.iter().find(|(guid, _)| table.name.eq_ignore_ascii_case(guid));
+    let Some((_, provider)) = provider else {
+        let blobs = table.columns.iter_mut().filter(|column| column.column.name == "IdBlob");
+        blobs.for_each(|column| column.form.names = true);
+        return;
+    };
+    table.name = (*provider).to_owned();
+    for column in &mut table.columns {
+        form(column, ids);
+    }
+}
+
+fn form(column: &mut TableColumn, ids: &Ids) {
+    let name = column.column.name.as_str();
+    if ID_COLUMNS.contains(&name) {
+        column.ids = Some(ids.clone());
+    }
+    column.form.filetime = TIME_COLUMNS.contains(&name);
+}
