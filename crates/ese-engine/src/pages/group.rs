@@ -1,13 +1,13 @@
 //! Atomic changes of several pages. ESE: macro.
 //!
-//! A group latches each page that it touches, and keeps the latch until its records are in the log. Several records are
-//! contiguous, between MacroBegin and MacroCommit. No page can be written before that. Recovery applies a macro only if
-//! it is complete, so half a group is never visible after a crash. A group that is dropped uncommitted restores the old
-//! bytes of its pages.
+//! A group latches each page that it touches, and keeps the latch until its records are in the log. The records are
+//! contiguous: each split and each merge is a macro, and everything else is logged record by record, as in ESE
+//! ([`pieces`](super::pieces)). A mark before several pieces says that they belong together. No page can be written before
+//! all of them are in the log, and recovery applies a group only if it is complete, so half a group is never visible after
+//! a crash. A group that is dropped uncommitted restores the old bytes of its pages.
 //!
-//! All pages of a group get one time of change, which the group takes when it commits: by then it holds all latches, so
-//! the time is later than that of any of its pages. Until then a page keeps the time that it had before the group, and
-//! all records of the group name that time as the time before. So redo judges each page once for the whole group.
+//! The pieces get their times of change when the group commits: by then it holds all latches, so the times are later than
+//! those of its pages. Until then a page keeps the time that it had before the group.
 //!
 //! Invariant: no I/O while latches are held. A page that is not in the cache ends the attempt. [`run`] reads the page
 //! without latches, keeps it pinned, and tries again.
@@ -22,6 +22,7 @@ use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber};
 
 use super::latched::Latched;
+use super::pieces::{PageTimes, Piece, pieces};
 use super::{Shape, apply};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
@@ -315,28 +316,37 @@ impl AtomicGroup {
         self.pages.len() - 1
     }
 
+    /// The records with their times of change, and the times of the pages.
+    fn batch(&mut self) -> (RecordBatch, PageTimes) {
+        let (mut batch, mut times) = (RecordBatch::new(), PageTimes::default());
+        let pieces = pieces(&self.records);
+        self.prologue.iter().for_each(|record| batch.push(record));
+        if pieces.len() > 1 {
+            batch.push(&LogRecord::group_mark(pieces.iter().map(Piece::logged).sum()));
+        }
+        for Piece { records, in_macro } in pieces {
+            let time = self.file.next_time();
+            let records = &mut self.records[records];
+            times.assign(records, time);
+            let bracket = Macro { procid: self.procid, db_time: time };
+            if in_macro {
+                batch.push(&LogRecord::MacroBegin(bracket));
+            }
+            records.iter().for_each(|record| batch.push(record));
+            if in_macro {
+                batch.push(&LogRecord::MacroCommit(bracket));
+            }
+        }
+        (batch, times)
+    }
+
     /// Appends the records to the log. From then on the change has happened.
     fn commit(&mut self) -> Result<LogPosition> {
         if self.records.is_empty() {
             self.committed = true;
             return Ok(LogPosition::MIN);
         }
-        let mut batch = RecordBatch::new();
-        let single = self.records.len() == 1;
-        let (procid, time) = (self.procid, self.file.next_time());
-        for record in &self.prologue {
-            batch.push(record);
-        }
-        self.records.iter_mut().filter_map(LogRecord::page_change_mut).for_each(|change| change.after = time);
-        if !single {
-            batch.push(&LogRecord::MacroBegin(Macro { procid, db_time: time }));
-        }
-        for record in &self.records {
-            batch.push(record);
-        }
-        if !single {
-            batch.push(&LogRecord::MacroCommit(Macro { procid, db_time: time }));
-        }
+        let (batch, times) = self.batch();
         let file = &self.file;
         // The pin keeps the checkpoint until the pages are dirty. From then on their dirty state keeps it.
         let lower = file.log.tail();
@@ -346,7 +356,11 @@ impl AtomicGroup {
             false => file.log.append(&batch),
         };
         if let Ok(appended) = &appended {
-            self.pages.iter_mut().for_each(|page| page.logged(time, lower, appended.end, file.page_size));
+            for page in &mut self.pages {
+                let time = times.of(page.page);
+                debug_assert!(time.is_some() || !page.is_changed(), "page {} has no record", page.page);
+                page.logged(time.unwrap_or_default(), lower, appended.end, file.page_size);
+            }
         }
         file.pins.release(pin);
         let appended = appended?;

@@ -88,6 +88,11 @@ impl Latched {
         applied
     }
 
+    /// Whether the group has changed the page.
+    pub fn is_changed(&self) -> bool {
+        self.found.is_some()
+    }
+
     /// Marks the changes as logged, from `first` to `end`. `time` is their time of change.
     pub fn logged(&mut self, time: DbTime, first: LogPosition, end: LogPosition, size: PageSize) {
         if self.found.is_none() {

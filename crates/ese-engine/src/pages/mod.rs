@@ -8,9 +8,11 @@ pub(crate) mod apply;
 pub(crate) mod group;
 mod latched;
 pub(crate) mod merge_path;
+mod pieces;
 pub(crate) mod scrub;
 mod shape;
 pub(crate) mod split;
 
 pub(crate) use group::{AtomicGroup, Attempt, Stop, cut_key};
+pub(crate) use pieces::NO_TIME;
 pub(crate) use shape::{Shape, TREE_KIND, new_page_flags};

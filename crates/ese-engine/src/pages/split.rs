@@ -14,10 +14,10 @@ use ese_format::log::record::{
     BeforeImageFlags, Insert, LogRecord, NodeChange, PageChangeFlags, Split, split_operation,
 };
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
-use ese_format::{DbTime, PageNumber, PageSize};
+use ese_format::{PageNumber, PageSize};
 
 use super::apply::{self, split_type};
-use super::{AtomicGroup, Attempt, Shape, Stop, cut_key};
+use super::{AtomicGroup, Attempt, NO_TIME, Shape, Stop, cut_key};
 use crate::Error;
 use crate::cache::PageDelta;
 
@@ -260,9 +260,6 @@ pub(crate) fn moving(
     image.copy_nodes_from(page, nodes).map_err(|_| NO_ROOM)?;
     Ok(bytes)
 }
-
-/// What a record stores as the time of a page that it does not have. ESE: `dbtimeInvalid`.
-const NO_TIME: DbTime = DbTime(u64::MAX);
 
 struct Target {
     page: PageNumber,

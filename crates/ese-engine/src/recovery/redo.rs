@@ -13,6 +13,7 @@
 
 mod catalogue;
 mod counters;
+mod groups;
 mod macro_changes;
 mod newest_version_id;
 mod page_redo;
@@ -29,6 +30,7 @@ use jetcell_sync::Arc;
 
 use self::catalogue::{Treatment, treatment};
 use self::counters::{CounterChange, CounterOperation, is_counter};
+use self::groups::OpenGroup;
 use self::macro_changes::{OpenMacro, Placed, place};
 use self::newest_version_id::NewestVersionId;
 use self::page_redo::{PageRedo, PageRole, Undone, formats, versioned};
@@ -54,6 +56,7 @@ pub(super) struct Redo {
     grant: MemoryGrant,
     pub reserved: usize,
     transactions: BTreeMap<u16, OpenTransaction>,
+    group: Option<OpenGroup>,
     /// By session and time of change.
     macros: BTreeMap<(u16, DbTime), OpenMacro>,
     /// Sessions of which a MacroBegin was read.
@@ -132,6 +135,7 @@ impl Redo {
             grant,
             reserved: 0,
             transactions: BTreeMap::new(),
+            group: None,
             macros: BTreeMap::new(),
             began_macros: BTreeSet::new(),
             last_plain_replace: None,
@@ -151,6 +155,14 @@ impl Redo {
         if let Treatment::Refused(why) = treatment(&record) {
             return Err(self.corrupt_record(&record, buffered.start, why));
         }
+        match self.take_for_group(buffered, record, payloads)? {
+            Some((buffered, record)) => self.one_record(buffered, record, payloads),
+            None => Ok(()),
+        }
+    }
+
+    /// Collects a record that belongs to no group, or to one that is complete.
+    fn one_record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         match &record {
             LogRecord::MacroBegin(begin) => {
                 self.began_macros.insert(begin.procid);
@@ -488,7 +500,7 @@ impl Redo {
     pub fn needed_from(&self) -> Option<LogPosition> {
         let transactions = self.transactions.values().map(|open| open.begun);
         let macros = self.macros.values().map(|open| open.begun);
-        transactions.chain(macros).min()
+        transactions.chain(macros).chain(self.group.as_ref().map(|group| group.begun)).min()
     }
 
     /// Adds before-images that stand in the part of the log that is replayed next.

@@ -9,15 +9,13 @@
 
 use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
 use ese_format::page::PageFlags;
-use ese_format::{DbTime, LogPosition, PageNumber};
+use ese_format::{LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
+use crate::pages::NO_TIME;
 use crate::pages::apply::{self, merge_type};
 use crate::pages::merge_path::PathEdit;
 use crate::recovery::replay_window::BufferedRecord;
-
-/// What a node change names as the time before if it is part of a split. ESE: `dbtimeInvalid`.
-const NO_TIME: DbTime = DbTime(u64::MAX);
 
 /// A macro whose MacroCommit has not been read.
 pub(super) struct OpenMacro {

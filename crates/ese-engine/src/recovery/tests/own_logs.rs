@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
+use ese_format::{DbTime, LogPosition};
 use jetcell_sync::Arc;
 use jetcell_vfs::SimVfs;
 use rand::{Rng, SeedableRng};
@@ -64,11 +64,41 @@ fn assert_equal(bench: &Bench, expected: &[Vec<u8>], what: &str) {
     }
 }
 
+/// ESE's macros hold one split, with the record of its parent and its insert, or one merge.
+fn assert_macros_of_ese(records: &[StoredRecord]) {
+    let decoded: Vec<_> = records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect();
+    let mut members: Option<String> = None;
+    for record in &decoded {
+        let name = match record {
+            LogRecord::Split2(split) if split.new_page.is_none() => "parent ",
+            LogRecord::Insert(insert) if insert.node.page.before == DbTime(u64::MAX) => "insert ",
+            LogRecord::Split2(_) => "split ",
+            LogRecord::Merge2(_) => "merge ",
+            LogRecord::MacroBegin(_) => {
+                assert!(members.replace(String::new()).is_none());
+                continue;
+            }
+            LogRecord::MacroCommit(_) => {
+                let members = members.take().unwrap();
+                let known = ["parent split insert ", "parent split ", "split insert ", "split ", "merge "];
+                assert!(known.contains(&members.as_str()), "{members}");
+                continue;
+            }
+            _ => "other ",
+        };
+        match &mut members {
+            Some(members) => members.push_str(name),
+            None => assert_eq!(name, "other "),
+        }
+    }
+}
+
 #[test]
 fn a_log_of_the_engine_gives_the_pages_of_the_engine() {
     let mut splits = 0;
     for seed in 0..4 {
         let ([first, middle, last], records) = worked(seed);
+        assert_macros_of_ese(&records);
         splits += records
             .iter()
             .filter(|record| matches!(LogRecord::decode(&record.bytes).unwrap().0, LogRecord::Split2(_)))

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ese_format::log::record::{
-    BeforeImageFlags, FlagInsertAndReplaceData, LogRecord, Replace, Split, split_operation,
+    BeforeImageFlags, FlagInsertAndReplaceData, LogRecord, RecoveryUndo, Replace, Split, split_operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
-use ese_format::{DbTime, PageNumber};
+use ese_format::{DbTime, LogTime, PageNumber};
 
 use super::bench::{
     Bench, ROOT, SIZE, TREE, change, in_macro, insert, keys, node, nodes, page_of, parent_of,
@@ -332,6 +332,32 @@ fn redo_can_start_inside_of_a_macro() {
     }
     // The Insert alone cannot be redone.
     assert!(refused(&old, &records[3..]).contains("dbtime"));
+}
+
+/// Records behind a mark happen together or not at all.
+#[test]
+fn a_group_without_its_last_record_changes_nothing() {
+    let mut pages = leaves();
+    pages.insert(NEW, page_of(NEW, 1, LEAF, &[], &[]));
+    let mut records = vec![insert(RIGHT, [40, 90], 1, "ccd")];
+    records.extend(right_split("bbb7", 6, 2).into_iter().map(|record| match record {
+        LogRecord::Split2(split) => LogRecord::Split2(Split { right_before: DbTime(90), ..split }),
+        other => other,
+    }));
+    let mark = LogRecord::group_mark(records.len() as u32);
+    let group: Vec<_> = [mark].into_iter().chain(records).collect();
+    let filler = LogRecord::Nop2(vec![0; 20]);
+    let undo = LogRecord::RecoveryUndo2(RecoveryUndo { time: LogTime::NONE });
+    for cut in 1..group.len() {
+        // Behind an interrupted group, recovery has filled the segment and continued the log.
+        let interrupted = [&group[..cut], &[filler.clone(), undo.clone()]].concat();
+        assert!(replayed(&pages, &interrupted)[&RIGHT] == pages[&RIGHT], "{cut}");
+        let again = [&interrupted[..], &group].concat();
+        assert_eq!(keys(&replayed(&pages, &again)[&RIGHT]), "ccc ccd", "{cut}");
+    }
+    let filled = [&group[..3], &[filler], &group[3..]].concat();
+    let pages = replayed(&pages, &filled);
+    assert_eq!((keys(&pages[&RIGHT]), keys(&pages[&SPLIT])), ("ccc ccd".into(), "aaa1 aaa3".into()));
 }
 
 /// Earlier versions gave each record of a macro its own time, and counted lines without the incoming node.

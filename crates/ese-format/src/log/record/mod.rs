@@ -12,6 +12,7 @@ mod access;
 mod corpus_tests;
 mod database;
 mod diff;
+mod group;
 mod image;
 mod node;
 mod prefix;

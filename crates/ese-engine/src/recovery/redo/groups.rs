@@ -1,0 +1,53 @@
+//! Atomic groups of Jetcell: records behind a mark that happen together or not at all. ESE skips the mark.
+
+use ese_format::LogPosition;
+use ese_format::log::record::LogRecord;
+
+use super::Redo;
+use crate::Result;
+use crate::recovery::decode;
+use crate::recovery::replay_window::{BufferedRecord, Payloads};
+
+/// A group of which not all records have been read.
+pub(super) struct OpenGroup {
+    pub begun: LogPosition,
+    /// The number of its records that have not been read.
+    missing: u32,
+    records: Vec<BufferedRecord>,
+}
+
+impl Redo {
+    /// Takes a record that begins a group or belongs to one. Returns it if it does not.
+    pub(super) fn take_for_group(
+        &mut self,
+        buffered: BufferedRecord,
+        record: LogRecord,
+        payloads: &Payloads,
+    ) -> Result<Option<(BufferedRecord, LogRecord)>> {
+        if let Some(missing) = record.marked_group() {
+            let begun = buffered.start;
+            self.group = (missing > 0).then_some(OpenGroup { begun, missing, records: Vec::new() });
+            return Ok(None);
+        }
+        match &record {
+            // A group that a crash interrupted is never completed.
+            LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.group = None,
+            // Recovery can append before-images behind an interrupted group.
+            LogRecord::Nop | LogRecord::Nop2(_) | LogRecord::UndoInfo(_) => {
+                return Ok(Some((buffered, record)));
+            }
+            _ => {}
+        }
+        let Some(group) = &mut self.group else { return Ok(Some((buffered, record))) };
+        group.records.push(buffered);
+        group.missing -= 1;
+        if group.missing > 0 {
+            return Ok(None);
+        }
+        for buffered in self.group.take().into_iter().flat_map(|group| group.records) {
+            let record = decode(&self.log, &buffered)?;
+            self.one_record(buffered, record, payloads)?;
+        }
+        Ok(None)
+    }
+}
