@@ -32,6 +32,7 @@ impl History {
                 0..6 => self.write(),
                 6..9 => self.write_with_cut(),
                 9..13 => self.damage(),
+                13 if self.world.rng.random_bool(0.3) => self.grow(),
                 13 => self.read_some(),
                 14 | 15 => self.maintain(),
                 16 => self.replace(),
@@ -142,6 +143,21 @@ impl History {
                 self.world.assemble(true).unwrap();
             }
         }
+    }
+
+    /// One more data column, if the level permits it.
+    fn grow(&mut self) {
+        let level = self.world.level;
+        let added = if let Level::Raid10 { copies } = level { copies } else { 1 };
+        let slots = self.world.array().layout().slots + added;
+        if level == Level::Mirror || !level.member_counts().any(|count| count == slots) {
+            return;
+        }
+        let files: Vec<_> = (0..added).map(|_| self.world.new_file()).collect();
+        self.world.array().grow(&files, false).unwrap();
+        self.world.members.extend(files);
+        let blocks = self.world.array().layout().blocks();
+        self.world.model.resize(blocks as usize, 0);
     }
 
     /// A new member for a slot that is bad.

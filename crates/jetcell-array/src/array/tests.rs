@@ -326,3 +326,56 @@ fn the_cheapest_way_to_new_parity_is_taken() {
     }
     world.check();
 }
+
+#[test]
+fn a_commit_survives_a_member_that_lost_its_journal_and_a_power_cut() {
+    for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
+        for seed in 0..12 {
+            let mut world = World::new(level, members, seed);
+            for _ in 0..2 {
+                let batch = world.random_batch();
+                world.write(&batch).unwrap();
+            }
+            let liar = world.members[seed as usize % members].clone();
+            // The first write of a commit to a member is its journal.
+            world.disk.lose_writes(liar.to_str().unwrap(), 1);
+            let batch = world.random_batch();
+            world.write(&batch).unwrap();
+            world.crash();
+            world.assemble(true).unwrap();
+            world.check();
+            assert!(world.array().scrub().unwrap().unrecoverable.is_empty());
+            world.check();
+        }
+    }
+}
+
+#[test]
+fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
+    for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
+        for seed in 0..8 {
+            let mut world = World::new(level, members, seed);
+            let block = |world: &mut World, column| world.array().layout().block_at(1, column);
+            // The member of the first column fails in the commit that writes this column.
+            let slot = world.array().layout().slot(1, 0);
+            let path = world.members[slot].clone();
+            let last = world.array().layout().data_columns() - 1;
+            let (first, last) = (block(&mut world, 0), block(&mut world, last));
+            world.kill(&path);
+            world.write(&[(first, 5)].into()).unwrap();
+            let file = world.new_file();
+            world.array().replace(slot, &file, false).unwrap();
+            world.rebuild();
+            world.write(&[(last, 7)].into()).unwrap();
+            world.crash();
+            world.assemble(true).unwrap();
+            world.check();
+            let report = world.array().scrub().unwrap();
+            assert!(
+                report.disagreements.is_empty() && report.unrecoverable.is_empty(),
+                "{level}: {report:?}"
+            );
+            world.check();
+        }
+    }
+}
