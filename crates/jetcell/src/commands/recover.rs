@@ -19,6 +19,7 @@ use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use self::options::{Until, files, mapping, until};
 use self::report::{Database, Generations, Ignored, Lost, Pages, Report};
 use self::working_set::WorkingSet;
+use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = r"The logs may be those of Windows or of Jetcell. The content of a file decides what it is. All logs are verified before
@@ -85,8 +86,10 @@ impl Recover {
             Ok(report) => {
                 let outcome = if report.lost.is_empty() { Outcome::Good } else { Outcome::Findings };
                 match self.json {
-                    true => println!("{}", serde_json::to_string(&report).unwrap_or_default()),
-                    false => println!("{}", report.text()),
+                    true => {
+                        console::print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
+                    }
+                    false => console::print(&format!("{}\n", report.text())),
                 }
                 outcome
             }
@@ -230,7 +233,12 @@ impl Recover {
         };
         let mut replayer = Replayer::open(options, path)?;
         for (index, (generation, path)) in logs.iter().enumerate() {
-            eprintln!("replaying generation {:X} ({} of {})", generation.0, index + 1, logs.len());
+            console::note(&format!(
+                "replaying generation {:X} ({} of {})",
+                generation.0,
+                index + 1,
+                logs.len()
+            ));
             match index + 1 == logs.len() {
                 true => replayer.replay_until(path, until)?,
                 false => replayer.replay(path)?,

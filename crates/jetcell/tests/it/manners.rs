@@ -255,6 +255,7 @@ fn every_level_of_help_has_examples() {
         &["export", "--help"],
         &["test", "--help"],
         &["test", "performance", "--help"],
+        &["recover", "--help"],
         &["report", "--help"],
         &["compare", "--help"],
         &["raid", "--help"],
