@@ -104,6 +104,20 @@ pub enum Error {
         /// Description of the fault.
         what: String,
     },
+    /// A page is not in a state that the log can bring forward. Redo of its generation stopped there.
+    #[error("{path}: page {page}: {what} (log record at {position:?})")]
+    PageTime {
+        /// Database.
+        path: PathBuf,
+        /// The page.
+        page: PageNumber,
+        /// The record that does not fit.
+        position: LogPosition,
+        /// Kind of the fault.
+        fault: PageTimeFault,
+        /// Description of the fault.
+        what: String,
+    },
     /// A database is not in the state from which the log continues. It was not changed.
     #[error("{path}: {what}")]
     Attachment {
@@ -145,6 +159,17 @@ pub enum LogFault {
     OtherContent,
     /// It has a record that recovery cannot redo.
     UnknownRecord,
+}
+
+/// How the database time of a page differs from what the log expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageTimeFault {
+    /// It is older: a write was lost, or the file is from another moment.
+    Older,
+    /// It is between the times before and after the change.
+    Newer,
+    /// It has a change of a generation that the header of the database does not name: something else changed the file.
+    BeyondHeader,
 }
 
 /// What is wrong with a database that the log attaches.
@@ -205,6 +230,11 @@ impl Error {
                 LogFault::OtherHistory => -515,
                 LogFault::OtherContent => -590,
             },
+            Error::PageTime { fault, .. } => match fault {
+                PageTimeFault::Older => -566,
+                PageTimeFault::Newer => -567,
+                PageTimeFault::BeyondHeader => -625,
+            },
             Error::Attachment { fault: AttachmentFault::Missing, .. } => -1216,
             Error::Attachment { fault: AttachmentFault::OtherShutdown, .. } => -551,
             Error::ReadOnly(_) => -510,
@@ -223,8 +253,11 @@ impl Error {
             -530 => "JET_errBadLogSignature",
             -543 => "JET_errRequiredLogFilesMissing",
             -551 => "JET_errConsistentTimeMismatch",
+            -566 => "JET_errDbTimeTooOld",
+            -567 => "JET_errDbTimeTooNew",
             -582 => "JET_errCommittedLogFilesMissing",
             -590 => "JET_errLogChecksumMismatch",
+            -625 => "JET_errDbTimeBeyondMaxRequired",
             -1003 => "JET_errInvalidParameter",
             -1018 => "JET_errReadVerifyFailure",
             -1022 => "JET_errDiskIO",

@@ -73,7 +73,7 @@ pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value}
 
 pub use btree::Seek;
 pub use database::Database;
-pub use error::{AttachmentFault, Error, LogFault, Result};
+pub use error::{AttachmentFault, Error, LogFault, PageTimeFault, Result};
 pub use instance::Instance;
 pub use options::{CreateOptions, InstanceOptions};
 pub use recovery::{FoundDatabase, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer};

@@ -265,6 +265,9 @@ impl Attacher {
         let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages: 256, double_write };
         let database = self.core.attach(opened, log_id);
         self.needed.insert(database.file.file_id, needed);
+        if self.log.received {
+            database.file.set_ahead_until(needed);
+        }
         database.file.update_header(|_| {})
     }
 

@@ -67,6 +67,8 @@ pub struct DatabaseFile {
     pub(crate) space: Mutex<()>,
     db_time: CachePadded<AtomicU64>,
     last_tree: AtomicU32,
+    /// While logs of another engine are replayed: pages can have changes up to this generation before their replay.
+    ahead_until: AtomicU32,
     double_write: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
 }
@@ -117,6 +119,7 @@ impl DatabaseFile {
             file,
             db_time: CachePadded::new(AtomicU64::new(header.db_time.0)),
             last_tree: AtomicU32::new(header.last_tree.0),
+            ahead_until: AtomicU32::new(u32::MAX),
             header: Mutex::new(header),
             header_write: Mutex::new(()),
             mark,
@@ -264,6 +267,16 @@ impl DatabaseFile {
             header.gen_max_committed_time = LogTime::NONE;
             header.gen_max_required_time = LogTime::NONE;
         })
+    }
+
+    /// Says that no page has changes of generations behind this one yet.
+    pub(crate) fn set_ahead_until(&self, generation: Generation) {
+        self.ahead_until.store(generation.0, Ordering::Relaxed);
+    }
+
+    /// The newest generation of which pages can have changes before they are replayed.
+    pub(crate) fn ahead_until(&self) -> Generation {
+        Generation(self.ahead_until.load(Ordering::Relaxed))
     }
 
     /// Raises the format of the database. The format of a newer header stays.

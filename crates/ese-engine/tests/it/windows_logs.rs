@@ -7,7 +7,7 @@ use ese_engine::{InstanceOptions, Replayer, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
 use ese_format::page::Page;
-use ese_format::{Generation, LogPosition, PageSize};
+use ese_format::{Generation, LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use testkit::corpus::Corpus;
@@ -230,4 +230,54 @@ fn a_dirty_database_of_windows_becomes_clean() {
         (closed.version_update, closed.version_update_minor, closed.engine_version)
     );
     assert!(closed.version_update > 5);
+}
+
+/// Pages of another moment: older than the log, or newer than the header of the database allows.
+#[test]
+fn pages_of_another_moment_are_named() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let a = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
+    // The page and time of a change of generation 2 and of one of generation 4.
+    for (time, code) in [(1u64, -566), (1 << 40, -625)] {
+        let (mut found, mut tried, mut by_code) = (0, 0, 0);
+        for number in 1..=46u32 {
+            let page = number as usize * SIZE.bytes() + SIZE.bytes();
+            let mut bytes = a.clone();
+            let place = &mut bytes[page..page + SIZE.bytes()];
+            if place.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            place[8..16].copy_from_slice(&time.to_le_bytes());
+            ese_format::checksum::seal_page(place, SIZE, PageNumber::new(number).unwrap());
+            let disk = server2022(&corpus);
+            disk.put(Path::new(COPY), &bytes);
+            let mut replayer = Replayer::open(options(&disk), &log(2)).unwrap();
+            tried += 1;
+            // A page that the log does not change, or that it formats, is not judged.
+            if let Err(error) = replay(&mut replayer, LogPosition::MAX) {
+                // If redo did not read the page, its first reader finds the fault.
+                let by_reader = error.to_string().contains("older than the log expects");
+                assert!(error.jet_code() == code || by_reader, "{error}");
+                by_code += usize::from(error.jet_code() == code);
+                assert!(error.to_string().contains(&format!("page {number}: ")), "{error}");
+                found += 1;
+            }
+        }
+        assert!(found * 4 > tried && by_code > 0, "{code}: {by_code} of {found} of {tried}");
+    }
+}
+
+/// On a full disk the replay stops, and continues when there is space.
+#[test]
+fn a_full_disk_stops_the_replay_until_there_is_space() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let b = corpus.read("logsets/srum-server2022/b/SRUDB.dat");
+    let disk = server2022(&corpus);
+    disk.set_capacity(disk.used() + (256 << 10));
+    let error = replay_one_by_one(&disk).unwrap_err();
+    assert!(matches!(error, ese_engine::Error::DiskFull { .. }), "{error}");
+    assert_eq!((error.jet_code(), error.jet_name()), (-1808, "JET_errDiskFull"));
+    disk.set_capacity(u64::MAX);
+    replay_one_by_one(&disk).unwrap();
+    assert_equal(&disk.contents(Path::new(COPY)).unwrap(), &b);
 }

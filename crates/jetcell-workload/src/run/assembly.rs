@@ -132,7 +132,14 @@ pub(crate) fn assemble(
 
 /// Whether the storage caused the error, and not a full volume or a limit.
 fn is_device_failure(error: &Error) -> bool {
-    matches!(error, Error::Corrupt { .. } | Error::Log { .. } | Error::ReadOnly(_) | Error::Io { .. })
+    matches!(
+        error,
+        Error::Corrupt { .. }
+            | Error::Log { .. }
+            | Error::PageTime { .. }
+            | Error::ReadOnly(_)
+            | Error::Io { .. }
+    )
 }
 
 fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRow {

@@ -286,7 +286,7 @@ fn explained(error: Error) -> Failure {
         Error::Attachment { .. } => "; --map OLD=NEW says where a database is",
         _ => "",
     };
-    format!("{error} ({} {}){advice}; nothing was changed", error.jet_name(), error.jet_code()).into()
+    format!("{error} ({} {}){advice}", error.jet_name(), error.jet_code()).into()
 }
 
 fn state(header: &DatabaseHeader) -> String {

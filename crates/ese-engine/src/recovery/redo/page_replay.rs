@@ -22,6 +22,7 @@ use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
 use super::{RedoRecord, corrupt_page};
 use crate::cache::{DbTimeMismatch, MemoryGrant, PageDelta, PageKey, WriteLatch};
 use crate::core::Core;
+use crate::error::PageTimeFault;
 use crate::log::{LogReader, RecordReads};
 use crate::recovery::replay_window::Payloads;
 use crate::storage::DatabaseFile;
@@ -245,6 +246,7 @@ impl<'a> PageReplay<'a> {
             Err(error) => return Err(error),
         };
         let time = Page::new(&pinned.read(), size).db_time();
+        self.check_not_ahead(changes, time, &database)?;
         // The latch is not held here, because records may have to be read.
         let is_missing = |change: &&PageRedo| change.after > time;
         let missing: Vec<(&PageRedo, LogRecord)> = match records {
@@ -270,6 +272,27 @@ impl<'a> PageReplay<'a> {
         result
     }
 
+    /// Fails if the page has a change of a generation that the header of the database did not name.
+    fn check_not_ahead(&self, changes: PageChanges<'_>, time: DbTime, database: &DatabaseFile) -> Result<()> {
+        let position = |change: &PageRedo| {
+            self.records.get(change.record_index as usize).map(|record| record.buffered.start)
+        };
+        let ahead = changes.iter().filter(|change| change.after <= time).find_map(|change| {
+            position(change).filter(|position| position.generation > database.ahead_until())
+        });
+        let (Some(position), Some(first)) = (ahead, changes.first()) else { return Ok(()) };
+        Err(Error::PageTime {
+            path: database.path.clone(),
+            page: first.key.page,
+            position,
+            fault: PageTimeFault::BeyondHeader,
+            what: format!(
+                "dbtime {} is newer than the logs that the database needs: something else changed the file",
+                time.0
+            ),
+        })
+    }
+
     /// Makes one change that the page lacks.
     fn apply(
         &mut self,
@@ -288,7 +311,10 @@ impl<'a> PageReplay<'a> {
         // A page at the time after has the changes of the macro before this one.
         let expected = time_before(record, change.role).filter(|_| time != change.after);
         if let Some(before) = expected.filter(|before| *before != time) {
-            return Err(failed(&DbTimeMismatch { found: time, expected: before }.to_string()));
+            let what = DbTimeMismatch { found: time, expected: before }.to_string();
+            let fault = if time < before { PageTimeFault::Older } else { PageTimeFault::Newer };
+            let path = database.path.clone();
+            return Err(Error::PageTime { path, page: number, position: start, fault, what });
         }
         if let Some(node) = record.node_change() {
             let transaction = redo_record.transaction.as_ref();

@@ -173,7 +173,7 @@ fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
         panic!("a lost write was not reported")
     };
     let text = error.to_string();
-    assert!(matches!(error, Error::Corrupt { page: Some(page), .. } if page == tree.root), "{text}");
+    assert!(matches!(error, Error::PageTime { page, .. } if page == tree.root), "{text}");
     assert!(text.contains("older than the log expects") && text.contains("a write was lost"), "{text}");
     for _ in 0..2 {
         disk = disk.process_kill();
