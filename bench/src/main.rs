@@ -9,6 +9,7 @@ mod driver;
 mod engines;
 mod measure;
 mod page_io;
+mod replay;
 mod stall_monitor;
 mod store;
 mod store_args;
@@ -71,6 +72,16 @@ enum Command {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Times the replay of a filled store's logs by a passive copy, with nothing of the copy in the kernel's cache
+    Replay {
+        #[command(flatten)]
+        store: StoreArgs,
+        #[command(flatten)]
+        mix: MixArgs,
+        /// Number of updates in the logs
+        #[arg(long, default_value_t = 60_000)]
+        updates: u64,
+    },
     /// Prints the version of an engine's library
     Version {
         #[command(flatten)]
@@ -100,6 +111,7 @@ fn execute(command: Command) -> Result<()> {
             measure::crash(&store, &mix, updates, no_checkpoint)
         }
         Command::Recover { store } => measure::recover(&store),
+        Command::Replay { store, mix, updates } => replay::replay(&store, &mix, updates),
         Command::Version { store } => {
             println!("{}", engines::version(&store.engine)?);
             Ok(())

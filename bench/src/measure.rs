@@ -28,7 +28,7 @@ struct Measurement<T> {
     result: T,
 }
 
-fn print<T: Serialize>(store: &StoreArgs, limit: &MemoryLimit, result: T) -> Result<()> {
+pub fn print<T: Serialize>(store: &StoreArgs, limit: &MemoryLimit, result: T) -> Result<()> {
     let (files, largest_file) = file_bytes(&store.directory())?;
     let measurement =
         Measurement { engine: store.engine.clone(), limit: limit.clone(), files, largest_file, result };
@@ -55,7 +55,7 @@ fn file_bytes(directory: &Path) -> Result<(u64, u64)> {
 }
 
 /// Drops the kernel's page cache of the files in a directory.
-fn drop_page_cache(directory: &Path) -> Result<()> {
+pub fn drop_page_cache(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
         let path = entry?.path();
         if path.is_dir() {
@@ -140,7 +140,7 @@ fn print_text(result: &MixResult) {
 }
 
 /// After a crash, every record at this distance is read.
-const VERIFY_STEP: usize = 97;
+pub const VERIFY_STEP: usize = 97;
 
 #[derive(Serialize)]
 struct CrashResult {

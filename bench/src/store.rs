@@ -57,6 +57,8 @@ pub struct StoreOptions {
     pub delta_store: bool,
     /// Our engine only: protect pages against torn writes. The peers never overwrite a live page, or log its image.
     pub page_protection: bool,
+    /// Our engine only: delete logs that recovery no longer needs.
+    pub circular_logging: bool,
     /// Read the records of a transaction together before its first statement: preread of our engine, MultiGet of RocksDB.
     /// Engines without such a call ignore this.
     pub batch_reads: bool,

@@ -98,10 +98,11 @@ impl StoreArgs {
     fn options(&self) -> StoreOptions {
         StoreOptions {
             directory: self.directory(),
-            cache: self.cache_mib.unwrap_or(self.size_mib / 16) << 20,
-            checkpoint_depth: self.checkpoint_depth_mib << 20,
+            cache: self.cache_bytes(),
+            checkpoint_depth: self.checkpoint_depth(),
             delta_store: !self.no_delta_store,
             page_protection: self.page_protection,
+            circular_logging: true,
             batch_reads: self.batch_reads.unwrap_or(self.engine == "jetcell"),
         }
     }
@@ -115,9 +116,33 @@ impl StoreArgs {
         }
     }
 
+    /// Bytes of cache.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache_mib.unwrap_or(self.size_mib / 16) << 20
+    }
+
+    /// Bytes of log that a restart may have to read.
+    pub fn checkpoint_depth(&self) -> u64 {
+        self.checkpoint_depth_mib << 20
+    }
+
     /// Opens the store.
     pub fn open(&self) -> Result<Box<dyn Store>> {
-        engines::open(&self.engine, &self.options()).with_context(|| format!("cannot open {}", self.engine))
+        self.open_as(&self.options())
+    }
+
+    /// Opens the store and keeps all its logs.
+    pub fn open_with_all_logs(&self) -> Result<Box<dyn Store>> {
+        self.open_as(&StoreOptions { circular_logging: false, ..self.options() })
+    }
+
+    /// Opens a copy of the store in another directory.
+    pub fn open_in(&self, directory: &Path) -> Result<Box<dyn Store>> {
+        self.open_as(&StoreOptions { directory: directory.to_path_buf(), ..self.options() })
+    }
+
+    fn open_as(&self, options: &StoreOptions) -> Result<Box<dyn Store>> {
+        engines::open(&self.engine, options).with_context(|| format!("cannot open {}", self.engine))
     }
 
     /// Creates the store anew and fills it.

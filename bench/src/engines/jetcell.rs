@@ -45,7 +45,7 @@ impl Jetcell {
         cache.start_threads()?;
         let instance = Instance::open(InstanceOptions {
             log_file_size: LOG_FILE,
-            circular: true,
+            circular: options.circular_logging,
             checkpoint_depth: options.checkpoint_depth,
             torn_page_protection: match options.page_protection {
                 true => TornPageProtection::DoubleWrite,

@@ -7,7 +7,7 @@ use super::measurements::{
 };
 use super::steps::{
     DEPTHS, FIO_MIX, FIO_MIX_NO_DELTAS, FIO_MIX_PROTECTED, MIX4, MIX4_MULTIGET, MIX4_NO_PREREAD,
-    MIX4_NO_PREREAD_PROTECTED, MIX4_PROTECTED, MIX8, MIX8_NO_DELTAS, MIX8_PROTECTED, SYNC,
+    MIX4_NO_PREREAD_PROTECTED, MIX4_PROTECTED, MIX8, MIX8_NO_DELTAS, MIX8_PROTECTED, REPLAY, SYNC,
 };
 use crate::engines::ALL;
 
@@ -115,9 +115,13 @@ pub fn lines(measurements: &Measurements, number: u8) -> Vec<Line> {
             let ours: (&str, Figure) = (&ours(MIX4), operation_rate);
             vec![row.compare(what, ours, ("RocksDB MultiGet", theirs), Absent, 0)]
         }
+        17 => row.replay(),
         _ => Vec::new(),
     }
 }
+
+/// Published replay of ESE with a cold cache: seconds for a log of 1 MiB. From a report of Jetstress 2013.
+const ESE_SECONDS_PER_MIB: f64 = 2.9;
 
 /// The step of our engine.
 fn ours(step: &str) -> String {
@@ -266,6 +270,24 @@ impl Row<'_> {
         let ours: (&str, Figure) = ("redo/jetcell", redo_rate);
         let theirs: (&str, Figure) = ("redo/wiredtiger", redo_rate);
         vec![self.compare("redo, records/s", ours, ("WiredTiger", theirs), AtLeast(6.0), 0)]
+    }
+
+    /// Against a published figure, which was not measured in this run.
+    fn replay(&self) -> Vec<Line> {
+        let rate: Figure = |value| Some(at(value, "/log_bytes")? / 1048576.0 / at(value, "/seconds")?);
+        let ours = self.measurements.figure(REPLAY, rate);
+        let published = 1.0 / ESE_SECONDS_PER_MIB;
+        vec![Line {
+            row: self.number.to_string(),
+            what: "replay of closed logs, MiB/s".to_string(),
+            ours,
+            peer_name: "ESE (published)".to_string(),
+            peer: Some(published),
+            ratio: ours.map(|ours| ours / published),
+            goal: AtLeast(20.0),
+            digits: 1,
+            quiet: self.measurements.is_quiet(&[REPLAY]),
+        }]
     }
 
     fn file_size(&self) -> Vec<Line> {

@@ -34,6 +34,8 @@ pub const MIX4_MULTIGET: &str = "mix4x16-multiget/rocksdb";
 pub const FIO_MIX: &str = "fio-mix";
 pub const FIO_MIX_NO_DELTAS: &str = "fio-mix-no-deltas";
 pub const FIO_MIX_PROTECTED: &str = "fio-mix-protected";
+/// Replay of closed generations by a passive copy.
+pub const REPLAY: &str = "replay/jetcell";
 /// One writer of a log.
 pub const SYNC: &str = "sync";
 
@@ -90,6 +92,9 @@ impl Rounds<'_> {
         }
         if any(&[12]) && self.has(JETCELL) {
             self.step("open/jetcell", |rounds| rounds.redo(JETCELL, true));
+        }
+        if any(&[17]) && self.has(JETCELL) {
+            self.step(REPLAY, Rounds::replay);
         }
     }
 
@@ -292,5 +297,18 @@ impl Rounds<'_> {
         let mut opened = self.child(engine, &["recover", "--checkpoint-depth-mib", depth], &[])?;
         opened["updates"] = crashed["updates"].clone();
         Ok(opened)
+    }
+
+    /// Row 17: updates in the store, and their replay on a copy.
+    fn replay(&mut self) -> Result<Value> {
+        if !self.is_filled(JETCELL) {
+            self.load(JETCELL)?;
+        }
+        let updates = if self.args.quick { "10000" } else { "60000" };
+        self.child(
+            JETCELL,
+            &["replay", "--threads", "4", "--updates-per-txn", "16", "--updates", updates],
+            &[],
+        )
     }
 }
