@@ -53,6 +53,16 @@ fn record() {
     assert!(Campaign::new("record", fuzz::record).with_seeds(leaf_data()).run() > 100);
 }
 
+/// Logs that Windows wrote, and mutants of them, are replayed.
+#[test]
+fn replay() {
+    let real = Corpus::locate().map_or_else(Vec::new, |corpus| {
+        let logs = corpus.files.iter().filter(|file| file.kind == "log");
+        logs.map(|file| corpus.read(&file.name)).collect()
+    });
+    assert!(Campaign::new("replay", fuzz::replay).with_seeds(real).run() > 10);
+}
+
 /// Data of some leaf nodes of every real database: records, long values, bookmarks.
 fn leaf_data() -> Vec<Vec<u8>> {
     let mut data = Vec::new();

@@ -17,7 +17,7 @@ use system_tests::fuzz::{self, Reader, artifact, mutant, mutate_file, real_files
 use testkit::corpus::Corpus;
 
 const USAGE: &str = "usage: fuzz --target TARGET [--seconds N] [--first-seed N] [--cases N] [--case-seconds N] [--file PATH]...
-  TARGET          check, export, dump (whole files); page, header, log_segment, record (decoders); all
+  TARGET          check, export, dump (whole files); page, header, log_segment, record (decoders); replay (logs); all
   --seconds N     how long, each target (60)
   --first-seed N  number of the first case (1)
   --cases N       no more cases than that
@@ -51,7 +51,7 @@ fn arguments() -> Option<Arguments> {
         let value = arguments.next()?;
         match name.as_str() {
             "--target" if value == "all" => {
-                let known = ["check", "export", "dump", "page", "header", "log_segment", "record"];
+                let known = ["check", "export", "dump", "page", "header", "log_segment", "record", "replay"];
                 all.targets.extend(known.map(str::to_owned));
             }
             "--target" => all.targets.push(value),
@@ -140,10 +140,16 @@ fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
         "header" => fuzz::header,
         "log_segment" => fuzz::log_segment,
         "record" => fuzz::record,
+        "replay" => fuzz::replay,
         _ => return None,
     };
     let mut seeds = fuzz::seeds(target);
-    let block = if target == "page" { 32768 } else { 4096 };
+    let block = match target {
+        "page" => 32 << 10,
+        // A small log file.
+        "replay" => 64 << 10,
+        _ => 4096,
+    };
     for file in files(arguments) {
         seeds.extend(file.chunks(block).step_by(5).take(20).map(<[u8]>::to_vec));
     }

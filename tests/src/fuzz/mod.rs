@@ -10,4 +10,4 @@ mod targets;
 
 pub use files::{Reader, artifact, mutate_file, real_files};
 pub use mutate::{Campaign, mutant, seeds};
-pub use targets::{header, log_segment, page, record};
+pub use targets::{header, log_segment, page, record, replay};

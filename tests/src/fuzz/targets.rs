@@ -1,16 +1,22 @@
 //! The targets and the properties they assert.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_engine::{InstanceOptions, Replayer};
 use ese_format::checkpoint::Checkpoint;
 use ese_format::checksum::{
-    BlockIntegrity, PageIntegrity, header_checksum, seal_page, verify_page, verify_segment,
+    BlockIntegrity, PageIntegrity, header_checksum, seal_page, seal_segment, verify_page, verify_segment,
 };
 use ese_format::header::DatabaseHeader;
+use ese_format::log::header::LogHeader;
 use ese_format::log::record::{LogRecord, record_len};
 use ese_format::long_value::{LongValueKey, LongValueRoot, decode_chunk};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, validate};
 use ese_format::record::{Column, ColumnId, ColumnType, ColumnValue, Record, Value, layout_fixed_columns};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
-use ese_format::{PageNumber, PageSize};
+use ese_format::{Generation, LogPosition, PageNumber, PageSize};
+use jetcell_vfs::{SimVfs, Vfs};
 
 /// The page size for an input of this length: the largest that the input fills, or 4 KiB.
 fn page_size(len: usize) -> PageSize {
@@ -164,4 +170,39 @@ pub fn record(data: &[u8]) {
         }
     }
     let _ = (LongValueKey::decode(data), LongValueRoot::decode(data), decode_chunk(data, 4014));
+}
+
+/// A log file, as the first generation of a stream that a replayer follows. The checksums are made right, so that replay
+/// sees the records. Replay may fail, and must not panic or take memory without bound.
+pub fn replay(data: &[u8]) {
+    let mut bytes = data.get(..data.len().min(1 << 20) / 4096 * 4096).unwrap_or_default().to_vec();
+    let Some((head, segments)) = bytes.split_first_chunk_mut::<4096>() else { return };
+    let checksum = header_checksum(&head[..]);
+    head[..4].copy_from_slice(&checksum.to_le_bytes());
+    let Ok(mut header) = LogHeader::decode(&head[..]) else { return };
+    header.generation = Generation(1);
+    header.file_segments = (segments.len() / 4096 + 1) as u16;
+    header.database_page_size = 4096;
+    head.copy_from_slice(&header.encode());
+    for (index, segment) in (1u32..).zip(segments.chunks_exact_mut(4096)) {
+        if segment.iter().any(|byte| *byte != 0) {
+            let position = LogPosition::new(1, index as u16, 0);
+            segment[8..16].copy_from_slice(&position.to_u64().to_le_bytes());
+            segment[24..40].fill(0);
+            segment[37] = 0x20;
+            seal_segment(segment, index);
+        }
+    }
+    let disk = SimVfs::new();
+    ["/log", "/copy"].iter().for_each(|path| disk.create_directory(Path::new(path)).unwrap());
+    let path = Path::new("/log/SRU00001.log");
+    disk.put(path, &bytes);
+    disk.set_capacity(disk.used() + (8 << 20));
+    let mut options = InstanceOptions::with_vfs(Arc::new(disk.clone()), "/copy".into());
+    (options.base_name, options.threads, options.cache_bytes) = ("SRU".to_string(), false, 1 << 20);
+    options.database_paths.search("/copy");
+    let Ok(mut replayer) = Replayer::open(options, path) else { return };
+    if replayer.replay_until(path, LogPosition::MAX).is_ok() {
+        let _ = replayer.stop();
+    }
 }
