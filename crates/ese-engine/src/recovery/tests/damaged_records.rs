@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use testkit::corpus::Corpus;
 
-use super::bench::Bench;
+use super::redo_fixture::RedoFixture;
 use super::windows_logs::server2022;
 use crate::log::StoredRecord;
 
@@ -53,7 +53,7 @@ fn damaged_records_cause_no_panic() {
     for _ in 0..60 {
         let mut records = whole.clone();
         damage(&mut rng, &mut records);
-        refused += u32::from(Bench::new(200).replay_stored(records).is_err());
+        refused += u32::from(RedoFixture::new(200).replay_stored(records).is_err());
     }
     assert!((5..60).contains(&refused), "{refused}");
 }

@@ -8,7 +8,7 @@ use ese_format::log::record::{BeforeImageFlags, LogRecord, Merge, MergeFlags};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber};
 
-use super::bench::{Bench, ROOT, SIZE, TREE, change, in_macro, keys, nodes, page_of, parent_of};
+use super::redo_fixture::{ROOT, RedoFixture, SIZE, TREE, change, in_macro, keys, nodes, page_of, parent_of};
 use crate::pages::apply::merge_type;
 
 const NONE: u64 = u64::MAX;
@@ -88,10 +88,10 @@ fn records(kind: u8, line: u16, flags: MergeFlags, separator: &[u8]) -> Vec<LogR
 }
 
 fn replay(pages: &Pages, records: &[LogRecord]) -> Result<Pages, String> {
-    let mut bench = Bench::new(64);
-    pages.iter().for_each(|(page, bytes)| bench.put(*page, bytes));
-    bench.replay(records).map_err(|error| error.to_string())?;
-    Ok(pages.keys().map(|page| (*page, bench.page(*page))).collect())
+    let mut fixture = RedoFixture::new(64);
+    pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
+    fixture.replay(records).map_err(|error| error.to_string())?;
+    Ok(pages.keys().map(|page| (*page, fixture.page(*page))).collect())
 }
 
 fn links(pages: &Pages, page: u32) -> [u32; 2] {

@@ -1,11 +1,11 @@
 //! Tests of recovery: replay by page, pages that recovery does not read, undo, and page images.
 
-mod bench;
 mod damaged_records;
 mod merges;
 mod own_logs;
 mod page_images;
 mod page_replay;
+mod redo_fixture;
 mod single_records;
 mod splits;
 mod undo;

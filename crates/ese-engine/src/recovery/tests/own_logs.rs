@@ -9,7 +9,7 @@ use jetcell_vfs::SimVfs;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::bench::{Bench, Content, SIZE, records_from};
+use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
 use super::{DATABASES, database};
 use crate::Instance;
 use crate::btree::tests::{Model, open, transaction};
@@ -56,10 +56,10 @@ fn worked(seed: u64) -> ([Vec<Vec<u8>>; 3], Vec<StoredRecord>) {
     ([first, middle, last], records)
 }
 
-fn assert_equal(bench: &Bench, expected: &[Vec<u8>], what: &str) {
+fn assert_equal(fixture: &RedoFixture, expected: &[Vec<u8>], what: &str) {
     for (number, page) in (1..).zip(expected) {
         if page.iter().any(|byte| *byte != 0) {
-            assert_eq!(Content::of(&bench.page(number)), Content::of(page), "{what}, page {number}");
+            assert_eq!(Content::of(&fixture.page(number)), Content::of(page), "{what}, page {number}");
         }
     }
 }
@@ -103,9 +103,9 @@ fn a_log_of_the_engine_gives_the_pages_of_the_engine() {
             .iter()
             .filter(|record| matches!(LogRecord::decode(&record.bytes).unwrap().0, LogRecord::Split2(_)))
             .count();
-        let mut bench = Bench::on(&first.concat());
-        bench.replay_stored(records.clone()).unwrap();
-        assert_equal(&bench, &last, &format!("seed {seed}"));
+        let mut fixture = RedoFixture::on(&first.concat());
+        fixture.replay_stored(records.clone()).unwrap();
+        assert_equal(&fixture, &last, &format!("seed {seed}"));
         // The same with pages of different moments, as a crash leaves them.
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mixed: Vec<u8> = (0..first.len())
@@ -114,9 +114,9 @@ fn a_log_of_the_engine_gives_the_pages_of_the_engine() {
                 moment.get(at).unwrap_or(&first[at]).clone()
             })
             .collect();
-        let mut bench = Bench::on(&mixed);
-        bench.replay_stored(records).unwrap();
-        assert_equal(&bench, &last, &format!("seed {seed}, mixed"));
+        let mut fixture = RedoFixture::on(&mixed);
+        fixture.replay_stored(records).unwrap();
+        assert_equal(&fixture, &last, &format!("seed {seed}, mixed"));
     }
     assert!(splits > 50, "{splits}");
 }

@@ -11,17 +11,19 @@ use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::space::{Extent, SpaceHeader};
 use ese_format::{DbTime, PageNumber, TreeId};
 
-use super::bench::{Bench, PROCID, ROOT, SIZE, TREE, change, insert, keys, node, nodes, page_of, parent_of};
+use super::redo_fixture::{
+    PROCID, ROOT, RedoFixture, SIZE, TREE, change, insert, keys, node, nodes, page_of, parent_of,
+};
 
 const LEAF: PageFlags = PageFlags::LEAF;
 const PAGE: u32 = 10;
 
 /// A database with these pages, after the records.
-fn redone(pages: &[(u32, Vec<u8>)], records: &[LogRecord]) -> Bench {
-    let mut bench = Bench::new(64);
-    pages.iter().for_each(|(page, bytes)| bench.put(*page, bytes));
-    bench.replay(records).unwrap();
-    bench
+fn redone(pages: &[(u32, Vec<u8>)], records: &[LogRecord]) -> RedoFixture {
+    let mut fixture = RedoFixture::new(64);
+    pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
+    fixture.replay(records).unwrap();
+    fixture
 }
 
 fn leaf(keys: &[(&str, &str)]) -> Vec<u8> {
@@ -29,9 +31,9 @@ fn leaf(keys: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn refused(pages: &[(u32, Vec<u8>)], record: LogRecord) -> String {
-    let mut bench = Bench::new(64);
-    pages.iter().for_each(|(page, bytes)| bench.put(*page, bytes));
-    bench.replay(&[record]).unwrap_err().to_string()
+    let mut fixture = RedoFixture::new(64);
+    pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
+    fixture.replay(&[record]).unwrap_err().to_string()
 }
 
 fn versioned(page: u32, times: [u64; 2], line: u16, rceid: u32) -> NodeChange {
@@ -49,10 +51,10 @@ fn differences_replace_data() {
         LogRecord::ReplaceD(Replace { node, wide_diff: false, old_len: 10, new_len, data })
     };
     let pages = [(PAGE, leaf(&[("a", "0123456789"), ("b", "0123456789")]))];
-    let bench = redone(&pages, &[replace(&[0x04, 0x00, 3, 2, b'a', b'b', b'c'], 11)]);
+    let fixture = redone(&pages, &[replace(&[0x04, 0x00, 3, 2, b'a', b'b', b'c'], 11)]);
     let expected = [("a", "0123456789"), ("b", "0123abc6789")].map(|(k, d)| (k.into(), d.into()));
-    assert_eq!(nodes(&bench.page(PAGE)), expected);
-    assert_eq!(Page::new(&bench.page(PAGE), SIZE).db_time(), DbTime(60));
+    assert_eq!(nodes(&fixture.page(PAGE)), expected);
+    assert_eq!(Page::new(&fixture.page(PAGE), SIZE).db_time(), DbTime(60));
     assert!(refused(&pages, replace(&[0x0b, 0x40, 1, b'x'], 11)).contains("differences"));
 }
 
@@ -78,8 +80,8 @@ fn counters_change_by_differences_and_are_undone_by_them() {
     let begin = LogRecord::Begin0(Begin0 { procid: PROCID, levels, begin0: 8 });
     let data = "\0\0\0\0\0\0\0\0";
     let pages = [(PAGE, leaf(&[("a", data)]))];
-    let counter = |bench: &Bench| {
-        let page = bench.page(PAGE);
+    let counter = |fixture: &RedoFixture| {
+        let page = fixture.page(PAGE);
         let node = Page::new(&page, SIZE).node(0).map(|node| (node.data.to_vec(), node.flags)).unwrap();
         (i32::from_le_bytes(node.0[2..6].try_into().unwrap()), node.1)
     };
@@ -90,15 +92,15 @@ fn counters_change_by_differences_and_are_undone_by_them() {
         undo([61, 62], 7),
         wide([62, 63], 1 << 16),
     ];
-    let bench = redone(&pages, &records[..3]);
-    assert_eq!(counter(&bench), (-4, NodeFlags::VERSIONED));
-    let bench = redone(&pages, &records);
-    assert_eq!(counter(&bench).0, -8);
+    let fixture = redone(&pages, &records[..3]);
+    assert_eq!(counter(&fixture), (-4, NodeFlags::VERSIONED));
+    let fixture = redone(&pages, &records);
+    assert_eq!(counter(&fixture).0, -8);
     // The transaction has not ended, and one of its changes is not undone.
-    assert!(bench.finish().unwrap_err().to_string().contains("keep the database dirty"));
+    assert!(fixture.finish().unwrap_err().to_string().contains("keep the database dirty"));
     let commit = LogRecord::Commit0(Commit0 { procid: PROCID, level: 0, commit0: 12 });
-    let bench = redone(&pages, &[&records[..3], &[commit]].concat());
-    assert_eq!(bench.finish().unwrap(), 0);
+    let fixture = redone(&pages, &[&records[..3], &[commit]].concat());
+    assert_eq!(fixture.finish().unwrap(), 0);
 
     let short = [(PAGE, leaf(&[("a", "12345")]))];
     assert!(refused(&short, narrow([50, 60], 0, 7, 1)).contains("outside of the data"));
@@ -117,8 +119,8 @@ fn deleted_data_are_overwritten_until_the_page_changes_again() {
     let gone = NodeFlags::DELETED | NodeFlags::VERSIONED;
     (1..3).for_each(|line| PageMut::new(&mut page, SIZE).set_node_flags(line, gone));
     let pages = [(PAGE, page)];
-    let bench = redone(&pages, &[scrub(0, &[0, 1, 2])]);
-    let found = bench.page(PAGE);
+    let fixture = redone(&pages, &[scrub(0, &[0, 1, 2])]);
+    let found = fixture.page(PAGE);
     let data: Vec<_> = Page::new(&found, SIZE).nodes().map(|node| node.data).collect();
     assert_eq!(data, [&b"kept"[..], b"DDDD", b"\x20LLL"]);
     let flags: Vec<_> = Page::new(&found, SIZE).nodes().map(|node| node.flags).collect();
@@ -126,11 +128,11 @@ fn deleted_data_are_overwritten_until_the_page_changes_again() {
     assert!(Page::new(&found, SIZE).flags().contains(PageFlags::SCRUBBED));
     assert!(!found.windows(4).any(|bytes| bytes == b"data" || bytes == b"long"));
 
-    let bench = redone(&pages, &[scrub(0, &[0, 1, 2]), insert(PAGE, [60, 61], 3, "d")]);
-    assert!(!Page::new(&bench.page(PAGE), SIZE).flags().contains(PageFlags::SCRUBBED));
-    let bench = redone(&pages, &[scrub(1, &[])]);
-    assert_eq!(keys(&bench.page(PAGE)), "");
-    assert!(!bench.page(PAGE).windows(4).any(|bytes| bytes == b"kept"));
+    let fixture = redone(&pages, &[scrub(0, &[0, 1, 2]), insert(PAGE, [60, 61], 3, "d")]);
+    assert!(!Page::new(&fixture.page(PAGE), SIZE).flags().contains(PageFlags::SCRUBBED));
+    let fixture = redone(&pages, &[scrub(1, &[])]);
+    assert_eq!(keys(&fixture.page(PAGE)), "");
+    assert!(!fixture.page(PAGE).windows(4).any(|bytes| bytes == b"kept"));
     assert!(refused(&pages, scrub(0, &[0, 1])).contains("other nodes"));
     assert!(refused(&pages, scrub(0, &[0, 1, 9])).contains("unknown operation"));
 }
@@ -166,16 +168,16 @@ fn a_page_moves_with_all_that_leads_to_it() {
         tail: tail.to_vec(),
     };
     let pages = [(PAGE, source.clone()), (LEFT, left), (RIGHT, right), (ROOT, parent)];
-    let bench = redone(&pages, &[LogRecord::PageMove(moved.clone())]);
-    assert_eq!(keys(&bench.page(NEW)), "b c");
-    let found = bench.page(NEW);
+    let fixture = redone(&pages, &[LogRecord::PageMove(moved.clone())]);
+    assert_eq!(keys(&fixture.page(NEW)), "b c");
+    let found = fixture.page(NEW);
     assert_eq!(Page::new(&found, SIZE).db_time(), DbTime(60));
     assert_eq!(Page::new(&found, SIZE).prev(), PageNumber::new(LEFT));
-    assert_eq!(Page::new(&bench.page(LEFT), SIZE).next(), PageNumber::new(NEW));
-    assert_eq!(Page::new(&bench.page(RIGHT), SIZE).prev(), PageNumber::new(NEW));
-    assert_eq!(nodes(&bench.page(ROOT))[1], ("d".to_string(), NEW.to_string()));
-    assert!(Page::new(&bench.page(PAGE), SIZE).flags().contains(PageFlags::EMPTY));
-    assert_eq!(keys(&bench.page(PAGE)), "");
+    assert_eq!(Page::new(&fixture.page(LEFT), SIZE).next(), PageNumber::new(NEW));
+    assert_eq!(Page::new(&fixture.page(RIGHT), SIZE).prev(), PageNumber::new(NEW));
+    assert_eq!(nodes(&fixture.page(ROOT))[1], ("d".to_string(), NEW.to_string()));
+    assert!(Page::new(&fixture.page(PAGE), SIZE).flags().contains(PageFlags::EMPTY));
+    assert_eq!(keys(&fixture.page(PAGE)), "");
     let too_long = PageMove { head: vec![0; SIZE.bytes()], ..moved };
     assert!(refused(&pages, LogRecord::PageMove(too_long)).contains("image"));
 }
@@ -186,8 +188,8 @@ fn the_pages_of_an_emptied_tree_lose_their_nodes() {
     let entries = [EmptiedPage { before: DbTime(50), page: PAGE, flags: 2 }];
     let pages = EmptyTree::encode_entries(&entries);
     let record = LogRecord::EmptyTree(EmptyTree { node: node(ROOT, [30, 60], 0), pages });
-    let bench = redone(&[(PAGE, leaf(&[("a", "1")])), (ROOT, root)], &[record]);
-    let [page, root] = [PAGE, ROOT].map(|page| bench.page(page));
+    let fixture = redone(&[(PAGE, leaf(&[("a", "1")])), (ROOT, root)], &[record]);
+    let [page, root] = [PAGE, ROOT].map(|page| fixture.page(page));
     assert_eq!((keys(&page), keys(&root)), (String::new(), String::new()));
     assert!(Page::new(&page, SIZE).flags().contains(PageFlags::EMPTY));
     assert!(Page::new(&root, SIZE).is_leaf());
@@ -197,16 +199,16 @@ fn the_pages_of_an_emptied_tree_lose_their_nodes() {
 fn a_new_page_has_no_line_until_it_is_used() {
     let (database, page, tree) = (DatabaseIdInLog(1), PageNumber::fixed(PAGE), TreeId(6));
     let record = LogRecord::NewPage(NewPage { procid: PROCID, database, page, tree, after: DbTime(60) });
-    let bench = redone(&[], std::slice::from_ref(&record));
-    let found = bench.page(PAGE);
+    let fixture = redone(&[], std::slice::from_ref(&record));
+    let found = fixture.page(PAGE);
     let view = Page::new(&found, SIZE);
     assert_eq!((view.db_time(), view.tree(), view.node_count()), (DbTime(60), TreeId(6), 0));
     assert_eq!(view.flags(), PageFlags::PRE_INIT | PageFlags::NEW_RECORD);
     assert_eq!(view.free_bytes(), SIZE.bytes() - SIZE.header_len());
     // A page that is in use since then stays.
     let newer = page_of(PAGE, 61, LEAF, &[], &[("a", "1")]);
-    let bench = redone(&[(PAGE, newer)], &[record]);
-    assert_eq!(keys(&bench.page(PAGE)), "a");
+    let fixture = redone(&[(PAGE, newer)], &[record]);
+    assert_eq!(keys(&fixture.page(PAGE)), "a");
 }
 
 /// From one extent to space trees: the rules of the reference, for a unique and for a non-unique tree.
@@ -222,8 +224,8 @@ fn a_tree_in_one_extent_is_created_and_converted() {
             primary_pages: 4,
             page_flags,
         };
-        let bench = redone(&[], &[LogRecord::CreateSingleExtentFdp(create)]);
-        let root = bench.page(PAGE);
+        let fixture = redone(&[], &[LogRecord::CreateSingleExtentFdp(create)]);
+        let root = fixture.page(PAGE);
         let word =
             |external: &[u8], at: usize| u32::from_le_bytes(external[4 * at..][..4].try_into().unwrap());
         let words = |page: &[u8]| -> Vec<u32> {
@@ -244,13 +246,13 @@ fn a_tree_in_one_extent_is_created_and_converted() {
             available_bits: 0b100,
             page_flags,
         };
-        let bench = redone(&[(PAGE, root)], &[LogRecord::ConvertFdp2(convert)]);
-        assert_eq!(words(&bench.page(PAGE)), [4, 1, if non_unique { 3 } else { 1 }, 20]);
-        let header = bench.page(PAGE);
+        let fixture = redone(&[(PAGE, root)], &[LogRecord::ConvertFdp2(convert)]);
+        assert_eq!(words(&fixture.page(PAGE)), [4, 1, if non_unique { 3 } else { 1 }, 20]);
+        let header = fixture.page(PAGE);
         let header = SpaceHeader::decode(Page::new(&header, SIZE).external_header()).unwrap();
         assert_eq!((header.multiple, header.non_unique), (true, non_unique));
         let extents = |page: u32| -> Vec<(u32, u32)> {
-            let bytes = bench.page(page);
+            let bytes = fixture.page(page);
             let page = Page::new(&bytes, SIZE);
             let extent =
                 |node: ese_format::page::Node<'_>| Extent::decode(&node.key_to_vec(), node.data).unwrap().0;
@@ -301,11 +303,11 @@ fn what_cannot_be_redone_stops_redo_with_name_and_position() {
         (LogRecord::Obsolete(Opaque { kind: 26, body: vec![0; 59] }), "Obsolete"),
         (LogRecord::Ignored(Opaque { kind: 68, body: vec![0; 9] }), "Ignored"),
     ] {
-        let mut bench = Bench::new(64);
-        bench.put(PAGE, &leaf(&[("a", "1")]));
-        let error = bench.replay(&[insert(PAGE, [50, 60], 1, "b"), record]).unwrap_err().to_string();
+        let mut fixture = RedoFixture::new(64);
+        fixture.put(PAGE, &leaf(&[("a", "1")]));
+        let error = fixture.replay(&[insert(PAGE, [50, 60], 1, "b"), record]).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains("(1,2,0)"), "{error}");
-        assert_eq!(keys(&bench.page(PAGE)), "a");
+        assert_eq!(keys(&fixture.page(PAGE)), "a");
     }
     // ESE skips what it does not know in this family, and so does redo.
     redone(&[], &[LogRecord::Ignored(Opaque { kind: 82, body: vec![1, 2] })]);
@@ -315,7 +317,7 @@ fn what_cannot_be_redone_stops_redo_with_name_and_position() {
 fn an_external_header_of_any_length_is_set() {
     let root = page_of(PAGE, 50, LEAF | PageFlags::ROOT, &[7; 16], &[("a", "1")]);
     let set = |len: usize| SetExternalHeader { node: node(PAGE, [50, 60], 0), data: vec![3; len] };
-    let bench = redone(&[(PAGE, root.clone())], &[LogRecord::SetExternalHeader(set(25))]);
-    assert_eq!(Page::new(&bench.page(PAGE), SIZE).external_header(), [3; 25]);
+    let fixture = redone(&[(PAGE, root.clone())], &[LogRecord::SetExternalHeader(set(25))]);
+    assert_eq!(Page::new(&fixture.page(PAGE), SIZE).external_header(), [3; 25]);
     assert!(refused(&[(PAGE, root)], LogRecord::SetExternalHeader(set(5000))).contains("does not fit"));
 }

@@ -8,8 +8,8 @@ use ese_format::log::record::{
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogTime, PageNumber};
 
-use super::bench::{
-    Bench, ROOT, SIZE, TREE, change, in_macro, insert, keys, node, nodes, page_of, parent_of,
+use super::redo_fixture::{
+    ROOT, RedoFixture, SIZE, TREE, change, in_macro, insert, keys, node, nodes, page_of, parent_of,
 };
 use crate::pages::apply::split_type;
 
@@ -89,16 +89,16 @@ fn right_split(key: &str, operation_line: u16, split_line: u16) -> Vec<LogRecord
 }
 
 fn replayed(pages: &Pages, records: &[LogRecord]) -> Pages {
-    let mut bench = Bench::new(64);
-    pages.iter().for_each(|(page, bytes)| bench.put(*page, bytes));
-    bench.replay(records).unwrap();
-    [SPLIT, RIGHT, NEW, ROOT].into_iter().map(|page| (page, bench.page(page))).collect()
+    let mut fixture = RedoFixture::new(64);
+    pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
+    fixture.replay(records).unwrap();
+    [SPLIT, RIGHT, NEW, ROOT].into_iter().map(|page| (page, fixture.page(page))).collect()
 }
 
 fn refused(pages: &Pages, records: &[LogRecord]) -> String {
-    let mut bench = Bench::new(64);
-    pages.iter().for_each(|(page, bytes)| bench.put(*page, bytes));
-    bench.replay(records).unwrap_err().to_string()
+    let mut fixture = RedoFixture::new(64);
+    pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
+    fixture.replay(records).unwrap_err().to_string()
 }
 
 #[test]
@@ -265,18 +265,18 @@ fn a_parent_is_split_in_the_macro_of_its_child() {
             }
         }
         records.insert(1, stamp(upper_page, 20));
-        let mut bench = Bench::new(64);
-        leaves().iter().for_each(|(page, bytes)| bench.put(*page, bytes));
-        bench.put(parent_page, &parent);
-        bench.put(upper_page, &upper);
-        bench.replay(&records).unwrap();
+        let mut fixture = RedoFixture::new(64);
+        leaves().iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
+        fixture.put(parent_page, &parent);
+        fixture.put(upper_page, &upper);
+        fixture.replay(&records).unwrap();
         let entries = |expected: &[(&str, u32)]| -> Vec<_> {
             expected.iter().map(|(key, page)| (key.to_string(), page.to_string())).collect()
         };
-        assert_eq!(nodes(&bench.page(parent_page)), entries(&left), "{split_line}");
-        assert_eq!(nodes(&bench.page(parent_new)), entries(&right), "{split_line}");
-        assert_eq!(nodes(&bench.page(upper_page)), entries(&[("k", parent_page), ("", parent_new)]));
-        assert_eq!(keys(&bench.page(NEW)), "aaa5 bbb1 bbb3 bbb5 bbb7");
+        assert_eq!(nodes(&fixture.page(parent_page)), entries(&left), "{split_line}");
+        assert_eq!(nodes(&fixture.page(parent_new)), entries(&right), "{split_line}");
+        assert_eq!(nodes(&fixture.page(upper_page)), entries(&[("k", parent_page), ("", parent_new)]));
+        assert_eq!(keys(&fixture.page(NEW)), "aaa5 bbb1 bbb3 bbb5 bbb7");
     }
 }
 
@@ -315,11 +315,11 @@ fn macros_that_contradict_themselves_are_refused() {
 fn an_unfinished_macro_changes_nothing() {
     let (pages, mut records) = (leaves(), right_split("bbb7", 6, 2));
     records.pop();
-    let mut bench = Bench::new(64);
-    pages.iter().for_each(|(page, bytes)| bench.put(*page, bytes));
-    bench.replay(&records).unwrap();
-    assert_eq!(bench.applied(), 0);
-    assert!(pages.iter().all(|(page, bytes)| bench.page(*page) == *bytes));
+    let mut fixture = RedoFixture::new(64);
+    pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
+    fixture.replay(&records).unwrap();
+    assert_eq!(fixture.applied(), 0);
+    assert!(pages.iter().all(|(page, bytes)| fixture.page(*page) == *bytes));
 }
 
 /// The checkpoint can be inside of a macro, if all pages have its changes.

@@ -9,7 +9,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use testkit::corpus::Corpus;
 
-use super::bench::{Bench, Content, SIZE, records_from};
+use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
 use crate::log::{LogNames, LogReader, StoredRecord};
 
 /// The records of some log files, in order, given as file in the corpus and name in the directory of the log.
@@ -24,16 +24,16 @@ fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition
 }
 
 /// Compares all pages with a snapshot. Returns the number of pages in use.
-fn assert_equal(bench: &Bench, snapshot: &[u8]) -> usize {
+fn assert_equal(fixture: &RedoFixture, snapshot: &[u8]) -> usize {
     let mut used = 0;
     for (index, page) in snapshot.chunks(SIZE.bytes()).enumerate().skip(2) {
         let number = index as u32 - 1;
         match page.iter().any(|byte| *byte != 0) {
             true => {
                 used += 1;
-                assert_eq!(Content::of(&bench.page(number)), Content::of(page), "page {number}");
+                assert_eq!(Content::of(&fixture.page(number)), Content::of(page), "page {number}");
             }
-            false => assert!(!bench.has_page(number), "page {number} is in use"),
+            false => assert!(!fixture.has_page(number), "page {number} is in use"),
         }
     }
     used
@@ -56,19 +56,19 @@ fn a_database_of_windows_is_rebuilt_from_its_logs() {
     let Some(corpus) = Corpus::locate() else { return };
     let set = "srum-server2022";
     let first = ("a/SRU00001.log", "SRU00001.log");
-    let mut bench = Bench::new(200);
+    let mut fixture = RedoFixture::new(200);
     let start = LogPosition::new(1, 1, 0);
-    bench.replay_stored(records(&corpus, set, &[first, ("a/SRU.log", "SRU.log")], start)).unwrap();
-    assert_eq!(assert_equal(&bench, &corpus.read(&format!("logsets/{set}/a/SRUDB.dat"))), 30);
+    fixture.replay_stored(records(&corpus, set, &[first, ("a/SRU.log", "SRU.log")], start)).unwrap();
+    assert_eq!(assert_equal(&fixture, &corpus.read(&format!("logsets/{set}/a/SRUDB.dat"))), 30);
 
     let all = server2022(&corpus, start);
     let snapshot = corpus.read(&format!("logsets/{set}/b/SRUDB.dat"));
     // On from the first snapshot: what it has already is found out by the times of its pages.
-    bench.replay_stored(all.clone()).unwrap();
-    assert_eq!(assert_equal(&bench, &snapshot), 73);
-    let mut bench = Bench::new(200);
-    bench.replay_stored(all).unwrap();
-    assert_eq!(assert_equal(&bench, &snapshot), 73);
+    fixture.replay_stored(all.clone()).unwrap();
+    assert_eq!(assert_equal(&fixture, &snapshot), 73);
+    let mut fixture = RedoFixture::new(200);
+    fixture.replay_stored(all).unwrap();
+    assert_eq!(assert_equal(&fixture, &snapshot), 73);
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn nothing_is_redone_that_pages_have() {
     let files = files.into_iter().chain([("SRU0005B.log", "SRU0005B.log"), ("SRU.log", "SRU.log")]);
     let files: Vec<_> = files.collect();
     let database = corpus.read(&format!("logsets/{set}/SRUDB.dat"));
-    let mut bench = Bench::on(&database[2 * SIZE.bytes()..]);
+    let mut fixture = RedoFixture::on(&database[2 * SIZE.bytes()..]);
     let records = records(&corpus, set, &files, LogPosition::new(0x59, 1, 0));
     assert!(records.len() > 1500, "{}", records.len());
-    bench.replay_stored(records).unwrap();
-    assert_eq!(bench.applied(), 0);
-    assert!(assert_equal(&bench, &database) > 400);
+    fixture.replay_stored(records).unwrap();
+    assert_eq!(fixture.applied(), 0);
+    assert!(assert_equal(&fixture, &database) > 400);
 }

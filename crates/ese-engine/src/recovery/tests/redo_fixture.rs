@@ -30,7 +30,7 @@ const DATABASE: u8 = 1;
 const FILE: &str = "/db/replayed.edb";
 
 /// A database without any page, and redo of records that change it.
-pub(super) struct Bench {
+pub(super) struct RedoFixture {
     _instance: Arc<Instance>,
     database: Arc<Database>,
     log: Arc<LogReader>,
@@ -38,13 +38,13 @@ pub(super) struct Bench {
     next: LogPosition,
 }
 
-impl Bench {
-    pub fn new(pages: usize) -> Bench {
-        Bench::on(&vec![0; pages * SIZE.bytes()])
+impl RedoFixture {
+    pub fn new(pages: usize) -> RedoFixture {
+        RedoFixture::on(&vec![0; pages * SIZE.bytes()])
     }
 
     /// The same for a database with these pages.
-    pub fn on(pages: &[u8]) -> Bench {
+    pub fn on(pages: &[u8]) -> RedoFixture {
         let disk = SimVfs::new();
         let instance = open(&disk, SIZE, 2048).unwrap();
         let other = instance.create_database(Path::new("/db/one.edb"), &CreateOptions::default()).unwrap();
@@ -69,7 +69,7 @@ impl Bench {
         let log = Arc::new(log.unwrap());
         let grant = core.cache.grant_memory(0);
         let redo = Redo::new(core, log.clone(), 1, UndoInfos::new(), grant);
-        Bench { _instance: instance, database, log, redo, next: LogPosition::new(1, 1, 0) }
+        RedoFixture { _instance: instance, database, log, redo, next: LogPosition::new(1, 1, 0) }
     }
 
     /// Puts a page into the database.
