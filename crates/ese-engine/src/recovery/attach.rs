@@ -82,10 +82,9 @@ impl Attacher {
         self.open(record.database.0, &decode_path(&record.path), record.signature, position, before)
     }
 
-    /// Replays the creation of a database whose content the following records log in full. ESE logs it so since log
-    /// version 8.4000.3; other engines' records, and those of this one, say nothing about the content.
+    /// Replays the creation of a database whose content the following records log in full.
     pub fn create(&mut self, record: &CreateDb, position: LogPosition) -> Result<()> {
-        if record.version.is_none_or(|(_, update)| update != 0) {
+        if !logs_content(record) {
             return Ok(());
         }
         let logged = decode_path(&record.path);
@@ -349,6 +348,12 @@ impl Attacher {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether the records behind the creation of a database log its content in full. ESE does that since log version 8.4000.3;
+/// the records of earlier versions, and those of this engine, say nothing about the content.
+pub(super) fn logs_content(record: &CreateDb) -> bool {
+    record.version.is_some_and(|(_, update)| update == 0)
 }
 
 /// The header of a database that is attached at `position`: redo needs the log from there on.

@@ -12,6 +12,7 @@ use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
+use super::attach::logs_content;
 use crate::error::LogFault;
 use crate::log::{LogChain, LogNames, LogReader, ReceivedLog};
 use crate::{Error, Result};
@@ -161,8 +162,10 @@ impl RecoverySet {
         plan
     }
 
-    /// Verifies that logs are undamaged and continue each other, and decodes all their records. Nothing is changed.
-    pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<()> {
+    /// Verifies that logs are undamaged and continue each other, and decodes all their records. Nothing is changed. Returns
+    /// whether redo can create a database from them.
+    pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
+        let mut creates = false;
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &self.base_name));
         let mut chain = LogChain::default();
         for (index, (generation, path)) in plan.logs.iter().enumerate() {
@@ -170,15 +173,15 @@ impl RecoverySet {
             let log = reader.receive(*generation, &chain, index + 1 == plan.logs.len())?;
             chain = reader.visit_received(&log, &chain, |stored| {
                 if stored.start < until {
-                    let decoded = LogRecord::decode(&stored.bytes);
-                    decoded.map_err(|e| {
+                    let (record, _) = LogRecord::decode(&stored.bytes).map_err(|e| {
                         reader.fault(*generation, LogFault::UnknownRecord, stored.start, &e.to_string())
                     })?;
+                    creates |= matches!(&record, LogRecord::CreateDb(create) if logs_content(create));
                 }
                 Ok(())
             })?;
         }
-        Ok(())
+        Ok(creates)
     }
 
     /// The first position whose records may be of a time after `time`; the end of the log if it is older.

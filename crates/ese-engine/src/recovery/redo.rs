@@ -496,6 +496,11 @@ impl Redo {
         Ok(())
     }
 
+    /// Number of macros whose end has not been read. Nothing of them was replayed.
+    pub fn incomplete_macros(&self) -> usize {
+        self.macros.len()
+    }
+
     /// Where redo would have to start to know the transactions that have not ended, and the macros that are not complete.
     pub fn needed_from(&self) -> Option<LogPosition> {
         let transactions = self.transactions.values().map(|open| open.begun);

@@ -58,6 +58,8 @@ pub struct Replayed {
     pub pages_written: u64,
     /// Torn pages restored from page images.
     pub torn_pages: usize,
+    /// Macros whose end is not in the log. Nothing of them was replayed.
+    pub incomplete_macros: usize,
     /// The databases that the log has attached at this position, and their paths here.
     pub attached: Vec<PathBuf>,
 }
@@ -368,6 +370,7 @@ impl Replayer {
             pages_read: cache.faults + cache.prereads,
             pages_written: cache.written_checkpoint + cache.written_eviction + cache.written_flush,
             torn_pages: self.replay.attacher.torn_pages,
+            incomplete_macros: self.replay.redo.incomplete_macros(),
             attached: self.core.databases().iter().map(|database| database.path().to_path_buf()).collect(),
         }
     }

@@ -267,6 +267,41 @@ fn pages_of_another_moment_are_named() {
     }
 }
 
+/// A page between the states before and after a change is of another history.
+#[test]
+fn a_page_that_is_newer_than_a_change_expects_is_named() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let a = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
+    let mut named = 0;
+    for number in 1..=46u32 {
+        let at = number as usize * SIZE.bytes() + SIZE.bytes();
+        let mut bytes = a.clone();
+        let page = &mut bytes[at..at + SIZE.bytes()];
+        if page.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let time = Page::new(page, SIZE).db_time().0 + 1;
+        page[8..16].copy_from_slice(&time.to_le_bytes());
+        ese_format::checksum::seal_page(page, SIZE, PageNumber::new(number).unwrap());
+        let disk = server2022(&corpus);
+        disk.put(Path::new(COPY), &bytes);
+        let mut replayer = Replayer::open(options(&disk), &log(2)).unwrap();
+        if let Err(error) = replay(&mut replayer, LogPosition::MAX)
+            && error.jet_code() == -567
+        {
+            assert_eq!(error.jet_name(), "JET_errDbTimeTooNew");
+            let text = error.to_string();
+            assert!(text.contains(&format!("page {number}: ")) && text.contains(COPY), "{text}");
+            // The page with the fault was not changed, and the replayer does nothing more.
+            let after = disk.contents(Path::new(COPY)).unwrap();
+            assert!(after[at..at + SIZE.bytes()] == bytes[at..at + SIZE.bytes()]);
+            assert_eq!(replayer.checkpoint().unwrap_err().jet_code(), -567);
+            named += 1;
+        }
+    }
+    assert!(named > 3, "{named}");
+}
+
 /// On a full disk the replay stops, and continues when there is space.
 #[test]
 fn a_full_disk_stops_the_replay_until_there_is_space() {

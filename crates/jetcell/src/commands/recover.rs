@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::{
-    Error, InstanceOptions, LogFault, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer,
-    TornPageProtection,
+    AttachmentFault, Error, InstanceOptions, LogFault, RecoveryPlan, RecoverySet, RecoverySummary, Replayed,
+    Replayer, TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
@@ -171,7 +171,11 @@ impl Recover {
             }
             lost.push(Lost { first: first.0, last: committed.0, why: "missing".into() });
         }
-        while let Err(error) = set.verify(vfs, &plan, until) {
+        let creates = loop {
+            let error = match set.verify(vfs, &plan, until) {
+                Ok(creates) => break creates,
+                Err(error) => error,
+            };
             let Error::Log { position, .. } = &error else { return Err(explained(error)) };
             let bad = position.generation;
             let needed = |path: &&ese_engine::FoundDatabase| {
@@ -184,6 +188,9 @@ impl Recover {
             lost.clear();
             lost.push(Lost { first: bad.0, last: stored.0, why: error.to_string() });
             plan.logs.retain(|(generation, _)| *generation < bad);
+        };
+        if set.databases.is_empty() && !creates {
+            return Err(explained(no_database(&plan)));
         }
         Ok(Prepared { set, plan, until, lost })
     }
@@ -213,6 +220,7 @@ impl Recover {
         report.pages =
             Pages { read: replayed.pages_read, changes: replayed.changed, written: replayed.pages_written };
         report.undone = recovery.rolled_back;
+        report.incomplete_macros = replayed.incomplete_macros;
         let names = files(std::slice::from_ref(&work.directory))?;
         let after = match self.in_place {
             true => set.databases.iter().map(|database| database.path.clone()).chain(names).collect(),
@@ -276,6 +284,16 @@ fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -
     Some(Error::Log { path, position, fault: LogFault::OtherStream, what })
 }
 
+/// The error, if the logs neither come with a database nor create one.
+fn no_database(plan: &RecoveryPlan) -> Error {
+    let what =
+        "the logs change databases that are not among the files, and do not begin with the creation of one; \
+                name the databases, or put the logs before these back"
+            .to_string();
+    let path = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
+    Error::Attachment { path, fault: AttachmentFault::Missing, what }
+}
+
 /// The error, with ESE's name and number, and the next step.
 fn explained(error: Error) -> Failure {
     let advice = match &error {
@@ -283,7 +301,9 @@ fn explained(error: Error) -> Failure {
         Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {
             "; put it back, or accept the loss with --allow-loss if the databases do not need it"
         }
-        Error::Attachment { .. } => "; --map OLD=NEW says where a database is",
+        Error::Attachment { fault: AttachmentFault::Missing, .. } => {
+            "; --map OLD=NEW says where a database is"
+        }
         _ => "",
     };
     format!("{error} ({} {}){advice}", error.jet_name(), error.jet_code()).into()

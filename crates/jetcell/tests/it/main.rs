@@ -7,6 +7,7 @@ mod dump;
 mod manners;
 mod raid_reliability;
 mod recover;
+mod recover_faults;
 mod runs;
 mod self_description;
 mod sizing;

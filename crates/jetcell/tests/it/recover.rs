@@ -21,14 +21,14 @@ const SERVER: [(&str, &str); 5] = [
 const DIRTY: [&str; 7] =
     ["SRU00059.log", "SRU0005A.log", "SRU0005B.log", "SRU.log", "SRUtmp.log", "SRU.chk", "SRUDB.dat"];
 
-fn server_logs(cell: &Cell, corpus: &Corpus) {
+pub fn server_logs(cell: &Cell, corpus: &Corpus) {
     cell.make_dir("logs");
     for (name, stored) in SERVER {
         cell.write(&format!("logs/{name}"), corpus.read(&format!("logsets/srum-server2022/{stored}")));
     }
 }
 
-fn dirty_set(cell: &Cell, corpus: &Corpus) {
+pub fn dirty_set(cell: &Cell, corpus: &Corpus) {
     cell.make_dir("dirty");
     for name in DIRTY {
         cell.write(&format!("dirty/{name}"), corpus.read(&format!("logsets/srum-win11-dirty/{name}")));
@@ -36,7 +36,7 @@ fn dirty_set(cell: &Cell, corpus: &Corpus) {
 }
 
 /// Runs the command with `--json`, and returns its exit code and its report.
-fn recovered(cell: &Cell, words: &[&str]) -> (i32, Value) {
+pub fn recovered(cell: &Cell, words: &[&str]) -> (i32, Value) {
     let output = cell.program(&[&["recover", "--json"], words].concat()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let code = output.status.code().unwrap();
@@ -45,16 +45,16 @@ fn recovered(cell: &Cell, words: &[&str]) -> (i32, Value) {
 }
 
 /// Changes bytes so that the checksum sees it: ESE's checksum is linear, and misses repeated patterns.
-fn scramble(bytes: &mut [u8]) {
+pub fn scramble(bytes: &mut [u8]) {
     bytes.iter_mut().zip(0u8..).for_each(|(byte, number)| *byte ^= number.wrapping_mul(37) | 1);
 }
 
-fn header(path: &Path) -> DatabaseHeader {
+pub fn header(path: &Path) -> DatabaseHeader {
     DatabaseHeader::read_from_start(&fs::read(path).unwrap()[..8192]).unwrap().0
 }
 
 /// Nothing is found but space that Windows lost: it logs an allocation in several steps, and a log can end between them.
-fn checked(cell: &Cell, path: &str) -> String {
+pub fn checked(cell: &Cell, path: &str) -> String {
     let output = cell.program(&["check", "--structure", path]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let faults = text.lines().filter(|line| line.starts_with("error:") || line.starts_with("warning:"));

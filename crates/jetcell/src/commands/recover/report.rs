@@ -21,6 +21,8 @@ pub struct Report {
     pub pages: Pages,
     /// Transactions rolled back.
     pub undone: usize,
+    /// Macros (changes of several pages) that the end of the log cuts off. Nothing of them was replayed.
+    pub incomplete_macros: usize,
     /// Logs that were missing, damaged or behind a gap, and were not replayed.
     pub lost: Vec<Lost>,
     pub databases: Vec<Database>,
@@ -81,6 +83,10 @@ impl Report {
                 self.pages.changes, self.pages.read, self.pages.written
             ));
             lines.push(format!("transactions rolled back: {}", self.undone));
+            if self.incomplete_macros > 0 {
+                let count = self.incomplete_macros;
+                lines.push(format!("macros that the end of the log cuts off, not replayed: {count}"));
+            }
         }
         for Lost { first, last, why } in &self.lost {
             let range = if first == last { format!("{first:X}") } else { format!("{first:X} to {last:X}") };

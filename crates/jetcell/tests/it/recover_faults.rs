@@ -1,0 +1,211 @@
+//! `jetcell recover` on sets that lack their first log, on logs that a power cut ended, and on databases that do not fit
+//! the logs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use ese_format::Generation;
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use serde_json::Value;
+use testkit::corpus::Corpus;
+
+use crate::cell::Cell;
+use crate::recover::{checked, dirty_set, header, recovered, scramble, server_logs};
+
+const SEGMENT: usize = 4096;
+const PAGE: usize = 4096;
+
+/// Every file of a directory with its content.
+fn contents(cell: &Cell, directory: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(cell.path(directory)).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+/// The command refuses a directory, as a copy and in place, and changes nothing.
+#[track_caller]
+fn refused(cell: &Cell, directory: &str, expected: &[&str]) {
+    let before = contents(cell, directory);
+    for words in [&["--into", "out"][..], &["--into", "out", "--json"], &["--in-place"]] {
+        let text = cell.program_refused(&[&["recover", directory], words].concat());
+        assert!(expected.iter().all(|part| text.contains(part)), "{expected:?} in {text}");
+        assert!(contents(cell, directory) == before, "{words:?}");
+        assert!(!cell.path("out").exists());
+    }
+}
+
+fn edit(cell: &Cell, path: &str, change: impl Fn(&mut DatabaseHeader)) {
+    let bytes = fs::read(cell.path(path)).unwrap();
+    let (mut header, _) = DatabaseHeader::read_from_start(&bytes[..2 * PAGE]).unwrap();
+    change(&mut header);
+    let page = header.encode();
+    cell.write(path, [&page[..], &page, &bytes[2 * PAGE..]].concat());
+}
+
+/// Removes the segments of a log from this one on.
+fn cut(cell: &Cell, path: &str, segment: usize) {
+    let mut bytes = fs::read(cell.path(path)).unwrap();
+    bytes[segment * SEGMENT..].fill(0);
+    cell.write(path, bytes);
+}
+
+#[test]
+fn the_first_log_that_is_needed_cannot_be_missing() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    // Logs alone, without the one that creates the database.
+    server_logs(&cell, &corpus);
+    fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
+    refused(&cell, "logs", &["logs/SRU00002.log", "JET_errAttachedDatabaseMismatch -1216"]);
+    // A clean database, without the log in which it was shut down.
+    cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
+    fs::remove_file(cell.path("logs/SRU00002.log")).unwrap();
+    refused(&cell, "logs", &["generation 2 ", "JET_errMissingLogFile -528"]);
+    // A dirty database.
+    dirty_set(&cell, &corpus);
+    edit(&cell, "dirty/SRUDB.dat", |header| header.gen_min_required = Generation(0x5B));
+    fs::remove_file(cell.path("dirty/SRU0005B.log")).unwrap();
+    refused(&cell, "dirty", &["dirty/SRUDB.dat", "5B to 5C", "JET_errRequiredLogFilesMissing -543"]);
+    let text = cell.program_refused(&["recover", "dirty", "--allow-loss", "--into", "out"]);
+    assert!(text.contains("-543"), "{text}");
+}
+
+#[test]
+fn a_log_that_a_power_cut_ended_is_replayed_up_to_its_end() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    server_logs(&cell, &corpus);
+    let whole = fs::read(cell.path("logs/SRU.log")).unwrap();
+    // The last segment is torn, and its copy is behind it.
+    let mut torn = whole.clone();
+    scramble(&mut torn[6 * SEGMENT + 20..][..200]);
+    cell.write("logs/SRU.log", &torn);
+    let before = contents(&cell, "logs");
+    let (code, report) = recovered(&cell, &["logs", "--into", "copy"]);
+    assert_eq!((code, report["position"].as_str()), (0, Some("00000005,0007,0028")), "{report}");
+    assert!(checked(&cell, "copy/SRUDB.dat").contains("12 tables, 620 rows"));
+    // The last segments were never written.
+    for segment in [2, 3] {
+        cell.write("logs/SRU.log", &whole);
+        cut(&cell, "logs/SRU.log", segment);
+        let into = format!("cut-{segment}");
+        let (code, report) = recovered(&cell, &["logs", "--into", &into]);
+        let end = format!("00000005,{segment:04X},0028");
+        assert_eq!((code, report["position"].as_str()), (0, Some(end.as_str())), "{report}");
+        assert_eq!(header(&cell.path(&into).join("SRUDB.dat")).state, DatabaseState::CleanShutdown);
+        checked(&cell, &into);
+    }
+    cell.write("logs/SRU.log", &torn);
+    assert!(contents(&cell, "logs") == before);
+    // A torn segment without a copy.
+    cell.write("logs/SRU.log", &whole);
+    cut(&cell, "logs/SRU.log", 6);
+    let mut bytes = fs::read(cell.path("logs/SRU.log")).unwrap();
+    scramble(&mut bytes[5 * SEGMENT + 20..][..200]);
+    cell.write("logs/SRU.log", bytes);
+    refused(&cell, "logs", &["logs/SRU.log", "00000005,0005", "JET_errLogFileCorrupt -501"]);
+}
+
+#[test]
+fn a_macro_that_the_end_of_the_log_cuts_off_is_not_replayed() {
+    let Some(corpus) = Corpus::locate() else { return };
+    // Splits from 3:5:F56 to 3:6:125 and from 3:6:5CB to 3:7:1A2, and one from the end of generation 2 to 3:1:D7.
+    for (newest, segment, macros) in [(3, 6, 1), (3, 7, 1), (3, 8, 0), (2, 16, 1)] {
+        let cell = Cell::new();
+        server_logs(&cell, &corpus);
+        for generation in newest + 1..5 {
+            fs::remove_file(cell.path(&format!("logs/SRU0000{generation}.log"))).unwrap();
+        }
+        let name = format!("logs/SRU0000{newest}.log");
+        fs::rename(cell.path(&name), cell.path("logs/SRU.log")).unwrap();
+        cut(&cell, "logs/SRU.log", segment);
+        let before = contents(&cell, "logs");
+        let (code, report) = recovered(&cell, &["logs", "--into", "out"]);
+        let context = format!("{newest}:{segment}: {report}");
+        assert_eq!((code, report["incomplete_macros"].as_u64()), (0, Some(macros)), "{context}");
+        assert_eq!(report["databases"][0]["after"], "clean", "{context}");
+        checked(&cell, "out");
+        let output = cell.program(&["recover", "logs", "--into", "text"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let stated = text.contains("macros that the end of the log cuts off, not replayed: 1");
+        assert_eq!(stated, macros == 1, "{text}");
+        assert!(contents(&cell, "logs") == before, "{context}");
+    }
+}
+
+#[test]
+fn a_database_of_another_moment_is_refused() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    server_logs(&cell, &corpus);
+    fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
+    cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
+    edit(&cell, "logs/SRUDB.dat", |header| header.consistent_position.offset -= 8);
+    let before = contents(&cell, "logs");
+    for words in [&["--into", "out"][..], &["--in-place"]] {
+        let output = cell.program(&[&["recover", "logs"], words].concat()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let expected =
+            ["SRUDB.dat: ", "00000002,0001,05FE", "older copy", "JET_errConsistentTimeMismatch -551"];
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(expected.iter().all(|part| text.contains(part)) && !text.contains("--map"), "{text}");
+        assert!(output.stdout.is_empty() && !cell.path("out").exists());
+        let after = contents(&cell, "logs");
+        assert!(before.iter().all(|(path, bytes)| after.get(path) == Some(bytes)), "{words:?}");
+        let new: Vec<_> = after.keys().filter(|path| !before.contains_key(*path)).collect();
+        assert!(new.iter().all(|path| path.ends_with("SRU.lock")), "{new:?}");
+    }
+}
+
+#[test]
+fn logs_with_committed_transactions_may_be_given_up() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    dirty_set(&cell, &corpus);
+    edit(&cell, "dirty/SRUDB.dat", |header| header.gen_max_committed = Generation(0x5E));
+    let expected = ["dirty/SRUDB.dat", "5D to 5E", "JET_errCommittedLogFilesMissing -582", "--allow-loss"];
+    refused(&cell, "dirty", &expected);
+    let before = contents(&cell, "dirty");
+    let (code, report) = recovered(&cell, &["dirty", "--allow-loss", "--into", "json"]);
+    let lost: Value = serde_json::json!([{ "first": 0x5D, "last": 0x5E, "why": "missing" }]);
+    assert_eq!((code, &report["lost"]), (1, &lost));
+    assert_eq!(report["databases"][0]["after"], "clean");
+    checked(&cell, "json");
+    let output = cell.program(&["recover", "dirty", "--allow-loss", "--into", "text"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("LOST: log generations 5D to 5E: missing"), "{text}");
+    assert!(contents(&cell, "dirty") == before);
+}
+
+/// The command is killed at many moments and started again, until it ends by itself.
+#[test]
+fn a_recovery_in_place_that_is_killed_continues() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let undisturbed = Cell::new();
+    server_logs(&undisturbed, &corpus);
+    undisturbed.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
+    let started = Instant::now();
+    recovered(&undisturbed, &["--in-place", "logs"]);
+    let whole = started.elapsed();
+    let expected = checked(&undisturbed, "logs");
+    let mut killed = 0;
+    for moment in 1..=12u32 {
+        let cell = Cell::new();
+        server_logs(&cell, &corpus);
+        cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
+        let mut child = cell.program(&["recover", "--in-place", "logs"]);
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep((whole * moment / 12).min(Duration::from_millis(500)));
+        child.kill().unwrap();
+        killed += u32::from(!child.wait().unwrap().success());
+        let (code, report) = recovered(&cell, &["--in-place", "logs"]);
+        assert_eq!((code, report["lost"].as_array().map(Vec::len)), (0, Some(0)), "moment {moment}");
+        assert_eq!(header(&cell.path("logs/SRUDB.dat")).state, DatabaseState::CleanShutdown);
+        let tables = |text: &str| text.lines().find(|line| line.contains(" tables, ")).map(str::to_string);
+        assert_eq!(tables(&checked(&cell, "logs")), tables(&expected), "moment {moment}");
+    }
+    assert!(killed > 3, "{killed}");
+}
