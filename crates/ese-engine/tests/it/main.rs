@@ -8,6 +8,7 @@ mod headers;
 mod log_set;
 mod opened;
 mod recovered;
+mod recovered_in_place;
 mod removed;
 mod replayer;
 mod rollback;
