@@ -34,7 +34,8 @@ Examples:
   jetcell recover --in-place /var/lib/app/logs             changes the files themselves
   jetcell recover --json /evidence/sru --into out | jq .databases
 
-Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover; nothing was changed.";
+Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover; without --in-place nothing was
+changed.";
 
 /// Recovers dirty databases with their logs, those of Windows included
 #[derive(Args)]
