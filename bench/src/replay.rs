@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use ese_engine::{InstanceOptions, Replayed, Replayer, TornPageProtection};
-use ese_format::LogPosition;
+use ese_format::log::header::LogHeader;
+use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{RealOptions, RealVfs};
 use serde::Serialize;
 
@@ -52,11 +53,13 @@ pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
     }
     fs::create_dir_all(&passive)?;
     fs::copy(active.join("records.edb"), passive.join("records.edb"))?;
+    // Files of earlier generations wait to be used again.
+    let first = newest_generation(&active)?;
     let open = store.open_with_all_logs()?;
     let (updates, records) = driver::update(&*open, mix, updates, records)?;
     open.close()?;
 
-    let logs = logs_of(&active)?;
+    let logs = logs_from(&active, first)?;
     [&active, &passive].into_iter().try_for_each(|directory| drop_page_cache(directory))?;
     let group = store.limit();
     let before = Usage::now(&passive)?;
@@ -100,13 +103,21 @@ fn bring_forward(store: &StoreArgs, logs: &[PathBuf], passive: &Path) -> Result<
     Ok(replayer.stop()?)
 }
 
-/// The log files of a closed store, in order; the current one is the last.
-fn logs_of(directory: &Path) -> Result<Vec<PathBuf>> {
+/// The generation of the current log file.
+fn newest_generation(directory: &Path) -> Result<Generation> {
+    let path = directory.join("E00.log");
+    let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+    Ok(LogHeader::decode(&bytes)?.generation)
+}
+
+/// The log files of a closed store from a generation on, in order; the current one is the last.
+fn logs_from(directory: &Path, first: Generation) -> Result<Vec<PathBuf>> {
+    let first = format!("E00{:08X}.log", first.0);
     let mut logs = Vec::new();
     for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.len() == "E0000000001.log".len() && name.starts_with("E00") && name.ends_with(".log") {
+        if name.len() == first.len() && name.ends_with(".log") && name >= first {
             logs.push(path);
         }
     }
