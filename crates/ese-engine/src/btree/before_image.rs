@@ -88,8 +88,10 @@ impl DeferredUndo for DeferredBeforeImage {
 
     fn resolved_at(&self) -> Option<LogPosition> {
         let gone = self.version.is_settled();
-        // A deletion needs it until the node is removed: until then, recovery must be able to find the node.
-        let needed = self.version.transaction.is_running() || self.version.change == Change::FlagDelete;
+        // A deletion needs it until the node is removed: until then, recovery must be able to find the node. Not so on a
+        // copy, where the log removes the node. A page that waited for that could keep the cache from evicting it for long.
+        let deletion = self.version.change == Change::FlagDelete && self.can_log();
+        let needed = self.version.transaction.is_running() || deletion;
         (gone || !needed).then(|| self.version.transaction.commit_end())
     }
 }

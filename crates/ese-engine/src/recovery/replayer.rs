@@ -8,9 +8,9 @@
 //!
 //! **Nothing is written into the log.** A change that is not committed yet may need a before-image that is not in the log
 //! that has arrived. The engine that wrote the log had not written the page by then; otherwise the log would have it. So
-//! replay does the same: the page stays in memory until the transaction ends or the log removes the deleted node, and
-//! keeps the checkpoint where its first change is. A stop that leaves the databases dirty drops these pages. The headers
-//! name the generations from which redo repeats them.
+//! replay does the same: the page stays in memory until the transaction ends, and keeps the checkpoint where its first
+//! change is. A stop that leaves the databases dirty drops these pages. The headers name the generations from which redo
+//! repeats them. A log that ends before its engine removed a deleted node can leave that node on its page, flagged deleted.
 //!
 //! **Transactions that have not ended** keep the checkpoint at their begin, so that a later replay knows what to undo.
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::LogNames;
-use ese_engine::{Error, Instance, InstanceOptions, LogFault, Replayer, Result};
+use ese_engine::{CommitMode, Error, Instance, InstanceOptions, LogFault, Replayer, Result, Seek};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
+use ese_format::record::{ColumnId, Value};
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
@@ -96,6 +97,38 @@ fn follow(disk: &SimVfs, replayer: &mut Replayer) -> Result<()> {
         }
         replayer.replay(&next)?;
     }
+}
+
+/// The engine that writes the log may remove deleted nodes late. Their pages must not fill the cache of the copy until then.
+#[test]
+fn pages_with_deletions_that_are_not_cleaned_up_can_be_evicted() {
+    const CACHE_PAGES: usize = 24;
+    let disk = SimVfs::new();
+    let instance = original(&disk);
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    let mut session = instance.session();
+    let mut table = session.open_table(&db, "t").unwrap();
+    session.begin().unwrap();
+    for key in 0..600 {
+        let body = Value::Binary(vec![1; 300]);
+        let row = [(ColumnId(1), Value::Long(key)), (ColumnId(256), body)];
+        table.insert(&mut session, &row).unwrap();
+    }
+    session.commit(CommitMode::Durable).unwrap();
+    instance.core().log().roll().unwrap();
+    let mut copy = replayer(&disk, CACHE_PAGES).unwrap();
+    follow(&disk, &mut copy).unwrap();
+    // Nothing cleans up: the instance has no threads.
+    session.begin().unwrap();
+    for key in (0..600).step_by(8) {
+        assert!(table.seek(&mut session, &[Value::Long(key)], Seek::Equal).unwrap());
+        table.delete(&mut session).unwrap();
+    }
+    session.commit(CommitMode::Durable).unwrap();
+    instance.core().log().roll().unwrap();
+    follow(&disk, &mut copy).unwrap();
+    assert!(copy.replayed().pages_written > 2 * CACHE_PAGES as u64, "{:?}", copy.replayed());
+    copy.stop().unwrap();
 }
 
 #[test]
