@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ese_format::page::PageFlags;
+use ese_format::page::{PageFlags, node_space};
 use ese_format::{PageNumber, PageSize};
 use jetcell_sync::{Arc, thread};
 use jetcell_vfs::SimVfs;
@@ -121,6 +121,18 @@ impl Fixture {
         }
         parents
     }
+
+    /// The separators of an internal page, with their children.
+    fn entries(&self, page: PageNumber) -> Vec<(Vec<u8>, PageNumber)> {
+        let latch = self.tree.pin(page).unwrap().into_read();
+        let page = self.tree.view(&latch);
+        page.nodes().map(|node| (node.key_to_vec(), node.child().unwrap())).collect()
+    }
+
+    fn free_bytes(&self, page: PageNumber) -> usize {
+        let latch = self.tree.pin(page).unwrap().into_read();
+        self.tree.view(&latch).free_bytes()
+    }
 }
 
 #[test]
@@ -191,6 +203,47 @@ fn internal_pages_are_removed_from_right_to_left() {
         fixture.insert(free.into_iter().take(few), 2500);
     }
     assert!(removed > 10, "{removed} internal pages");
+    fixture.check();
+}
+
+/// The page on the left of a removed internal page takes over its separator. If it has no room, it is split first.
+#[test]
+fn a_full_page_is_split_before_it_takes_over_a_longer_separator() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut fixture = Fixture::new();
+    let last = 900 * GROUP;
+    // A separator between two groups is as short as a group's number, one within a group as long as a key.
+    fixture.insert((0..last).filter(|_| rng.random_bool(0.3)), 2500);
+    assert!(fixture.levels() >= 4, "{} levels", fixture.levels());
+    let numbers_below = |separator: &[u8]| {
+        (0..last).collect::<Vec<_>>().partition_point(|number| long_key(*number)[..] < *separator) as u32
+    };
+    let (mut full, mut first) = (0, 0);
+    let parents = fixture.entries(fixture.tree.path(Target::First).unwrap()[0]);
+    for (_, parent) in &parents[..parents.len() - 1] {
+        while let [before @ .., (short, left), (long, going)] = &fixture.entries(*parent)[..] {
+            let need = node_space(long.len(), false, 4);
+            let middle = numbers_below(short);
+            let from = before.last().map_or(first, |(separator, _)| numbers_below(separator));
+            // One record in each leaf: a new record adds a separator to the page on the left.
+            for number in from..middle {
+                if fixture.free_bytes(*left) >= need {
+                    fixture.insert([number].into_iter(), 2500);
+                }
+            }
+            full += usize::from(fixture.free_bytes(*left) + node_space(short.len(), false, 4) < need);
+            fixture.delete(middle..numbers_below(long));
+            fixture.clean_up();
+            check_structure(&fixture.tree);
+            let remaining = fixture.entries(*parent);
+            assert!(
+                remaining.iter().all(|(_, child)| child != going),
+                "an internal page without leaves remains"
+            );
+        }
+        first = numbers_below(&fixture.entries(*parent).last().unwrap().0);
+    }
+    assert!(full > 10, "{full} full pages");
     fixture.check();
 }
 
