@@ -7,11 +7,13 @@ use std::ops::Deref;
 use ese_format::attachment::Attachment;
 use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path};
 use ese_format::{LogPosition, LogTime};
+use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Mutex, RwLock};
 use jetcell_vfs::Vfs;
 
 use crate::cache::{Cache, FileId};
 use crate::database::Database;
+use crate::error::BackupFault;
 use crate::storage::{DatabaseFile, OpenedFile};
 use crate::transaction::Services;
 use crate::{Error, Result};
@@ -23,6 +25,8 @@ pub struct Core {
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
     /// Position of the last checkpoint. The lock is held while a checkpoint is made.
     pub(crate) checkpoint: Mutex<LogPosition>,
+    /// A backup is running. Until it ends, no database is attached or detached.
+    pub(crate) backup_running: AtomicBool,
 }
 
 impl Deref for Core {
@@ -39,7 +43,19 @@ impl Core {
             services: Arc::new(Services::new(vfs, cache, version_store_bytes)),
             databases: RwLock::default(),
             checkpoint: Mutex::new(LogPosition::MIN),
+            backup_running: AtomicBool::new(false),
         })
+    }
+
+    /// Fails while a backup is running: its log must not attach, detach or create a database.
+    pub(crate) fn check_no_backup(&self) -> Result<()> {
+        match self.backup_running.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::Backup {
+                fault: BackupFault::Running,
+                what: "a backup of the instance is running; end it first".to_string(),
+            }),
+        }
     }
 
     /// The services that the databases and sessions of the instance share.

@@ -3,6 +3,7 @@
 use jetcell_sync::Arc;
 use std::path::Path;
 
+use ese_format::header::DatabaseHeader;
 use ese_format::{DbTime, PageSize};
 
 use crate::btree::OpenTrees;
@@ -37,6 +38,11 @@ impl Database {
     /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.file.path
+    }
+
+    /// The header as it would be written now.
+    pub fn header(&self) -> DatabaseHeader {
+        self.file.header()
     }
 
     /// Page size.

@@ -128,6 +128,14 @@ pub enum Error {
         /// Description of the fault, and what to do.
         what: String,
     },
+    /// A backup cannot be made, or cannot go on. The databases are not changed.
+    #[error("{what}")]
+    Backup {
+        /// Kind of the fault.
+        fault: BackupFault,
+        /// Description of the fault, and what to do.
+        what: String,
+    },
     /// A write or sync failed, or the rollback of a session failed before the session ended. The instance refuses
     /// further changes. Open it again to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
@@ -179,6 +187,27 @@ pub enum AttachmentFault {
     Missing,
     /// The file was shut down at another position than the log says: it is an older copy, or something else changed it.
     OtherShutdown,
+    /// The file comes from a backup and was not restored.
+    NotRestored,
+}
+
+/// Why a backup cannot be made, or cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupFault {
+    /// Another backup of the instance is running.
+    Running,
+    /// A step was called too early or too late.
+    WrongStep,
+    /// A database has no full backup yet.
+    NoFullBackup,
+    /// The instance removes its logs by itself (circular logging).
+    CircularLogging,
+    /// Logs since the previous backup were removed.
+    LogsRemoved,
+    /// A log cannot be read, or is damaged.
+    LogUnreadable,
+    /// Not all logs were read.
+    LogNotCopied,
 }
 
 impl Error {
@@ -237,6 +266,16 @@ impl Error {
             },
             Error::Attachment { fault: AttachmentFault::Missing, .. } => -1216,
             Error::Attachment { fault: AttachmentFault::OtherShutdown, .. } => -551,
+            Error::Attachment { fault: AttachmentFault::NotRestored, .. } => -544,
+            Error::Backup { fault, .. } => match fault {
+                BackupFault::Running => -505,
+                BackupFault::WrongStep => -521,
+                BackupFault::NoFullBackup => -560,
+                BackupFault::CircularLogging => -526,
+                BackupFault::LogsRemoved => -569,
+                BackupFault::LogUnreadable => -612,
+                BackupFault::LogNotCopied => -616,
+            },
             Error::ReadOnly(_) => -510,
             Error::Io { .. } => -1022,
         }
@@ -247,16 +286,24 @@ impl Error {
         match self.jet_code() {
             -107 => "JET_errInternalError",
             -501 => "JET_errLogFileCorrupt",
+            -505 => "JET_errBackupInProgress",
             -510 => "JET_errLogWriteFail",
             -515 => "JET_errInvalidLogSequence",
+            -521 => "JET_errInvalidBackupSequence",
+            -526 => "JET_errInvalidBackup",
             -528 => "JET_errMissingLogFile",
             -530 => "JET_errBadLogSignature",
             -543 => "JET_errRequiredLogFilesMissing",
+            -544 => "JET_errSoftRecoveryOnBackupDatabase",
             -551 => "JET_errConsistentTimeMismatch",
+            -560 => "JET_errMissingFullBackup",
             -566 => "JET_errDbTimeTooOld",
             -567 => "JET_errDbTimeTooNew",
+            -569 => "JET_errMissingFileToBackup",
             -582 => "JET_errCommittedLogFilesMissing",
             -590 => "JET_errLogChecksumMismatch",
+            -612 => "JET_errLogReadVerifyFailure",
+            -616 => "JET_errLogFileNotCopied",
             -625 => "JET_errDbTimeBeyondMaxRequired",
             -1003 => "JET_errInvalidParameter",
             -1018 => "JET_errReadVerifyFailure",

@@ -5,6 +5,7 @@
 
 mod attaching;
 mod background;
+mod backing_up;
 mod listener;
 mod replay_end;
 
@@ -180,6 +181,7 @@ impl Instance {
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.core.check_no_backup()?;
         // If shutdown is refused, all threads keep running.
         self.clean_up_all()?;
         self.background.stop();

@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod btree;
 mod cache;
 mod catalog;
@@ -71,10 +72,15 @@ mod transaction;
 pub use ese_format::PageSize;
 pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value};
 
+pub use backup::{
+    Backup, BackupKind, BackupSummary, LogCopies, LogCopy, PageExtent, PageReader, PageReads, ReadOptions,
+    mark_copy,
+};
 pub use btree::Seek;
 pub use database::Database;
-pub use error::{AttachmentFault, Error, LogFault, PageTimeFault, Result};
+pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
 pub use instance::Instance;
+pub use log::LogHold;
 pub use options::{CreateOptions, InstanceOptions};
 pub use recovery::{FoundDatabase, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer};
 pub use scan::{PageFlaw, ScanProgress};

@@ -49,6 +49,11 @@ pub struct InstanceOptions {
     /// Whether recovery accepts databases of a format that the engine does not write. Nothing else may be done with
     /// them.
     pub recover_newer_formats: bool,
+    /// Whether recovery leaves out databases that it does not find. ESE: `JET_bitReplayIgnoreMissingDB`.
+    pub ignore_missing_databases: bool,
+    /// Whether the first record after recovery goes into a new log file, even if the newest one has room. A restored stream
+    /// needs that: another history may have filled the newest file with other records.
+    pub begin_generation: bool,
     /// Seed for signatures. Simulations set it so that runs are repeatable.
     pub seed: Option<u64>,
 }
@@ -109,6 +114,8 @@ impl InstanceOptions {
             short_log_names: false,
             database_paths: DatabasePaths::default(),
             recover_newer_formats: false,
+            ignore_missing_databases: false,
+            begin_generation: false,
             seed: None,
         }
     }

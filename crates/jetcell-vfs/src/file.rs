@@ -36,13 +36,15 @@ pub enum IoReason {
     Scan,
     /// Verification after a run, or an offline check.
     Verify,
+    /// Backup and restore.
+    Backup,
     /// Anything else.
     Other,
 }
 
 impl IoReason {
     /// All reasons, in declaration order; `reason as usize` indexes tables of this length.
-    pub const ALL: [IoReason; 13] = [
+    pub const ALL: [IoReason; 14] = [
         IoReason::DatabaseRead,
         IoReason::Preread,
         IoReason::CheckpointWrite,
@@ -55,6 +57,7 @@ impl IoReason {
         IoReason::CheckpointFile,
         IoReason::Scan,
         IoReason::Verify,
+        IoReason::Backup,
         IoReason::Other,
     ];
 }

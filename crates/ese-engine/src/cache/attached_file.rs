@@ -3,6 +3,7 @@
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::File;
 
+use super::announced_ranges::AnnouncedRanges;
 use super::dirty_page_table::DirtyPageTable;
 use super::in_flight::InFlight;
 use super::{FileId, WriteAhead};
@@ -17,6 +18,8 @@ pub(super) struct AttachedFile {
     pub sync: Mutex<()>,
     /// Active writers, and transfers that have not completed. Closed before the file is detached.
     pub in_flight: InFlight,
+    /// Ranges that are being read past the cache.
+    pub announced: AnnouncedRanges,
 }
 
 impl AttachedFile {
@@ -28,6 +31,7 @@ impl AttachedFile {
             dirty_pages: Mutex::default(),
             sync: Mutex::default(),
             in_flight: InFlight::default(),
+            announced: AnnouncedRanges::default(),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Cache {
     }
 
     /// Pins the frame of the page, in any state. A page without a frame gets an empty one, which is evicted next.
-    fn frame_of(&self, key: PageKey) -> Result<PinnedPage> {
+    pub(super) fn frame_of(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             if let Some(page) = self.page_table.pin(key) {
                 return Ok(page);

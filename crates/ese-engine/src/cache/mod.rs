@@ -22,6 +22,7 @@
 //!
 //! Not part of the cache: when to checkpoint, which pages to read ahead, growing files.
 
+mod announced_ranges;
 mod attached_file;
 mod cache_state;
 mod change_buffer;
@@ -48,6 +49,7 @@ mod page_table;
 mod preread;
 mod replacement;
 mod transfer_buffers;
+mod watched_read;
 mod write_ahead;
 mod write_back;
 
@@ -59,6 +61,7 @@ pub use memory_grant::MemoryGrant;
 pub use options::{CacheOptions, EvictionPolicy};
 pub use page_cache::Cache;
 pub use page_key::{FileId, PageKey};
+pub(crate) use watched_read::WatchedRead;
 pub use write_ahead::{DeferredUndo, ProtectedBatch, TornPageGuard, WriteAhead};
 
 #[cfg(test)]

@@ -200,6 +200,7 @@ impl Cache {
             }
         }
         self.count(reason, count, runs.len());
+        attached.announced.about_to_write(runs.iter().flat_map(|run| &run.pages).map(|page| page.key().page));
         ended.begin(count);
         attached.in_flight.begin(runs.len());
         if reason != WriteReason::Flush {

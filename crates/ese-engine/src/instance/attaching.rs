@@ -51,6 +51,7 @@ impl Instance {
             storage::write_header(&*file, &header)?;
             vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
             let _one = self.attaching.lock();
+            self.core.check_no_backup()?;
             let log_id = self.free_log_id(path)?;
             let procid = 0;
             let records = [
@@ -88,6 +89,7 @@ impl Instance {
             return Ok(known);
         }
         self.core.check_writable()?;
+        self.core.check_no_backup()?;
         let file = vfs.open(path, OpenMode::Write).map_err(|e| Error::io(path, &e))?;
         let lock = vfs.lock(path).map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() },
@@ -210,6 +212,7 @@ impl Instance {
             return Err(Error::Usage(format!("{} belongs to another instance", database.path().display())));
         }
         let _one = self.attaching.lock();
+        self.core.check_no_backup()?;
         self.clean_up_all()?;
         self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }

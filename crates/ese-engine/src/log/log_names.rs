@@ -35,6 +35,11 @@ impl LogNames {
         &self.directory
     }
 
+    /// First letters of the names.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// The log being written.
     pub fn current(&self) -> PathBuf {
         self.directory.join(format!("{}.log", self.base))

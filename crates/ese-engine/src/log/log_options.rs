@@ -23,6 +23,8 @@ pub struct LogOptions {
     /// Number of archived files that the stream keeps before it removes obsolete ones. Until then it overwrites obsolete
     /// files: blocks that were written before are quicker to make durable.
     pub retained_files: usize,
+    /// Nothing is appended to the newest existing file, even if it has room.
+    pub begin_generation: bool,
 }
 
 /// What the log asks of its owner. The calls hold no lock of the log that appending needs.

@@ -5,6 +5,7 @@
 mod checkpoint_file;
 mod group_commit;
 mod log_file;
+mod log_holds;
 mod log_names;
 mod log_options;
 mod reader;
@@ -17,6 +18,7 @@ mod stream;
 mod tests;
 
 pub use checkpoint_file::CheckpointFile;
+pub use log_holds::LogHold;
 pub use log_names::LogNames;
 pub use log_options::{LogCounters, LogListener, LogOptions};
 pub(crate) use reader::{LogChain, ReceivedLog, RecordReads};

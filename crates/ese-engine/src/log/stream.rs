@@ -12,6 +12,7 @@ mod received;
 mod reserve_logs;
 mod writer;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -25,8 +26,9 @@ use jetcell_vfs::{File, IoBuffer};
 use self::generations::{LogFiles, NameState, PreparedFile};
 use super::group_commit::{GroupCommit, Waiter};
 use super::log_file::LogVersion;
+use super::log_holds::LogHolds;
 use super::segment_buffer::SegmentBuffer;
-use super::{LogCounters, LogListener, LogOptions, LogTail, RecordBatch};
+use super::{LogCounters, LogHold, LogListener, LogOptions, LogTail, RecordBatch};
 
 use crate::{Error, Result};
 
@@ -127,6 +129,8 @@ pub struct LogStream {
     pub(in crate::log) head: Mutex<IoBuffer>,
     /// The names of the files. The lock is held while files are made, renamed or removed.
     pub(in crate::log) files: Mutex<LogFiles>,
+    /// Logs that backups and copies still need.
+    pub(in crate::log) holds: Arc<LogHolds>,
 }
 
 impl LogStream {
@@ -147,7 +151,8 @@ impl LogStream {
         let mut position =
             LogPosition { generation: header.generation, segment: tail.next_segment, offset: 0 };
         // A file that another engine began is left as it is: there a torn write could not be told from damage.
-        if !tail.marked || tail.next_segment + 1 >= header.file_segments {
+        let full = tail.next_segment + 1 >= header.file_segments;
+        if !tail.marked || full || (options.begin_generation && tail.next_segment > 1) {
             position = LogPosition { generation: header.generation.next(), segment: 1, offset: 0 };
         }
         let mut log = LogStream::at(options, header.signature, file, position, header.created);
@@ -208,7 +213,14 @@ impl LogStream {
             version: LogVersion::OWN,
             head: Mutex::new(IoBuffer::zeroed(SEGMENT_BYTES)),
             files: Mutex::new(LogFiles::new(position.generation, created)),
+            holds: Arc::default(),
         }
+    }
+
+    /// Keeps the logs from a generation on until the result is dropped. The caller holds the lock of the checkpoint, and
+    /// the generation is not below what the checkpoint needs, or all logs are kept anyway.
+    pub(crate) fn hold(&self, from: Generation) -> LogHold {
+        self.holds.hold(from)
     }
 
     /// Sets the owner that the log asks. Can be set once.
@@ -219,6 +231,16 @@ impl LogStream {
     /// Identity of the stream.
     pub fn signature(&self) -> Signature {
         self.signature
+    }
+
+    /// First letters of the names of the files.
+    pub(crate) fn base_name(&self) -> &str {
+        self.options.names.base()
+    }
+
+    /// The path of an archived generation.
+    pub(crate) fn archived(&self, generation: Generation) -> PathBuf {
+        self.options.names.archived(generation)
     }
 
     /// Bytes of one file.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
-use ese_format::log::record::{AttachDb, CreateDb, SetDbVersion, decode_path};
+use ese_format::log::record::{AttachDb, Backup, CreateDb, SetDbVersion, decode_path};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
@@ -111,6 +111,21 @@ impl Attacher {
         }
     }
 
+    /// Replays the record that a database was backed up.
+    pub fn backed_up(&self, backup: &Backup) -> Result<()> {
+        match self.core.file_in_log(backup.database.0) {
+            Some(database) if backup.phase == Backup::UPDATE_HEADER => {
+                database.backed_up(backup.scope, backup.details)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the restore of databases that come from a backup: they have all logs that the backup needs.
+    pub fn restored(&self) -> Result<()> {
+        self.core.databases().iter().try_for_each(|database| database.file.restored())
+    }
+
     /// Replays a detach record. All pages were in the file before the record was written, but the header may not show
     /// it yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
@@ -158,6 +173,9 @@ impl Attacher {
     /// To be called at the end of the log. Fails if a database was not found that is still attached at the end of the
     /// log.
     pub fn check_none_missing(&mut self) -> Result<()> {
+        if self.options.ignore_missing_databases {
+            return Ok(());
+        }
         self.missing.pop_first().map_or(Ok(()), |(_, error)| Err(error))
     }
 
@@ -222,6 +240,7 @@ impl Attacher {
         if header.state == DatabaseState::DirtyShutdown && own && header.attach_position > attached_at {
             return Ok(());
         }
+        self.check_restored(&path, &header)?;
         let has_all = clean && own && header.consistent_position >= attached_at;
         if has_all && copies == HeaderCopies::Both {
             return Ok(());
@@ -268,6 +287,21 @@ impl Attacher {
             database.file.set_ahead_until(needed);
         }
         database.file.update_header(|_| {})
+    }
+
+    /// Fails if the file comes from a backup and is to be recovered by an instance. Its checkpoint can be behind what the
+    /// pages need.
+    fn check_restored(&self, path: &Path, header: &DatabaseHeader) -> Result<()> {
+        let clean = header.state == DatabaseState::CleanShutdown;
+        if self.log.received || clean || header.current_full_backup.gen_low == Generation(0) {
+            return Ok(());
+        }
+        Err(Error::Attachment {
+            path: path.to_path_buf(),
+            fault: AttachmentFault::NotRestored,
+            what: "it comes from a backup, and its pages are of different moments; restore the backup"
+                .to_string(),
+        })
     }
 
     /// Fails if the log lacks generations that the file needs. No crash causes that: the name of a log is durable before a

@@ -114,6 +114,7 @@ fn open_log_with(
         page_size: options.page_size.get(),
         circular: options.circular,
         retained_files: generations_needed(options.checkpoint_depth, options.log_file_size),
+        begin_generation: options.begin_generation,
     };
     let checkpoint_file =
         CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name);

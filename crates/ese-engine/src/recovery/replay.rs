@@ -61,6 +61,9 @@ impl Replay {
                 LogRecord::SetDbVersion(version) => {
                     self.attacher.set_version(version)?;
                 }
+                LogRecord::Backup2(backup) => {
+                    self.attacher.backed_up(backup)?;
+                }
                 // ESE's clean shutdown: it logs no detach records.
                 LogRecord::ShutDownMark => {
                     self.redo.replay_pages(&payloads)?;

@@ -155,6 +155,7 @@ impl Replayer {
             page_size: page_size.get(),
             circular: false,
             retained_files: 0,
+            begin_generation: false,
         };
         core.open_log(Arc::new(LogStream::received(log_options, &header, file)));
         let position = LogPosition::new(header.generation.0, 1, 0);
@@ -389,6 +390,9 @@ impl Replayer {
     #[doc(alias = "JET_bitRecoveryWithoutUndo")]
     pub fn stop(mut self) -> Result<Replayed> {
         self.checkpoint()?;
+        if self.replay.attacher.check_consistent(self.complete).is_ok() {
+            self.replay.attacher.restored()?;
+        }
         Ok(self.replayed())
     }
 

@@ -11,7 +11,7 @@ use jetcell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::path::PathBuf;
 
 use ese_format::attachment::Attachment;
-use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
 use ese_format::log::record::DatabaseIdInLog;
 use ese_format::{DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, TreeId};
 use jetcell_sync::Mutex;
@@ -214,6 +214,37 @@ impl DatabaseFile {
         Ok(())
     }
 
+    /// The header as it would be written now.
+    pub(crate) fn header(&self) -> DatabaseHeader {
+        let mut header = self.header.lock().clone();
+        header.db_time = header.db_time.max(self.db_time());
+        header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
+        header
+    }
+
+    /// Records a backup in the header, unless the header has this one or a later one.
+    pub(crate) fn backed_up(&self, scope: u8, details: BackupInfo) -> Result<()> {
+        let known = |header: &DatabaseHeader| match scope {
+            backup_scope::FULL => header.full_backup.position >= details.position,
+            backup_scope::INCREMENTAL => header.incremental_backup.position >= details.position,
+            backup_scope::COPY => header.copy_backup.position >= details.position,
+            backup_scope::DIFFERENTIAL => header.differential_backup.position >= details.position,
+            _ => true,
+        };
+        if known(&self.header.lock()) {
+            return Ok(());
+        }
+        self.update_header(|header| note_backup(header, scope, details))
+    }
+
+    /// Says that the database no longer needs to be restored from the backup that it comes from.
+    pub(crate) fn restored(&self) -> Result<()> {
+        if self.header.lock().current_full_backup == BackupInfo::default() {
+            return Ok(());
+        }
+        self.update_header(|header| header.current_full_backup = BackupInfo::default())
+    }
+
     /// The entry for the database in log headers and checkpoints.
     pub(crate) fn attachment(&self) -> Attachment {
         let header = self.header.lock();
@@ -312,6 +343,29 @@ impl DatabaseFile {
             header.gen_min_required = oldest;
             header.gen_min_consistent = oldest;
         })
+    }
+}
+
+/// The kinds of backup in headers and in log records.
+pub(crate) mod backup_scope {
+    pub const FULL: u8 = 1;
+    pub const INCREMENTAL: u8 = 2;
+    pub const COPY: u8 = 5;
+    pub const DIFFERENTIAL: u8 = 6;
+}
+
+/// Records a backup in a header. The backups that a full one replaces are forgotten.
+pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: BackupInfo) {
+    match scope {
+        backup_scope::FULL => {
+            header.full_backup = details;
+            header.incremental_backup = BackupInfo::default();
+            header.differential_backup = BackupInfo::default();
+        }
+        backup_scope::INCREMENTAL => header.incremental_backup = details,
+        backup_scope::COPY => header.copy_backup = details,
+        backup_scope::DIFFERENTIAL => header.differential_backup = details,
+        _ => {}
     }
 }
 

@@ -10,11 +10,17 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 /// that do not exist here.
 #[derive(Clone, Debug, Default)]
 pub struct DatabasePaths {
+    placed: Vec<(Signature, PathBuf)>,
     renamed: Vec<(String, PathBuf)>,
     directories: Vec<PathBuf>,
 }
 
 impl DatabasePaths {
+    /// The database with this signature is at `path`, whatever the log calls it.
+    pub fn place(&mut self, signature: Signature, path: impl Into<PathBuf>) {
+        self.placed.push((signature, path.into()));
+    }
+
     /// The database that the log calls `logged` is at `path`. Case is ignored, as Windows does. `logged` may also be the
     /// directory of databases; `path` is a directory then. ESE: `eseutil /r` with `/n`.
     pub fn rename(&mut self, logged: &str, path: impl Into<PathBuf>) {
@@ -29,11 +35,14 @@ impl DatabasePaths {
 
     /// Whether the paths in the log are used as they are.
     pub fn is_empty(&self) -> bool {
-        self.renamed.is_empty() && self.directories.is_empty()
+        self.placed.is_empty() && self.renamed.is_empty() && self.directories.is_empty()
     }
 
     /// The path of the database that the log calls `logged`.
     pub(crate) fn resolve(&self, vfs: &dyn Vfs, logged: &str, signature: Signature) -> PathBuf {
+        if let Some((_, path)) = self.placed.iter().find(|(placed, _)| *placed == signature) {
+            return path.clone();
+        }
         for (old, new) in &self.renamed {
             if old.eq_ignore_ascii_case(logged) {
                 return new.clone();
@@ -129,5 +138,8 @@ mod tests {
         assert_eq!(resolve(&paths, r"C:\WINDOWS\System32\x.edb", 1), "/a/System32/x.edb");
         assert_eq!(resolve(&paths, "/old/other.edb", 2), "/b/new.edb");
         assert_eq!(resolve(&paths, r"C:\Windows2\SRU.dat", 2), "/copy/SRU.dat");
+        paths.place(signature(2), "/restored/two.edb");
+        assert_eq!(resolve(&paths, "/old/other.edb", 2), "/restored/two.edb");
+        assert_eq!(resolve(&paths, "/old/other.edb", 1), "/b/new.edb");
     }
 }

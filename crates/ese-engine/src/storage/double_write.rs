@@ -23,6 +23,7 @@
 //! - After recovery restored the torn pages, it removes all images. So when another history becomes as long as the old one,
 //!   no image of the old one is left.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ese_format::checksum::{PageIntegrity, verify_page};
@@ -251,15 +252,78 @@ fn restore_from(
     let file = vfs.open(side, OpenMode::Write).map_err(failed)?;
     // The images of a process that was killed may not be durable yet, and the write of an image in place can be torn.
     file.sync(IoReason::Other).map_err(failed)?;
-    let len = file.len().map_err(failed)? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
+    let images = images_in(&*file, known, header).map_err(failed)?;
+    let database_failed = |e: std::io::Error| Error::io(database.path(), &e);
+    let database_len = database.len().map_err(database_failed)?;
+    let mut stored = IoBuffer::zeroed(header.page_size.bytes());
+    let mut restored = 0;
+    for (page, image) in images {
+        let offset = header.page_size.offset_of(page);
+        if offset + stored.len() as u64 > database_len {
+            continue;
+        }
+        database.read_at(offset, &mut stored, IoReason::DatabaseRead).map_err(database_failed)?;
+        if image.replaces(&mut stored, header.page_size, page) {
+            database.write_at(offset, &image.bytes, IoReason::EvictionWrite).map_err(database_failed)?;
+            restored += 1;
+        }
+    }
+    if restored > 0 {
+        database.sync(IoReason::EvictionWrite).map_err(database_failed)?;
+    }
+    Ok(restored)
+}
+
+/// The state of a page that was about to be written in place.
+pub(crate) struct PageImage {
+    pub bytes: IoBuffer,
+    time: u64,
+}
+
+impl PageImage {
+    /// Whether recovery would replace the stored page by this image. Corrects flipped bits of the stored page.
+    pub fn replaces(&self, stored: &mut [u8], size: PageSize, page: PageNumber) -> bool {
+        let verdict = verify_page(stored, size, page);
+        // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector has the
+        // dbtime of the state that was being written. An image of that state, or of a later one, is as good or better.
+        let newer = Page::new(stored, size).db_time().0 > self.time;
+        verdict != PageIntegrity::Zero
+            && !(verdict == PageIntegrity::Good && (newer || stored[..] == self.bytes[..]))
+    }
+}
+
+/// The newest images of a database whose log with this signature ends at `until`, without any change.
+pub(crate) fn page_images(
+    vfs: &dyn Vfs,
+    path: &Path,
+    header: &DatabaseHeader,
+    until: LogPosition,
+) -> Result<BTreeMap<PageNumber, PageImage>> {
+    let signature = header.log_signature.to_bytes();
+    let known = |descriptor: &[u8]| descriptor[36..64] == signature && position_in(descriptor) <= until;
+    let mut images = BTreeMap::new();
+    for side in side_files(vfs, path)? {
+        let failed = |e: std::io::Error| Error::io(&side, &e);
+        let file = vfs.open(&side, OpenMode::Read).map_err(failed)?;
+        images.extend(images_in(&*file, known, header).map_err(failed)?);
+    }
+    Ok(images)
+}
+
+/// The newest good image of each page, from the batches of a side file for which `known` is true.
+fn images_in(
+    file: &dyn File,
+    known: impl Fn(&[u8]) -> bool,
+    header: &DatabaseHeader,
+) -> std::io::Result<BTreeMap<PageNumber, PageImage>> {
+    let len = file.len()? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
     let size = header.page_size.bytes();
-    let mut newest: std::collections::BTreeMap<PageNumber, (u64, u64)> = std::collections::BTreeMap::new();
+    let mut newest: BTreeMap<PageNumber, PageImage> = BTreeMap::new();
     let mut descriptor = IoBuffer::zeroed(DESCRIPTOR);
-    let mut image = IoBuffer::zeroed(size);
     // Batches of the current and of the previous round can overlap at any block, so a batch can begin at each block.
     let mut at = 0;
     while at + DESCRIPTOR as u64 <= len {
-        file.read_at(at, &mut descriptor, IoReason::DatabaseRead).map_err(failed)?;
+        file.read_at(at, &mut descriptor, IoReason::DatabaseRead)?;
         let block = at;
         at += DESCRIPTOR as u64;
         let count_at = match descriptor.first_chunk().map_or(0, |magic| u64::from_le_bytes(*magic)) {
@@ -279,44 +343,21 @@ fn restore_from(
             let Some(page) = PageNumber::new(word(entry)).filter(|_| image_at + size as u64 <= len) else {
                 break;
             };
-            file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
+            let mut bytes = IoBuffer::zeroed(size);
+            file.read_at(image_at, &mut bytes, IoReason::DatabaseRead)?;
             let hash = u64::from(word(entry + 4)) | u64::from(word(entry + 8)) << 32;
-            if XxHash3_64::oneshot(&image) == hash
-                && verify_page(&mut image, header.page_size, page) == PageIntegrity::Good
+            if XxHash3_64::oneshot(&bytes) != hash
+                || verify_page(&mut bytes, header.page_size, page) != PageIntegrity::Good
             {
-                let time = Page::new(&image, header.page_size).db_time().0;
-                let entry = newest.entry(page).or_insert((time, image_at));
-                *entry = (*entry).max((time, image_at));
+                continue;
+            }
+            let time = Page::new(&bytes, header.page_size).db_time().0;
+            if newest.get(&page).is_none_or(|image| image.time <= time) {
+                newest.insert(page, PageImage { bytes, time });
             }
         }
     }
-    let database_failed = |e: std::io::Error| Error::io(database.path(), &e);
-    let database_len = database.len().map_err(database_failed)?;
-    let mut stored = IoBuffer::zeroed(size);
-    let mut restored = 0;
-    for (page, (image_time, image_at)) in newest {
-        let offset = header.page_size.offset_of(page);
-        if offset + size as u64 > database_len {
-            continue;
-        }
-        database.read_at(offset, &mut stored, IoReason::DatabaseRead).map_err(database_failed)?;
-        let verdict = verify_page(&mut stored, header.page_size, page);
-        file.read_at(image_at, &mut image, IoReason::DatabaseRead).map_err(failed)?;
-        // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector has the
-        // dbtime of the state that was being written. An image of that state, or of a later one, is as good or better.
-        let newer = Page::new(&stored, header.page_size).db_time().0 > image_time;
-        if verdict == PageIntegrity::Zero
-            || (verdict == PageIntegrity::Good && (newer || stored[..] == image[..]))
-        {
-            continue;
-        }
-        database.write_at(offset, &image, IoReason::EvictionWrite).map_err(database_failed)?;
-        restored += 1;
-    }
-    if restored > 0 {
-        database.sync(IoReason::EvictionWrite).map_err(database_failed)?;
-    }
-    Ok(restored)
+    Ok(newest)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod write_guard;
 pub(crate) use checkpoint_pins::{CheckpointPin, CheckpointPins};
 pub use database_file::DatabaseFile;
 pub(crate) use database_file::{FileServices, OpenedFile};
+pub(crate) use database_file::{backup_scope, note_backup};
 pub use database_paths::DatabasePaths;
 pub(crate) use header::{check_format, mend_shadow, read_header, write_header};
 pub use torn_page_protection::TornPageProtection;

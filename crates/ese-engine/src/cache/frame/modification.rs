@@ -232,6 +232,18 @@ impl Frame {
         CleanClaim::Claimed
     }
 
+    /// Claims a page, clean or not, so that it is not written meanwhile. `false`: a writer has claimed it. The caller holds a
+    /// pin, and calls [`Frame::unclaim`].
+    pub fn claim_unwritten(&self) -> bool {
+        let mut modification = self.modification.lock();
+        !std::mem::replace(&mut modification.claimed, true)
+    }
+
+    /// Whether a writer, or a reader that excludes writers, has claimed the page.
+    pub fn is_claimed(&self) -> bool {
+        self.modification.lock().claimed
+    }
+
     /// Ends a claim before the page was copied.
     pub fn unclaim(&self) {
         self.modification.lock().claimed = false;

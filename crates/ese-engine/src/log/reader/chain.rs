@@ -48,6 +48,11 @@ impl ReceivedLog {
         self.0.scan.accumulated
     }
 
+    /// The whole file, with the repairs that reading made.
+    pub fn into_bytes(self) -> IoBuffer {
+        self.0.bytes
+    }
+
     /// Behind the last record.
     pub fn end(&self) -> LogPosition {
         let generation = self.0.header.generation;

@@ -275,6 +275,7 @@ impl LogStream {
     /// [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The others stay to be
     /// overwritten.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
+        let generation = self.holds.oldest().map_or(generation, |held| held.min(generation));
         let mut files = self.files()?;
         self.rename_files(&mut files)?;
         self.state.lock().obsolete_below = generation;
@@ -284,10 +285,32 @@ impl LogStream {
         if surplus == 0 {
             return Ok(());
         }
-        // In ascending order, and each leaves the list only when its file is gone, so that the remaining generations never
-        // have a gap.
+        self.remove_oldest(&mut files, surplus)
+    }
+
+    /// Removes archived generations below `generation`, all of them, except for those that are held. Returns the first and
+    /// the last one that were removed.
+    pub(crate) fn remove_below(&self, generation: Generation) -> Result<Option<(Generation, Generation)>> {
+        let mut files = self.files()?;
+        self.rename_files(&mut files)?;
+        let below = self.holds.oldest().map_or(generation, |held| held.min(generation));
+        let below = below.min(self.state.lock().generation);
+        let archived = match &files.archived {
+            Some(archived) => archived,
+            None => files.archived.insert(self.list_archived()?),
+        };
+        let removed = archived.iter().take_while(|(generation, _)| *generation < below);
+        let removed: Vec<Generation> = removed.map(|(generation, _)| *generation).collect();
+        let (Some(first), Some(last)) = (removed.first(), removed.last()) else { return Ok(None) };
+        self.remove_oldest(&mut files, removed.len())?;
+        Ok(Some((*first, *last)))
+    }
+
+    /// Removes archived files in ascending order. Each leaves the list only when its file is gone, so that the remaining
+    /// generations never have a gap.
+    fn remove_oldest(&self, files: &mut LogFiles, count: usize) -> Result<()> {
         let Some(archived) = &mut files.archived else { return Ok(()) };
-        for _ in 0..surplus {
+        for _ in 0..count {
             let Some((_, path)) = archived.front() else { break };
             match self.options.vfs.remove(path) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

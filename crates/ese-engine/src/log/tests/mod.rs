@@ -34,6 +34,7 @@ pub(super) fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
         file_size: FILE_SIZE,
         page_size: 32768,
         circular: false,
+        begin_generation: false,
         retained_files: 8,
     }
 }

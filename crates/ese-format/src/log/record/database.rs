@@ -314,6 +314,21 @@ layout! {
     }
 }
 
+impl Backup {
+    /// [`Backup::phase`]: the backup begins.
+    pub const BEGIN: u8 = 1;
+    /// [`Backup::phase`]: all pages were read; the logs follow.
+    pub const PREPARE_LOGS: u8 = 2;
+    /// [`Backup::phase`]: logs below `details.gen_high` are removed.
+    pub const TRUNCATE: u8 = 3;
+    /// [`Backup::phase`]: the header of the database gets `details`.
+    pub const UPDATE_HEADER: u8 = 4;
+    /// [`Backup::phase`]: the backup was given up.
+    pub const ABORT: u8 = 5;
+    /// [`Backup::phase`]: the backup ended.
+    pub const STOP: u8 = 6;
+}
+
 layout! {
     /// A step of a backup.
     ///

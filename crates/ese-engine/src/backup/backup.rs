@@ -1,0 +1,360 @@
+//! A backup of the databases of an instance, step by step.
+
+use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
+use ese_format::log::record::{self, DatabaseIdInLog, LogRecord};
+use ese_format::{Generation, LogPosition, LogTime, Signature};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
+
+use super::{BackupKind, LogCopies, LogCopy, PageReader, ReadOptions};
+use crate::core::Core;
+use crate::database::Database;
+use crate::error::BackupFault;
+use crate::log::LogHold;
+use crate::storage::note_backup;
+use crate::{Error, Result};
+
+/// What a backup removed behind it.
+#[derive(Clone, Debug, Default)]
+pub struct BackupSummary {
+    /// First and last generation of the logs that were removed, because neither recovery nor a backup needs them.
+    pub removed_logs: Option<(Generation, Generation)>,
+}
+
+/// A running backup. The steps are: read the pages of each database ([`Backup::read_pages`], in parallel if wanted);
+/// [`Backup::close_logs`]; read all logs ([`Backup::next_log`]); store the headers ([`Backup::header`]); [`Backup::finish`].
+/// A backup that is dropped before is aborted, and has changed nothing but the log.
+///
+/// ```
+/// use ese_engine::*;
+///
+/// # fn main() -> Result<()> {
+/// # let directory = std::env::temp_dir().join(format!("ese-engine-backup-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory).unwrap();
+/// # let instance = Instance::open(InstanceOptions::new(&directory)?)?;
+/// # instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+/// let mut backup = instance.begin_backup(BackupKind::Full)?;
+/// for database in backup.databases().to_vec() {
+///     let mut pages = backup.read_pages(&database, ReadOptions::default())?;
+///     while let Some(extent) = pages.next_extent()? {
+///         // Store `extent.bytes` at the offset of page `extent.first`.
+///         pages.recycle(extent);
+///     }
+///     assert_eq!(pages.reads().bad, 0);
+/// }
+/// backup.close_logs()?;
+/// while let Some(log) = backup.next_log()? {
+///     // Store `log.bytes`.
+///     assert!(backup.generations().contains(&log.generation));
+/// }
+/// for database in backup.databases() {
+///     // Store the header as the first two pages of the copy.
+///     let header = backup.header(database)?;
+///     assert_eq!(header.gen_max_required, *backup.generations().end());
+/// }
+/// // When all of that is durable:
+/// let databases = backup.databases().to_vec();
+/// backup.finish(&databases)?;
+/// # drop(databases);
+/// # instance.shutdown()?;
+/// # std::fs::remove_dir_all(&directory).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "JetBeginExternalBackupInstance")]
+pub struct Backup {
+    core: Arc<Core>,
+    kind: BackupKind,
+    databases: Vec<Arc<Database>>,
+    /// Where the log says that the backup began, and when.
+    mark: (LogPosition, LogTime),
+    low: Generation,
+    /// The last generation of the backup, once it is closed.
+    high: Option<Generation>,
+    hold: LogHold,
+    logs: Option<LogCopies>,
+    /// When the last generation was created, once it was read.
+    last_created: Option<LogTime>,
+    /// Shared with the readers of pages.
+    reading: Arc<()>,
+    ended: bool,
+}
+
+fn fault<T>(fault: BackupFault, what: impl Into<String>) -> Result<T> {
+    Err(Error::Backup { fault, what: what.into() })
+}
+
+impl Backup {
+    /// Begins a backup of all attached databases. The caller keeps databases from being attached and detached meanwhile.
+    pub(crate) fn begin(core: Arc<Core>, kind: BackupKind, circular: bool) -> Result<Backup> {
+        core.check_writable()?;
+        if circular && !kind.has_pages() {
+            return fault(
+                BackupFault::CircularLogging,
+                "the instance removes its logs by itself (circular logging), so only full backups are possible",
+            );
+        }
+        let databases = core.databases();
+        if databases.is_empty() {
+            return Err(Error::Usage("no database is attached, so there is nothing to back up".to_string()));
+        }
+        let (low, hold) = Backup::first_log(&core, kind, &databases)?;
+        if core.backup_running.swap(true, Ordering::AcqRel) {
+            return fault(BackupFault::Running, "a backup of the instance is running already");
+        }
+        let mut backup = Backup {
+            mark: (LogPosition::MIN, LogTime::from_unix_ms(core.vfs.clock().unix_ms())),
+            core,
+            kind,
+            databases,
+            low,
+            high: None,
+            hold,
+            logs: None,
+            last_created: None,
+            reading: Arc::default(),
+            ended: false,
+        };
+        backup.mark.0 = backup.append(record::Backup::BEGIN, DatabaseIdInLog(0))?;
+        Ok(backup)
+    }
+
+    /// The oldest log that the backup contains, which is kept from now on.
+    fn first_log(
+        core: &Core,
+        kind: BackupKind,
+        databases: &[Arc<Database>],
+    ) -> Result<(Generation, LogHold)> {
+        let checkpoint = core.checkpoint.lock();
+        let low = match kind {
+            BackupKind::Full | BackupKind::Copy => {
+                let named = databases.iter().map(|database| database.file.oldest_log()).min();
+                // A log that recovers nothing does not exist: the position may be in front of its first generation.
+                checkpoint.generation.min(named.unwrap_or(checkpoint.generation)).max(Generation(1))
+            }
+            BackupKind::Incremental | BackupKind::Differential => {
+                let mut low = Generation(u32::MAX);
+                for database in databases {
+                    let header = database.file.header();
+                    let full = header.full_backup.gen_high;
+                    if full == Generation(0) {
+                        let path = database.path().display();
+                        let what = format!("{path}: the database has no full backup yet; make one first");
+                        return fault(BackupFault::NoFullBackup, what);
+                    }
+                    let last = match kind {
+                        BackupKind::Incremental => full.max(header.incremental_backup.gen_high),
+                        _ => full,
+                    };
+                    low = low.min(last.next());
+                }
+                low
+            }
+        };
+        let hold = core.log().hold(low);
+        drop(checkpoint);
+        let archived = core.log().archived(low);
+        let is_there = low >= core.log().named_generation().0
+            || core.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))?;
+        if !is_there {
+            let what = format!(
+                "{}: the log was removed, and the backup needs it; make a full backup",
+                archived.display()
+            );
+            return fault(BackupFault::LogsRemoved, what);
+        }
+        Ok((low, hold))
+    }
+
+    /// What the backup contains.
+    pub fn kind(&self) -> BackupKind {
+        self.kind
+    }
+
+    /// The databases of the instance.
+    pub fn databases(&self) -> &[Arc<Database>] {
+        &self.databases
+    }
+
+    /// The first and the last generation of the logs of the backup. Until [`Backup::close_logs`], the last one is the one
+    /// being written.
+    pub fn generations(&self) -> std::ops::RangeInclusive<Generation> {
+        self.low..=self.high.unwrap_or_else(|| self.core.log().tail().generation)
+    }
+
+    /// The log stream.
+    pub fn log_signature(&self) -> Signature {
+        self.core.log().signature()
+    }
+
+    /// First letters of the names of the logs.
+    pub fn base_name(&self) -> &str {
+        self.core.log().base_name()
+    }
+
+    /// Makes the backup begin at an older generation, so that pages that an interrupted backup has read can be used.
+    ///
+    /// Errors: the log of that generation was removed.
+    pub fn begin_at(&mut self, low: Generation) -> Result<()> {
+        if low >= self.low || self.high.is_some() {
+            return Ok(());
+        }
+        let hold = {
+            let _steady = self.core.checkpoint.lock();
+            self.core.log().hold(low)
+        };
+        for generation in low.0..self.low.0 {
+            let archived = self.core.log().archived(Generation(generation));
+            if !self.core.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))? {
+                return fault(
+                    BackupFault::LogsRemoved,
+                    format!("{}: the log was removed", archived.display()),
+                );
+            }
+        }
+        (self.low, self.hold) = (low, hold);
+        Ok(())
+    }
+
+    /// Starts to read the pages of a database. Sessions may go on.
+    pub fn read_pages(&self, database: &Arc<Database>, options: ReadOptions) -> Result<PageReader> {
+        if self.high.is_some() || !self.kind.has_pages() {
+            return fault(BackupFault::WrongStep, "this backup reads no pages, or no more of them");
+        }
+        PageReader::of_attached(database.file.clone(), options, self.reading.clone())
+    }
+
+    /// Closes the generation being written. It is the last one of the backup, and has all changes of the pages that were
+    /// read.
+    pub fn close_logs(&mut self) -> Result<()> {
+        if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
+            return fault(
+                BackupFault::WrongStep,
+                "the logs are closed already, or pages are still being read",
+            );
+        }
+        let position = self.append(record::Backup::PREPARE_LOGS, DatabaseIdInLog(0))?;
+        self.core.log().roll()?;
+        self.core.log().name_generation()?;
+        let high = position.generation;
+        let logs = (self.low.0..=high.0).map(Generation);
+        let logs = logs.map(|generation| (generation, self.core.log().archived(generation))).collect();
+        self.logs = Some(LogCopies::new(self.core.vfs.clone(), logs, false));
+        self.high = Some(high);
+        Ok(())
+    }
+
+    /// The next log of the backup, verified. `None`: all were read.
+    ///
+    /// Errors: [`Error::Backup`] if a log is missing, damaged, or does not continue the one before it (-612); the backup
+    /// cannot be finished then.
+    pub fn next_log(&mut self) -> Result<Option<LogCopy>> {
+        let Some(logs) = &mut self.logs else {
+            return fault(BackupFault::WrongStep, "the logs of the backup are not closed yet");
+        };
+        let log = logs.next_log()?;
+        if let Some(log) = log.as_ref().filter(|log| Some(log.generation) == self.high) {
+            self.last_created = Some(log.created);
+        }
+        Ok(log)
+    }
+
+    fn details(&self) -> BackupInfo {
+        let (position, time) = self.mark;
+        BackupInfo { position, time, gen_low: self.low, gen_high: self.high.unwrap_or(Generation(0)) }
+    }
+
+    /// The header of the copy of a database. All logs must have been read.
+    pub fn header(&self, database: &Database) -> Result<DatabaseHeader> {
+        let (Some(high), Some(created)) = (self.high, self.last_created) else {
+            return fault(BackupFault::LogNotCopied, "not all logs of the backup were read");
+        };
+        let mut header = database.file.header();
+        require_logs(&mut header, (self.low, high), created);
+        mark_copy(&mut header, self.kind, self.details());
+        Ok(header)
+    }
+
+    /// Ends the backup. `whole` are the databases of which all pages were good; their headers name the backup from now on.
+    /// Everything that was read must be durable. Removes logs after a full or incremental backup.
+    pub fn finish(mut self, whole: &[Arc<Database>]) -> Result<BackupSummary> {
+        if self.last_created.is_none() {
+            return fault(BackupFault::LogNotCopied, "not all logs of the backup were read");
+        }
+        for database in whole {
+            self.append(record::Backup::UPDATE_HEADER, DatabaseIdInLog(database.log_id()))?;
+            database.file.backed_up(self.kind.scope(), self.details())?;
+        }
+        let mut summary = BackupSummary::default();
+        if self.kind.truncates() {
+            summary.removed_logs = self.truncate(whole)?;
+        }
+        self.append(record::Backup::STOP, DatabaseIdInLog(0))?;
+        self.ended = true;
+        Ok(summary)
+    }
+
+    /// Removes the logs that neither redo nor a backup needs.
+    fn truncate(&mut self, whole: &[Arc<Database>]) -> Result<Option<(Generation, Generation)>> {
+        let mut limit = self.high.map_or(Generation(0), Generation::next);
+        for database in self.core.databases() {
+            if !whole.iter().any(|one| Arc::ptr_eq(one, &database)) {
+                limit = limit.min(database.file.header().full_backup.gen_high);
+            }
+            limit = limit.min(database.file.oldest_log());
+        }
+        limit = limit.min(self.core.checkpoint.lock().generation);
+        self.hold.advance(limit);
+        let removed = self.core.log().remove_below(limit)?;
+        if removed.is_some() {
+            self.append(record::Backup::TRUNCATE, DatabaseIdInLog(0))?;
+        }
+        Ok(removed)
+    }
+
+    /// Logs a step, durably. Returns the position of the record.
+    fn append(&self, phase: u8, database: DatabaseIdInLog) -> Result<LogPosition> {
+        let record = LogRecord::Backup2(record::Backup {
+            phase,
+            kind: 0,
+            scope: self.kind.scope(),
+            database,
+            details: self.details(),
+            reserved: 0,
+            path: Vec::new(),
+        });
+        let (start, end) = self.core.append(&[record])?;
+        self.core.log().flush(end)?;
+        Ok(start)
+    }
+}
+
+impl Drop for Backup {
+    fn drop(&mut self) {
+        if !self.ended {
+            // The log may be down, and then the end of the instance ends the backup.
+            let _ = self.append(record::Backup::ABORT, DatabaseIdInLog(0));
+        }
+        self.core.backup_running.store(false, Ordering::Release);
+    }
+}
+
+/// Makes a header that of a copy in a backup with these details: the copy is to be restored before it is used.
+pub fn mark_copy(header: &mut DatabaseHeader, kind: BackupKind, details: BackupInfo) {
+    note_backup(header, kind.scope(), details);
+    header.current_full_backup = details;
+}
+
+/// Makes a header name these generations as required; `created` is when the last one was created.
+fn require_logs(header: &mut DatabaseHeader, (low, high): (Generation, Generation), created: LogTime) {
+    header.state = DatabaseState::DirtyShutdown;
+    (header.gen_min_required, header.gen_min_consistent) = (low, low);
+    (header.gen_max_required, header.gen_max_committed) = (high, high);
+    header.gen_max_committed_time = created;
+    // Earlier formats do not have this time.
+    if header.gen_max_required_time != LogTime::NONE {
+        header.gen_max_required_time = created;
+    }
+    // A flush map does not know the copy.
+    (header.flush_signature, header.flush_map_signature) = Default::default();
+}

@@ -1,0 +1,279 @@
+//! Reads all pages of a database from disk in large reads, several at a time, and verifies each page.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use ese_format::checksum::{PageIntegrity, verify_page};
+use ese_format::header::DatabaseHeader;
+use ese_format::{LogPosition, PageNumber, PageSize};
+use jetcell_sync::Arc;
+use jetcell_sync::mpsc::{Receiver, channel};
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, Vfs};
+
+use super::page_source::{PageSource, StillDatabase};
+use crate::cache::{OnDiskPage, WatchedRead};
+use crate::scan::PageFlaw;
+use crate::storage::DatabaseFile;
+use crate::{Error, Result};
+
+/// How often a page in doubt is read again, as in ESE.
+const ATTEMPTS: u32 = 16;
+/// The pause after the first of these attempts. Each pause is longer than the one before it by as much.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Bad pages that are listed. Further ones are only counted.
+const BAD_LISTED: usize = 1000;
+
+/// How pages are read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions {
+    /// Bytes of one read. Jetstress reads 256 KiB.
+    pub read_bytes: usize,
+    /// Reads of one database that are under way at the same time.
+    pub reads_in_flight: usize,
+    /// First page to read, to continue an earlier backup.
+    pub from: PageNumber,
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { read_bytes: 256 << 10, reads_in_flight: 8, from: PageNumber::fixed(1) }
+    }
+}
+
+/// Consecutive pages. Pages that cannot be read have the bytes that the last attempt gave.
+pub struct PageExtent {
+    /// The first page.
+    pub first: PageNumber,
+    /// The bytes of the pages.
+    pub bytes: IoBuffer,
+}
+
+/// What a [`PageReader`] has read so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageReads {
+    /// Pages read.
+    pub pages: u64,
+    /// Of these, pages of zeros: never written.
+    pub zero: u64,
+    /// Bytes read, without those that were read again.
+    pub bytes: u64,
+    /// Pages that were read again, because they were being written or looked wrong.
+    pub read_again: u64,
+    /// Pages with flipped bits, which are corrected in the copy.
+    pub corrected: u64,
+    /// Torn pages of a database that was not shut down: the copy has the image from its side file.
+    pub torn: u64,
+    /// Pages that are bad.
+    pub bad: u64,
+    /// The first thousand of them.
+    pub bad_pages: BTreeMap<PageNumber, PageFlaw>,
+}
+
+/// One read that is under way.
+struct PendingRead {
+    first: PageNumber,
+    watch: Option<WatchedRead>,
+    done: Receiver<(io::Result<()>, IoBuffer)>,
+}
+
+/// Reads the pages of one database in order. The size of the file at the beginning is the last page that is read: redo adds
+/// later ones.
+pub struct PageReader {
+    source: PageSource,
+    options: ReadOptions,
+    last: u32,
+    next: u32,
+    pending: VecDeque<PendingRead>,
+    spare: Vec<IoBuffer>,
+    reads: PageReads,
+    /// Tells the backup that pages are still being read.
+    _reading: Option<Arc<()>>,
+}
+
+impl PageReader {
+    /// Reads the pages of an attached database.
+    pub(super) fn of_attached(
+        database: Arc<DatabaseFile>,
+        options: ReadOptions,
+        reading: Arc<()>,
+    ) -> Result<PageReader> {
+        PageReader::new(PageSource::Attached(database), options, Some(reading))
+    }
+
+    /// Reads the pages of a database that no engine uses, and whose log ends at `end_of_log`. The caller locks the file.
+    /// Returns the header, too. Nothing is changed.
+    pub fn of_file(
+        vfs: &dyn Vfs,
+        path: &Path,
+        end_of_log: LogPosition,
+        options: ReadOptions,
+    ) -> Result<(PageReader, DatabaseHeader)> {
+        let (still, header) = StillDatabase::open(vfs, path, end_of_log)?;
+        Ok((PageReader::new(PageSource::Still(still), options, None)?, header))
+    }
+
+    fn new(source: PageSource, options: ReadOptions, reading: Option<Arc<()>>) -> Result<PageReader> {
+        Ok(PageReader {
+            last: source.pages()?,
+            next: options.from.get(),
+            source,
+            options,
+            pending: VecDeque::new(),
+            spare: Vec::new(),
+            reads: PageReads::default(),
+            _reading: reading,
+        })
+    }
+
+    /// The last page that is read; 0 if there is none.
+    pub fn last_page(&self) -> u32 {
+        self.last
+    }
+
+    /// Page size of the database.
+    pub fn page_size(&self) -> PageSize {
+        self.source.page_size()
+    }
+
+    /// What was read so far.
+    pub fn reads(&self) -> &PageReads {
+        &self.reads
+    }
+
+    /// The next pages. `None`: all were read.
+    ///
+    /// Errors: the instance has ended. A page that cannot be read is no error: [`PageReads::bad_pages`] has it.
+    pub fn next_extent(&mut self) -> Result<Option<PageExtent>> {
+        while self.pending.len() < self.options.reads_in_flight.max(1) && self.next <= self.last {
+            let read = self.begin()?;
+            self.pending.push_back(read);
+        }
+        let Some(read) = self.pending.pop_front() else { return Ok(None) };
+        let (result, mut bytes) =
+            read.done.recv().map_err(|e| Error::Internal(format!("a read was not completed: {e}")))?;
+        let doubts = self.judge(read.first, &mut bytes, result, read.watch)?;
+        self.read_again(read.first, &mut bytes, doubts)?;
+        let pages = (bytes.len() / self.page_size().bytes()) as u64;
+        self.reads.pages += pages;
+        self.reads.bytes += bytes.len() as u64;
+        Ok(Some(PageExtent { first: read.first, bytes }))
+    }
+
+    /// Takes the memory of an extent back, for another one.
+    pub fn recycle(&mut self, extent: PageExtent) {
+        self.spare.push(extent.bytes);
+    }
+
+    fn begin(&mut self) -> Result<PendingRead> {
+        let size = self.page_size();
+        let first = PageNumber::fixed(self.next);
+        // Reads end at multiples of their size in the file.
+        let most = (self.options.read_bytes / size.bytes()).max(1) as u64;
+        let in_file = size.offset_of(first) / size.bytes() as u64;
+        let count = ((most - in_file % most) as u32).min(self.last - self.next + 1);
+        let len = count as usize * size.bytes();
+        let spare = self.spare.pop().filter(|spare| spare.capacity() >= len);
+        let mut buffer = spare.unwrap_or_else(|| IoBuffer::zeroed(len));
+        buffer.resize(len);
+        let watch = self.source.watch(first, count)?;
+        let (sender, done) = channel();
+        let transfer = Transfer {
+            kind: TransferKind::Read,
+            offset: size.offset_of(first),
+            buffer,
+            reason: IoReason::Backup,
+            // Sending fails if the reader was dropped.
+            done: Box::new(move |result, buffer| drop(sender.send((result, buffer)))),
+        };
+        self.source.file().submit(vec![transfer]);
+        self.next += count;
+        Ok(PendingRead { first, watch, done })
+    }
+
+    /// Verifies the pages of a read. Returns the pages to read again.
+    fn judge(
+        &mut self,
+        first: PageNumber,
+        bytes: &mut [u8],
+        result: io::Result<()>,
+        watch: Option<WatchedRead>,
+    ) -> Result<BTreeSet<PageNumber>> {
+        let size = self.page_size();
+        let torn = self.source.replace_torn(first, bytes);
+        self.reads.torn += torn.len() as u64;
+        let mut doubts = watch.map(|watch| watch.in_doubt()).unwrap_or_default();
+        for (page, bytes) in (0..).map(|index| first.plus(index)).zip(bytes.chunks_exact_mut(size.bytes())) {
+            // At least one page of an extent that cannot be read is unreadable, so each page is read by itself.
+            if doubts.contains(&page) || (result.is_err() && !torn.contains(&page)) {
+                doubts.insert(page);
+                continue;
+            }
+            match verify_page(bytes, size, page) {
+                PageIntegrity::Good => {}
+                PageIntegrity::Zero => self.reads.zero += 1,
+                PageIntegrity::Repaired { .. } | PageIntegrity::WrongPage { .. } | PageIntegrity::Bad => {
+                    doubts.insert(page);
+                }
+            }
+        }
+        Ok(doubts)
+    }
+
+    /// Reads pages one by one, while they are not being written, until they are good or the attempts are used up.
+    fn read_again(
+        &mut self,
+        first: PageNumber,
+        bytes: &mut [u8],
+        mut doubts: BTreeSet<PageNumber>,
+    ) -> Result<()> {
+        let size = self.page_size();
+        self.reads.read_again += doubts.len() as u64;
+        let mut single = IoBuffer::zeroed(if doubts.is_empty() { 0 } else { size.bytes() });
+        let mut flaws = BTreeMap::new();
+        for attempt in 1..=ATTEMPTS {
+            for page in doubts.clone() {
+                let flaw = match self.source.read_again(page, &mut single)? {
+                    OnDiskPage::Verified(PageIntegrity::Good) => None,
+                    OnDiskPage::Verified(PageIntegrity::Zero) => {
+                        self.reads.zero += 1;
+                        None
+                    }
+                    OnDiskPage::Verified(PageIntegrity::Repaired { .. }) => {
+                        self.reads.corrected += 1;
+                        None
+                    }
+                    OnDiskPage::Verified(PageIntegrity::WrongPage { stored }) if stored <= self.last => {
+                        Some(PageFlaw::WrongPage(stored))
+                    }
+                    OnDiskPage::Verified(_) => Some(PageFlaw::Checksum),
+                    OnDiskPage::Unreadable(error) => Some(PageFlaw::Unreadable(error.to_string())),
+                    OnDiskPage::Busy | OnDiskPage::Superseded => {
+                        Some(PageFlaw::Unreadable("it is being written all the time".to_string()))
+                    }
+                };
+                let at = (page.get() - first.get()) as usize * size.bytes();
+                if let Some(place) = bytes.get_mut(at..at + size.bytes()) {
+                    place.copy_from_slice(&single);
+                }
+                match flaw {
+                    None => drop(doubts.remove(&page)),
+                    Some(flaw) => drop(flaws.insert(page, flaw)),
+                }
+            }
+            if doubts.is_empty() {
+                return Ok(());
+            }
+            self.source.clock().sleep(PAUSE * attempt);
+        }
+        for page in doubts {
+            self.reads.bad += 1;
+            let flaw = flaws.remove(&page).unwrap_or(PageFlaw::Checksum);
+            if self.reads.bad_pages.len() < BAD_LISTED {
+                self.reads.bad_pages.insert(page, flaw);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Where a backup reads pages: the file of an attached database, or a file that no engine uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use ese_format::checksum::verify_page;
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::{LogPosition, PageNumber, PageSize};
+use jetcell_sync::Arc;
+use jetcell_vfs::{Clock, File, IoReason, OpenMode, Vfs};
+
+use crate::cache::{OnDiskPage, WatchedRead};
+use crate::storage::double_write::{PageImage, page_images};
+use crate::storage::{DatabaseFile, read_header};
+use crate::{Error, Result};
+
+/// A database whose pages are read past the cache.
+pub(super) enum PageSource {
+    /// The engine writes its pages meanwhile.
+    Attached(Arc<DatabaseFile>),
+    /// No engine uses it.
+    Still(StillDatabase),
+}
+
+/// The file of a database that no engine uses.
+pub(super) struct StillDatabase {
+    file: Arc<dyn File>,
+    page_size: PageSize,
+    clock: Arc<dyn Clock>,
+    /// Recovery would replace torn pages by these.
+    images: BTreeMap<PageNumber, PageImage>,
+}
+
+impl StillDatabase {
+    /// Opens a database and reads its header. Its log ends at `end_of_log`.
+    pub fn open(
+        vfs: &dyn Vfs,
+        path: &Path,
+        end_of_log: LogPosition,
+    ) -> Result<(StillDatabase, DatabaseHeader)> {
+        let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io(path, &e))?;
+        let (header, _) = read_header(&*file)?;
+        let images = match header.state {
+            DatabaseState::DirtyShutdown => page_images(vfs, path, &header, end_of_log)?,
+            _ => BTreeMap::new(),
+        };
+        let still = StillDatabase { file, page_size: header.page_size, clock: vfs.clock(), images };
+        Ok((still, header))
+    }
+}
+
+impl PageSource {
+    pub fn page_size(&self) -> PageSize {
+        match self {
+            PageSource::Attached(database) => database.page_size,
+            PageSource::Still(still) => still.page_size,
+        }
+    }
+
+    pub fn file(&self) -> &Arc<dyn File> {
+        match self {
+            PageSource::Attached(database) => &database.file,
+            PageSource::Still(still) => &still.file,
+        }
+    }
+
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        match self {
+            PageSource::Attached(database) => database.vfs.clock(),
+            PageSource::Still(still) => still.clock.clone(),
+        }
+    }
+
+    /// Number of pages in the file.
+    pub fn pages(&self) -> Result<u32> {
+        let failed = |e: std::io::Error| Error::io(self.file().path(), &e);
+        let pages = self.file().len().map_err(failed)? / self.page_size().bytes() as u64;
+        Ok(pages.saturating_sub(2).min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// Says that pages are about to be read, so that concurrent writes are noticed.
+    pub fn watch(&self, first: PageNumber, count: u32) -> Result<Option<WatchedRead>> {
+        match self {
+            PageSource::Attached(database) => {
+                database.cache.watch_read(database.file_id, first, count).map(Some)
+            }
+            PageSource::Still(_) => Ok(None),
+        }
+    }
+
+    /// Replaces torn pages of an extent as recovery would. Returns the pages that it replaced.
+    pub fn replace_torn(&self, first: PageNumber, bytes: &mut [u8]) -> BTreeSet<PageNumber> {
+        let PageSource::Still(still) = self else { return BTreeSet::new() };
+        let size = still.page_size;
+        let count = (bytes.len() / size.bytes()) as u32;
+        let mut replaced = BTreeSet::new();
+        for (page, image) in still.images.range(first..first.plus(count)) {
+            let at = (page.get() - first.get()) as usize * size.bytes();
+            let Some(stored) = bytes.get_mut(at..at + size.bytes()) else { continue };
+            if image.replaces(&mut stored.to_vec(), size, *page) {
+                stored.copy_from_slice(&image.bytes);
+                replaced.insert(*page);
+            }
+        }
+        replaced
+    }
+
+    /// Reads one page again, while it is not being written.
+    pub fn read_again(&self, page: PageNumber, bytes: &mut [u8]) -> Result<OnDiskPage> {
+        match self {
+            PageSource::Attached(database) => {
+                database.cache.read_under_claim(database.page_key(page), bytes, IoReason::Backup)
+            }
+            PageSource::Still(still) => {
+                Ok(match still.file.read_at(still.page_size.offset_of(page), bytes, IoReason::Backup) {
+                    Ok(()) => OnDiskPage::Verified(verify_page(bytes, still.page_size, page)),
+                    Err(error) => OnDiskPage::Unreadable(error),
+                })
+            }
+        }
+    }
+}

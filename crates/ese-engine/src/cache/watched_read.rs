@@ -1,0 +1,82 @@
+//! Reads of many pages past the cache, which find out which of these pages were written meanwhile.
+//!
+//! A read that runs at the same time as a write of the page can return half of it, and ESE's checksum is linear: it does
+//! not see every tear. So a page that was written during the read is read again while its write claim is held.
+//!
+//! ```text
+//!  reader   announce the range ─> note claimed pages ─> read ───────────────> pages in doubt
+//!  writer   claim ─────────────────────> note its pages in announced ranges ─> write ─> end of claim
+//! ```
+//!
+//! Invariant: a writer claims a page before it looks for announced ranges, and a reader announces its range before it looks
+//! for claims. So one of the two sees the other.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use ese_format::PageNumber;
+use ese_format::checksum::verify_page;
+use jetcell_sync::Arc;
+use jetcell_vfs::IoReason;
+
+use super::announced_ranges::AnnouncedRange;
+use super::attached_file::AttachedFile;
+use super::{Cache, FileId, OnDiskPage, PageKey};
+use crate::Result;
+
+/// A range of pages that is being read past the cache.
+pub(crate) struct WatchedRead {
+    attached: Arc<AttachedFile>,
+    range: Arc<AnnouncedRange>,
+}
+
+impl WatchedRead {
+    /// The pages that a writer may have written since the range was announced.
+    pub fn in_doubt(&self) -> BTreeSet<PageNumber> {
+        self.range.written.lock().clone()
+    }
+}
+
+impl Drop for WatchedRead {
+    fn drop(&mut self) {
+        self.attached.announced.withdraw(&self.range);
+    }
+}
+
+impl Cache {
+    /// Announces that `count` pages from `first` on are about to be read past the cache.
+    pub(crate) fn watch_read(&self, file: FileId, first: PageNumber, count: u32) -> Result<WatchedRead> {
+        let attached = self.shared.file(file)?;
+        let pages = first.get()..first.get().saturating_add(count);
+        let range = attached.announced.announce(pages.clone());
+        let is_claimed = |page: &PageNumber| {
+            let pinned = self.page_table.pin(PageKey { file, page: *page });
+            pinned.is_some_and(|pinned| pinned.frame().is_claimed())
+        };
+        let claimed: Vec<PageNumber> = pages.filter_map(PageNumber::new).filter(is_claimed).collect();
+        range.written.lock().extend(claimed);
+        Ok(WatchedRead { attached, range })
+    }
+
+    /// Reads a page as it is on disk into `bytes`, not into the cache, while it is not being written, and verifies it.
+    /// Memory may have a newer state. Single flipped bits are corrected in `bytes` only. Must not be called with a latch
+    /// held.
+    pub(crate) fn read_under_claim(
+        &self,
+        key: PageKey,
+        bytes: &mut [u8],
+        reason: IoReason,
+    ) -> Result<OnDiskPage> {
+        let attached = self.shared.file(key.file)?;
+        let page = self.frame_of(key)?;
+        if !page.frame().claim_unwritten() {
+            return Ok(OnDiskPage::Busy);
+        }
+        let read: io::Result<()> = attached.file.read_at(self.page_size.offset_of(key.page), bytes, reason);
+        page.frame().unclaim();
+        Ok(match read {
+            Ok(()) => OnDiskPage::Verified(verify_page(bytes, self.page_size, key.page)),
+            Err(error) => OnDiskPage::Unreadable(error),
+        })
+    }
+}
