@@ -2,24 +2,39 @@
 
 use jetcell_sync::Arc;
 
+use ese_format::PageNumber;
 use ese_format::log::record::{
-    BeforeImageFlags, DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, Merge, MergeFlags,
-    NodeChange, PageChange,
+    DatabaseIdInLog, Delete, EmptiedPage, EmptyTree, LogRecord, MergeFlags, NodeChange, PageChange,
 };
-use ese_format::page::{NodeFlags, Page, node_space};
+use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 use ese_format::space::Extent;
-use ese_format::{DbTime, PageNumber};
 
 use super::Tree;
 use super::descend::Target;
 use crate::Result;
 use crate::cache::PageDelta;
 use crate::log::RecordBatch;
-use crate::pages::apply::{self, merge_type};
+use crate::pages::apply;
+use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::capacity;
-use crate::pages::{AtomicGroup, Attempt, Stop, group};
+use crate::pages::{AtomicGroup, Attempt, group};
 use crate::space::SpaceLock;
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
+
+/// The pages above a leaf when that leaves the tree.
+enum WithoutLeaf {
+    /// They lead to no other leaf.
+    Empty,
+    Changed {
+        path: Vec<PathChange>,
+        /// The key that pages of the path get.
+        separator: Vec<u8>,
+        /// Internal pages that become the last of their levels.
+        spine: Vec<PageNumber>,
+    },
+    /// The page of this level has no room for its new key.
+    NoRoom(usize),
+}
 
 impl Tree {
     /// Whether the tree has a node with this key that is flagged deleted.
@@ -92,47 +107,41 @@ impl Tree {
         let sparse = !page.is_root() && page.free_bytes() > capacity(self.file.page_size) / 4 * 3;
         drop(leaf);
         if sparse {
-            self.merge_sparse(bytes)?;
+            self.merge_sparse(bytes, oldest)?;
         }
         Ok(())
     }
 
-    /// Removes the leaf of `bytes` from the tree if its only node is a dead one. Returns false if this is no longer so.
+    /// Removes the leaf of `bytes` from the tree if its only node is a dead one. Returns false if this is no longer so, or
+    /// if another page had to be split first.
     fn remove_leaf(&self, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
         let path = self.path(Target::Key(bytes))?;
         let Some((&leaf, parents)) = path.split_last() else { return Ok(false) };
+        if parents.is_empty() {
+            return Ok(false);
+        }
         let (left, right) = {
             let latch = self.pin(leaf)?.into_read();
             (self.view(&latch).prev(), self.view(&latch).next())
         };
-        // The ancestors that lead to no other leaf are removed together with the leaf. Internal pages change only under
-        // the structure lock, so they can be read one by one. Afterwards latches are taken from the top down.
-        let mut keeper = parents.len();
-        let mut entries = 0;
-        while keeper > 0 && entries <= 1 {
-            keeper -= 1;
-            let latch = self.pin(parents[keeper])?.into_read();
-            entries = self.view(&latch).node_count();
-        }
-        if parents.is_empty() {
-            return Ok(false);
-        }
-        let empties_tree = entries <= 1;
-        let spine = match parents.get(keeper + 1) {
-            Some(&going) if !empties_tree => self.right_spine(parents[keeper], going)?,
-            _ => Vec::new(),
-        };
-        let mut narrow = None;
-        let removed = group::run(&self.file, true, |group| {
-            for &page in parents[keeper..].iter().chain(&spine) {
-                group.page(page)?;
-            }
-            narrow = self.first_without_room(group, parents[keeper], &spine)?;
-            if narrow.is_some() {
+        // Internal pages change only under the structure lock, so they can be read one by one. Afterwards latches are
+        // taken from the top down.
+        let (changes, separator, spine) = match self.without_leaf(parents, leaf)? {
+            WithoutLeaf::Empty => (Vec::new(), Vec::new(), Vec::new()),
+            WithoutLeaf::Changed { path, separator, spine } => (path, separator, spine),
+            WithoutLeaf::NoRoom(level) => {
+                self.split_internal(&space, parents, level)?;
                 return Ok(false);
+            }
+        };
+        group::run(&self.file, true, |group| {
+            let internal = changes.iter().map(|change| change.page).chain(spine.iter().copied());
+            let empties_tree = changes.is_empty();
+            for page in parents.iter().copied().filter(|_| empties_tree).chain(internal) {
+                group.page(page)?;
             }
             for page in [left, Some(leaf), right].into_iter().flatten() {
                 group.page(page)?;
@@ -141,88 +150,97 @@ impl Tree {
             if page.node_count() != 1 || !self.is_dead(&page, bytes, oldest) {
                 return Ok(false);
             }
-            if empties_tree {
+            let emptied: Vec<PageNumber> = if empties_tree {
                 self.empty_tree(group, parents, leaf)?;
+                parents[1..].to_vec()
             } else {
-                self.unlink(group, leaf, left, right, parents, keeper)?;
-                self.widen_spine(group, parents[keeper], &spine)?;
-            }
-            for &page in parents[keeper + 1..].iter().chain([&leaf]) {
+                self.unbound(group, &spine)?;
+                let (kind, path, separator) = (merge_type::EMPTY_PAGE, &changes[..], &separator[..]);
+                let merge = LeafMerge { kind, page: leaf, left, right, line: 0, separator, path };
+                merge::merge(group, &self.shape(), &merge)?;
+                let emptied = changes.iter().filter(|change| change.flags == MergeFlags::EMPTY_PAGE);
+                emptied.map(|change| change.page).collect()
+            };
+            for &page in [&leaf].into_iter().chain(emptied.iter().rev()) {
                 space.free(group, &trees, Extent { last: page, count: 1 })?;
             }
             Ok(true)
-        })?;
-        if let Some(at) = narrow {
-            let path = [&parents[..=keeper], &spine[..=at]].concat();
-            self.split_internal(&space, &path, keeper + 1 + at)?;
-        }
-        Ok(removed)
+        })
     }
 
-    /// The internal pages that get a new upper bound when the internal page `going` is removed from `parent`. There are
-    /// none, unless `going` is the last child of `parent`. Then the page before it gets its separator, and so does
-    /// each last child below that page: the last entry of an internal page repeats the separator above it.
-    fn right_spine(&self, parent: PageNumber, going: PageNumber) -> Result<Vec<PageNumber>> {
-        let mut spine = Vec::new();
-        let mut next = {
-            let latch = self.pin(parent)?.into_read();
-            let page = self.view(&latch);
-            let line = apply::entry_of(&page, going).filter(|line| line + 1 == page.node_count());
-            line.and_then(|line| line.checked_sub(1))
-                .and_then(|line| page.node(line))
-                .and_then(|node| node.child())
-        };
-        while let Some(number) = next {
+    /// What becomes of the pages above a leaf that leaves the tree. ESE: `ErrBTISelectMergeInternalPages`.
+    ///
+    /// A page that leads only to the leaf goes, too. The next page above loses an entry. If that was its last one, the key
+    /// of the entry before it is the new upper limit, and the pages above get this key: the range of the leaf passes to
+    /// its right neighbour. Only at the right edge of the tree, where keys have no limit, it passes to the left.
+    fn without_leaf(&self, parents: &[PageNumber], leaf: PageNumber) -> Result<WithoutLeaf> {
+        let (mut path, mut separator, mut spine) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut child, mut child_goes) = (leaf, true);
+        for (level, &number) in parents.iter().enumerate().rev() {
             let latch = self.pin(number)?.into_read();
             let page = self.view(&latch);
-            if page.is_leaf() {
+            let line = apply::entry_of(&page, child)
+                .ok_or_else(|| self.damaged(number, "it has no entry for a page below it"))?;
+            let is_last = line + 1 == page.node_count();
+            let mut unlimited = false;
+            let flags = if child_goes && page.node_count() == 1 {
+                MergeFlags::EMPTY_PAGE
+            } else if child_goes {
+                if let Some(before) = line.checked_sub(1).filter(|_| is_last).and_then(|line| page.node(line))
+                {
+                    separator = before.key_to_vec();
+                    unlimited = page.node(line).is_some_and(|node| node.key_len() == 0);
+                    if let Some(before) = before.child().filter(|_| unlimited && child != leaf) {
+                        spine.push(before);
+                    }
+                }
+                MergeFlags::DELETE_NODE
+            } else {
+                let need = node_space(separator.len(), false, 4);
+                if page.free_bytes() + page.node_size(line) < need {
+                    return Ok(WithoutLeaf::NoRoom(level));
+                }
+                MergeFlags::KEY_CHANGE
+            };
+            path.push(PathChange { page: number, line, flags });
+            (child, child_goes) = (number, flags == MergeFlags::EMPTY_PAGE);
+            if !child_goes && (!is_last || unlimited) {
                 break;
             }
-            spine.push(number);
-            next = page
-                .node_count()
-                .checked_sub(1)
-                .and_then(|last| page.node(last))
-                .and_then(|node| node.child());
         }
-        Ok(spine)
+        if child_goes {
+            return Ok(WithoutLeaf::Empty);
+        }
+        path.reverse();
+        self.extend_spine(&mut spine)?;
+        Ok(WithoutLeaf::Changed { path, separator, spine })
     }
 
-    /// The first page of the spine that has no room to replace its last separator by the last separator of `parent`.
-    fn first_without_room(
-        &self,
-        group: &mut AtomicGroup,
-        parent: PageNumber,
-        spine: &[PageNumber],
-    ) -> Attempt<Option<usize>> {
-        let last_key = |page: &Page<'_>| {
-            page.node_count().checked_sub(1).and_then(|last| page.node(last)).map_or(0, |node| node.key_len())
-        };
-        let need = last_key(&group.page(parent)?);
-        for (at, &number) in spine.iter().enumerate() {
-            let page = group.page(number)?;
-            let last = page.node_count().saturating_sub(1);
-            if page.free_bytes() + page.node_size(last) < node_space(need, false, 4) {
-                return Ok(Some(at));
+    /// Adds the last children of the last page, down to the leaves.
+    fn extend_spine(&self, spine: &mut Vec<PageNumber>) -> Result<()> {
+        while let Some(&number) = spine.last() {
+            let latch = self.pin(number)?.into_read();
+            let page = self.view(&latch);
+            let last = page.node_count().checked_sub(1).and_then(|last| page.node(last));
+            match last.and_then(|node| node.child()) {
+                Some(child) if !page.flags().contains(PageFlags::PARENT_OF_LEAF) => spine.push(child),
+                _ => break,
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// Replaces the last separator of each page of the spine by the last separator of `parent`.
-    fn widen_spine(&self, group: &mut AtomicGroup, parent: PageNumber, spine: &[PageNumber]) -> Attempt<()> {
+    /// Takes the upper limits from internal pages that are about to be the last of their levels. ESE does not remove the
+    /// page behind them instead.
+    fn unbound(&self, group: &mut AtomicGroup, spine: &[PageNumber]) -> Attempt<()> {
         let shape = self.shape();
-        let last = |page: &Page<'_>| {
-            page.node_count()
-                .checked_sub(1)
-                .and_then(|last| page.node(last).map(|n| (last, n.key_to_vec(), n.data.to_vec())))
-        };
-        let Some((_, separator, _)) = last(&group.page(parent)?) else { return Ok(()) };
         for &number in spine {
-            let Some((line, key, child)) = last(&group.page(number)?) else { return Ok(()) };
-            if key != separator {
+            let page = group.page(number)?;
+            let last = page.node_count().checked_sub(1);
+            let entry = last.and_then(|line| page.node(line).map(|node| (line, node.data.to_vec())));
+            if let Some((line, child)) = entry {
                 group.delete(&shape, number, line)?;
-                group.insert(&shape, number, line, &separator, &child)?;
+                group.insert(&shape, number, line, &[], &child)?;
             }
         }
         Ok(())
@@ -235,25 +253,6 @@ impl Tree {
             && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED))
             && newest
                 .is_none_or(|version| version.transaction.committed().is_some_and(|number| number < oldest))
-    }
-
-    /// Removes an empty leaf and the ancestors below `parents[keeper]`, which lead only to it.
-    fn unlink(
-        &self,
-        group: &mut AtomicGroup,
-        leaf: PageNumber,
-        left: Option<PageNumber>,
-        right: Option<PageNumber>,
-        parents: &[PageNumber],
-        keeper: usize,
-    ) -> Attempt<()> {
-        let going = parents[keeper + 1..].iter().chain([&leaf]).copied();
-        for (depth, page) in going.enumerate() {
-            let parent = (depth == 0).then_some(parents[keeper]);
-            let (left, right) = if page == leaf { (left, right) } else { (None, None) };
-            self.merge(group, page, left, right, parent, merge_type::EMPTY_PAGE)?;
-        }
-        Ok(())
     }
 
     /// Removes all pages below the root. The root becomes an empty leaf.
@@ -277,23 +276,30 @@ impl Tree {
         Ok(())
     }
 
+    /// Whether all nodes that are flagged deleted are dead. A merge drops them.
+    fn all_deleted_are_dead(&self, page: &Page<'_>, oldest: CommitNumber) -> bool {
+        let mut deleted = page.nodes().filter(|node| node.flags.contains(NodeFlags::DELETED));
+        deleted.all(|node| self.is_dead(page, self.bookmark_of(&node).bytes(), oldest))
+    }
+
     /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it. Merges only if a
     /// quarter of the merged page stays free.
-    fn merge_sparse(&self, bytes: &[u8]) -> Result<()> {
+    fn merge_sparse(&self, bytes: &[u8], oldest: CommitNumber) -> Result<()> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
         let path = self.path(Target::Key(bytes))?;
         let [.., parent, leaf] = path[..] else { return Ok(()) };
         // Only neighbours under the same parent, so that only one separator changes.
-        let (before, after) = {
+        let (line, before, after) = {
             let latch = self.pin(parent)?.into_read();
             let page = self.view(&latch);
             let Some(line) = apply::entry_of(&page, leaf) else { return Ok(()) };
             let child = |line: usize| page.node(line).and_then(|node| node.child());
-            (line.checked_sub(1).and_then(child), child(line + 1))
+            (line, line.checked_sub(1).and_then(child), child(line + 1))
         };
-        for (source, target) in [(Some(leaf), after), (before, Some(leaf))] {
+        for (source, line, target) in [(Some(leaf), line, after), (before, line.wrapping_sub(1), Some(leaf))]
+        {
             let (Some(source), Some(target)) = (source, target) else { continue };
             let left = {
                 let latch = self.pin(source)?.into_read();
@@ -310,10 +316,22 @@ impl Tree {
                 let used = |page: &Page<'_>| room - page.free_bytes().min(room);
                 // Recompressed nodes can grow. A quarter of the page stays free for that and for inserts.
                 let uncompressed: usize = from.nodes().map(|node| node.prefix.len()).sum();
-                if used(&from) + uncompressed + used(&to) > room / 4 * 3 || to.prev() != Some(source) {
+                if used(&from) + uncompressed + used(&to) > room / 4 * 3
+                    || to.prev() != Some(source)
+                    || !self.all_deleted_are_dead(&from, oldest)
+                {
                     return Ok(false);
                 }
-                self.merge(group, source, left, Some(target), Some(parent), merge_type::FULL_RIGHT)?;
+                let merge = LeafMerge {
+                    kind: merge_type::FULL_RIGHT,
+                    page: source,
+                    left,
+                    right: Some(target),
+                    line: 0,
+                    separator: &[],
+                    path: &[PathChange { page: parent, line, flags: MergeFlags::DELETE_NODE }],
+                };
+                merge::merge(group, &self.shape(), &merge)?;
                 space.free(group, &trees, Extent { last: source, count: 1 })?;
                 Ok(true)
             })?;
@@ -321,76 +339,6 @@ impl Tree {
                 return Ok(());
             }
         }
-        Ok(())
-    }
-
-    fn merge(
-        &self,
-        group: &mut AtomicGroup,
-        source: PageNumber,
-        left: Option<PageNumber>,
-        right: Option<PageNumber>,
-        parent: Option<PageNumber>,
-        kind: u8,
-    ) -> Attempt<()> {
-        let before = group.copy_of(source)?;
-        let page = self.view(&before);
-        let time_of = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<DbTime> {
-            page.map_or(Ok(DbTime(0)), |page| group.time_of(page))
-        };
-        let mut flags = MergeFlags::empty();
-        flags.set(MergeFlags::EMPTY_PAGE, kind == merge_type::EMPTY_PAGE);
-        flags.set(MergeFlags::DELETE_NODE, parent.is_some());
-        // When a last entry is removed, the entry before it takes over its key.
-        let mut separator = Vec::new();
-        if let Some(parent) = parent {
-            let entries = group.page(parent)?;
-            let line = apply::entry_of(&entries, source);
-            if let Some(node) =
-                line.filter(|line| line + 1 == entries.node_count()).and_then(|line| entries.node(line))
-            {
-                separator = node.key_to_vec();
-                flags |= MergeFlags::KEY_CHANGE;
-            }
-        }
-        let moves = kind == merge_type::FULL_RIGHT;
-        let mut record = Merge {
-            change: group.change(source, 0, self.shape().record_flags())?,
-            right,
-            right_before: time_of(group, right)?,
-            left,
-            left_before: time_of(group, left)?,
-            parent,
-            parent_before: time_of(group, parent)?,
-            root: self.root,
-            tree: self.id,
-            moved: if moves { page.used_space(0..page.node_count()) as u16 } else { 0 },
-            moved_max: 0,
-            destination_uncommitted: 0,
-            merge_line: 0,
-            flags,
-            merge_type: kind,
-            separator,
-            image_flags: BeforeImageFlags::empty(),
-            before_image: Vec::new(),
-        };
-        if moves {
-            group.log_deferred_undo(source)?;
-            record.set_before_page(&before, self.file.page_size);
-        }
-        let failed = |what| Stop::Failed(self.damaged(source, what));
-        if let Some(right) = right {
-            let size = self.file.page_size;
-            apply::merge_right(group.bytes_mut(right)?, size, &page, &record).map_err(failed)?;
-        }
-        if let Some(left) = left {
-            apply::merge_left(&mut group.page_mut(left)?, &page, &record).map_err(failed)?;
-        }
-        if let Some(parent) = parent {
-            apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
-        }
-        apply::merge_source(&mut group.page_mut(source)?, &record).map_err(failed)?;
-        group.record(LogRecord::Merge2(record));
         Ok(())
     }
 }

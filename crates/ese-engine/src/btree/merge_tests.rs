@@ -33,7 +33,7 @@ struct Fixture {
 
 /// A key of 250 bytes. An internal page has room for about 17 separators, because most of them are as long as a
 /// key and keys of different groups share no prefix.
-fn long_key(number: u32) -> Vec<u8> {
+pub(crate) fn long_key(number: u32) -> Vec<u8> {
     let group = number / GROUP;
     let mut key = group.to_be_bytes().to_vec();
     key.extend((0..245_u32).map(|at| (group.wrapping_mul(31) ^ at.wrapping_mul(7)) as u8));
@@ -177,7 +177,7 @@ fn a_split_internal_page_of_a_non_unique_tree_repeats_its_own_separator() {
     check_structure(&fixture.tree);
 }
 
-/// Each removed internal page passes its separator to the page on its left.
+/// The range of a removed internal page passes to the page on its right, or on its left at the right edge of the tree.
 #[test]
 fn internal_pages_are_removed_from_right_to_left() {
     let mut fixture = Fixture::new();

@@ -14,7 +14,7 @@ mod cursor;
 mod descend;
 mod merge;
 #[cfg(test)]
-mod merge_tests;
+pub(crate) mod merge_tests;
 mod open_trees;
 #[cfg(test)]
 mod race_tests;

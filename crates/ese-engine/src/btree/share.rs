@@ -6,17 +6,18 @@
 //! link, so neither way touches an additional page. ESE: partial merge, which its online defragmentation does.
 //!
 //! Invariants: both leaves have the same parent, so that one separator changes with each move. No page loses all its
-//! nodes. The bytes that undo of uncommitted changes can need stay free on every page.
+//! nodes. The bytes that undo of uncommitted changes can need stay free on every page. Nodes that are flagged deleted stay
+//! where they are, because a partial merge does not move them.
 
 use std::ops::Range;
 
-use ese_format::log::record::{BeforeImageFlags, LogRecord, Merge, MergeFlags};
-use ese_format::page::{Page, node_space};
-use ese_format::{DbTime, PageNumber};
+use ese_format::PageNumber;
+use ese_format::log::record::MergeFlags;
+use ese_format::page::{NodeFlags, Page, node_space};
 
 use super::Tree;
-use crate::cache::PageDelta;
-use crate::pages::apply::{self, merge_type};
+use crate::pages::apply;
+use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::{
     self, Cut, Incoming, SplitInsert, capacity, packed_size, prefix_line, prefix_of, separator_at,
 };
@@ -54,6 +55,11 @@ struct Move<'a> {
     nodes: Range<usize>,
     /// New separator of the two pages.
     separator: &'a [u8],
+}
+
+/// Whether a partial merge can move these nodes.
+fn movable(page: &Page<'_>, nodes: Range<usize>) -> bool {
+    nodes.filter_map(|line| page.node(line)).all(|node| !node.flags.contains(NodeFlags::DELETED))
 }
 
 /// The index of the first item after `goal` bytes, as nearly as whole items allow.
@@ -104,13 +110,14 @@ fn plan(
         let gained = packed_size(leaf, going, right.prefix()) - right.prefix().len();
         if leaf.free_bytes() + lost >= on(!cut.incoming_right)
             && right.free_bytes() >= gained + on(cut.incoming_right)
+            && movable(leaf, cut.line..count)
         {
             return Some(Plan::Balance(cut));
         }
     }
     let cut = cut_before(shape, leaf, incoming, item_at(&sizes, total / 3))?;
     let from_right = item_at(&sizes, total * 2 / 3).checked_sub(count + 1)?;
-    if !(1..right.node_count()).contains(&from_right) {
+    if !(1..right.node_count()).contains(&from_right) || !movable(right, 0..from_right) {
         return None;
     }
     let [stay, go] = [0..cut.line, cut.line..count];
@@ -190,47 +197,19 @@ impl Tree {
     /// Moves nodes to a neighbour.
     fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
         let Move { source, target, parent, kind, nodes, separator } = what;
-        let size = self.file.page_size;
-        let before = group.copy_of(source)?;
-        let page = self.view(&before);
+        let line = apply::entry_of(&group.page(parent)?, source);
+        let line =
+            line.ok_or_else(|| Stop::Failed(self.damaged(parent, "it has no entry for a page below it")))?;
         let rightwards = kind == merge_type::PARTIAL_RIGHT;
-        let target_before = group.time_of(target)?;
-        let of = |there: bool| if there { (Some(target), target_before) } else { (None, DbTime(0)) };
-        let ((right, right_before), (left, left_before)) = (of(rightwards), of(!rightwards));
-        let failed = |what| Stop::Failed(self.damaged(source, what));
-        let image = split::moving(&page, source, size, nodes.clone()).map_err(failed)?;
-        let mut record = Merge {
-            change: group.change(source, 0, self.shape().record_flags())?,
-            right,
-            right_before,
-            left,
-            left_before,
-            parent: Some(parent),
-            parent_before: group.time_of(parent)?,
-            root: self.root,
-            tree: self.id,
-            moved: page.used_space(nodes.clone()) as u16,
-            moved_max: 0,
-            destination_uncommitted: 0,
-            // ESE: `ilineMerge` is the moved node next to the nodes that stay.
-            merge_line: if rightwards { nodes.start } else { nodes.end - 1 } as u16,
-            flags: MergeFlags::KEY_CHANGE,
-            merge_type: kind,
-            separator: separator.to_vec(),
-            image_flags: BeforeImageFlags::empty(),
-            before_image: Vec::new(),
+        let merge = LeafMerge {
+            kind,
+            page: source,
+            left: (!rightwards).then_some(target),
+            right: rightwards.then_some(target),
+            line: if rightwards { nodes.start } else { nodes.end - 1 },
+            separator,
+            path: &[PathChange { page: parent, line, flags: MergeFlags::KEY_CHANGE }],
         };
-        record.set_before_page(&image, size);
-        group.log_deferred_undo(source)?;
-        match rightwards {
-            true => apply::merge_right(group.bytes_mut(target)?, size, &page, &record),
-            false => apply::merge_left(&mut group.page_mut(target)?, &page, &record),
-        }
-        .map_err(failed)?;
-        apply::merge_parent(&mut group.page_mut(parent)?, &record).map_err(failed)?;
-        let gone = PageDelta::Delete { line: nodes.start, end: nodes.end };
-        group.edit(source, &gone)?.map_err(failed)?;
-        group.record(LogRecord::Merge2(record));
-        Ok(())
+        merge::merge(group, &self.shape(), &merge)
     }
 }

@@ -1,11 +1,9 @@
-//! The effect of each log record on the bytes of a page.
+//! The effect of log records on the bytes of a page. [`merge`](super::merge) has that of merges.
 //!
 //! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ from normal
 //! operation. Each of them changes one page, takes everything else from the record, and sets no dbtime.
 
-use std::ops::Range;
-
-use ese_format::log::record::{Merge, Split, split_operation};
+use ese_format::log::record::{Split, split_operation};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
 
@@ -20,22 +18,6 @@ pub(crate) mod split_type {
     pub const RIGHT: u8 = 1;
     /// A new, empty right neighbour at the right edge of the tree.
     pub const APPEND: u8 = 2;
-}
-
-/// Values of `Merge::merge_type`.
-pub(crate) mod merge_type {
-    /// The record is about an internal page on the path to the merged leaf. Only ESE writes such records.
-    pub const PATH: u8 = 0;
-    /// The page had nothing that is still needed.
-    pub const EMPTY_PAGE: u8 = 1;
-    /// All its nodes move to the right neighbour.
-    pub const FULL_RIGHT: u8 = 2;
-    /// Its nodes from the record's line on move to the right neighbour.
-    pub const PARTIAL_RIGHT: u8 = 3;
-    /// All its nodes move to the left neighbour. Only ESE does this.
-    pub const FULL_LEFT: u8 = 5;
-    /// Its nodes up to the record's line move to the left neighbour.
-    pub const PARTIAL_LEFT: u8 = 6;
 }
 
 /// Why a record does not fit its page. The page is damaged, or the record belongs to another page.
@@ -54,6 +36,17 @@ pub(crate) fn kept_nodes(record: &Split) -> usize {
     let incoming_stays =
         record.operation == split_operation::INSERT && record.operation_line < record.split_line;
     usize::from(record.split_line) - usize::from(incoming_stays)
+}
+
+/// Whether nodes of the split page move to the new page, so that redo of the new page needs the image of the split page.
+#[doc(alias = "FBTISplitPageBeforeImageRequired")]
+pub(crate) fn moves_nodes(record: &Split) -> bool {
+    let incoming = usize::from(record.operation == split_operation::INSERT);
+    match record.split_type {
+        split_type::APPEND => false,
+        split_type::RIGHT => kept_nodes(record) + incoming < usize::from(record.line_count),
+        _ => true,
+    }
 }
 
 /// Checks that the split page has the number of nodes that the record counts.
@@ -176,28 +169,6 @@ pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)
 }
 
-/// Changes the page that is merged: it loses the nodes that move (partial merge), or leaves the tree.
-pub(crate) fn merge_source(page: &mut PageMut<'_>, record: &Merge) -> Applied {
-    match merge_loss(record, page.as_page().node_count())? {
-        Some(edit) => edit.apply(page),
-        None => {
-            empty_page(page);
-            Ok(())
-        }
-    }
-}
-
-/// The delta of the page that loses nodes in a partial merge. The page has `count` nodes. `None`: the merge is not
-/// partial.
-pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
-    match partial(record, count) {
-        Some(moving) if moving.is_empty() || moving.len() == count => {
-            Err("partial merge of all nodes, or of no node")
-        }
-        moving => Ok(moving.map(|nodes| PageDelta::Delete { line: nodes.start, end: nodes.end })),
-    }
-}
-
 /// Removes all nodes and the prefix of a page that leaves its tree, and marks it as empty.
 pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     page.clear_nodes();
@@ -205,77 +176,6 @@ pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     let _ = page.set_external_header(&[]);
     let flags = page.as_page().flags();
     page.set_flags(flags | PageFlags::EMPTY);
-}
-
-/// The nodes that a partial merge moves, of a page with `count` nodes.
-fn partial(record: &Merge, count: usize) -> Option<Range<usize>> {
-    let line = usize::from(record.merge_line);
-    match record.merge_type {
-        merge_type::PARTIAL_RIGHT => Some(line.min(count)..count),
-        merge_type::PARTIAL_LEFT => Some(0..count.min(line + 1)),
-        _ => None,
-    }
-}
-
-/// Changes the right neighbour of a merged page: it takes over all nodes and the left link (full merge), or only the
-/// upper nodes (partial merge).
-pub(crate) fn merge_right(bytes: &mut [u8], size: PageSize, source: &Page<'_>, record: &Merge) -> Applied {
-    let mut page = PageMut::new(bytes, size);
-    if let Some(moving) = partial(record, source.node_count()) {
-        return page.insert_nodes_from(0, source, moving).map_err(|_| NO_ROOM);
-    }
-    page.set_prev(record.left);
-    if record.merge_type != merge_type::FULL_RIGHT {
-        return Ok(());
-    }
-    let old = bytes.to_vec();
-    let old = Page::new(&old, size);
-    let mut page = PageMut::new(bytes, size);
-    page.clear_nodes();
-    page.copy_nodes_from(source, 0..source.node_count()).map_err(|_| NO_ROOM)?;
-    page.copy_nodes_from(&old, 0..old.node_count()).map_err(|_| NO_ROOM)
-}
-
-/// Changes the left neighbour of a merged leaf: it takes over the right link, or the lower nodes (partial merge).
-pub(crate) fn merge_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> Applied {
-    match partial(record, source.node_count()) {
-        Some(moving) => page.copy_nodes_from(source, moving).map_err(|_| NO_ROOM),
-        None => {
-            page.set_next(record.right);
-            Ok(())
-        }
-    }
-}
-
-/// Changes the parent of a merged page: its entry is removed. If this is the last entry, the entry before it takes over
-/// its key. In a partial merge, the left one of the two pages gets the new separator.
-pub(crate) fn merge_parent(page: &mut PageMut<'_>, record: &Merge) -> Applied {
-    let line = entry_near(&page.as_page(), record.change.page, &record.separator)
-        .ok_or("parent has no entry for the merged page")?;
-    match record.merge_type {
-        merge_type::PARTIAL_RIGHT => return set_separator(page, line, &record.separator),
-        merge_type::PARTIAL_LEFT => {
-            let left =
-                line.checked_sub(1).ok_or("parent has no entry before the entry of the merged page")?;
-            return set_separator(page, left, &record.separator);
-        }
-        _ => {}
-    }
-    let last = line + 1 == page.as_page().node_count();
-    page.delete_node(line);
-    if !last || line == 0 {
-        return Ok(());
-    }
-    set_separator(page, line - 1, &record.separator)
-}
-
-/// Changes the key of entry `line` of an internal page.
-pub(super) fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Applied {
-    let view = page.as_page();
-    let entry = view.node(line).ok_or("parent entry is unreadable")?;
-    let (child, flags) = (entry.data.to_vec(), entry.flags - NodeFlags::COMPRESSED);
-    page.delete_node(line);
-    page.insert_node(line, flags, separator, &child).map_err(|_| NO_ROOM)
 }
 
 fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {

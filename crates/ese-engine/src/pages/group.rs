@@ -22,7 +22,7 @@ use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber};
 
 use super::latched::Latched;
-use super::pieces::{PageTimes, Piece, pieces};
+use super::pieces::{NO_TIME, PageTimes, Piece, pieces};
 use super::{Shape, apply};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
@@ -133,12 +133,6 @@ impl AtomicGroup {
         Ok(self.pages[slot].edit(edit, size))
     }
 
-    /// The bytes of a page, for changing them.
-    pub fn bytes_mut(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
-        let slot = self.slot(page)?;
-        Ok(self.pages[slot].bytes_mut(self.file.page_size))
-    }
-
     /// The bytes of a page whose old content does not matter.
     pub fn new_page(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
         let slot = match self.pages.iter().position(|latched| latched.page == page) {
@@ -172,6 +166,11 @@ impl AtomicGroup {
     /// Time of change of the page before the group.
     pub fn time_of(&mut self, page: PageNumber) -> Attempt<DbTime> {
         Ok(self.page(page)?.db_time())
+    }
+
+    /// The same for a page that a record may name.
+    pub fn time_before(&mut self, page: Option<PageNumber>) -> Attempt<DbTime> {
+        page.map_or(Ok(NO_TIME), |page| self.time_of(page))
     }
 
     /// Runs `action` after the records are in the log and before the latches are released.

@@ -5,9 +5,10 @@
 //! split, too.
 
 pub(crate) mod apply;
+mod before_image;
 pub(crate) mod group;
 mod latched;
-pub(crate) mod merge_path;
+pub(crate) mod merge;
 mod pieces;
 pub(crate) mod scrub;
 mod shape;

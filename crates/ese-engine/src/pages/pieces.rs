@@ -9,6 +9,8 @@ use std::ops::Range;
 use ese_format::log::record::{EmptyTree, LogRecord};
 use ese_format::{DbTime, PageNumber};
 
+use super::merge::merge_type;
+
 /// What a record stores as the time of a page that it does not have. ESE: `dbtimeInvalid`.
 pub(crate) const NO_TIME: DbTime = DbTime(u64::MAX);
 
@@ -37,6 +39,9 @@ pub(super) fn pieces(records: &[LogRecord]) -> Vec<Piece> {
         if matches!(first, LogRecord::Split2(split) if split.new_page.is_none()) {
             end += 1;
         }
+        // The records of internal pages precede that of the leaf.
+        let path = records[start..].iter().take_while(|record| is_path_of_merge(record)).count();
+        end += path;
         if in_macro && records.get(end).is_some_and(is_split_operation) {
             end += 1;
         }
@@ -45,6 +50,10 @@ pub(super) fn pieces(records: &[LogRecord]) -> Vec<Piece> {
         start = end;
     }
     pieces
+}
+
+fn is_path_of_merge(record: &LogRecord) -> bool {
+    matches!(record, LogRecord::Merge2(merge) if merge.merge_type == merge_type::PATH)
 }
 
 fn is_split_operation(record: &LogRecord) -> bool {
@@ -127,7 +136,8 @@ fn changed_pages(record: &LogRecord) -> Vec<PageNumber> {
 mod tests {
     use ese_format::TreeId;
     use ese_format::log::record::{
-        BeforeImageFlags, DatabaseIdInLog, Delete, NodeChange, PageChange, PageChangeFlags, Split,
+        BeforeImageFlags, DatabaseIdInLog, Delete, Merge, MergeFlags, NodeChange, PageChange,
+        PageChangeFlags, Split,
     };
 
     use super::*;
@@ -178,6 +188,56 @@ mod tests {
             image_flags: BeforeImageFlags::empty(),
             before_image: Vec::new(),
         })
+    }
+
+    fn merge(page: u32, kind: u8, [left, parent]: [Option<u32>; 2]) -> LogRecord {
+        LogRecord::Merge2(Merge {
+            change: change(page, 4),
+            right: None,
+            right_before: NO_TIME,
+            left: left.and_then(PageNumber::new),
+            left_before: DbTime(3),
+            parent: parent.and_then(PageNumber::new),
+            parent_before: DbTime(4),
+            root: PageNumber::fixed(1),
+            tree: TreeId(1),
+            moved: 0,
+            moved_max: 0,
+            destination_uncommitted: 0,
+            merge_line: 0,
+            flags: MergeFlags::empty(),
+            merge_type: kind,
+            separator: Vec::new(),
+            image_flags: BeforeImageFlags::empty(),
+            before_image: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_merge_is_one_macro_with_the_pages_above() {
+        let mut records = vec![
+            merge(2, merge_type::PATH, [None, None]),
+            merge(3, merge_type::PATH, [None, Some(2)]),
+            merge(4, merge_type::EMPTY_PAGE, [Some(5), Some(3)]),
+            merge(3, merge_type::PATH, [None, None]),
+            merge(5, merge_type::FULL_RIGHT, [None, Some(3)]),
+            delete(20, 5),
+        ];
+        let found = pieces(&records);
+        let expected = [(0..3, true), (3..5, true), (5..6, false)]
+            .map(|(records, in_macro)| Piece { records, in_macro });
+        assert_eq!(found, expected);
+        let mut times = PageTimes::default();
+        for (piece, time) in found.into_iter().zip(100..) {
+            times.assign(&mut records[piece.records], DbTime(time));
+        }
+        let of = |record: &LogRecord| match record {
+            LogRecord::Merge2(merge) => (merge.change.before.0, merge.change.after.0, merge.parent_before.0),
+            _ => panic!("{record:?}"),
+        };
+        let expected = [(4, 100, 4), (4, 100, 4), (4, 100, 4), (100, 101, 4), (100, 101, 100)];
+        assert_eq!(records[..5].iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!(times.of(PageNumber::fixed(5)), Some(DbTime(101)));
     }
 
     #[test]

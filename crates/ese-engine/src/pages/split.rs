@@ -13,10 +13,11 @@ use std::ops::Range;
 use ese_format::log::record::{
     BeforeImageFlags, Insert, LogRecord, NodeChange, PageChangeFlags, Split, split_operation,
 };
-use ese_format::page::{Node, NodeFlags, Page, PageFlags, PageMut, node_space, shared_prefix_len};
+use ese_format::page::{Node, NodeFlags, Page, PageFlags, node_space, shared_prefix_len};
 use ese_format::{PageNumber, PageSize};
 
 use super::apply::{self, split_type};
+use super::before_image::image_of_moving;
 use super::{AtomicGroup, Attempt, NO_TIME, Shape, Stop, cut_key};
 use crate::Error;
 use crate::cache::PageDelta;
@@ -242,25 +243,6 @@ fn stamp_parent(group: &mut AtomicGroup, shape: &Shape, parent: PageNumber) -> A
     Ok(())
 }
 
-/// The page with empty nodes before the nodes that move, and no nodes after them. Redo of the other page needs only the
-/// nodes that move, and this page has the others itself.
-pub(crate) fn moving(
-    page: &Page<'_>,
-    number: PageNumber,
-    size: PageSize,
-    nodes: Range<usize>,
-) -> Result<Vec<u8>, &'static str> {
-    const NO_ROOM: &str = "the image of the moved nodes does not fit a page";
-    let mut bytes = vec![0; size.bytes()];
-    let mut image = PageMut::format(&mut bytes, size, number, page.tree(), page.flags());
-    image.set_external_header(page.external_header()).map_err(|_| NO_ROOM)?;
-    for stays in 0..nodes.start {
-        image.insert_node(stays, NodeFlags::empty(), &[], &[]).map_err(|_| NO_ROOM)?;
-    }
-    image.copy_nodes_from(page, nodes).map_err(|_| NO_ROOM)?;
-    Ok(bytes)
-}
-
 struct Target {
     page: PageNumber,
     new: PageNumber,
@@ -315,9 +297,6 @@ fn finish(
     insert: Option<&SplitInsert<'_>>,
 ) -> Attempt<()> {
     let size = group.file.page_size;
-    let time_before = |group: &mut AtomicGroup, page: Option<PageNumber>| -> Attempt<_> {
-        page.map_or(Ok(NO_TIME), |page| group.time_of(page))
-    };
     let page = group.page(target.page)?;
     let lines = Lines::new(page.node_count(), cut, insert);
     let [split_prefix_line, new_prefix_line] = lines.prefix_fields(prefixes);
@@ -326,9 +305,9 @@ fn finish(
         change: group.change(target.page, 0, shape.record_flags())?,
         new_page: Some(target.new),
         right: target.right,
-        right_before: time_before(group, target.right)?,
+        right_before: group.time_before(target.right)?,
         parent: target.parent,
-        parent_before: time_before(group, target.parent)?,
+        parent_before: group.time_before(target.parent)?,
         root: shape.root,
         tree: shape.id,
         split_type: kind,
@@ -348,9 +327,11 @@ fn finish(
         image_flags: BeforeImageFlags::empty(),
         before_image: Vec::new(),
     };
-    // An append does not change the nodes of the split page, so redo of the new page needs no image.
-    if kind != split_type::APPEND {
-        record.set_before_page(&group.copy_of(target.page)?, size);
+    if apply::moves_nodes(&record) {
+        let page = group.page(target.page)?;
+        let image = image_of_moving(&page, target.page, size, cut.line..page.node_count());
+        let failed = |what: &str| Error::Internal(format!("split of page {}: {what}", target.page));
+        record.set_before_page(&image.map_err(failed)?, size);
     }
     group.log_deferred_undo(target.page)?;
     change_pages(group, target, &record)?;

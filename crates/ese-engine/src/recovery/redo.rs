@@ -166,7 +166,7 @@ impl Redo {
         match &record {
             LogRecord::MacroBegin(begin) => {
                 self.began_macros.insert(begin.procid);
-                let opened = OpenMacro { begun: buffered.start, records: Vec::new() };
+                let opened = OpenMacro { begun: buffered.start, whole: true, records: Vec::new() };
                 self.macros.insert((begin.procid, begin.db_time), opened);
                 return Ok(());
             }
@@ -195,7 +195,7 @@ impl Redo {
         let needs_macro = matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_));
         if needs_macro && !self.began_macros.contains(&procid) {
             // Redo starts inside of the macro.
-            let opened = OpenMacro { begun: start, records: Vec::new() };
+            let opened = OpenMacro { begun: start, whole: false, records: Vec::new() };
             return Ok(Some(self.macros.entry((procid, time)).or_insert(opened)));
         }
         let misplaced = match self.macros.contains_key(&(procid, time)) {
@@ -216,7 +216,8 @@ impl Redo {
 
     /// Collects the records of a macro.
     fn end_macro(&mut self, commit: &Macro, end: &BufferedRecord, payloads: &Payloads) -> Result<()> {
-        let Some(OpenMacro { begun, records }) = self.macros.remove(&(commit.procid, commit.db_time)) else {
+        let Some(OpenMacro { begun, whole, records }) = self.macros.remove(&(commit.procid, commit.db_time))
+        else {
             // Redo may start inside of a macro.
             return match self.began_macros.insert(commit.procid) {
                 true => Ok(()),
@@ -229,7 +230,7 @@ impl Redo {
         };
         let decoded: Vec<_> =
             records.iter().map(|buffered| super::decode(&self.log, buffered)).collect::<Result<_>>()?;
-        let placed = place(&decoded)
+        let placed = place(&decoded, whole)
             .map_err(|what| self.corrupt_record(&LogRecord::MacroBegin(*commit), begun, what))?;
         for ((buffered, record), placed) in records.into_iter().zip(&decoded).zip(placed) {
             self.collect(buffered, record, placed, begun..end.end, payloads)?;

@@ -6,6 +6,7 @@
 //! - The Insert of a split names the page that is split, and its line there before the split. The Split2 says on which of
 //!   the two pages the node is afterwards. The key of the node can be the prefix of the new page.
 //! - If a parent is split together with its child, the separator of the child is the node for which the parent is split.
+//! - The record of the leaf that is merged has the key that pages above it get, and says to which side nodes move.
 
 use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
 use ese_format::page::PageFlags;
@@ -13,13 +14,16 @@ use ese_format::{LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
 use crate::pages::NO_TIME;
-use crate::pages::apply::{self, merge_type};
-use crate::pages::merge_path::PathEdit;
+use crate::pages::apply;
+use crate::pages::merge::{PathEdit, merge_type};
 use crate::recovery::replay_window::BufferedRecord;
 
 /// A macro whose MacroCommit has not been read.
 pub(super) struct OpenMacro {
+    /// The first record that was read.
     pub begun: LogPosition,
+    /// Whether that was its MacroBegin.
+    pub whole: bool,
     pub records: Vec<BufferedRecord>,
 }
 
@@ -41,14 +45,20 @@ impl Placed {
 /// Why the records of a macro contradict each other.
 pub(super) type MacroError = &'static str;
 
-/// What each record of a complete macro does to pages.
-pub(super) fn place(records: &[LogRecord]) -> Result<Vec<Placed>, MacroError> {
+const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record of the parent, as earlier versions of Jetcell \
+    wrote it; open the database once with the version that wrote the log, and close it";
+
+/// What each record of a complete macro does to pages. If redo starts inside of the macro, it is not `whole`.
+pub(super) fn place(records: &[LogRecord], whole: bool) -> Result<Vec<Placed>, MacroError> {
     let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
-    let merged_leaf = merged_leaf(records)?;
+    let merged_leaf = merged_leaf(records, whole)?;
     records
         .iter()
         .map(|record| match (record, split_of(record)) {
-            (LogRecord::Merge2(merge), _) => place_merge(record, merge, merged_leaf),
+            (LogRecord::Merge2(merge), _) => match merged_leaf {
+                Some(leaf) => place_merge(record, merge, leaf),
+                None => Ok(Placed::alone(record)),
+            },
             (_, Some(split)) => place_split(record, split, &splits, records),
             _ if is_split_operation(record) => place_operation(record, &splits),
             _ => Ok(Placed::alone(record)),
@@ -56,8 +66,8 @@ pub(super) fn place(records: &[LogRecord]) -> Result<Vec<Placed>, MacroError> {
         .collect()
 }
 
-/// The record of the leaf that is merged, if ESE wrote the macro: then internal pages have records of their own.
-fn merged_leaf(records: &[LogRecord]) -> Result<Option<&Merge>, MacroError> {
+/// The record of the leaf that is merged. Internal pages have records of their own, at least the leaf's parent.
+fn merged_leaf(records: &[LogRecord], whole: bool) -> Result<Option<&Merge>, MacroError> {
     let merges = || {
         records.iter().filter_map(|record| match record {
             LogRecord::Merge2(merge) => Some(merge),
@@ -75,29 +85,23 @@ fn merged_leaf(records: &[LogRecord]) -> Result<Option<&Merge>, MacroError> {
     if merges().any(|merge| !known.contains(&merge.merge_type)) {
         return Err("a merge is of an unknown type");
     }
-    if merges().all(|merge| merge.merge_type != merge_type::PATH) {
-        return Ok(None);
-    }
     let mut leaves = merges().filter(|merge| merge.merge_type != merge_type::PATH);
-    match (leaves.next(), leaves.next()) {
-        (Some(leaf), None) => Ok(Some(leaf)),
+    match (merges().next(), leaves.next(), leaves.next()) {
+        (None, ..) => Ok(None),
+        (_, Some(_), _) if whole && merges().all(|merge| merge.merge_type != merge_type::PATH) => {
+            Err(MERGE_OF_EARLIER_VERSION)
+        }
+        (_, Some(leaf), None) => Ok(Some(leaf)),
         _ => Err("the records of a merge do not belong together"),
     }
 }
 
-fn place_merge(record: &LogRecord, merge: &Merge, leaf: Option<&Merge>) -> Result<Placed, MacroError> {
-    let Some(leaf) = leaf else { return Ok(Placed::alone(record)) };
-    if merge.merge_type == merge_type::PATH {
-        let pages = vec![(merge.change.page, PageRole::Path(PathEdit::of(merge, leaf)?))];
-        return Ok(Placed { pages, key: Some(leaf.separator.as_slice().into()) });
+fn place_merge(record: &LogRecord, merge: &Merge, leaf: &Merge) -> Result<Placed, MacroError> {
+    if merge.merge_type != merge_type::PATH {
+        return Ok(Placed::alone(record));
     }
-    // Its own record says what happens to the parent.
-    let pages = [
-        merge.right.map(|page| (page, PageRole::MergeRight)),
-        merge.left.map(|page| (page, PageRole::MergeLeft)),
-        Some((merge.change.page, PageRole::Main)),
-    ];
-    Ok(Placed { pages: pages.into_iter().flatten().collect(), key: None })
+    let pages = vec![(merge.change.page, PageRole::Path(PathEdit::of(merge, leaf)?))];
+    Ok(Placed { pages, key: Some(leaf.separator.as_slice().into()) })
 }
 
 /// The split of a record, if it adds a page.

@@ -12,8 +12,8 @@ use ese_format::{DbTime, PageNumber, PageSize};
 use super::counters::CounterChange;
 use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
-use crate::pages::apply::{self, merge_type, split_type};
-use crate::pages::merge_path::{PathEdit, merge_to_left, merge_to_right};
+use crate::pages::apply::{self, split_type};
+use crate::pages::merge::{PathEdit, merge_loss, merge_to_left, merge_to_right, merge_type};
 use crate::pages::scrub;
 use crate::space::{convert_root_pages, create_root_pages, create_single_root};
 use crate::transaction::Change;
@@ -38,10 +38,7 @@ pub(super) enum PageRole {
     Operation(u16),
     /// The page of a split parent that gets the separator of a split child, and the line there.
     Separator(u16),
-    /// The right or left neighbour of a leaf that ESE merges.
-    MergeRight,
-    MergeLeft,
-    /// An internal page above a leaf that ESE merges.
+    /// An internal page above a leaf that is merged.
     Path(PathEdit),
     /// The page of a split parent that has the old entry of a split child, and the line there.
     Pointer(u16),
@@ -81,7 +78,6 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTi
             let pages = [
                 some(merge.right, PageRole::Right),
                 some(merge.left, PageRole::Left),
-                some(merge.parent, PageRole::Parent),
                 some(Some(merge.change.page), PageRole::Main),
             ];
             (pages.into_iter().flatten().collect(), merge.change)
@@ -166,12 +162,11 @@ pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> 
         (LogRecord::Split2(split), PageRole::Parent | PageRole::Separator(_) | PageRole::Pointer(_)) => {
             Some(split.parent_before)
         }
-        (LogRecord::Merge2(merge), PageRole::Right | PageRole::MergeRight) => Some(merge.right_before),
-        (LogRecord::Merge2(merge), PageRole::Left | PageRole::MergeLeft) => Some(merge.left_before),
+        (LogRecord::Merge2(merge), PageRole::Right) => Some(merge.right_before),
+        (LogRecord::Merge2(merge), PageRole::Left) => Some(merge.left_before),
         (LogRecord::PageMove(moved), PageRole::Left) => Some(moved.left_before),
         (LogRecord::PageMove(moved), PageRole::Right) => Some(moved.right_before),
         (LogRecord::PageMove(moved), PageRole::Parent) => Some(moved.parent_before),
-        (LogRecord::Merge2(merge), PageRole::Parent) => Some(merge.parent_before),
         (LogRecord::EmptyTree(empty), PageRole::Listed(at)) => {
             empty.entries().nth(at as usize).map(|entry| entry.before)
         }
@@ -182,14 +177,10 @@ pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> 
 /// Whether the change needs the page image in the record.
 fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     match record {
-        LogRecord::Split2(split) => role == PageRole::New && split.split_type != split_type::APPEND,
+        LogRecord::Split2(split) => role == PageRole::New && apply::moves_nodes(split),
         LogRecord::Merge2(merge) => match merge.merge_type {
-            merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => {
-                matches!(role, PageRole::Right | PageRole::MergeRight)
-            }
-            merge_type::FULL_LEFT | merge_type::PARTIAL_LEFT => {
-                matches!(role, PageRole::Left | PageRole::MergeLeft)
-            }
+            merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT => role == PageRole::Right,
+            merge_type::FULL_LEFT | merge_type::PARTIAL_LEFT => role == PageRole::Left,
             _ => false,
         },
         _ => false,
@@ -245,7 +236,7 @@ pub(super) fn delta_of<'a>(
     key: &'a mut Vec<u8>,
 ) -> Result<Option<PageDelta<'a>>, &'static str> {
     if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
-        return apply::merge_loss(merge, page.node_count());
+        return merge_loss(merge, page.node_count());
     }
     if let (LogRecord::Split2(split), PageRole::Main) = (record, role)
         && split.new_page.is_some()
@@ -354,26 +345,19 @@ pub(super) fn apply(
             apply::set_pointer(&mut PageMut::new(bytes, size), line.into(), split)?;
         }
         (LogRecord::Split2(split), _) => apply::split_parent(&mut PageMut::new(bytes, size), split)?,
-        (
-            LogRecord::Merge2(merge),
-            PageRole::Right | PageRole::Left | PageRole::MergeRight | PageRole::MergeLeft,
-        ) => {
+        (LogRecord::Merge2(merge), PageRole::Right | PageRole::Left) => {
             let source = image(if needs_image(record, role) { merge_image(merge, size) } else { Ok(None) })?;
             let source = Page::new(&source, size);
+            let mut page = PageMut::new(bytes, size);
             match role {
-                PageRole::Right => apply::merge_right(bytes, size, &source, merge)?,
-                PageRole::Left => apply::merge_left(&mut PageMut::new(bytes, size), &source, merge)?,
-                PageRole::MergeRight => merge_to_right(&mut PageMut::new(bytes, size), &source, merge)?,
-                _ => merge_to_left(&mut PageMut::new(bytes, size), &source, merge)?,
+                PageRole::Right => merge_to_right(&mut page, &source, merge)?,
+                _ => merge_to_left(&mut page, &source, merge)?,
             }
         }
         (LogRecord::Merge2(_), PageRole::Path(edit)) => {
             edit.apply(&mut PageMut::new(bytes, size), key.unwrap_or_default())?;
         }
-        (LogRecord::Merge2(merge), PageRole::Parent) => {
-            apply::merge_parent(&mut PageMut::new(bytes, size), merge)?;
-        }
-        (LogRecord::Merge2(merge), _) => apply::merge_source(&mut PageMut::new(bytes, size), merge)?,
+        (LogRecord::Merge2(_), _) => apply::empty_page(&mut PageMut::new(bytes, size)),
         (LogRecord::PageMove(moved), PageRole::New) => scrub::moved_page(bytes, size, moved)?,
         (LogRecord::PageMove(moved), PageRole::Left) => {
             PageMut::new(bytes, size).set_next(Some(moved.destination));

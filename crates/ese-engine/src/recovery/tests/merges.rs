@@ -9,7 +9,7 @@ use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber};
 
 use super::redo_fixture::{ROOT, RedoFixture, SIZE, TREE, change, in_macro, keys, nodes, page_of, parent_of};
-use crate::pages::apply::merge_type;
+use crate::pages::merge::merge_type;
 
 const NONE: u64 = u64::MAX;
 const TIME: u64 = 100;
@@ -173,6 +173,7 @@ fn merges_that_contradict_themselves_are_refused() {
     assert!(refused(&records(4, 0, delete, b"")).contains("unknown type"));
     let right = records(merge_type::FULL_RIGHT, 0, delete, b"");
     assert!(refused(&[&right[..2], &right[3..]].concat()).contains("do not belong together"));
+    assert!(refused(&[&right[..3], &right[2..]].concat()).contains("do not belong together"));
     let change = |change: fn(&mut Merge)| -> Vec<LogRecord> {
         let mut records = right.clone();
         records.iter_mut().for_each(|record| {
@@ -185,4 +186,17 @@ fn merges_that_contradict_themselves_are_refused() {
     assert!(refused(&change(|merge| merge.merge_line = 900)).contains("lacks the nodes"));
     assert!(refused(&change(|merge| merge.before_image.truncate(50))).contains("image"));
     assert!(refused(&change(|merge| merge.change.line = 77)).contains("lacks the entry"));
+}
+
+/// A merge of Jetcell was one record without a record of the parent.
+#[test]
+fn merges_of_earlier_versions_are_refused() {
+    let records = records(merge_type::FULL_RIGHT, 0, MergeFlags::DELETE_NODE, b"");
+    let old = [&records[..1], &records[2..]].concat();
+    assert!(replay(&tree(), &old).err().unwrap().contains("with the version that wrote the log"));
+    // If redo starts inside of the macro, the record of the parent may be missing.
+    let after = replay(&tree(), &records).unwrap();
+    for from in 1..records.len() {
+        assert!(replay(&after, &records[from..]).unwrap() == after, "from record {from}");
+    }
 }

@@ -1,8 +1,9 @@
 //! A log that the engine wrote, redone by the rules for the logs of ESE on a copy of the database, gives the same pages.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use ese_format::log::record::LogRecord;
+use ese_format::log::record::{LogRecord, MergeFlags};
 use ese_format::{DbTime, LogPosition};
 use jetcell_sync::Arc;
 use jetcell_vfs::SimVfs;
@@ -12,10 +13,16 @@ use rand_chacha::ChaCha8Rng;
 use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
 use super::{DATABASES, database};
 use crate::Instance;
+use crate::btree::Tree;
+use crate::btree::merge_tests::long_key;
 use crate::btree::tests::{Model, open, transaction};
 use crate::log::{LogNames, LogReader, StoredRecord};
 use crate::maintenance::cleanup;
+use crate::pages::merge::merge_type;
 use crate::transaction::ActiveTransaction;
+
+/// Records of a tree of four levels.
+const DEEP_RECORDS: u32 = 500;
 
 /// The pages of the database on disk, without the two headers.
 fn pages(disk: &SimVfs, instance: &Instance) -> Vec<Vec<u8>> {
@@ -26,28 +33,65 @@ fn pages(disk: &SimVfs, instance: &Instance) -> Vec<Vec<u8>> {
     bytes.chunks(SIZE.bytes()).skip(2).map(<[u8]>::to_vec).collect()
 }
 
-/// Random work in one database: its pages at three moments, and the log between the first and the last of them.
-fn worked(seed: u64) -> ([Vec<Vec<u8>>; 3], Vec<StoredRecord>) {
+/// Random work in one tree, with growth by splits, and then deletions with merges. Calls `half` in between.
+fn random_work(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    let mut model = Model::new();
+    for round in 0..150 {
+        let space = if round < 90 { 2000 } else { 60 };
+        transaction(tree, &mut session, &mut model, rng, space, SIZE.bytes() / 4).unwrap();
+        if round % 4 == 0 {
+            cleanup::step(instance.core(), 5).unwrap();
+        }
+        if round == 75 {
+            half();
+        }
+    }
+}
+
+/// Removes ranges of records from a tree of four levels, so that internal pages go with their leaves. Calls `half` in
+/// between.
+fn range_deletes(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
+    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+    session.begin().unwrap();
+    for number in 0..DEEP_RECORDS {
+        tree.insert(session.changes().unwrap(), &long_key(number), &[number as u8; 2500]).unwrap();
+    }
+    session.commit().unwrap();
+    let mut present = vec![true; DEEP_RECORDS as usize];
+    for round in 0..12 {
+        let first = rng.random_range(0..DEEP_RECORDS);
+        let last = if round % 4 == 3 { DEEP_RECORDS } else { DEEP_RECORDS.min(first + 60) };
+        session.begin().unwrap();
+        for number in first..last {
+            if std::mem::take(&mut present[number as usize]) {
+                let bookmark = tree.bookmark(&long_key(number), &[]);
+                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
+            }
+        }
+        session.commit().unwrap();
+        for _ in 0..3 {
+            instance.step().unwrap();
+        }
+        if round == 5 {
+            half();
+        }
+    }
+}
+
+/// The pages of a database before some work in it, in the middle of the work and afterwards, and the log of the work.
+fn worked(
+    seed: u64,
+    work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),
+) -> ([Vec<Vec<u8>>; 3], Vec<StoredRecord>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = SimVfs::new();
     let instance = open(&disk, SIZE, 256).unwrap();
     let (_db, tree) = database(&instance, DATABASES[0]);
     let first = pages(&disk, &instance);
     let from = instance.core().log().tail();
-    let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-    let mut model = Model::new();
     let mut middle = Vec::new();
-    for round in 0..150 {
-        // Growth with splits, then deletion with merges.
-        let space = if round < 90 { 2000 } else { 60 };
-        transaction(&tree, &mut session, &mut model, &mut rng, space, SIZE.bytes() / 4).unwrap();
-        if round % 4 == 0 {
-            cleanup::step(instance.core(), 5).unwrap();
-        }
-        if round == 75 {
-            middle = pages(&disk, &instance);
-        }
-    }
+    work(&instance, &tree, &mut rng, &mut || middle = pages(&disk, &instance));
     let last = pages(&disk, &instance);
     let names = LogNames::new(Path::new("/log"), "E00");
     let log = LogReader::open(Arc::new(disk), names).unwrap().unwrap();
@@ -64,7 +108,8 @@ fn assert_equal(fixture: &RedoFixture, expected: &[Vec<u8>], what: &str) {
     }
 }
 
-/// ESE's macros hold one split, with the record of its parent and its insert, or one merge.
+/// ESE's macros hold one split, with the record of its parent and its insert, or one merge, with the records of the pages
+/// above it.
 fn assert_macros_of_ese(records: &[StoredRecord]) {
     let decoded: Vec<_> = records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect();
     let mut members: Option<String> = None;
@@ -73,6 +118,7 @@ fn assert_macros_of_ese(records: &[StoredRecord]) {
             LogRecord::Split2(split) if split.new_page.is_none() => "parent ",
             LogRecord::Insert(insert) if insert.node.page.before == DbTime(u64::MAX) => "insert ",
             LogRecord::Split2(_) => "split ",
+            LogRecord::Merge2(merge) if merge.merge_type == merge_type::PATH => "path ",
             LogRecord::Merge2(_) => "merge ",
             LogRecord::MacroBegin(_) => {
                 assert!(members.replace(String::new()).is_none());
@@ -80,8 +126,9 @@ fn assert_macros_of_ese(records: &[StoredRecord]) {
             }
             LogRecord::MacroCommit(_) => {
                 let members = members.take().unwrap();
-                let known = ["parent split insert ", "parent split ", "split insert ", "split ", "merge "];
-                assert!(known.contains(&members.as_str()), "{members}");
+                let of_merge = members.strip_prefix("path ").map(|rest| rest.trim_start_matches("path "));
+                let known = ["parent split insert ", "parent split ", "split insert ", "split "];
+                assert!(known.contains(&members.as_str()) || of_merge == Some("merge "), "{members}");
                 continue;
             }
             _ => "other ",
@@ -93,30 +140,75 @@ fn assert_macros_of_ese(records: &[StoredRecord]) {
     }
 }
 
+/// Redoes the log of some work on the pages before it, and on pages of different moments, as a crash leaves them.
+/// Returns the records.
+fn assert_redo_gives_the_same_pages(
+    seed: u64,
+    work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),
+) -> Vec<LogRecord> {
+    let ([mut first, middle, last], records) = worked(seed, work);
+    first.resize(last.len(), vec![0; SIZE.bytes()]);
+    assert_macros_of_ese(&records);
+    let mut fixture = RedoFixture::on(&first.concat());
+    fixture.replay_stored(records.clone()).unwrap();
+    assert_equal(&fixture, &last, &format!("seed {seed}"));
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mixed: Vec<u8> = (0..first.len())
+        .flat_map(|at| {
+            let moment = [&first, &middle, &last][rng.random_range(0..3)];
+            moment.get(at).unwrap_or(&first[at]).clone()
+        })
+        .collect();
+    let mut fixture = RedoFixture::on(&mixed);
+    fixture.replay_stored(records.clone()).unwrap();
+    assert_equal(&fixture, &last, &format!("seed {seed}, mixed"));
+    records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect()
+}
+
+/// The number of merges of each type.
+fn merges(records: &[LogRecord]) -> BTreeMap<u8, usize> {
+    let mut merges = BTreeMap::new();
+    for record in records {
+        if let LogRecord::Merge2(merge) = record {
+            *merges.entry(merge.merge_type).or_default() += 1;
+        }
+    }
+    merges
+}
+
 #[test]
 fn a_log_of_the_engine_gives_the_pages_of_the_engine() {
-    let mut splits = 0;
+    let (mut splits, mut found) = (0, BTreeMap::<u8, usize>::new());
     for seed in 0..4 {
-        let ([first, middle, last], records) = worked(seed);
-        assert_macros_of_ese(&records);
-        splits += records
-            .iter()
-            .filter(|record| matches!(LogRecord::decode(&record.bytes).unwrap().0, LogRecord::Split2(_)))
-            .count();
-        let mut fixture = RedoFixture::on(&first.concat());
-        fixture.replay_stored(records.clone()).unwrap();
-        assert_equal(&fixture, &last, &format!("seed {seed}"));
-        // The same with pages of different moments, as a crash leaves them.
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mixed: Vec<u8> = (0..first.len())
-            .flat_map(|at| {
-                let moment = [&first, &middle, &last][rng.random_range(0..3)];
-                moment.get(at).unwrap_or(&first[at]).clone()
-            })
-            .collect();
-        let mut fixture = RedoFixture::on(&mixed);
-        fixture.replay_stored(records).unwrap();
-        assert_equal(&fixture, &last, &format!("seed {seed}, mixed"));
+        let records = assert_redo_gives_the_same_pages(seed, random_work);
+        splits += records.iter().filter(|record| matches!(record, LogRecord::Split2(_))).count();
+        for (kind, count) in merges(&records) {
+            *found.entry(kind).or_default() += count;
+        }
     }
+    println!("{splits} splits, merges by type: {found:?}");
     assert!(splits > 50, "{splits}");
+    use merge_type::{EMPTY_PAGE, FULL_RIGHT, PARTIAL_LEFT, PARTIAL_RIGHT, PATH};
+    assert!(
+        [PATH, EMPTY_PAGE, FULL_RIGHT, PARTIAL_RIGHT, PARTIAL_LEFT]
+            .iter()
+            .all(|kind| found.contains_key(kind))
+    );
+}
+
+#[test]
+fn internal_pages_that_go_with_their_leaves_are_redone() {
+    let (mut keys_changed, mut pages_emptied) = (0, 0);
+    for seed in 0..3 {
+        for record in assert_redo_gives_the_same_pages(seed, range_deletes) {
+            if let LogRecord::Merge2(merge) = record
+                && merge.merge_type == merge_type::PATH
+            {
+                keys_changed += usize::from(merge.flags == MergeFlags::KEY_CHANGE);
+                pages_emptied += usize::from(merge.flags == MergeFlags::EMPTY_PAGE);
+            }
+        }
+    }
+    println!("{keys_changed} keys changed, {pages_emptied} internal pages emptied");
+    assert!(keys_changed > 5 && pages_emptied > 5, "{keys_changed} {pages_emptied}");
 }

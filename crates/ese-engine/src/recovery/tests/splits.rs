@@ -122,6 +122,21 @@ fn the_lines_of_a_right_split_count_the_incoming_node() {
     }
 }
 
+/// ESE calls this a hotpoint: only the incoming node goes to the new page.
+#[test]
+fn a_right_split_that_moves_no_node_needs_no_image() {
+    let records: Vec<_> = right_split("bbb7", 6, 6)
+        .into_iter()
+        .map(|record| match record {
+            LogRecord::Split2(split) => LogRecord::Split2(Split { before_image: Vec::new(), ..split }),
+            other => other,
+        })
+        .collect();
+    let pages = replayed(&leaves(), &records);
+    let expected = ("aaa1 aaa3 aaa5 bbb1 bbb3 bbb5".into(), "bbb7".into());
+    assert_eq!((keys(&pages[&SPLIT]), keys(&pages[&NEW])), expected);
+}
+
 /// Each page lacks all changes of a macro or none, whatever the other pages have.
 #[test]
 fn a_page_is_judged_once_for_a_macro() {

@@ -1,0 +1,31 @@
+//! The before-image of a page that loses nodes to another page, for the record of a split or a merge.
+//!
+//! ESE reads such an image if the page that receives the nodes lacks them, and the page that lost them is newer. It copies
+//! the image into memory of its own, takes the nodes that move from it, and drops it: the page that lost them stays as it
+//! is. So an image needs the nodes that move, at their lines, and nothing of the others.
+
+use std::ops::Range;
+
+use ese_format::page::{NodeFlags, Page, PageMut};
+use ese_format::{PageNumber, PageSize};
+
+/// The page with empty nodes before the nodes that move, and no nodes after them.
+pub(super) fn image_of_moving(
+    page: &Page<'_>,
+    number: PageNumber,
+    size: PageSize,
+    nodes: Range<usize>,
+) -> Result<Vec<u8>, &'static str> {
+    const NO_ROOM: &str = "the image of the moved nodes does not fit a page";
+    let mut bytes = vec![0; size.bytes()];
+    let mut image = PageMut::format(&mut bytes, size, number, page.tree(), page.flags());
+    image.set_db_time(page.db_time());
+    image.set_prev(page.prev());
+    image.set_next(page.next());
+    image.set_external_header(page.external_header()).map_err(|_| NO_ROOM)?;
+    for stays in 0..nodes.start {
+        image.insert_node(stays, NodeFlags::empty(), &[], &[]).map_err(|_| NO_ROOM)?;
+    }
+    image.copy_nodes_from(page, nodes).map_err(|_| NO_ROOM)?;
+    Ok(bytes)
+}

@@ -1,0 +1,316 @@
+//! Merges, as ESE logs them: a macro with a Merge2 record for each page on the path that changes, from the upper-most page
+//! to the leaf that is merged. The same functions make a merge and redo it.
+//!
+//! Nodes that are flagged deleted do not move. So nodes may move only if those among them that are flagged deleted are
+//! dead: no snapshot sees them any more.
+
+use std::ops::Range;
+
+use ese_format::PageNumber;
+use ese_format::log::record::{BeforeImageFlags, LogRecord, Merge, MergeFlags};
+use ese_format::page::{NodeFlags, Page, PageMut};
+
+use super::apply::{Applied, NO_ROOM, empty_page};
+use super::before_image::image_of_moving;
+use super::{AtomicGroup, Attempt, NO_TIME, Shape, Stop};
+use crate::Error;
+use crate::cache::PageDelta;
+
+/// Values of `Merge::merge_type`.
+#[doc(alias = "MERGETYPE")]
+pub(crate) mod merge_type {
+    /// The record is about an internal page on the path to the merged leaf.
+    pub const PATH: u8 = 0;
+    /// The page had nothing that is still needed.
+    pub const EMPTY_PAGE: u8 = 1;
+    /// All its nodes move to the right neighbour.
+    pub const FULL_RIGHT: u8 = 2;
+    /// Its nodes from the record's line on move to the right neighbour.
+    pub const PARTIAL_RIGHT: u8 = 3;
+    /// All its nodes move to the left neighbour. Only ESE does this.
+    pub const FULL_LEFT: u8 = 5;
+    /// Its nodes up to the record's line move to the left neighbour.
+    pub const PARTIAL_LEFT: u8 = 6;
+}
+
+const LACKS_NODES: &str = "the image of the merged page lacks the nodes that move";
+
+/// What a merge does to an internal page on the path to the merged leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PathEdit {
+    /// Its entry goes. If it was the last one and had no key, the entry before it loses its key.
+    Delete(u16),
+    /// Its entry gets the separator of the merge.
+    SetKey(u16),
+    /// Its entry leads to the left page, and the entry before it goes.
+    LeadToLeft(u16, PageNumber),
+    /// It leaves the tree.
+    Empty,
+    /// Nothing but its time of change.
+    None,
+}
+
+impl PathEdit {
+    /// The effect of the record of an internal page. `leaf` is the record of the merged leaf.
+    pub fn of(record: &Merge, leaf: &Merge) -> Result<PathEdit, &'static str> {
+        let (line, flags) = (record.change.line, record.flags);
+        let [deletes, changes] = [MergeFlags::DELETE_NODE, MergeFlags::KEY_CHANGE].map(|f| flags.contains(f));
+        Ok(match (deletes, changes) {
+            (true, true) if leaf.merge_type == merge_type::FULL_LEFT => {
+                PathEdit::LeadToLeft(line, leaf.left.ok_or("a merge to the left has no left page")?)
+            }
+            (true, _) => PathEdit::Delete(line),
+            // The nodes move to the page of the entry before.
+            (_, true) if leaf.merge_type == merge_type::PARTIAL_LEFT => {
+                PathEdit::SetKey(line.checked_sub(1).ok_or("the merged page has no page before it")?)
+            }
+            (_, true) => PathEdit::SetKey(line),
+            _ if flags.contains(MergeFlags::EMPTY_PAGE) => PathEdit::Empty,
+            _ => PathEdit::None,
+        })
+    }
+
+    /// Changes the page. `separator` is that of the merge.
+    pub fn apply(self, page: &mut PageMut<'_>, separator: &[u8]) -> Applied {
+        const MISSING: &str = "an internal page lacks the entry that a merge changes";
+        match self {
+            PathEdit::Delete(line) => {
+                let line = usize::from(line);
+                let view = page.as_page();
+                let last = line + 1 == view.node_count();
+                let keyless = view.node(line).ok_or(MISSING)?.key_len() == 0;
+                page.delete_node(line);
+                match line.checked_sub(1) {
+                    Some(before) if last && keyless => set_separator(page, before, &[]),
+                    _ => Ok(()),
+                }
+            }
+            PathEdit::SetKey(line) => set_separator(page, line.into(), separator),
+            PathEdit::LeadToLeft(line, left) => {
+                let line = usize::from(line);
+                let before = line.checked_sub(1).ok_or(MISSING)?;
+                page.replace_data(line, &left.get().to_le_bytes()).map_err(|_| MISSING)?;
+                page.delete_node(before);
+                Ok(())
+            }
+            PathEdit::Empty => {
+                empty_page(page);
+                Ok(())
+            }
+            PathEdit::None => Ok(()),
+        }
+    }
+}
+
+/// Whether the merged leaf stays in the tree.
+fn is_partial(kind: u8) -> bool {
+    matches!(kind, merge_type::PARTIAL_LEFT | merge_type::PARTIAL_RIGHT)
+}
+
+/// Whether nodes move to the right neighbour, or to the left one.
+fn moves_right(kind: u8) -> bool {
+    matches!(kind, merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT)
+}
+
+fn moves_left(kind: u8) -> bool {
+    matches!(kind, merge_type::FULL_LEFT | merge_type::PARTIAL_LEFT)
+}
+
+/// The nodes that a merge moves, of a page with `count` nodes.
+fn moving(kind: u8, line: usize, count: usize) -> Range<usize> {
+    match kind {
+        _ if moves_right(kind) => line.min(count)..count,
+        _ if moves_left(kind) => 0..count.min(line + 1),
+        _ => 0..0,
+    }
+}
+
+/// Changes the key of entry `line` of an internal page.
+fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Applied {
+    let view = page.as_page();
+    let entry = view.node(line).ok_or("parent entry is unreadable")?;
+    let (child, flags) = (entry.data.to_vec(), entry.flags - NodeFlags::COMPRESSED);
+    page.delete_node(line);
+    page.insert_node(line, flags, separator, &child).map_err(|_| NO_ROOM)
+}
+
+/// Inserts the nodes that are not flagged deleted.
+fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: Range<usize>) -> Applied {
+    for line in nodes {
+        let node = source.node(line).ok_or(LACKS_NODES)?;
+        if !node.flags.contains(NodeFlags::DELETED) {
+            page.insert_nodes_from(at, source, line..line + 1).map_err(|_| NO_ROOM)?;
+            at += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Changes the right neighbour of the merged leaf.
+pub(crate) fn merge_to_right(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> Applied {
+    if moves_right(record.merge_type) {
+        let first = usize::from(record.merge_line);
+        if first >= source.node_count() {
+            return Err(LACKS_NODES);
+        }
+        insert_live(page, 0, source, first..source.node_count())?;
+        page.set_uncommitted_free(record.destination_uncommitted.into());
+    }
+    if !is_partial(record.merge_type) {
+        page.set_prev(record.left);
+    }
+    Ok(())
+}
+
+/// Changes the left neighbour of the merged leaf.
+pub(crate) fn merge_to_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> Applied {
+    if moves_left(record.merge_type) {
+        let at = page.as_page().node_count();
+        insert_live(page, at, source, 0..usize::from(record.merge_line) + 1)?;
+        page.set_uncommitted_free(record.destination_uncommitted.into());
+    }
+    if !is_partial(record.merge_type) {
+        page.set_next(record.right);
+    }
+    Ok(())
+}
+
+/// The delta of the leaf that loses nodes in a partial merge. The leaf has `count` nodes. `None`: it leaves the tree.
+pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
+    if !is_partial(record.merge_type) {
+        return Ok(None);
+    }
+    let nodes = moving(record.merge_type, record.merge_line.into(), count);
+    match nodes.is_empty() || nodes.len() == count {
+        true => Err("partial merge of all nodes, or of no node"),
+        false => Ok(Some(PageDelta::Delete { line: nodes.start, end: nodes.end })),
+    }
+}
+
+/// An internal page that changes with a merge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathChange {
+    pub page: PageNumber,
+    /// The line of its entry on the path to the leaf.
+    pub line: usize,
+    pub flags: MergeFlags,
+}
+
+/// The merge of a leaf.
+pub(crate) struct LeafMerge<'a> {
+    pub kind: u8,
+    pub page: PageNumber,
+    /// Its neighbours, unless the merge leaves them as they are.
+    pub left: Option<PageNumber>,
+    pub right: Option<PageNumber>,
+    /// The moved node next to the nodes that stay, 0 if none stays. ESE: `ilineMerge`.
+    pub line: usize,
+    /// The key for the path.
+    pub separator: &'a [u8],
+    /// The internal pages that change, from the top down. The last one is the parent of the leaf.
+    pub path: &'a [PathChange],
+}
+
+/// Merges a leaf with a neighbour, or takes an empty one out of the tree.
+pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>) -> Attempt<()> {
+    let size = group.file.page_size;
+    let path = group.file.path.clone();
+    let misfit = |what_fails: &str| {
+        let what_fails = format!("merge: {what_fails}");
+        Stop::Failed(Error::Corrupt { path: path.clone(), page: Some(what.page), what: what_fails })
+    };
+    let mut records = Vec::with_capacity(what.path.len());
+    for (at, change) in what.path.iter().enumerate() {
+        let parent = at.checked_sub(1).map(|above| what.path[above].page);
+        records.push(path_record(group, shape, change, parent)?);
+    }
+    let before = group.copy_of(what.page)?;
+    let source = Page::new(&before, size);
+    let mut leaf = leaf_record(group, shape, what, &source)?;
+    let nodes = moving(what.kind, what.line, source.node_count());
+    if !nodes.is_empty() {
+        group.log_deferred_undo(what.page)?;
+        let image = image_of_moving(&source, what.page, size, nodes).map_err(misfit)?;
+        leaf.set_before_page(&image, size);
+    }
+    for (change, record) in what.path.iter().zip(&records) {
+        let edit = PathEdit::of(record, &leaf).map_err(misfit)?;
+        edit.apply(&mut group.page_mut(change.page)?, &leaf.separator).map_err(misfit)?;
+    }
+    if let Some(right) = what.right {
+        let mut page =
+            if moves_right(what.kind) { group.page_mut(right)? } else { group.links_mut(right)? };
+        merge_to_right(&mut page, &source, &leaf).map_err(misfit)?;
+    }
+    if let Some(left) = what.left {
+        let mut page = if moves_left(what.kind) { group.page_mut(left)? } else { group.links_mut(left)? };
+        merge_to_left(&mut page, &source, &leaf).map_err(misfit)?;
+    }
+    match merge_loss(&leaf, source.node_count()).map_err(misfit)? {
+        Some(loss) => group.edit(what.page, &loss)?.map_err(misfit)?,
+        None => empty_page(&mut group.page_mut(what.page)?),
+    }
+    records.into_iter().chain([leaf]).for_each(|record| group.record(LogRecord::Merge2(record)));
+    Ok(())
+}
+
+/// The record of an internal page.
+fn path_record(
+    group: &mut AtomicGroup,
+    shape: &Shape,
+    change: &PathChange,
+    parent: Option<PageNumber>,
+) -> Attempt<Merge> {
+    Ok(Merge {
+        change: group.change(change.page, change.line, shape.record_flags())?,
+        right: None,
+        right_before: NO_TIME,
+        left: None,
+        left_before: NO_TIME,
+        parent,
+        parent_before: group.time_before(parent)?,
+        root: shape.root,
+        tree: shape.id,
+        moved: 0,
+        moved_max: 0,
+        destination_uncommitted: 0,
+        merge_line: 0,
+        flags: change.flags,
+        merge_type: merge_type::PATH,
+        separator: Vec::new(),
+        image_flags: BeforeImageFlags::empty(),
+        before_image: Vec::new(),
+    })
+}
+
+/// The record of the leaf, without its image.
+fn leaf_record(
+    group: &mut AtomicGroup,
+    shape: &Shape,
+    what: &LeafMerge<'_>,
+    source: &Page<'_>,
+) -> Attempt<Merge> {
+    let flags = if is_partial(what.kind) { MergeFlags::empty() } else { MergeFlags::EMPTY_PAGE };
+    let change = PathChange { page: what.page, line: 0, flags };
+    let parent = what.path.last().map(|parent| parent.page);
+    let destination = if moves_right(what.kind) { what.right } else { what.left };
+    let uncommitted = match destination {
+        Some(page) => group.page(page)?.uncommitted_free(),
+        None => 0,
+    };
+    let nodes = moving(what.kind, what.line, source.node_count());
+    let moved = source.used_space(nodes) as u16;
+    Ok(Merge {
+        right: what.right,
+        right_before: group.time_before(what.right)?,
+        left: what.left,
+        left_before: group.time_before(what.left)?,
+        moved,
+        moved_max: moved,
+        destination_uncommitted: uncommitted as u16,
+        merge_line: what.line as u16,
+        merge_type: what.kind,
+        separator: what.separator.to_vec(),
+        ..path_record(group, shape, &change, parent)?
+    })
+}
