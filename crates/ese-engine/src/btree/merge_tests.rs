@@ -206,44 +206,46 @@ fn internal_pages_are_removed_from_right_to_left() {
     fixture.check();
 }
 
-/// The page on the left of a removed internal page takes over its separator. If it has no room, it is split first.
+/// When the last leaf of an internal page goes, the page above gets the separator before it. If it has no room, it is
+/// split first.
 #[test]
-fn a_full_page_is_split_before_it_takes_over_a_longer_separator() {
+fn a_full_page_is_split_before_it_gets_a_longer_separator() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut fixture = Fixture::new();
     let last = 900 * GROUP;
     // A separator between two groups is as short as a group's number, one within a group as long as a key.
     fixture.insert((0..last).filter(|_| rng.random_bool(0.3)), 2500);
-    assert!(fixture.levels() >= 4, "{} levels", fixture.levels());
+    assert_eq!(fixture.levels(), 4);
     let numbers_below = |separator: &[u8]| {
         (0..last).collect::<Vec<_>>().partition_point(|number| long_key(*number)[..] < *separator) as u32
     };
-    let (mut full, mut first) = (0, 0);
-    let parents = fixture.entries(fixture.tree.path(Target::First).unwrap()[0]);
-    for (_, parent) in &parents[..parents.len() - 1] {
-        while let [before @ .., (short, left), (long, going)] = &fixture.entries(*parent)[..] {
-            let need = node_space(long.len(), false, 4);
-            let middle = numbers_below(short);
-            let from = before.last().map_or(first, |(separator, _)| numbers_below(separator));
-            // One record in each leaf: a new record adds a separator to the page on the left.
-            for number in from..middle {
-                if fixture.free_bytes(*left) >= need {
-                    fixture.insert([number].into_iter(), 2500);
-                }
+    let mut full = 0;
+    for _ in 0..10 {
+        fixture.insert((0..last).filter(|_| rng.random_bool(0.05)), 2500);
+        let root = fixture.tree.path(Target::First).unwrap()[0];
+        let uppers = fixture.entries(root).into_iter().map(|(_, upper)| upper);
+        for (upper, parent) in uppers
+            .flat_map(|upper| fixture.entries(upper).into_iter().map(move |entry| (upper, entry.1)))
+            .collect::<Vec<_>>()
+        {
+            let above = fixture.entries(upper);
+            let Some((key, _)) = above.iter().find(|(_, child)| *child == parent) else { continue };
+            let below = fixture.entries(parent);
+            let [.., (before, _), (end, _)] = &below[..] else { continue };
+            assert_eq!(key, end);
+            let room = fixture.free_bytes(upper) + node_space(end.len(), false, 4);
+            if end.is_empty() || room >= node_space(before.len(), false, 4) {
+                continue;
             }
-            full += usize::from(fixture.free_bytes(*left) + node_space(short.len(), false, 4) < need);
-            fixture.delete(middle..numbers_below(long));
+            full += 1;
+            fixture.delete(numbers_below(before)..numbers_below(end));
             fixture.clean_up();
             check_structure(&fixture.tree);
-            let remaining = fixture.entries(*parent);
-            assert!(
-                remaining.iter().all(|(_, child)| child != going),
-                "an internal page without leaves remains"
-            );
+            assert_eq!(fixture.entries(parent), below[..below.len() - 1], "the last leaf remains");
+            assert!(fixture.entries(upper).len() < above.len(), "the page above was not split");
         }
-        first = numbers_below(&fixture.entries(*parent).last().unwrap().0);
     }
-    assert!(full > 10, "{full} full pages");
+    assert!(full >= 3, "{full} full pages");
     fixture.check();
 }
 

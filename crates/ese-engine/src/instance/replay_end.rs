@@ -10,6 +10,12 @@ impl Replayer {
     /// log directory of the options must have the whole stream up to the replayed position, and nothing behind it. The
     /// engine appends to this stream and keeps its version.
     ///
+    /// The instance that rolls back redoes the log from the checkpoint again, as after a crash. That costs little: by then
+    /// all pages are written that may be, so the checkpoint is where the oldest of these transactions began. It replaces a
+    /// second way to end a recovery. The state of the replayer belongs to a log to which nothing is appended: pages
+    /// that wait for the end of a transaction, because their before-images cannot be logged, and files of closed
+    /// generations. Undo needs a log that can be appended to from the first change on.
+    ///
     /// The second result says what was rolled back. It is empty if the log ended cleanly.
     pub fn finish(mut self) -> Result<(Replayed, RecoverySummary)> {
         self.check_complete()?;
