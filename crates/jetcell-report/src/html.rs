@@ -75,15 +75,24 @@ const fn class_of(tone: Tone) -> Option<&'static str> {
 
 /// A table with its heading and its notes.
 pub(crate) fn table(table: &Table) -> Markup {
+    section(table, &html! { h2 { (table.title) } })
+}
+
+/// A table below the headings of a document.
+pub(crate) fn captioned(table: &Table) -> Markup {
+    section(table, &html! { h4 { (table.title) } })
+}
+
+fn section(table: &Table, heading: &Markup) -> Markup {
     html! {
         section class=[(table.rows.len() > MANY_ROWS).then_some("long")] {
-            h2 { (table.title) }
+            (heading)
             @if !table.rows.is_empty() {
-                div class="scroll" tabindex="0" { table class=[(table.columns.len() > MANY_COLUMNS).then_some("wide")] {
+                div class="scroll" tabindex="0" { table class=[form(table)] {
                     @if !table.facts {
                         thead { tr { @for column in &table.columns { th class=[number(column)] scope="col" { (column.name) } } } }
                     }
-                    tbody { @for row in &table.rows { (self::row(row, &table.columns)) } }
+                    tbody { @for row in &table.rows { (self::row(row, table)) } }
                 } }
             }
             @for note in &table.notes { p class="note" { (note) } }
@@ -91,13 +100,24 @@ pub(crate) fn table(table: &Table) -> Markup {
     }
 }
 
-fn row(row: &[Cell], columns: &[Column]) -> Markup {
+/// Tables of text fold on narrow screens: each cell stands on a line of its own, with the name of its column.
+fn folds(table: &Table) -> bool {
+    !table.facts && table.columns.iter().skip(1).any(|column| !column.number)
+}
+
+fn form(table: &Table) -> Option<&'static str> {
+    let many = table.columns.len() > MANY_COLUMNS;
+    if folds(table) { Some("fold") } else { many.then_some("wide") }
+}
+
+fn row(row: &[Cell], table: &Table) -> Markup {
+    let folds = folds(table);
     html! {
-        tr { @for (at, (cell, column)) in row.iter().zip(columns).enumerate() {
+        tr { @for (at, (cell, column)) in row.iter().zip(&table.columns).enumerate() {
             @if at == 0 {
                 th class="grid_row_header" scope="row" { (cell.text) }
             } @else {
-                td class=[class(cell, column)] {
+                td class=[class(cell, column)] data-column=[folds.then_some(&column.name)] {
                     (cell.text)
                     @if !cell.remark.is_empty() { " " span class="note" { "(" (cell.remark) ")" } }
                 }
@@ -157,7 +177,8 @@ mod tests {
         ];
         assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
         assert!(
-            page.contains(r#"<td class="failure">broken"#) && page.contains(r#"<td class="success">held"#)
+            page.contains(r#"class="failure" data-column="Outcome">broken"#)
+                && page.contains(r#"class="success" data-column="Outcome">held"#)
         );
     }
 

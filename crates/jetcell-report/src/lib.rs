@@ -1,5 +1,6 @@
 //! Renders the results of storage tests: [`html`], [`markdown`], [`csv`] and [`text`] show one run, [`comparison`] shows
-//! several runs beside each other, and [`Stored`] reads a run from its directory. This crate measures and judges nothing.
+//! several runs beside each other, [`esrp`] makes the document that vendors publish, and [`Stored`] reads a run from its
+//! directory. This crate measures and judges no storage.
 //!
 //! The contents are in the private modules `tables`, `advice` and `series`; every format shows the same tables.
 
@@ -11,6 +12,7 @@ pub mod comparison;
 mod csv;
 #[cfg(test)]
 mod documented;
+pub mod esrp;
 #[cfg(test)]
 mod example;
 mod html;

@@ -40,7 +40,12 @@ fn indented(code: &str, out: &mut String) {
 
 /// A table with its heading and its notes.
 pub(crate) fn table(table: &Table) -> String {
-    let mut out = format!("## {}\n\n", escaped(&table.title));
+    table_below(2, table)
+}
+
+/// A table with a heading of this level.
+pub(crate) fn table_below(level: usize, table: &Table) -> String {
+    let mut out = format!("{} {}\n\n", "#".repeat(level), escaped(&table.title));
     if !table.rows.is_empty() {
         let line = |cells: &mut dyn Iterator<Item = String>| {
             cells.fold("|".to_string(), |line, cell| format!("{line} {cell} |")) + "\n"

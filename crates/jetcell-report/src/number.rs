@@ -10,6 +10,12 @@ pub(crate) fn three(value: f64) -> String {
     format!("{:.3}", three_decimals(value))
 }
 
+/// Rounds to so many decimals and halves away from zero. A decimal half that binary cannot represent exactly counts as a half.
+pub(crate) fn rounded(value: f64, decimals: usize) -> f64 {
+    let scale = 10_f64.powi(decimals.min(15) as i32);
+    (value * scale * (1.0 + 1e-12)).round() / scale
+}
+
 /// As few decimals as the value needs, at most three.
 pub(crate) fn plain(value: f64) -> String {
     let text = three(value);
@@ -44,6 +50,7 @@ mod tests {
     fn numbers_have_their_forms() {
         let texts = [three(1.0), three(2.0755), plain(1.0), plain(20.0), plain(0.5), latency_ms(1_234.4)];
         assert_eq!(texts, ["1.000", "2.076", "1", "20", "0.5", "1.234"]);
+        assert_eq!([rounded(83.68125, 2), rounded(334.725, 2), rounded(2.9, 0)], [83.68, 334.73, 3.0]);
         assert_eq!((span(59.94), span(3_725.2)), ("59.9 s".into(), "1:02:05".into()));
         assert_eq!(bytes(1 << 30).line(), "1073741824 (1.00 GiB)");
         assert_eq!(bytes(7).line(), "7");

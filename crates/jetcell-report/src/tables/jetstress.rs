@@ -7,7 +7,7 @@ use jetcell_workload::{Profile, Verdict};
 use crate::number::{bytes, plain, span, three};
 use crate::table::{Cell, Table};
 
-const INSTANCES: &str = "MSExchange Database ==> Instances";
+pub(crate) const INSTANCES: &str = "MSExchange Database ==> Instances";
 const MIB: f64 = 1_048_576.0;
 
 pub(super) fn summary(result: &RunResult) -> Table {

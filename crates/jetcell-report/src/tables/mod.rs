@@ -12,6 +12,7 @@ use jetcell_workload::{Bound, Rule, RuleState, Verdict};
 use crate::number::plain;
 use crate::table::{Cell, Column, Table};
 
+pub(crate) use jetstress::INSTANCES;
 pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
 

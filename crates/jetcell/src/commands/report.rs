@@ -1,5 +1,7 @@
 //! `jetcell report`: shows stored runs.
 
+mod esrp;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -21,8 +23,13 @@ Examples:
       lists the runs below a directory, one line each
   jetcell report db1/Performance_* --format csv > runs.csv
       writes all figures of several runs, for a spreadsheet or a script
+  jetcell report --example-esrp > solution.toml
+      prints the commented configuration of an ESRP document
+  jetcell report --esrp solution.toml server1/*_2026-11-* server2/*_2026-11-* --out esrp.html
+      writes the ESRP document of two servers, and lists what does not fit together in it
 
-Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
+Exit code: 0 every run passed, 1 a run failed or is incomplete, or an ESRP document is inconsistent,
+2 a run could not be read.
 The command changes nothing in the directories.";
 
 /// Shows the reports of stored runs, also of runs that were killed
@@ -30,11 +37,26 @@ The command changes nothing in the directories.";
 #[command(after_help = EXAMPLES)]
 pub struct Report {
     /// Directories of runs, which hold result.json and samples.csv; of a directory above, its runs are listed
-    #[arg(required = true, value_name = "DIR")]
+    #[arg(required_unless_present = "example_esrp", value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Format of the output
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// Format of the output [default: text; with --esrp, html, or markdown if FILE ends in .md]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Write the ESRP document of the runs of one or several servers, with the vendor's tables and text from this TOML file
+    #[arg(long, value_name = "CONFIG", help_heading = "ESRP document")]
+    esrp: Option<PathBuf>,
+    /// Write the document to this file, atomically, and what does not fit together in it to standard output
+    #[arg(
+        long,
+        visible_alias = "output",
+        value_name = "FILE",
+        requires = "esrp",
+        help_heading = "ESRP document"
+    )]
+    out: Option<PathBuf>,
+    /// Print a commented configuration for --esrp, and exit
+    #[arg(long, help_heading = "ESRP document", exclusive = true)]
+    example_esrp: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -44,6 +66,7 @@ enum Format {
     /// One page without scripts and external resources, for one run
     Html,
     /// Markdown with all tables of the HTML page
+    #[value(alias = "md")]
     Markdown,
     /// CSV with one value per line: run, table, row, column, value
     Csv,
@@ -54,11 +77,26 @@ enum Format {
 impl Report {
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        if self.format == Format::Html && self.directories.len() > 1 {
+        if self.example_esrp {
+            print(jetcell_report::esrp::EXAMPLE);
+            return Outcome::Good;
+        }
+        if let Some(configuration) = &self.esrp {
+            return esrp::write(configuration, &self.directories, self.format, self.out.as_deref())
+                .unwrap_or_else(|what| {
+                    print_error(what);
+                    Outcome::CouldNotRun
+                });
+        }
+        self.show(self.format.unwrap_or(Format::Text))
+    }
+
+    fn show(&self, format: Format) -> Outcome {
+        if format == Format::Html && self.directories.len() > 1 {
             print_error("--format html shows one run: name one directory");
             return Outcome::CouldNotRun;
         }
-        if let ([directory], Format::Text) = (self.directories.as_slice(), self.format)
+        if let ([directory], Format::Text) = (self.directories.as_slice(), format)
             && !directory.join("result.json").exists()
             && let Some(listed) = run_list::of(directory)
         {
@@ -74,7 +112,7 @@ impl Report {
                 return Outcome::CouldNotRun;
             }
         };
-        match self.format {
+        match format {
             Format::Text => {
                 let one = |(dir, run): (&PathBuf, &Stored)| {
                     let name = if stored.len() > 1 { format!("{}\n", dir.display()) } else { String::new() };

@@ -4,6 +4,7 @@ mod bad_input;
 mod cell;
 mod check;
 mod dump;
+mod esrp;
 mod manners;
 mod raid_reliability;
 mod recover;

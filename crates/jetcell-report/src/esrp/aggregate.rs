@@ -1,0 +1,109 @@
+//! Figures of a server, and of all servers together.
+//!
+//! Rates are sums. Latencies are unweighted means of the instances, as in published documents; beside them stands the mean of
+//! all transfers.
+
+use jetcell_workload::result::{InstanceRow, Summary};
+
+use crate::esrp::server_test::{ServerTest, TestKind};
+
+/// The tests of one kind, one for each server that has it, in the order of the servers.
+pub(crate) fn of_kind(servers: &[Server], kind: TestKind) -> Vec<&ServerTest> {
+    servers.iter().filter_map(|server| server.test(kind)).collect()
+}
+
+/// A server with its tests.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    /// At most one of each kind.
+    pub(crate) tests: Vec<ServerTest>,
+}
+
+impl Server {
+    pub(crate) fn test(&self, kind: TestKind) -> Option<&ServerTest> {
+        self.tests.iter().find(|test| test.kind == kind)
+    }
+}
+
+/// The block of performance results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Performance {
+    pub(crate) summary: Summary,
+    /// Latencies over all transfers: database reads, database writes, log writes.
+    pub(crate) weighted_ms: [f64; 3],
+    pub(crate) achieved_iops: Option<f64>,
+    pub(crate) target_iops: Option<f64>,
+}
+
+impl Performance {
+    /// Of one or several servers; `None` if there are no rows.
+    pub(crate) fn of(tests: &[&ServerTest]) -> Option<Performance> {
+        let rows: Vec<InstanceRow> = tests.iter().flat_map(|test| test.total.clone()).collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let weighted = |rate: fn(&InstanceRow) -> f64, ms: fn(&InstanceRow) -> f64| {
+            let transfers: f64 = rows.iter().map(rate).sum();
+            let waited: f64 = rows.iter().map(|row| rate(row) * ms(row)).sum();
+            if transfers > 0.0 { waited / transfers } else { 0.0 }
+        };
+        Some(Performance {
+            summary: Summary::of(&rows),
+            weighted_ms: [
+                weighted(|row| row.database_reads_per_second, |row| row.database_reads_average_latency_ms),
+                weighted(|row| row.database_writes_per_second, |row| row.database_writes_average_latency_ms),
+                weighted(|row| row.log_writes_per_second, |row| row.log_writes_average_latency_ms),
+            ],
+            achieved_iops: tests.iter().map(|test| test.achieved_iops).sum(),
+            target_iops: tests.iter().map(|test| test.target_iops).sum(),
+        })
+    }
+}
+
+/// Backup rates in MiB per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct BackupRate {
+    /// Mean of the databases.
+    pub(crate) per_database: f64,
+    /// Mean of the servers.
+    pub(crate) per_server: f64,
+    /// All servers at the same time.
+    pub(crate) total: f64,
+}
+
+impl BackupRate {
+    /// Of one or several servers; `None` if there are no rows.
+    pub(crate) fn of(tests: &[&ServerTest]) -> Option<BackupRate> {
+        let tests: Vec<_> = tests.iter().filter(|test| !test.backup.is_empty()).collect();
+        let rows: Vec<f64> =
+            tests.iter().flat_map(|test| &test.backup).map(|row| row.mib_per_second).collect();
+        let total: f64 = rows.iter().sum();
+        (!rows.is_empty()).then(|| BackupRate {
+            per_database: total / rows.len() as f64,
+            per_server: total / tests.len() as f64,
+            total,
+        })
+    }
+}
+
+/// Logs replayed and the time that took, summed over databases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ReplayRate {
+    pub(crate) logs: u64,
+    pub(crate) seconds: f64,
+}
+
+impl ReplayRate {
+    /// Of one or several servers; `None` if no log was replayed.
+    pub(crate) fn of(tests: &[&ServerTest]) -> Option<ReplayRate> {
+        let rows = || tests.iter().flat_map(|test| &test.replay);
+        let logs = rows().fold(0, |sum: u64, row| sum.saturating_add(row.logs));
+        (logs > 0).then(|| ReplayRate { logs, seconds: rows().map(|row| row.seconds).sum() })
+    }
+
+    /// Seconds for one log of one database.
+    pub(crate) fn seconds_per_log(self) -> f64 {
+        self.seconds / self.logs as f64
+    }
+}

@@ -1,0 +1,203 @@
+//! Checks of the figures that the author's text, or a published paper, quotes.
+
+use jetcell_workload::result::InstanceRow;
+
+use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate, Server, of_kind};
+use crate::esrp::check::{Checks, Outcome};
+use crate::esrp::configuration::{Claims, LogReadClaim, SummaryClaim};
+use crate::esrp::figure::Figure;
+use crate::esrp::server_test::{Checksums, ServerTest, TestKind};
+use crate::number::{rounded, three};
+
+/// Adds the checks of all claims.
+pub(crate) fn check(claims: &Claims, servers: &[Server], checks: &mut Checks) {
+    let performance = of_kind(servers, TestKind::Performance);
+    for (name, claim) in &claims.servers {
+        let of_server = performance.iter().find(|test| test.server == *name);
+        summary(&format!("Results of {name}"), claim, of_server.copied().as_slice(), checks);
+    }
+    aggregate(claims, &performance, checks);
+    backup(claims, &of_kind(servers, TestKind::Backup), checks);
+    replay(claims, &of_kind(servers, TestKind::Recovery), checks);
+    checksums(claims, servers, checks);
+    claims.test_log.iter().for_each(|claim| log_reads(claim, servers, checks));
+}
+
+fn summary(place: &str, claim: &SummaryClaim, tests: &[&ServerTest], checks: &mut Checks) {
+    let computed = Performance::of(tests).map(|performance| performance.summary);
+    let rows = [
+        (
+            "Database Disks Transfers/sec",
+            claim.database_disk_transfers_per_sec,
+            computed.map(|all| all.database_transfers),
+        ),
+        (
+            "Database Disks Reads/sec",
+            claim.database_disk_reads_per_sec,
+            computed.map(|all| all.database_reads),
+        ),
+        (
+            "Database Disks Writes/sec",
+            claim.database_disk_writes_per_sec,
+            computed.map(|all| all.database_writes),
+        ),
+        (
+            "Average Database Disk Read Latency (ms)",
+            claim.avg_database_read_latency_ms,
+            computed.map(|all| all.database_read_ms),
+        ),
+        (
+            "Average Database Disk Write Latency (ms)",
+            claim.avg_database_write_latency_ms,
+            computed.map(|all| all.database_write_ms),
+        ),
+        ("Log Disks Writes/sec", claim.log_disk_writes_per_sec, computed.map(|all| all.log_writes)),
+        (
+            "Average Log Disk Write Latency (ms)",
+            claim.avg_log_write_latency_ms,
+            computed.map(|all| all.log_write_ms),
+        ),
+    ];
+    for (name, stated, computed) in rows {
+        let Some(stated) = stated else { continue };
+        let place = format!("{place}, {name}");
+        match computed {
+            Some(computed) => {
+                checks.figure(&place, stated, computed, "from the table of total I/O");
+            }
+            None => {
+                checks.add(Outcome::NoEvidence, place, stated.to_string(), "no performance test is given")
+            }
+        }
+    }
+}
+
+/// A paper that has blocks of several servers must have one of all servers.
+fn aggregate(claims: &Claims, performance: &[&ServerTest], checks: &mut Checks) {
+    let place = "Results of all servers";
+    if let Some(claim) = &claims.aggregate {
+        summary(place, claim, performance, checks);
+    } else if let (Some(all), 2..) = (Performance::of(performance), claims.servers.len()) {
+        let figures = &all.summary;
+        let achieved = all.achieved_iops.map(|iops| format!(", {} transactional I/O/s", three(iops)));
+        let found = format!(
+            "{} transfers/s{}, {} log writes/s; database reads {} ms, database writes {} ms, log writes {} ms",
+            three(figures.database_transfers),
+            achieved.unwrap_or_default(),
+            three(figures.log_writes),
+            three(figures.database_read_ms),
+            three(figures.database_write_ms),
+            three(figures.log_write_ms),
+        );
+        checks.add(Outcome::Missing, place, "figures of each server and no aggregate", found);
+    }
+}
+
+fn backup(claims: &Claims, tests: &[&ServerTest], checks: &mut Checks) {
+    let all = BackupRate::of(tests);
+    let each = |of: fn(BackupRate) -> f64| {
+        tests.iter().filter_map(move |test| Some((*test, of(BackupRate::of(&[test])?))))
+    };
+    let (database, server) = (claims.mb_read_per_sec_per_database, claims.mb_read_per_sec_per_server);
+    if let Some(stated) = database {
+        let place = "MB read/sec per database";
+        let of_one = explain(stated, each(|rate| rate.per_database));
+        figure(
+            place,
+            stated,
+            all.map(|all| all.per_database),
+            &format!("mean of all databases{of_one}"),
+            checks,
+        );
+    }
+    if let Some(stated) = server {
+        let mut how = "mean of the servers".to_string() + &explain(stated, each(|rate| rate.per_server));
+        let databases = tests.iter().map(|test| test.backup.len()).max().unwrap_or(0);
+        if let Some(rate) = database.filter(|rate| stated.rounds(rate.value() * databases as f64)) {
+            how += &format!("; {stated} is the rounded {rate} × {databases}");
+        }
+        figure("MB read/sec total per server", stated, all.map(|all| all.per_server), &how, checks);
+    }
+}
+
+fn replay(claims: &Claims, tests: &[&ServerTest], checks: &mut Checks) {
+    let Some(stated) = claims.avg_seconds_per_log else { return };
+    let all = ReplayRate::of(tests).map(ReplayRate::seconds_per_log);
+    let each = tests.iter().filter_map(|test| Some((*test, ReplayRate::of(&[test])?.seconds_per_log())));
+    let how = format!("all logs of all servers{}", explain(stated, each));
+    figure("Average time to play one Log file (sec)", stated, all, &how, checks);
+}
+
+fn figure(place: &str, stated: Figure, computed: Option<f64>, how: &str, checks: &mut Checks) {
+    match computed {
+        Some(computed) => {
+            checks.figure(place, stated, computed, how);
+        }
+        None => {
+            checks.add(Outcome::NoEvidence, place, stated.to_string(), "no test with this figure is given")
+        }
+    }
+}
+
+/// The servers that alone have the stated figure.
+fn explain<'a>(stated: Figure, each: impl Iterator<Item = (&'a ServerTest, f64)>) -> String {
+    let all: Vec<_> = each.collect();
+    let same: Vec<&str> =
+        all.iter().filter(|(_, value)| stated.rounds(*value)).map(|(test, _)| test.server.as_str()).collect();
+    if same.is_empty() || same.len() == all.len() {
+        return String::new();
+    }
+    format!("; {stated} is the figure of {} alone", same.join(" and "))
+}
+
+/// After a load, pages and logs are verified; without that phase nothing is known about them.
+fn checksums(claims: &Claims, servers: &[Server], checks: &mut Checks) {
+    let place = "Reliability, checksums of databases and logs";
+    let stated =
+        if claims.checksums_clean == Some(true) { "no errors" } else { "to be verified after the load" };
+    let loads = servers.iter().flat_map(|server| &server.tests);
+    let loads = loads.filter(|test| matches!(test.kind, TestKind::Performance | TestKind::Stress));
+    let mut without = Vec::new();
+    for test in loads {
+        match test.checksums {
+            Checksums::NotRun => without.push(test.title()),
+            Checksums::Verified { files, bad } => {
+                let found =
+                    format!("{}: {files} files verified, {bad} bad pages or log segments", test.title());
+                checks.judge(bad == 0, place, stated, found);
+            }
+        }
+    }
+    if !without.is_empty() {
+        let found = format!("the report has no checksum phase: {}", without.join(", "));
+        checks.add(Outcome::NoEvidence, place, stated, found);
+    }
+}
+
+/// Jetstress prints the latency of log writes in its lines about log reads.
+fn log_reads(claim: &LogReadClaim, servers: &[Server], checks: &mut Checks) {
+    let LogReadClaim { server, test: kind, log_reads_avg_latency_ms: lines } = claim;
+    let place = format!("Test log of the {kind} test of {server}, log read latency");
+    let list = |values: &mut dyn Iterator<Item = String>| values.collect::<Vec<_>>().join(", ");
+    let stated = list(&mut lines.iter().map(Figure::to_string)) + " ms";
+    let test = servers.iter().find(|one| one.name == *server).and_then(|server| server.test(*kind));
+    let Some(rows) = test.map(|test| test.total.as_slice()).filter(|rows| rows.len() == lines.len()) else {
+        checks.add(
+            Outcome::NoEvidence,
+            place,
+            stated,
+            "no table of total I/O with as many instances is given",
+        );
+        return;
+    };
+    let is = |ms: fn(&InstanceRow) -> f64| {
+        lines.iter().zip(rows).all(|(line, row)| rounded(ms(row), 1) == rounded(line.value(), 1))
+    };
+    let reads = list(&mut rows.iter().map(|row| three(row.log_reads_average_latency_ms)));
+    let mut found = format!("{reads} ms in the table of total I/O");
+    let holds = is(|row| row.log_reads_average_latency_ms);
+    if !holds && is(|row| row.log_writes_average_latency_ms) {
+        found += "; the lines repeat the latency of log writes";
+    }
+    checks.judge(holds, place, stated, found);
+}

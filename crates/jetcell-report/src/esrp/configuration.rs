@@ -1,0 +1,216 @@
+//! What the author of an ESRP document supplies: a TOML file with the tables of the solution, the vendor's text, and figures
+//! that the text quotes.
+//!
+//! Every key but `title` may be absent. A figure that follows from others or from the results is computed then; a figure that
+//! is there is checked.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use jetcell_workload::Mistake;
+use serde::Deserialize;
+
+use crate::esrp::figure::{Capacity, Figure, Span};
+use crate::esrp::server_test::TestKind;
+
+/// A commented configuration with every key.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Longer files are refused.
+const LONGEST: u64 = 16 << 20;
+
+/// The content of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    pub(crate) title: String,
+    pub(crate) vendor: Option<String>,
+    #[serde(default)]
+    pub(crate) authors: Vec<String>,
+    /// As it is printed; the program never takes the time of the clock.
+    pub(crate) date: Option<String>,
+    #[serde(default)]
+    pub(crate) text: VendorText,
+    #[serde(default)]
+    pub(crate) exchange: Exchange,
+    #[serde(default)]
+    pub(crate) hardware: Hardware,
+    #[serde(default)]
+    pub(crate) software: Software,
+    #[serde(default)]
+    pub(crate) disks: Disks,
+    #[serde(default)]
+    pub(crate) claims: Claims,
+}
+
+/// Prose: paragraphs are separated by empty lines, and lines that begin with `- ` are items of a list.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct VendorText {
+    pub(crate) executive_summary: Option<String>,
+    pub(crate) solution: Option<String>,
+    pub(crate) customer_profile: Option<String>,
+    pub(crate) best_practices: Option<String>,
+    pub(crate) backup_strategy: Option<String>,
+    pub(crate) conclusion: Option<String>,
+    pub(crate) additional_resources: Option<String>,
+    pub(crate) contacts: Option<String>,
+}
+
+/// Table 1.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Exchange {
+    pub(crate) mailboxes: Option<Figure>,
+    pub(crate) availability_groups: Option<Figure>,
+    pub(crate) servers_per_group: Option<Figure>,
+    pub(crate) active_mailboxes_per_server: Option<Figure>,
+    pub(crate) databases_per_host: Option<Figure>,
+    pub(crate) copies_per_database: Option<Figure>,
+    pub(crate) mailboxes_per_database: Option<Span>,
+    pub(crate) mailbox_size: Option<Capacity>,
+    pub(crate) iops_per_mailbox: Option<Figure>,
+    pub(crate) tested_iops_per_mailbox: Option<Figure>,
+    pub(crate) headroom_percent: Option<Figure>,
+    pub(crate) volume_size: Option<Capacity>,
+    pub(crate) total_database_size: Option<Capacity>,
+    pub(crate) storage_capacity_used_percent: Option<Figure>,
+}
+
+/// Table 2.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Hardware {
+    pub(crate) connectivity: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) catalogue: Option<String>,
+    pub(crate) cache: Option<String>,
+    pub(crate) controllers: Option<String>,
+    pub(crate) ports: Option<String>,
+    pub(crate) bandwidth_to_host_gbit: Option<Figure>,
+    pub(crate) switch: Option<String>,
+    pub(crate) hba: Option<String>,
+    pub(crate) hbas_per_host: Option<Figure>,
+    pub(crate) ports_per_hba: Option<Figure>,
+    pub(crate) hba_port_gbit: Option<Figure>,
+    pub(crate) host_server: Option<String>,
+    pub(crate) disks_tested: Option<Figure>,
+    pub(crate) maximum_disks: Option<String>,
+}
+
+/// Table 3.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Software {
+    pub(crate) hba_driver: Option<String>,
+    pub(crate) hba_queue_depth: Option<String>,
+    pub(crate) multipathing: Option<String>,
+    pub(crate) operating_system: Option<String>,
+    pub(crate) engine_version: Option<String>,
+    pub(crate) replication: Option<String>,
+}
+
+/// Table 4.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Disks {
+    pub(crate) model: Option<String>,
+    pub(crate) raw_capacity: Option<Capacity>,
+    pub(crate) count: Option<Figure>,
+    pub(crate) total_raw_capacity: Option<Capacity>,
+    pub(crate) raid_level: Option<String>,
+    pub(crate) formatted_capacity: Option<Capacity>,
+    pub(crate) storage_capacity_utilization_percent: Option<Figure>,
+    pub(crate) database_capacity_utilization_percent: Option<Figure>,
+}
+
+/// Figures and statements of the text, or of a published paper, to be checked.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Claims {
+    pub(crate) mb_read_per_sec_per_database: Option<Figure>,
+    pub(crate) mb_read_per_sec_per_server: Option<Figure>,
+    pub(crate) avg_seconds_per_log: Option<Figure>,
+    /// Whether the text says that checksums of databases and logs are clean.
+    pub(crate) checksums_clean: Option<bool>,
+    pub(crate) servers: BTreeMap<String, SummaryClaim>,
+    pub(crate) aggregate: Option<SummaryClaim>,
+    pub(crate) test_log: Vec<LogReadClaim>,
+}
+
+/// The block of a server in the summary of results.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SummaryClaim {
+    pub(crate) database_disk_transfers_per_sec: Option<Figure>,
+    pub(crate) database_disk_reads_per_sec: Option<Figure>,
+    pub(crate) database_disk_writes_per_sec: Option<Figure>,
+    pub(crate) avg_database_read_latency_ms: Option<Figure>,
+    pub(crate) avg_database_write_latency_ms: Option<Figure>,
+    pub(crate) log_disk_writes_per_sec: Option<Figure>,
+    pub(crate) avg_log_write_latency_ms: Option<Figure>,
+}
+
+/// Lines of a printed test log: the latency of log reads of each instance, with one decimal.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogReadClaim {
+    pub(crate) server: String,
+    pub(crate) test: TestKind,
+    pub(crate) log_reads_avg_latency_ms: Vec<Figure>,
+}
+
+impl Configuration {
+    /// Reads the file. A mistake names the file and the line.
+    pub fn read(path: &Path) -> Result<Configuration, Mistake> {
+        let mistake = |what: String| Mistake::new(format!("--esrp {}: {what}", path.display()));
+        let text = contents(path).map_err(|error| {
+            mistake(format!("cannot be read: {error}; jetcell report --example-esrp prints an example"))
+        })?;
+        Configuration::parse(text.strip_prefix('\u{feff}').unwrap_or(&text))
+            .map_err(|what| mistake(what.to_string()))
+    }
+
+    /// Reads the text of the file. A mistake names the line.
+    fn parse(text: &str) -> Result<Configuration, Mistake> {
+        toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
+            let what = error
+                .message()
+                .replace("unknown field", "unknown key")
+                .replace("missing field", "missing key");
+            Mistake::new(format!("line {line}: {what}"))
+        })
+    }
+}
+
+fn contents(path: &Path) -> io::Result<String> {
+    // The open of a pipe would wait for its other end.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("this is not a file"));
+    }
+    let mut text = String::new();
+    let read = File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
+    if read as u64 == LONGEST { Err(io::Error::other("the file is too large")) } else { Ok(text) }
+}
+
+impl Claims {
+    /// These claims, and of `other` those that these lack.
+    pub(crate) fn or(mut self, other: Claims) -> Claims {
+        self.mb_read_per_sec_per_database =
+            self.mb_read_per_sec_per_database.or(other.mb_read_per_sec_per_database);
+        self.mb_read_per_sec_per_server =
+            self.mb_read_per_sec_per_server.or(other.mb_read_per_sec_per_server);
+        self.avg_seconds_per_log = self.avg_seconds_per_log.or(other.avg_seconds_per_log);
+        self.checksums_clean = self.checksums_clean.or(other.checksums_clean);
+        self.aggregate = self.aggregate.or(other.aggregate);
+        for (server, claim) in other.servers {
+            self.servers.entry(server).or_insert(claim);
+        }
+        self.test_log.extend(other.test_log);
+        self
+    }
+}

@@ -1,0 +1,265 @@
+//! Checks of the results: whether the tables of a report agree with each other, and the tests of the servers belong together.
+
+use jetcell_workload::Verdict;
+use jetcell_workload::result::{InstanceRow, achieved_iops, total_reads};
+
+use crate::esrp::aggregate::{Server, of_kind};
+use crate::esrp::check::{Checks, Outcome};
+use crate::esrp::server_test::{Averages, ServerTest, TestKind};
+use crate::number::{plain, rounded, span, three};
+
+const MIB: f64 = 1_048_576.0;
+/// Printed rates have three decimals.
+const ROUNDING: f64 = 0.0015;
+/// The seconds of a printed backup are truncated.
+const BACKUP_ROUNDING: f64 = 0.02;
+/// A window may lack an interval of sampling at each end.
+const LONG_ENOUGH: f64 = 0.99;
+/// Part of the shorter window in which both servers must be under load.
+const TOGETHER: f64 = 0.95;
+/// Logs that ESRP asks for, of 1 MiB each, for each database.
+const LOGS: u64 = 500;
+/// Bytes of one read when Jetstress simulates the replication of a log of 1 MiB: 2,093,056 bytes in nine reads.
+const REPLICATION_READ: f64 = 2_093_056.0 / 9.0;
+/// Averages above this part of the expected value are not called biased.
+const UNBIASED: f64 = 0.99;
+
+/// Adds all checks.
+pub(crate) fn check(servers: &[Server], checks: &mut Checks) {
+    for server in servers {
+        for kind in TestKind::ALL {
+            match server.test(kind) {
+                Some(test) => one(test, checks),
+                None => {
+                    let place = format!("{kind} test of {}", server.name);
+                    checks.add(Outcome::Missing, place, "ESRP asks for all four tests", "no run is given");
+                }
+            }
+        }
+        sizes_of_backup(server, checks);
+    }
+    for kind in TestKind::ALL {
+        together(&of_kind(servers, kind), checks);
+    }
+}
+
+/// The tables of one report.
+fn one(test: &ServerTest, checks: &mut Checks) {
+    verdict(test, checks);
+    duration(test, checks);
+    throughput(test, checks);
+    separation(test, checks);
+    match test.kind {
+        TestKind::Backup => backup(test, checks),
+        TestKind::Recovery => replay(test, checks),
+        TestKind::Performance | TestKind::Stress => {}
+    }
+    sparse_averages(test, checks);
+    let words = test.description.to_lowercase();
+    let per_database =
+        ["threads/db", "threads per db", "threads per database"].iter().any(|text| words.contains(text));
+    if let Some(threads) = test.threads.filter(|_| per_database) {
+        let found = format!("{threads} threads for all {} databases together", test.databases);
+        checks.judge(false, format!("{}, description", test.title()), &test.description, found);
+    }
+}
+
+fn verdict(test: &ServerTest, checks: &mut Checks) {
+    let place = test.title();
+    match test.verdict {
+        Some(Verdict::Pass) => checks.judge(true, place, "the test passes", "Pass"),
+        Some(Verdict::Fail) => {
+            checks.judge(false, place, "the test passes", format!("Fail: {}", test.reason))
+        }
+        Some(Verdict::Incomplete) => {
+            checks.judge(false, place, "the test passes", format!("Incomplete: {}", test.reason))
+        }
+        None => {}
+    }
+    if let Some(errors) = test.io_errors.filter(|errors| *errors > 0) {
+        checks.judge(false, test.title(), "no I/O error", format!("{errors} failed transfers"));
+    }
+}
+
+fn duration(test: &ServerTest, checks: &mut Checks) {
+    let wanted = match test.kind {
+        TestKind::Performance => 2.0 * 3600.0,
+        TestKind::Stress => 24.0 * 3600.0,
+        TestKind::Backup | TestKind::Recovery => return,
+    };
+    let measured = test.measured_seconds.unwrap_or(0.0);
+    let place = format!("{}, duration", test.title());
+    checks.judge(
+        measured >= wanted * LONG_ENOUGH,
+        place,
+        format!("ESRP asks for {}", span(wanted)),
+        span(measured),
+    );
+}
+
+fn throughput(test: &ServerTest, checks: &mut Checks) {
+    let Some(achieved) = test.achieved_iops.filter(|_| !test.transactional.is_empty()) else { return };
+    let rows = achieved_iops(&test.transactional);
+    let place = format!("{}, achieved transactional I/O per second", test.title());
+    let found = format!("{}: sum of the rows of transactional I/O", three(rows));
+    checks.judge((rows - achieved).abs() <= ROUNDING, &place, three(achieved), found);
+    if let Some(target) = test.target_iops.filter(|target| achieved < *target) {
+        let share = (achieved / target - 1.0) * 100.0;
+        let found =
+            format!("{share:+.2} % of the target of {}; Jetstress's rule tolerates 5 % less", plain(target));
+        checks.add(Outcome::Remark, place, three(achieved), found);
+    }
+}
+
+/// Total reads are the reads of the load and of background maintenance.
+fn separation(test: &ServerTest, checks: &mut Checks) {
+    let pairs = test.transactional.iter().zip(&test.total);
+    let differs = |(own, total): &(&InstanceRow, &InstanceRow)| {
+        (total_reads(own).per_second - total.database_reads_per_second).abs() > ROUNDING
+    };
+    let worst = pairs.clone().find(differs);
+    if pairs.len() > 0 {
+        let place = format!("{}, database reads/sec", test.title());
+        let found = worst.map_or("so it is on every row".into(), |(own, total)| {
+            let (sum, total) = (total_reads(own).per_second, total.database_reads_per_second);
+            format!("{}: {} in total, {} as a sum", own.instance, three(total), three(sum))
+        });
+        checks.judge(worst.is_none(), place, "total is transactional and maintenance", found);
+    }
+}
+
+fn backup(test: &ServerTest, checks: &mut Checks) {
+    for row in test.backup.iter().filter(|row| row.seconds > 0.0) {
+        let rate = row.mib / row.seconds;
+        let found = format!("{}: {} MB in {}", three(rate), plain(row.mib), span(row.seconds));
+        let place = format!("{}, rate of {}", test.title(), row.instance);
+        checks.judge(
+            (rate - row.mib_per_second).abs() <= BACKUP_ROUNDING,
+            place,
+            plain(row.mib_per_second),
+            found,
+        );
+    }
+    let rates: Vec<f64> = test.backup.iter().map(|row| row.mib_per_second).collect();
+    totals(test, "MB/s", &rates, test.backup_totals.average, test.backup_totals.sum, 2, checks);
+}
+
+fn replay(test: &ServerTest, checks: &mut Checks) {
+    let seconds: Vec<f64> = test.replay.iter().map(|row| row.seconds).collect();
+    totals(test, "seconds", &seconds, test.replay_totals.average, test.replay_totals.sum, 3, checks);
+    if let Some(fewest) = test.replay.iter().min_by_key(|row| row.logs) {
+        let found = format!("{} or more for each database ({})", fewest.logs, fewest.instance);
+        checks.judge(
+            fewest.logs >= LOGS,
+            format!("{}, logs", test.title()),
+            format!("ESRP asks for {LOGS}"),
+            found,
+        );
+    }
+}
+
+/// The printed average and sum of a column.
+fn totals(
+    test: &ServerTest,
+    unit: &str,
+    values: &[f64],
+    average: Option<f64>,
+    sum: Option<f64>,
+    decimals: usize,
+    checks: &mut Checks,
+) {
+    let all: f64 = values.iter().sum();
+    let mean = all / values.len().max(1) as f64;
+    for (name, printed, computed) in [("average", average, mean), ("sum", sum, all)] {
+        let Some(printed) = printed else { continue };
+        let place = format!("{}, {name} of {unit}", test.title());
+        let holds = (rounded(computed, decimals) - rounded(printed, decimals)).abs() < 1e-9;
+        checks.judge(holds, place, plain(printed), format!("{}: of {} rows", three(computed), values.len()));
+    }
+}
+
+/// The databases of a backup are those that the load left.
+fn sizes_of_backup(server: &Server, checks: &mut Checks) {
+    let (Some(load), Some(backup)) = (server.test(TestKind::Performance), server.test(TestKind::Backup))
+    else {
+        return;
+    };
+    let read: f64 = backup.backup.iter().map(|row| row.mib).sum();
+    let Some(left) = load.final_bytes.map(|bytes| bytes as f64 / MIB).filter(|_| read > 0.0) else { return };
+    // Each row is rounded to two decimals.
+    let same = (read - left).abs() <= 0.01 * backup.backup.len() as f64;
+    let found =
+        format!("{} MB at the end of the performance test, {} MB more", plain(left), plain(left - read));
+    let place = format!("{}, database sizes", backup.title());
+    checks.judge(same, place, format!("{} MB in all", plain(read)), found);
+}
+
+/// Means of samples count samples without I/O as zero, which lowers the averages of reads that come in bursts.
+fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
+    if test.averages == Averages::Weighted {
+        return;
+    }
+    let reads = test.total.iter().filter(|row| row.log_reads_per_second > 0.0);
+    let place = format!("{}, average bytes of log reads", test.title());
+    let why = "the average counts samples without reads as zero";
+    if test.kind == TestKind::Recovery {
+        // Every log is read once.
+        let lowest = reads.filter_map(|row| {
+            let replay =
+                test.replay.iter().find(|replay| replay.instance == row.instance && replay.logs > 0)?;
+            let bytes = row.log_reads_per_second * row.log_reads_average_bytes * replay.seconds;
+            Some((row, bytes / replay.logs as f64))
+        });
+        if let Some((row, bytes)) = lowest.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            let found = format!("{bytes:.0} bytes per log of 1,048,576 bytes ({}): {why}", row.instance);
+            checks.judge(bytes >= UNBIASED * MIB, place, three(row.log_reads_average_bytes), found);
+        }
+    } else if let Some(row) =
+        reads.min_by(|a, b| a.log_reads_average_bytes.total_cmp(&b.log_reads_average_bytes))
+    {
+        let bytes = row.log_reads_average_bytes;
+        let found =
+            format!("each read of log replication has {REPLICATION_READ:.0} bytes ({}): {why}", row.instance);
+        checks.judge(bytes >= UNBIASED * REPLICATION_READ, place, three(bytes), found);
+    }
+}
+
+/// Servers that share the storage are under load at the same time and run the same test.
+fn together(tests: &[&ServerTest], checks: &mut Checks) {
+    let Some((first, 2..)) = tests.first().map(|first| (first, tests.len())) else { return };
+    same_time(tests, checks);
+    let mut same = |name: &str, value: &dyn Fn(&ServerTest) -> String| {
+        let values: Vec<String> = tests.iter().map(|test| value(test)).collect();
+        if values.iter().any(|value| *value != values[0]) {
+            let each: Vec<String> =
+                tests.iter().zip(&values).map(|(test, value)| format!("{}: {value}", test.server)).collect();
+            let place = format!("{} tests, {name}", first.kind);
+            checks.add(Outcome::Remark, place, "all servers ran the same test", each.join(", "));
+        }
+    };
+    same("threads", &|test| test.threads.map_or("not given".into(), |threads| threads.to_string()));
+    same("databases", &|test| test.databases.to_string());
+    same("engine", &|test| test.engine_version.clone());
+    same("target I/O per second", &|test| test.target_iops.map_or("none".into(), plain));
+}
+
+fn same_time(tests: &[&ServerTest], checks: &mut Checks) {
+    let place = format!("{} tests, windows", tests[0].kind);
+    let stated = "all servers are under load at the same time";
+    let windows: Option<Vec<_>> = tests.iter().map(|test| Some((test, test.window?))).collect();
+    let Some(windows) = windows else {
+        checks.add(Outcome::NoEvidence, place, stated, "a report lacks its times");
+        return;
+    };
+    let last = windows.iter().max_by_key(|(_, window)| window.start);
+    let first = windows.iter().min_by_key(|(_, window)| window.end);
+    let (Some((last, late)), Some((first, early))) = (last, first) else { return };
+    let shortest = windows.iter().map(|(_, window)| window.seconds()).fold(f64::INFINITY, f64::min);
+    let common = late.common_seconds(*early).min(shortest);
+    let found = if common > 0.0 {
+        format!("{} of {} in common", span(common), span(shortest))
+    } else {
+        format!("{} ended {} before {} began", first.server, span(-common), last.server)
+    };
+    checks.judge(common > 0.0 && common >= TOGETHER * shortest, place, stated, found);
+}

@@ -1,0 +1,137 @@
+//! Figures of a configuration as the author wrote them: the decimals tell to what a computed figure is rounded.
+
+use std::fmt;
+
+use jetcell_workload::ParseError;
+use jetcell_workload::units::ByteSize;
+use serde::Deserialize;
+
+use crate::number::rounded;
+
+/// A number that is not negative, as the author wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
+pub(crate) struct Figure(f64);
+
+impl Figure {
+    pub(crate) fn value(self) -> f64 {
+        self.0
+    }
+
+    /// Whether the computed figure, rounded as this one, is this one.
+    pub(crate) fn rounds(self, computed: f64) -> bool {
+        let decimals = self.decimals();
+        format!("{:.decimals$}", rounded(computed, decimals)) == format!("{:.decimals$}", self.0)
+    }
+
+    /// The computed figure with one decimal more than this one, so that a difference shows.
+    pub(crate) fn in_same_form(self, computed: f64) -> String {
+        let decimals = (self.decimals() + 1).min(6);
+        let text = format!("{:.decimals$}", rounded(computed, decimals));
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    }
+
+    /// Decimals in the shortest form of the number.
+    fn decimals(self) -> usize {
+        self.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len())
+    }
+}
+
+impl TryFrom<f64> for Figure {
+    type Error = &'static str;
+    fn try_from(value: f64) -> Result<Figure, &'static str> {
+        // Larger numbers are no figures of a storage solution, and their decimals would fill lines.
+        if (0.0..=1e15).contains(&value) {
+            Ok(Figure(value))
+        } else {
+            Err("expected a number from 0 to 1e15")
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One number, or the lowest and the highest.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a number, or a list of the lowest and the highest such as [281, 282]"
+)]
+pub(crate) enum Span {
+    One(Figure),
+    Between([Figure; 2]),
+}
+
+impl Span {
+    /// Lowest and highest.
+    pub(crate) fn ends(self) -> (f64, f64) {
+        match self {
+            Span::One(only) => (only.0, only.0),
+            Span::Between([low, high]) => (low.0, high.0),
+        }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Span::One(only) => only.fmt(f),
+            Span::Between([low, high]) => write!(f, "{low} to {high}"),
+        }
+    }
+}
+
+/// A size with its unit, printed as the author wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Capacity {
+    pub(crate) written: String,
+    pub(crate) bytes: u64,
+}
+
+impl TryFrom<String> for Capacity {
+    type Error = ParseError;
+    fn try_from(written: String) -> Result<Capacity, ParseError> {
+        let ByteSize(bytes) = written.parse()?;
+        Ok(Capacity { written, bytes })
+    }
+}
+
+impl Capacity {
+    /// So many bytes in the unit of this size.
+    pub(crate) fn in_same_unit(&self, bytes: f64) -> String {
+        let (unit, decimals) = self.unit();
+        let decimals = decimals.max(2);
+        format!("{:.decimals$} {unit}", rounded(bytes / self.factor(), decimals))
+    }
+
+    /// The unit, and the decimals of the number.
+    fn unit(&self) -> (&str, usize) {
+        let written = self.written.trim();
+        let end = written.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(written.len());
+        let (number, unit) = written.split_at(end);
+        (unit.trim(), number.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
+    }
+
+    /// Bytes of one unit.
+    fn factor(&self) -> f64 {
+        // The unit was read once, when the configuration was.
+        format!("1{}", self.unit().0).parse::<ByteSize>().map_or(1.0, |one| one.0 as f64)
+    }
+
+    /// Whether so many bytes, rounded as the written size, are the written size.
+    pub(crate) fn rounds(&self, bytes: f64) -> bool {
+        let half = 0.5 * 10_f64.powi(-(self.unit().1.min(15) as i32)) * self.factor();
+        (bytes - self.bytes as f64).abs() <= half * (1.0 + 1e-9)
+    }
+
+    /// Whether both are the same number in decimal and in binary units.
+    pub(crate) fn is_in_other_units(&self, bytes: f64) -> bool {
+        let steps = [1.0, 1.024_f64.powi(3), 1.024_f64.powi(4), 1.024];
+        steps.iter().any(|step| (self.bytes as f64 * step / bytes - 1.0).abs() < 0.01)
+    }
+}

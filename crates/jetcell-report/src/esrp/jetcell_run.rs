@@ -1,0 +1,68 @@
+//! The published results of a run of this program.
+
+use chrono::{DateTime, NaiveDateTime, TimeDelta};
+use jetcell_workload::Phase;
+use jetcell_workload::result::{InstanceRow, RunResult, total_reads};
+
+use crate::esrp::server_test::{Averages, Checksums, ServerTest, TestKind, Window};
+use crate::series::charts;
+use crate::stored::Stored;
+use crate::tables;
+
+/// The results of a stored run.
+pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> ServerTest {
+    let Stored { result, samples } = stored;
+    let mut all = vec![tables::rules(result)];
+    all.extend(tables::all(result, samples));
+    let target = result.configuration.target_iops;
+    ServerTest {
+        verdict: Some(result.verdict),
+        reason: result.reason.clone(),
+        description: result.configuration.description.clone().unwrap_or_default(),
+        window: window(result),
+        measured_seconds: Some(result.measured_seconds),
+        engine_version: format!("Jetcell {}", result.jetcell_version),
+        target_iops: target,
+        achieved_iops: Some(result.achieved_transactional_iops),
+        final_bytes: Some(result.final_database_bytes),
+        databases: result.database_files,
+        threads: Some(result.configuration.threads as u64),
+        transactional: result.instances.clone(),
+        total: result.instances.iter().map(total).collect(),
+        checksums: checksums(result),
+        io_errors: Some(result.io_errors),
+        charts: charts(result, samples),
+        tables: all,
+        ..ServerTest::of(result.machine.host.clone(), kind, source, Averages::Weighted)
+    }
+}
+
+fn total(row: &InstanceRow) -> InstanceRow {
+    let reads = total_reads(row);
+    InstanceRow {
+        database_reads_per_second: reads.per_second,
+        database_reads_average_bytes: reads.average_bytes,
+        ..row.clone()
+    }
+}
+
+fn checksums(result: &RunResult) -> Checksums {
+    result.verification.as_ref().map_or(Checksums::NotRun, |verification| Checksums::Verified {
+        files: verification.files.len(),
+        bad: verification.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bad)),
+    })
+}
+
+/// The measured time in UTC: it begins when the phases before it have ended.
+fn window(result: &RunResult) -> Option<Window> {
+    let started = DateTime::parse_from_rfc3339(&result.started).ok()?.naive_utc();
+    let before =
+        result.phases.iter().take_while(|one| one.phase != Phase::Measure).map(|one| one.seconds).sum();
+    let start = after(started, before)?;
+    (result.measured_seconds > 0.0).then_some(Window { start, end: after(start, result.measured_seconds)? })
+}
+
+fn after(time: NaiveDateTime, seconds: f64) -> Option<NaiveDateTime> {
+    // A cast of a float saturates, and a result that was edited may have any number.
+    time.checked_add_signed(TimeDelta::try_milliseconds((seconds * 1000.0) as i64)?)
+}

@@ -1,0 +1,147 @@
+//! The document that vendors publish under ESRP-Storage: the tested solution, the results of several servers in four tests, and
+//! what does not fit together in them.
+//!
+//! [`Source`] reads the results of one run, or published reports of a server, into one small view of them. [`Submission`] brings
+//! them together with the author's [`Configuration`], checks every figure that follows from others, and renders the document.
+//! The same input gives the same bytes.
+
+mod aggregate;
+mod check;
+mod claims;
+mod configuration;
+mod consistency;
+mod document;
+mod figure;
+mod jetcell_run;
+mod page;
+mod published_report;
+mod results;
+mod server_test;
+mod solution;
+mod solution_tables;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use jetcell_workload::{Mistake, Verdict};
+
+use aggregate::Server;
+use check::{Check, Checks, Outcome};
+use server_test::ServerTest;
+
+pub use configuration::{Configuration, EXAMPLE};
+pub use source::{NoResults, Source};
+
+/// A checked document.
+#[derive(Debug)]
+pub struct Submission {
+    configuration: Configuration,
+    /// By name, so that the order of the sources does not matter.
+    servers: Vec<Server>,
+    checks: Checks,
+}
+
+impl Submission {
+    /// Brings the sources together and checks them. A server has at most one test of each kind.
+    pub fn of(configuration: Configuration, sources: Vec<Source>) -> Result<Submission, Mistake> {
+        let mut servers: Vec<Server> = Vec::new();
+        let mut claims = configuration.claims.clone();
+        for source in sources {
+            claims = claims.or(source.claims);
+            source.tests.into_iter().try_for_each(|test| add(&mut servers, test))?;
+        }
+        servers.sort_by(|one, other| one.name.cmp(&other.name));
+        servers.iter_mut().for_each(|server| server.tests.sort_by_key(|test| test.kind));
+        let mut checks = Checks::default();
+        solution::check(&configuration, &servers, &mut checks);
+        for (number, table) in (1..).zip(solution_tables::all(&configuration, &servers)) {
+            let rows = solution_tables::not_stated(&table);
+            if !rows.is_empty() {
+                checks.add(
+                    Outcome::Remark,
+                    format!("Table {number}"),
+                    "rows without a value",
+                    rows.join(", "),
+                );
+            }
+        }
+        claims::check(&claims, &servers, &mut checks);
+        consistency::check(&servers, &mut checks);
+        Ok(Submission { configuration, servers, checks })
+    }
+
+    /// One page for screen and print, without scripts and external resources.
+    pub fn html(&self) -> String {
+        page::html(&document::of(self))
+    }
+
+    /// Markdown with tables in GitHub's dialect; without charts.
+    pub fn markdown(&self) -> String {
+        page::markdown(&document::of(self))
+    }
+
+    /// What the author should look at: one line for each inconsistency, then for each remark.
+    pub fn findings(&self) -> Vec<String> {
+        let line = |check: &Check| {
+            format!("{}: {}: {}; found {}", check.outcome.word(), check.place, check.stated, check.found)
+        };
+        let remarks = self.checks.all.iter().filter(|check| check.outcome == Outcome::Remark);
+        self.inconsistencies().chain(remarks).map(line).collect()
+    }
+
+    /// Whether every test passed, as far as the reports have verdicts, and nothing is inconsistent.
+    pub fn is_good(&self) -> bool {
+        self.inconsistencies().next().is_none() && self.not_passed() == 0
+    }
+
+    fn inconsistencies(&self) -> impl Iterator<Item = &Check> {
+        self.checks.all.iter().filter(|check| check.outcome.is_inconsistency())
+    }
+
+    fn tests(&self) -> impl Iterator<Item = &ServerTest> {
+        self.servers.iter().flat_map(|server| &server.tests)
+    }
+
+    fn not_passed(&self) -> usize {
+        self.tests().filter(|test| test.verdict.is_some_and(|verdict| verdict != Verdict::Pass)).count()
+    }
+
+    /// The outcome in a sentence.
+    fn outcome(&self) -> String {
+        let (tests, servers) = (self.tests().count(), self.servers.len());
+        match self.not_passed() {
+            0 => format!("This document has {tests} tests of {servers} servers. None of them failed."),
+            failed => format!(
+                "This document has {tests} tests of {servers} servers. {failed} of them did not pass."
+            ),
+        }
+    }
+
+    /// The outcome of the checks in a sentence.
+    fn consistency(&self) -> String {
+        let all = self.checks.all.len();
+        match self.inconsistencies().count() {
+            0 => format!("The program checked {all} statements of this document and found no inconsistency."),
+            found => format!(
+                "The program checked {all} statements. {found} do not hold, have no evidence or are missing."
+            ),
+        }
+    }
+}
+
+fn add(servers: &mut Vec<Server>, test: ServerTest) -> Result<(), Mistake> {
+    if let Some(server) = servers.iter_mut().find(|server| server.name == test.server) {
+        if let Some(other) = server.test(test.kind) {
+            return Err(Mistake::new(format!(
+                "{} and {} are both the {}: give one of them",
+                other.source,
+                test.source,
+                test.title()
+            )));
+        }
+        server.tests.push(test);
+    } else {
+        servers.push(Server { name: test.server.clone(), tests: vec![test] });
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! Published Jetstress reports of one server as JSON, in the layout `jetstress-fixture/1`: the tables of the reports under
+//! short names. The testdata of this crate have two of them.
+
+mod tables;
+
+use chrono::NaiveDateTime;
+use jetcell_workload::Verdict;
+use jetcell_workload::measurement::IoRates;
+use jetcell_workload::result::InstanceRow;
+use serde::Deserialize;
+
+use crate::esrp::configuration::{Claims, SummaryClaim};
+use crate::esrp::figure::Figure;
+
+use crate::esrp::server_test::{
+    Averages, BackupRow, Checksums, PrintedTotals, ReplayRow, ServerTest, TestKind, Window,
+};
+
+/// The layout that this module reads.
+pub(super) const SCHEMA: &str = "jetstress-fixture/1";
+
+/// The file.
+#[derive(Deserialize)]
+pub(super) struct PublishedReport {
+    server: String,
+    #[serde(default)]
+    description_facts: Description,
+    tests: Tests,
+    #[serde(default)]
+    summary_claimed: Option<SummaryClaim>,
+    #[serde(default)]
+    submission_claims: SubmissionClaims,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Description {
+    threads_text: String,
+}
+
+#[derive(Deserialize)]
+struct Tests {
+    performance: Option<Test>,
+    stress: Option<Test>,
+    database_backup: Option<Test>,
+    soft_recovery: Option<Test>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SubmissionClaims {
+    mb_read_per_sec_per_database: Option<Figure>,
+    mb_read_per_sec_per_server: Option<Figure>,
+    avg_seconds_per_log: Option<Figure>,
+}
+
+/// The report of one test. Each test has some of the tables.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Test {
+    pub(super) test_summary: Option<TestSummary>,
+    pub(super) sizing: Option<Sizing>,
+    pub(super) system_parameters: Option<Parameters>,
+    pub(super) database_configuration: Vec<DatabasePaths>,
+    pub(super) transactional_io: Vec<Io>,
+    pub(super) background_maintenance_io: Vec<Maintenance>,
+    pub(super) log_replication_io: Vec<Replication>,
+    pub(super) total_io: Vec<Io>,
+    pub(super) host_system: Vec<Counter>,
+    pub(super) statistics: Vec<Statistic>,
+    avg_mb_per_sec: Option<f64>,
+    sum_mb_per_sec: Option<f64>,
+    avg_elapsed_seconds: Option<f64>,
+    sum_elapsed_seconds: Option<f64>,
+    test_log_facts: LogFacts,
+}
+
+#[derive(Deserialize)]
+pub(super) struct TestSummary {
+    pub(super) overall_test_result: String,
+    pub(super) machine_name: String,
+    pub(super) test_start: NaiveTime,
+    pub(super) test_end: NaiveTime,
+    pub(super) collection_start: NaiveTime,
+    pub(super) collection_end: NaiveTime,
+    pub(super) jetstress_version: String,
+    pub(super) ese_version: String,
+    pub(super) operating_system: String,
+    pub(super) performance_log: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Sizing {
+    pub(super) achieved_transactional_iops: f64,
+    pub(super) target_transactional_iops: f64,
+    pub(super) initial_database_size_bytes: u64,
+    pub(super) final_database_size_bytes: u64,
+    pub(super) database_files: usize,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Parameters {
+    pub(super) thread_count: u64,
+    pub(super) min_cache_mb: f64,
+    pub(super) max_cache_mb: f64,
+    pub(super) insert_pct: u64,
+    pub(super) delete_pct: u64,
+    pub(super) replace_pct: u64,
+    pub(super) read_pct: u64,
+    pub(super) lazy_commit_pct: u64,
+    pub(super) run_background_database_maintenance: Option<bool>,
+    pub(super) copies_per_database: Option<u64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct DatabasePaths {
+    pub(super) instance: String,
+    pub(super) log_path: String,
+    pub(super) database: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Io {
+    instance: String,
+    db_reads_avg_latency_ms: f64,
+    db_writes_avg_latency_ms: f64,
+    db_reads_per_sec: f64,
+    db_writes_per_sec: f64,
+    db_reads_avg_bytes: f64,
+    db_writes_avg_bytes: f64,
+    log_reads_avg_latency_ms: f64,
+    log_writes_avg_latency_ms: f64,
+    log_reads_per_sec: f64,
+    log_writes_per_sec: f64,
+    log_reads_avg_bytes: f64,
+    log_writes_avg_bytes: f64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Maintenance {
+    pub(super) instance: String,
+    pub(super) maintenance_reads_per_sec: f64,
+    pub(super) maintenance_reads_avg_bytes: f64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Replication {
+    pub(super) instance: String,
+    pub(super) log_reads_per_sec: f64,
+    pub(super) log_reads_avg_bytes: f64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Counter {
+    pub(super) counter: String,
+    pub(super) average: f64,
+    pub(super) minimum: f64,
+    pub(super) maximum: f64,
+}
+
+/// A row of the statistics of a backup, or of a recovery.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Statistic {
+    pub(super) instance: String,
+    pub(super) database_size_mb: f64,
+    pub(super) elapsed: String,
+    pub(super) elapsed_seconds: f64,
+    pub(super) mb_per_sec: f64,
+    pub(super) log_files_replayed: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LogFacts {
+    prereq_attained: Option<NaiveTime>,
+    logging_started: Option<NaiveTime>,
+    logging_ended: Option<NaiveTime>,
+}
+
+/// A local time without a zone.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct NaiveTime(pub(super) NaiveDateTime);
+
+impl TryFrom<String> for NaiveTime {
+    type Error = String;
+    fn try_from(text: String) -> Result<NaiveTime, String> {
+        let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S");
+        time.map(NaiveTime).map_err(|_| format!("'{text}' is no time such as 2014-03-03T13:44:08"))
+    }
+}
+
+impl Io {
+    pub(super) fn row(&self) -> InstanceRow {
+        let rates = |per_second, average_bytes, average_ms| IoRates { per_second, average_bytes, average_ms };
+        InstanceRow::named(self.instance.clone(), "".into(), "".into()).with_rates(
+            rates(self.db_reads_per_sec, self.db_reads_avg_bytes, self.db_reads_avg_latency_ms),
+            rates(self.db_writes_per_sec, self.db_writes_avg_bytes, self.db_writes_avg_latency_ms),
+            rates(self.log_reads_per_sec, self.log_reads_avg_bytes, self.log_reads_avg_latency_ms),
+            rates(self.log_writes_per_sec, self.log_writes_avg_bytes, self.log_writes_avg_latency_ms),
+        )
+    }
+}
+
+impl PublishedReport {
+    /// The tests that the file has, and the figures that the paper around them claims.
+    pub(super) fn into_parts(self, source: &str) -> (Vec<ServerTest>, Claims) {
+        let PublishedReport { server, description_facts, tests, summary_claimed, submission_claims } = self;
+        let kinds = [
+            (TestKind::Performance, tests.performance),
+            (TestKind::Stress, tests.stress),
+            (TestKind::Backup, tests.database_backup),
+            (TestKind::Recovery, tests.soft_recovery),
+        ];
+        let tests = kinds.into_iter().filter_map(|(kind, test)| {
+            let description = match kind {
+                TestKind::Performance | TestKind::Stress => description_facts.threads_text.clone(),
+                TestKind::Backup | TestKind::Recovery => String::new(),
+            };
+            let of = ServerTest::of(server.clone(), kind, source.into(), Averages::OfSamples);
+            Some(test?.published(ServerTest { description, ..of }))
+        });
+        let claims = Claims {
+            mb_read_per_sec_per_database: submission_claims.mb_read_per_sec_per_database,
+            mb_read_per_sec_per_server: submission_claims.mb_read_per_sec_per_server,
+            avg_seconds_per_log: submission_claims.avg_seconds_per_log,
+            servers: summary_claimed.map(|claim| (server.clone(), claim)).into_iter().collect(),
+            ..Claims::default()
+        };
+        (tests.collect(), claims)
+    }
+}
+
+impl Test {
+    fn published(self, of: ServerTest) -> ServerTest {
+        let maintained = |row: InstanceRow| {
+            let apart = self.background_maintenance_io.iter().find(|apart| apart.instance == row.instance);
+            InstanceRow {
+                maintenance_reads_per_second: apart.map_or(0.0, |apart| apart.maintenance_reads_per_sec),
+                maintenance_reads_average_bytes: apart.map_or(0.0, |apart| apart.maintenance_reads_avg_bytes),
+                ..row
+            }
+        };
+        let (summary, sizing) = (self.test_summary.as_ref(), self.sizing.as_ref());
+        let parameters = self.system_parameters.as_ref();
+        let backup = of.kind == TestKind::Backup;
+        let statistics = |wanted: bool| self.statistics.iter().filter(move |_| wanted);
+        let totals = |average, sum| PrintedTotals { average, sum };
+        ServerTest {
+            verdict: summary.map(TestSummary::verdict),
+            window: self.window(),
+            measured_seconds: self.test_log_facts.measured_seconds(),
+            engine_version: summary.map(|summary| summary.ese_version.clone()).unwrap_or_default(),
+            target_iops: sizing.map(|sizing| sizing.target_transactional_iops),
+            achieved_iops: sizing.map(|sizing| sizing.achieved_transactional_iops),
+            final_bytes: sizing.map(|sizing| sizing.final_database_size_bytes),
+            databases: sizing.map_or(self.database_configuration.len(), |sizing| sizing.database_files),
+            copies: parameters.and_then(|parameters| parameters.copies_per_database),
+            threads: parameters.map(|parameters| parameters.thread_count),
+            transactional: self.transactional_io.iter().map(Io::row).map(maintained).collect(),
+            total: self.total_io.iter().map(Io::row).map(maintained).collect(),
+            backup: statistics(backup).map(Statistic::backup).collect(),
+            backup_totals: totals(self.avg_mb_per_sec, self.sum_mb_per_sec),
+            replay: statistics(!backup).map(Statistic::replay).collect(),
+            replay_totals: totals(self.avg_elapsed_seconds, self.sum_elapsed_seconds),
+            checksums: Checksums::NotRun,
+            tables: tables::all(&self, of.kind),
+            ..of
+        }
+    }
+
+    /// The collection of a load, or the logging of a backup or recovery.
+    fn window(&self) -> Option<Window> {
+        let facts = &self.test_log_facts;
+        let (start, end) = match &self.test_summary {
+            Some(summary) => (summary.collection_start, summary.collection_end),
+            None => (facts.logging_started?, facts.logging_ended?),
+        };
+        Some(Window { start: start.0, end: end.0 })
+    }
+}
+
+impl TestSummary {
+    fn verdict(&self) -> Verdict {
+        match self.overall_test_result.as_str() {
+            "Pass" => Verdict::Pass,
+            "Fail" => Verdict::Fail,
+            _ => Verdict::Incomplete,
+        }
+    }
+}
+
+impl LogFacts {
+    fn measured_seconds(&self) -> Option<f64> {
+        let start = self.prereq_attained.or(self.logging_started)?.0;
+        Some(Window { start, end: self.logging_ended?.0 }.seconds())
+    }
+}
+
+impl Statistic {
+    fn backup(&self) -> BackupRow {
+        let (instance, mib, seconds) = (self.instance.clone(), self.database_size_mb, self.elapsed_seconds);
+        BackupRow { instance, mib, seconds, mib_per_second: self.mb_per_sec }
+    }
+
+    fn replay(&self) -> ReplayRow {
+        let (instance, logs, seconds) =
+            (self.instance.clone(), self.log_files_replayed, self.elapsed_seconds);
+        ReplayRow { instance, logs, seconds }
+    }
+}

@@ -1,0 +1,138 @@
+//! The tables of a published report, for the appendix, under Jetstress's titles.
+
+use jetcell_workload::result::InstanceRow;
+
+use super::{Io, Test};
+use crate::esrp::server_test::TestKind;
+use crate::number::three;
+use crate::table::{Cell, Table};
+use crate::tables::INSTANCES;
+
+/// All tables that the report has.
+pub(super) fn all(test: &Test, kind: TestKind) -> Vec<Table> {
+    let statistics = match kind {
+        TestKind::Backup => backup(test),
+        _ => recovery(test),
+    };
+    let tables = [
+        summary(test),
+        statistics,
+        sizing(test),
+        parameters(test),
+        databases(test),
+        twelve("Transactional I/O Performance", &test.transactional_io),
+        maintenance(test),
+        replication(test),
+        twelve("Total I/O Performance", &test.total_io),
+        host(test),
+    ];
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn summary(test: &Test) -> Table {
+    let table = Table::facts("Test Summary");
+    let Some(summary) = &test.test_summary else { return table };
+    let passed = summary.overall_test_result == "Pass";
+    table
+        .fact("Overall Test Result", Cell::judged(summary.overall_test_result.as_str(), passed))
+        .fact("Machine Name", summary.machine_name.as_str())
+        .fact("Test Start Time", summary.test_start.0.to_string())
+        .fact("Test End Time", summary.test_end.0.to_string())
+        .fact("Collection Start Time", summary.collection_start.0.to_string())
+        .fact("Collection End Time", summary.collection_end.0.to_string())
+        .fact("Jetstress Version", summary.jetstress_version.as_str())
+        .fact("ESE Version", summary.ese_version.as_str())
+        .fact("Operating System", summary.operating_system.as_str())
+        .fact("Performance Log", summary.performance_log.as_str())
+}
+
+fn sizing(test: &Test) -> Table {
+    let table = Table::facts("Database Sizing and Throughput");
+    let Some(sizing) = &test.sizing else { return table };
+    table
+        .fact("Achieved Transactional I/O per Second", three(sizing.achieved_transactional_iops))
+        .fact("Target Transactional I/O per Second", sizing.target_transactional_iops.to_string())
+        .fact("Initial Database Size (bytes)", sizing.initial_database_size_bytes.to_string())
+        .fact("Final Database Size (bytes)", sizing.final_database_size_bytes.to_string())
+        .fact("Database Files (Count)", sizing.database_files.to_string())
+}
+
+fn parameters(test: &Test) -> Table {
+    let table = Table::facts("Jetstress System Parameters");
+    let Some(all) = &test.system_parameters else { return table };
+    let scan = all.run_background_database_maintenance.map(|run| if run { "True" } else { "False" });
+    table
+        .fact("Thread Count", all.thread_count.to_string())
+        .fact("Minimum Database Cache", format!("{:.1} MB", all.min_cache_mb))
+        .fact("Maximum Database Cache", format!("{:.1} MB", all.max_cache_mb))
+        .fact("Insert Operations", format!("{}%", all.insert_pct))
+        .fact("Delete Operations", format!("{}%", all.delete_pct))
+        .fact("Replace Operations", format!("{}%", all.replace_pct))
+        .fact("Read Operations", format!("{}%", all.read_pct))
+        .fact("Lazy Commits", format!("{}%", all.lazy_commit_pct))
+        .fact_if("Run Background Database Maintenance", scan)
+        .fact_if("Number of Copies per Database", all.copies_per_database.map(|copies| copies.to_string()))
+}
+
+fn databases(test: &Test) -> Table {
+    let rows = test.database_configuration.iter().map(|paths| {
+        let value = format!("Log path: {}  Database: {}", paths.log_path, paths.database);
+        vec![paths.instance.as_str().into(), value.into()]
+    });
+    Table { facts: true, ..Table::words("Database Configuration", &["Instance", "Value"]) }.rows(rows)
+}
+
+fn twelve(title: &str, rows: &[Io]) -> Table {
+    let empty = InstanceRow::named(String::new(), "".into(), "".into());
+    let table = Table::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
+    table.rows(
+        rows.iter()
+            .map(Io::row)
+            .map(|row| figures(&row.instance, row.jetstress_rows().map(|(_, value)| value))),
+    )
+}
+
+fn maintenance(test: &Test) -> Table {
+    let columns = ["Database Maintenance IO Reads/sec", "Database Maintenance IO Reads Average Bytes"];
+    let rows = test.background_maintenance_io.iter();
+    Table::numbers("Background Database Maintenance I/O Performance", INSTANCES, columns).rows(
+        rows.map(|row| {
+            figures(&row.instance, [row.maintenance_reads_per_sec, row.maintenance_reads_avg_bytes])
+        }),
+    )
+}
+
+fn replication(test: &Test) -> Table {
+    let columns = ["I/O Log Reads/sec", "I/O Log Reads Average Bytes"];
+    let rows = test.log_replication_io.iter();
+    Table::numbers("Log Replication I/O Performance", INSTANCES, columns)
+        .rows(rows.map(|row| figures(&row.instance, [row.log_reads_per_sec, row.log_reads_avg_bytes])))
+}
+
+fn host(test: &Test) -> Table {
+    let rows = test.host_system.iter();
+    Table::numbers("Host System Performance", "Counter", ["Average", "Minimum", "Maximum"])
+        .rows(rows.map(|row| figures(&row.counter, [row.average, row.minimum, row.maximum])))
+}
+
+fn figures(name: &str, values: impl IntoIterator<Item = f64>) -> Vec<Cell> {
+    std::iter::once(name.into()).chain(values.into_iter().map(|value| three(value).into())).collect()
+}
+
+fn backup(test: &Test) -> Table {
+    let columns = ["Database Size (MBytes)", "Elapsed Backup Time", "MBytes Transferred/sec"];
+    let rows = test.statistics.iter().map(|row| {
+        let (size, rate) = (format!("{:.2}", row.database_size_mb), format!("{:.2}", row.mb_per_sec));
+        vec![row.instance.as_str().into(), size.into(), row.elapsed.as_str().into(), rate.into()]
+    });
+    Table::numbers("Database Backup Statistics - All", "Database Instance", columns).rows(rows)
+}
+
+fn recovery(test: &Test) -> Table {
+    let columns = ["Log files replayed", "Elapsed seconds"];
+    let rows = test.statistics.iter().map(|row| {
+        let (logs, seconds) = (row.log_files_replayed.to_string(), row.elapsed_seconds.to_string());
+        vec![row.instance.as_str().into(), logs.into(), seconds.into()]
+    });
+    Table::numbers("Soft Recovery Statistics - All", "Database Instance", columns).rows(rows)
+}

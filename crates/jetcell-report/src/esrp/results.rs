@@ -1,0 +1,68 @@
+//! The tables of results: performance, backup and replay, of one server and of all together.
+
+use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate};
+use crate::esrp::server_test::ServerTest;
+use crate::number::{plain, rounded, three};
+use crate::table::{Cell, Table};
+
+/// The block of performance results of one or several servers.
+pub(crate) fn performance(title: &str, tests: &[&ServerTest]) -> Table {
+    let table = Table::facts(title);
+    let Some(Performance { summary, weighted_ms, achieved_iops, target_iops }) = Performance::of(tests)
+    else {
+        return table.or_say("The report has no table of total I/O.");
+    };
+    let latency = |mean: f64, weighted: f64| {
+        let (mean, weighted) = (three(mean), three(weighted));
+        let remark = if mean == weighted { String::new() } else { format!("over all transfers {weighted}") };
+        Cell::with_remark(mean, remark)
+    };
+    table
+        .fact("Database Disks Transfers/sec", three(summary.database_transfers))
+        .fact("Database Disks Reads/sec", three(summary.database_reads))
+        .fact("Database Disks Writes/sec", three(summary.database_writes))
+        .fact("Average Database Disk Read Latency (ms)", latency(summary.database_read_ms, weighted_ms[0]))
+        .fact("Average Database Disk Write Latency (ms)", latency(summary.database_write_ms, weighted_ms[1]))
+        .fact("Log Disks Writes/sec", three(summary.log_writes))
+        .fact("Average Log Disk Write Latency (ms)", latency(summary.log_write_ms, weighted_ms[2]))
+        .fact_if("Achieved Transactional I/O per Second", achieved_iops.map(three))
+        .fact_if("Target Transactional I/O per Second", target_iops.map(plain))
+}
+
+/// Backup rates: each server, then all.
+pub(crate) fn backup(tests: &[&ServerTest]) -> Table {
+    let two = |value: f64| Cell::from(format!("{:.2}", rounded(value, 2)));
+    let rows = tests.iter().filter_map(|test| {
+        let rate = BackupRate::of(&[test])?;
+        Some(vec![test.server.as_str().into(), two(rate.per_database), two(rate.per_server)])
+    });
+    let columns = ["MB read/sec per database", "MB read/sec total per server"];
+    let table = Table::numbers("Database read-only performance", "Server", columns).rows(rows);
+    match BackupRate::of(tests) {
+        Some(all) if tests.len() > 1 => {
+            table.row(vec!["Mean of all".into(), two(all.per_database), two(all.per_server)]).note(format!(
+                "All servers read at the same time: together {:.2} MB/sec.",
+                rounded(all.total, 2)
+            ))
+        }
+        _ => table,
+    }
+    .note("A MB is 1,048,576 bytes, as in Jetstress.")
+    .or_say("No backup test is given.")
+}
+
+/// Replay rates: each server, then all.
+pub(crate) fn replay(tests: &[&ServerTest]) -> Table {
+    let row = |name: &str, rate: ReplayRate| {
+        let figures = [rate.logs.to_string(), three(rate.seconds), three(rate.seconds_per_log())];
+        std::iter::once(name.into()).chain(figures.map(Cell::from)).collect()
+    };
+    let rows = tests.iter().filter_map(|test| Some(row(&test.server, ReplayRate::of(&[test])?)));
+    let columns = ["Log files", "Seconds, summed over databases", "Average time to play one Log file (sec)"];
+    let table = Table::numbers("Transaction log recovery and replay", "Server", columns).rows(rows);
+    match ReplayRate::of(tests) {
+        Some(all) if tests.len() > 1 => table.row(row("All", all)),
+        _ => table,
+    }
+    .or_say("No recovery test is given.")
+}

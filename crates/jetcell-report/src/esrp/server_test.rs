@@ -1,0 +1,188 @@
+//! The published results of one test on one server: what a document needs of a run, whatever program measured it.
+
+use std::fmt;
+
+use chrono::NaiveDateTime;
+use jetcell_workload::Verdict;
+use jetcell_workload::result::InstanceRow;
+use serde::Deserialize;
+
+use crate::chart::Chart;
+use crate::table::Table;
+
+/// The four tests of ESRP-Storage, in the order of the appendices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestKind {
+    /// Two hours of load.
+    Performance,
+    /// 24 hours of load.
+    Stress,
+    /// All databases read at full speed.
+    Backup,
+    /// Logs replayed on all databases.
+    Recovery,
+}
+
+impl TestKind {
+    pub(crate) const ALL: [TestKind; 4] =
+        [TestKind::Performance, TestKind::Stress, TestKind::Backup, TestKind::Recovery];
+
+    /// The name in `result.json` and in the document.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            TestKind::Performance => "performance",
+            TestKind::Stress => "stress",
+            TestKind::Backup => "backup",
+            TestKind::Recovery => "recovery",
+        }
+    }
+}
+
+impl fmt::Display for TestKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A span of time. Times of one document have one zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) start: NaiveDateTime,
+    pub(crate) end: NaiveDateTime,
+}
+
+impl Window {
+    /// Length in seconds.
+    pub(crate) fn seconds(self) -> f64 {
+        (self.end - self.start).as_seconds_f64()
+    }
+
+    /// Seconds that both windows have in common; negative if there is a gap between them.
+    pub(crate) fn common_seconds(self, other: Window) -> f64 {
+        (self.end.min(other.end) - self.start.max(other.start)).as_seconds_f64()
+    }
+}
+
+/// Whether pages and logs were verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checksums {
+    /// The report has no such phase.
+    NotRun,
+    /// All files were read.
+    Verified {
+        /// Databases and logs.
+        files: usize,
+        /// Damaged pages and segments.
+        bad: u64,
+    },
+}
+
+/// How the averages of the tables were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Averages {
+    /// Sums divided by counts.
+    Weighted,
+    /// Means of samples, in which a sample without I/O counts as zero, as Jetstress makes them.
+    OfSamples,
+}
+
+/// The backup of one database.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BackupRow {
+    pub(crate) instance: String,
+    pub(crate) mib: f64,
+    pub(crate) seconds: f64,
+    /// As the report has it: Jetstress computes it from unrounded seconds.
+    pub(crate) mib_per_second: f64,
+}
+
+/// The replay of the logs of one database.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReplayRow {
+    pub(crate) instance: String,
+    pub(crate) logs: u64,
+    pub(crate) seconds: f64,
+}
+
+/// Sums and means that the report prints below its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct PrintedTotals {
+    pub(crate) average: Option<f64>,
+    pub(crate) sum: Option<f64>,
+}
+
+/// The published results of one test on one server.
+#[derive(Clone, Debug)]
+pub struct ServerTest {
+    pub(crate) server: String,
+    pub(crate) kind: TestKind,
+    /// Where the results came from.
+    pub(crate) source: String,
+    /// `None` if the report has no verdict, as Jetstress's on backup and recovery.
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) reason: String,
+    pub(crate) description: String,
+    pub(crate) window: Option<Window>,
+    /// Length of the measured time; the window may be shorter by an interval of sampling.
+    pub(crate) measured_seconds: Option<f64>,
+    pub(crate) engine_version: String,
+    pub(crate) target_iops: Option<f64>,
+    pub(crate) achieved_iops: Option<f64>,
+    pub(crate) final_bytes: Option<u64>,
+    pub(crate) databases: usize,
+    pub(crate) copies: Option<u64>,
+    pub(crate) threads: Option<u64>,
+    pub(crate) transactional: Vec<InstanceRow>,
+    /// With background maintenance and log replication.
+    pub(crate) total: Vec<InstanceRow>,
+    pub(crate) averages: Averages,
+    pub(crate) backup: Vec<BackupRow>,
+    pub(crate) backup_totals: PrintedTotals,
+    pub(crate) replay: Vec<ReplayRow>,
+    pub(crate) replay_totals: PrintedTotals,
+    pub(crate) checksums: Checksums,
+    pub(crate) io_errors: Option<u64>,
+    /// The full report, for the appendix.
+    pub(crate) tables: Vec<Table>,
+    pub(crate) charts: Vec<Chart>,
+}
+
+impl ServerTest {
+    /// The test without results.
+    pub(crate) fn of(server: String, kind: TestKind, source: String, averages: Averages) -> ServerTest {
+        ServerTest {
+            server,
+            kind,
+            source,
+            averages,
+            verdict: None,
+            reason: String::new(),
+            description: String::new(),
+            window: None,
+            measured_seconds: None,
+            engine_version: String::new(),
+            target_iops: None,
+            achieved_iops: None,
+            final_bytes: None,
+            databases: 0,
+            copies: None,
+            threads: None,
+            transactional: Vec::new(),
+            total: Vec::new(),
+            backup: Vec::new(),
+            backup_totals: PrintedTotals::default(),
+            replay: Vec::new(),
+            replay_totals: PrintedTotals::default(),
+            checksums: Checksums::NotRun,
+            io_errors: None,
+            tables: Vec::new(),
+            charts: Vec::new(),
+        }
+    }
+
+    /// The name in messages.
+    pub(crate) fn title(&self) -> String {
+        format!("{} test of {}", self.kind, self.server)
+    }
+}

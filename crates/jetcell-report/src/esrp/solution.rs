@@ -1,0 +1,300 @@
+//! Checks of the solution's tables: whether their figures follow from each other and from the results.
+
+use jetcell_workload::units::human_bytes;
+
+use crate::esrp::aggregate::{Server, of_kind};
+use crate::esrp::check::{Checks, Outcome};
+use crate::esrp::configuration::{Configuration, Disks, Exchange, Hardware};
+use crate::esrp::figure::{Capacity, Figure};
+use crate::esrp::server_test::{ServerTest, TestKind};
+use crate::number::plain;
+
+/// Shares of two sizes that are the same size in decimal and binary units: 1 TB and 1 TiB count 2.4 % apart for each step.
+const SAME_IN_OTHER_UNITS: [f64; 5] = [1.0, 1.024, 1.0 / 1.024, 1.024 * 1.024, 1.0 / (1.024 * 1.024)];
+/// Printed sizes have four digits.
+const DIGITS_OF_SIZES: f64 = 0.0005;
+
+/// The sizes that several checks use.
+pub(crate) struct Space {
+    /// Bytes of all databases of all servers at the end of the load.
+    pub(crate) databases: Option<f64>,
+    /// Bytes of the volumes of all databases.
+    pub(crate) volumes: Option<f64>,
+    pub(crate) raw: Option<f64>,
+    pub(crate) formatted: Option<f64>,
+}
+
+impl Space {
+    /// From the configuration and the tests under load.
+    pub(crate) fn of(configuration: &Configuration, loads: &[&ServerTest]) -> Space {
+        let Configuration { exchange, disks, .. } = configuration;
+        let count: usize = loads.iter().map(|test| test.databases).sum();
+        let bytes: Option<u64> =
+            loads.iter().map(|test| test.final_bytes).try_fold(0, |sum: u64, one| sum.checked_add(one?));
+        let size = |capacity: &Option<Capacity>| capacity.as_ref().map(|capacity| capacity.bytes as f64);
+        let parts = disks.count.zip(size(&disks.raw_capacity)).map(|(count, each)| count.value() * each);
+        Space {
+            databases: bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64),
+            volumes: size(&exchange.volume_size).filter(|_| count > 0).map(|each| each * count as f64),
+            raw: parts.or(size(&disks.total_raw_capacity)),
+            formatted: size(&disks.formatted_capacity),
+        }
+    }
+
+    /// Databases on the volumes, volumes on the formatted capacity, databases on the formatted capacity; in percent.
+    pub(crate) fn used_percent(&self) -> [Option<f64>; 3] {
+        let percent = |part: Option<f64>, whole: Option<f64>| {
+            part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole * 100.0)
+        };
+        [
+            percent(self.databases, self.volumes),
+            percent(self.volumes, self.formatted),
+            percent(self.databases, self.formatted),
+        ]
+    }
+}
+
+/// The tests from which the tables of the solution are checked: performance, or stress if there is none.
+pub(crate) fn loads(servers: &[Server]) -> Vec<&ServerTest> {
+    let performance = of_kind(servers, TestKind::Performance);
+    if performance.is_empty() { of_kind(servers, TestKind::Stress) } else { performance }
+}
+
+/// Adds the checks of all tables.
+pub(crate) fn check(configuration: &Configuration, servers: &[Server], checks: &mut Checks) {
+    let loads = loads(servers);
+    if !loads.is_empty() {
+        mailboxes(&configuration.exchange, &loads, checks);
+        databases(&configuration.exchange, &loads, checks);
+        profile(&configuration.exchange, &loads, checks);
+    }
+    hardware(&configuration.hardware, &configuration.disks, checks);
+    if let Some(stated) = &configuration.software.engine_version {
+        for test in &loads {
+            let place = "Table 3, Engine version";
+            checks.judge(
+                test.engine_version == *stated,
+                place,
+                stated,
+                format!("{}: {}", test.title(), test.engine_version),
+            );
+        }
+    }
+    let space = Space::of(configuration, &loads);
+    capacity(&configuration.disks, &space, checks);
+    utilization(configuration, &space, checks);
+}
+
+fn mailboxes(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
+    let tested = loads.len() as f64;
+    let in_groups = exchange
+        .servers_per_group
+        .map(|each| each.value() * exchange.availability_groups.map_or(1.0, Figure::value));
+    if let (Some(all), Some(stated)) = (exchange.mailboxes, exchange.active_mailboxes_per_server) {
+        let each = all.value() / tested;
+        let mut found = format!("{}: {all} mailboxes on {tested} tested servers", plain(each));
+        let holds = stated.value() == each.round();
+        if let Some(servers) = in_groups.filter(|servers| !holds && stated.value() * servers == all.value()) {
+            found += &format!(
+                "; {stated} is the figure of normal operation on {servers} servers, which was not tested"
+            );
+        }
+        checks.judge(holds, "Table 1, Number of active mailboxes/server", stated.to_string(), found);
+    }
+    if let Some(servers) = in_groups.filter(|servers| *servers != tested) {
+        let found = format!("the results are of {tested} servers");
+        checks.add(
+            Outcome::Remark,
+            "Table 1, Number of servers/DAG",
+            format!("{servers} servers in all groups"),
+            found,
+        );
+    }
+    let databases: usize = loads.iter().map(|test| test.databases).sum();
+    if let (Some(all), Some(stated)) = (exchange.mailboxes, exchange.mailboxes_per_database) {
+        let each = all.value() / databases as f64;
+        let (low, high) = stated.ends();
+        let holds = low <= each.ceil() && each.floor() <= high;
+        let found = format!("{}: {all} mailboxes in {databases} databases", plain(each));
+        checks.judge(holds, "Table 1, Number of mailboxes/database", stated.to_string(), found);
+    }
+}
+
+fn databases(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
+    for test in loads {
+        if let Some(stated) = exchange.databases_per_host {
+            let found = format!("{}: {}", test.title(), test.databases);
+            let place = "Table 1, Number of databases/host";
+            checks.judge(stated.value() == test.databases as f64, place, stated.to_string(), found);
+        }
+        match (exchange.copies_per_database, test.copies) {
+            (Some(stated), Some(copies)) => {
+                let found = format!("{}: {copies}", test.title());
+                let place = "Table 1, Number of copies/database";
+                checks.judge(stated.value() == copies as f64, place, stated.to_string(), found);
+            }
+            (Some(stated), None) if stated.value() > 1.0 => {
+                let found = format!("{}: reads of logs for other copies were not simulated", test.title());
+                checks.add(
+                    Outcome::NoEvidence,
+                    "Table 1, Number of copies/database",
+                    stated.to_string(),
+                    found,
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+fn profile(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
+    if let (Some(all), Some(iops)) = (exchange.mailboxes, exchange.tested_iops_per_mailbox) {
+        let place = "Table 1, Tested IOPS per mailbox";
+        let due = all.value() * iops.value() / loads.len() as f64;
+        for test in loads {
+            let title = test.title();
+            match test.target_iops {
+                Some(target) => checks.judge(
+                    (target - due).abs() <= 0.005 * due,
+                    place,
+                    iops.to_string(),
+                    format!(
+                        "{title}: target of {} I/O per second; its mailboxes need {}",
+                        plain(target),
+                        plain(due)
+                    ),
+                ),
+                None => {
+                    checks.add(
+                        Outcome::NoEvidence,
+                        place,
+                        iops.to_string(),
+                        format!("{title}: it had no target"),
+                    );
+                }
+            }
+        }
+    }
+    let rates = exchange.iops_per_mailbox.zip(exchange.tested_iops_per_mailbox);
+    if let (Some(stated), Some((planned, tested))) = (exchange.headroom_percent, rates) {
+        let headroom = (tested.value() / planned.value() - 1.0) * 100.0;
+        checks.figure(
+            "Table 1, Headroom (%)",
+            stated,
+            headroom,
+            &format!("{tested} tested for {planned} planned"),
+        );
+    }
+}
+
+fn hardware(hardware: &Hardware, disks: &Disks, checks: &mut Checks) {
+    if let Some(stated) = &hardware.connectivity {
+        let of_host = [&hardware.hba, &hardware.switch].into_iter().flatten();
+        for name in of_host.filter(|name| is_fibre_channel(name) && !is_fibre_channel(stated)) {
+            checks.judge(
+                false,
+                "Table 2, Storage connectivity",
+                stated,
+                format!("the host is connected by {name}"),
+            );
+        }
+    }
+    let parts = (hardware.hbas_per_host, hardware.ports_per_hba, hardware.hba_port_gbit);
+    if let (Some(stated), (Some(hbas), Some(ports), Some(speed))) = (hardware.bandwidth_to_host_gbit, parts) {
+        let found = format!("adapters in a host: {hbas}, each with {ports} ports of {speed} Gb/s");
+        let all = hbas.value() * ports.value() * speed.value();
+        checks.figure("Table 2, Maximum bandwidth to host (Gb/s)", stated, all, &found);
+    }
+    if let (Some(stated), Some(count)) = (hardware.disks_tested, disks.count) {
+        let found = format!("{count} disks in table 4");
+        checks.judge(stated == count, "Table 2, Total number of disks tested", stated.to_string(), found);
+    }
+}
+
+fn is_fibre_channel(text: &str) -> bool {
+    let text = text.to_lowercase();
+    text.contains("fibre channel")
+        || text.contains("fiber channel")
+        || text.split_whitespace().any(|word| word == "fc")
+}
+
+fn capacity(disks: &Disks, space: &Space, checks: &mut Checks) {
+    if let (Some(count), Some(each), Some(stated)) =
+        (disks.count, &disks.raw_capacity, &disks.total_raw_capacity)
+    {
+        let all = count.value() * each.bytes as f64;
+        let found = format!("{}: {count} disks of {}", stated.in_same_unit(all), each.written);
+        checks.judge(stated.rounds(all), "Table 4, Total raw storage capacity", &stated.written, found);
+    }
+    let (Some(raw), Some(stated)) = (space.raw, &disks.formatted_capacity) else { return };
+    let place = "Table 4, Total formatted capacity";
+    let share = stated.bytes as f64 / raw;
+    let level = disks.raid_level.as_deref();
+    let same = SAME_IN_OTHER_UNITS.iter().any(|factor| (share / factor - 1.0).abs() < DIGITS_OF_SIZES);
+    match level {
+        Some(level) if same && !is_striped_only(level) => {
+            let raw = stated.in_same_unit(raw);
+            let found =
+                format!("the raw capacity ({raw}) in other units: {level} leaves less than the raw capacity");
+            checks.judge(false, place, &stated.written, found);
+        }
+        _ => {
+            checks.judge(share <= 1.0, place, &stated.written, format!("of {} raw", stated.in_same_unit(raw)))
+        }
+    }
+}
+
+fn is_striped_only(level: &str) -> bool {
+    let digits: String = level.chars().filter(char::is_ascii_digit).collect();
+    digits == "0"
+}
+
+fn utilization(configuration: &Configuration, space: &Space, checks: &mut Checks) {
+    let Configuration { exchange, disks, .. } = configuration;
+    if let (Some(stated), Some(all)) = (&exchange.total_database_size, space.databases) {
+        let mut found = format!("{}: all databases at the end of the load", human_bytes(all as u64));
+        let is = |size: f64| (stated.bytes as f64 / size - 1.0).abs() <= 0.01;
+        if let Some(volumes) =
+            space.volumes.filter(|volumes| !is(all) && (is(*volumes) || stated.is_in_other_units(*volumes)))
+        {
+            found +=
+                &format!("; {} is the size of the volumes ({})", stated.written, human_bytes(volumes as u64));
+        }
+        checks.judge(is(all), "Table 1, Total database size for performance testing", &stated.written, found);
+    }
+    let size = |bytes: Option<f64>| bytes.map_or("unknown".into(), |bytes| human_bytes(bytes as u64));
+    let (databases, volumes, formatted) = (size(space.databases), size(space.volumes), size(space.formatted));
+    let stated = [
+        (
+            "Table 1, % storage capacity used by Exchange database",
+            exchange.storage_capacity_used_percent,
+            format!("databases of {databases} on volumes of {volumes}"),
+        ),
+        (
+            "Table 4, Storage capacity utilization (%)",
+            disks.storage_capacity_utilization_percent,
+            format!("volumes of {volumes} on {formatted} formatted"),
+        ),
+        (
+            "Table 4, Database capacity utilization (%)",
+            disks.database_capacity_utilization_percent,
+            format!("databases of {databases} on {formatted} formatted"),
+        ),
+    ];
+    for ((place, stated, how), computed) in stated.into_iter().zip(space.used_percent()) {
+        match (stated, computed) {
+            (Some(stated), Some(computed)) => {
+                checks.figure(place, stated, computed, &how);
+            }
+            (Some(stated), None) => {
+                checks.add(
+                    Outcome::NoEvidence,
+                    place,
+                    stated.to_string(),
+                    format!("its parts are not given: {how}"),
+                );
+            }
+            (None, _) => {}
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Where published results come from: the directory of a run, or a file with published reports.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::esrp::configuration::Claims;
+use crate::esrp::jetcell_run;
+use crate::esrp::published_report::{PublishedReport, SCHEMA};
+use crate::esrp::server_test::{ServerTest, TestKind};
+use crate::stored::{Stored, Unreadable};
+
+/// Longer files are refused.
+const LONGEST: u64 = 256 << 20;
+
+/// Why a document cannot have a run.
+#[derive(Debug, thiserror::Error)]
+pub enum NoResults {
+    /// The run cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// The file is neither a run nor a published report.
+    #[error("{}: neither the result.json of a run nor published reports in the layout {SCHEMA}; give the directory of a run", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The run is of a test that ESRP does not have.
+    #[error("{}: a run of the test {found:?}, which an ESRP document does not have; give runs of performance, stress, backup and recovery", path.display())]
+    OtherTest {
+        /// The file.
+        path: PathBuf,
+        /// Its test.
+        found: String,
+    },
+}
+
+/// What one argument of the command contributes.
+#[derive(Debug)]
+pub struct Source {
+    pub(super) tests: Vec<ServerTest>,
+    pub(super) claims: Claims,
+}
+
+/// The parts that tell the layouts apart.
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(default)]
+    schema: Option<String>,
+    #[serde(default)]
+    schema_version: Option<u64>,
+    /// Results that lack it are of the performance test.
+    #[serde(default)]
+    test: Option<String>,
+}
+
+impl Source {
+    /// Reads the run in a directory, or the published reports in a file.
+    pub fn read(path: &Path) -> Result<Source, NoResults> {
+        let file = if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
+        let text = contents(&file)?;
+        let damaged =
+            |error: serde_json::Error| Unreadable::Damaged { path: file.clone(), what: error.to_string() };
+        let kind: Kind = serde_json::from_str(&text).map_err(damaged)?;
+        let source = path.display().to_string();
+        if kind.schema.as_deref() == Some(SCHEMA) {
+            let report: PublishedReport = serde_json::from_str(&text).map_err(damaged)?;
+            let (tests, claims) = report.into_parts(&source);
+            return Ok(Source { tests, claims });
+        }
+        if kind.schema_version.is_none() {
+            return Err(NoResults::Foreign { path: file });
+        }
+        let name = kind.test.as_deref().unwrap_or(TestKind::Performance.name());
+        let Some(test) = TestKind::ALL.into_iter().find(|kind| kind.name() == name) else {
+            return Err(NoResults::OtherTest { path: file, found: name.into() });
+        };
+        let directory =
+            file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let stored = Stored::read(directory)?;
+        Ok(Source { tests: vec![jetcell_run::published(&stored, test, source)], claims: Claims::default() })
+    }
+}
+
+fn contents(path: &Path) -> Result<String, Unreadable> {
+    let missing = |error| Unreadable::Missing { path: path.to_path_buf(), error };
+    // The open of a pipe would wait for its other end.
+    if path.metadata().map_err(missing)?.is_file() {
+        let mut bytes = Vec::new();
+        File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)).map_err(missing)?;
+        let what = |error: std::string::FromUtf8Error| error.to_string();
+        return String::from_utf8(bytes)
+            .map_err(|error| Unreadable::Damaged { path: path.to_path_buf(), what: what(error) });
+    }
+    Err(missing(std::io::Error::other("this is not a file")))
+}

@@ -1,0 +1,133 @@
+//! `jetcell report --esrp`: the document of real runs, and refusals of what cannot be one.
+
+use std::fs;
+use std::process::Output;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use crate::cell::Cell;
+
+/// `result.json` and `samples.csv` of a short run, made once.
+static RUN: LazyLock<(Value, Vec<u8>)> = LazyLock::new(|| {
+    let cell = Cell::with_limits();
+    let result = cell.run("out", 0, &["--dir", "d", "--duration", "1s", "--sample-interval", "200ms"]);
+    (result, fs::read(cell.path("out/samples.csv")).unwrap())
+});
+
+/// The run in a directory of its own, as that of another server.
+fn store(cell: &Cell, name: &str, change: impl Fn(&mut Value)) {
+    let mut result = RUN.0.clone();
+    result["machine"]["host"] = json!(name);
+    change(&mut result);
+    cell.make_dir(name);
+    cell.write(&format!("{name}/result.json"), format!("{result:#}\n"));
+    cell.write(&format!("{name}/samples.csv"), &RUN.1);
+}
+
+fn text(of: &[u8]) -> &str {
+    str::from_utf8(of).unwrap()
+}
+
+#[track_caller]
+fn ended(output: &Output, exit: i32) {
+    assert_eq!(output.status.code(), Some(exit), "{}", text(&output.stderr));
+}
+
+#[test]
+fn runs_of_two_servers_become_a_document() {
+    let cell = Cell::new();
+    cell.write(
+        "solution.toml",
+        "title = 'Two servers'\n[exchange]\nmailboxes = 10\nmailboxes_per_database = 7",
+    );
+    store(&cell, "one", |_| {});
+    store(&cell, "two", |result| result["verdict"] = json!("fail"));
+
+    let output = cell
+        .program(&["report", "--esrp", "solution.toml", "two", "one", "--out", "paper.md"])
+        .output()
+        .unwrap();
+    ended(&output, 1);
+    assert!(output.stderr.is_empty());
+    let findings = text(&output.stdout);
+    for line in [
+        "contradicted: Table 1, Number of mailboxes/database: 7; found 5: 10 mailboxes in 2 databases",
+        "contradicted: performance test of two: the test passes; found Fail: ",
+        "missing: stress test of one: ",
+    ] {
+        assert!(findings.lines().any(|found| found.starts_with(line)), "{line}: {findings}");
+    }
+    assert!(!findings.contains("windows"), "{findings}");
+    let paper = fs::read_to_string(cell.path("paper.md")).unwrap();
+    assert!(paper.starts_with("# Two servers\n"), "{paper}");
+    let achieved = |result: &Value| result["achieved_transactional_iops"].as_f64().unwrap();
+    let row = format!("| Achieved Transactional I/O per Second | {:.3} |", 2.0 * achieved(&RUN.0));
+    assert!(paper.contains(&row), "{row}: {paper}");
+
+    // Without --out the document is on standard output, and the findings are on standard error.
+    let output =
+        cell.program(&["report", "--esrp", "solution.toml", "one", "two/result.json"]).output().unwrap();
+    ended(&output, 1);
+    assert!(text(&output.stdout).starts_with("<!DOCTYPE html>"));
+    assert_eq!(text(&output.stderr), findings);
+}
+
+#[test]
+fn the_example_is_accepted() {
+    let cell = Cell::new();
+    let output = cell.program(&["report", "--example-esrp"]).output().unwrap();
+    ended(&output, 0);
+    cell.write("solution.toml", &output.stdout);
+    store(&cell, "server1", |_| {});
+    let output =
+        cell.program(&["report", "--esrp", "solution.toml", "server1", "--format", "md"]).output().unwrap();
+    ended(&output, 1);
+    assert!(text(&output.stdout).starts_with("# Example Array 100"));
+}
+
+#[test]
+fn what_cannot_be_a_document_is_refused() {
+    let cell = Cell::new();
+    cell.write("good.toml", "title = 'T'");
+    cell.write("typo.toml", "title = 'T'\nvendro = 'V'");
+    cell.write("noise.toml", [0xff; 4096]);
+    cell.write("paper.html", "an older one");
+    store(&cell, "run", |_| {});
+    store(&cell, "again", |result| result["machine"]["host"] = json!("run"));
+    store(&cell, "other", |result| result["test"] = json!("fill"));
+    cell.make_dir("empty");
+    for (words, beginning, part) in [
+        (&["good.toml", "run", "nowhere"][..], "nowhere: no run is stored here", "give the directory"),
+        (&["good.toml", "empty"], "empty/result.json: no run is stored here", "give the directory"),
+        (
+            &["good.toml", "run", "again"],
+            "run and again are both the performance test of run",
+            "give one of them",
+        ),
+        (&["good.toml", "run", "run"], "run and run are both", "give one of them"),
+        (
+            &["good.toml", "other"],
+            "other/result.json: a run of the test \"fill\"",
+            "give runs of performance",
+        ),
+        (&["good.toml", "good.toml"], "good.toml: truncated or damaged", ""),
+        (&["typo.toml", "run"], "--esrp typo.toml: line 2: unknown key `vendro`", "expected one of `title`"),
+        (&["noise.toml", "run"], "--esrp noise.toml: cannot be read", "prints an example"),
+        (&["run", "run"], "--esrp run: cannot be read: this is not a file", "prints an example"),
+        (&["good.toml", "run", "--format", "csv"], "an ESRP document is HTML or Markdown", "--format html"),
+        (
+            &["good.toml", "run", "--out", "nowhere/x.html"],
+            "nowhere/x.html: cannot be written",
+            "another --out",
+        ),
+        (&["typo.toml", "run", "--out", "paper.html"], "--esrp typo.toml", ""),
+    ] {
+        let line = cell.program_refused(&[&["report", "--esrp"], words].concat());
+        assert!(line.starts_with(beginning) && line.contains(part), "{words:?}: {line}");
+    }
+    assert_eq!(fs::read_to_string(cell.path("paper.html")).unwrap(), "an older one");
+    for words in [&["report"][..], &["report", "--esrp", "good.toml"], &["report", "run", "--out", "x"]] {
+        cell.program_refused(words);
+    }
+}
