@@ -9,7 +9,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
 use ese_format::recognise::Format;
 use ese_format::{Generation, Signature};
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, parent_directory};
 use serde::Serialize;
 
 use crate::checkpoint::check_checkpoint;
@@ -101,7 +101,7 @@ impl FileSet<'_> {
                     (self.each)(report);
                 }
                 Ok(log) => {
-                    let key = (directory_of(&path), log.header.signature.to_bytes());
+                    let key = (parent_directory(&path).to_owned(), log.header.signature.to_bytes());
                     chains.entry(key).or_default().push((log, findings));
                 }
                 Err((FindingKind::FileUnreadable, what)) => {
@@ -158,7 +158,7 @@ impl FileSet<'_> {
         };
         let (mut report, mut findings, checkpoint) = check_checkpoint(&source, path, findings);
         if let Some(checkpoint) = &checkpoint {
-            let key = (directory_of(path), checkpoint.log_signature.to_bytes());
+            let key = (parent_directory(path).to_owned(), checkpoint.log_signature.to_bytes());
             let needed = checkpoint.position.generation;
             if let Some(logs) = self.streams.get(&key)
                 && !logs.iter().any(|(generation, ..)| *generation == needed)
@@ -255,7 +255,7 @@ impl FileSet<'_> {
             let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
             LOG_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension)) && !is_recycled(path)
         };
-        let Ok(files) = self.vfs.list(&directory_of(path)) else { return Vec::new() };
+        let Ok(files) = self.vfs.list(parent_directory(path)) else { return Vec::new() };
         let header = |path: PathBuf| {
             let source = Source::open(self.vfs, &path).ok()?;
             let header = LogHeader::decode(&source.start).ok()?;
@@ -323,13 +323,6 @@ fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
     }
     report.take(findings);
     report
-}
-
-fn directory_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }
 
 /// Whether the log is reserved for later use, such as `E00tmp.log`. Its content is not part of the chain.

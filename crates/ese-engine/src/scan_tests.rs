@@ -1,13 +1,13 @@
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, OnceLock, Weak};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::{
-    Clock, CountedVfs, DirectoryLock, File, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs,
+    Clock, CountedVfs, File, FileLayer, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs, VfsLayer,
 };
 
 use super::{EXTENT_BYTES, PageFlaw};
@@ -151,49 +151,19 @@ struct TornFile {
 
 struct TornVfs(Arc<TornWrites>);
 
-impl Vfs for TornVfs {
+impl VfsLayer for TornVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.0.inner
+    }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let inner = self.0.inner.open(path, mode)?;
         Ok(Arc::new(TornFile { inner, torn_writes: self.0.clone() }))
     }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.0.inner.exists(path)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.inner.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.inner.rename(from, to)
-    }
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.0.inner.sync_directory(directory)
-    }
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.0.inner.create_directory(directory)
-    }
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.0.inner.list(directory)
-    }
-    fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.0.inner.free_space(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.0.inner.lock(path)
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.0.inner.clock()
-    }
 }
 
-impl File for TornFile {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
-        self.inner.read_at(offset, buffer, reason)
-    }
-    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
-        self.inner.write_at(offset, data, reason)
+impl FileLayer for TornFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
     }
     fn submit(&self, batch: Vec<Transfer>) {
         for transfer in batch {
@@ -215,18 +185,6 @@ impl File for TornFile {
             self.torn_writes.torn.fetch_add(1, Ordering::Relaxed);
             self.inner.submit(vec![transfer]);
         }
-    }
-    fn sync(&self, reason: IoReason) -> io::Result<()> {
-        self.inner.sync(reason)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-    fn grow(&self, len: u64) -> io::Result<()> {
-        self.inner.grow(len)
-    }
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.inner.truncate(len)
     }
 }
 

@@ -4,14 +4,14 @@
 //! operations count as errors only. Transfers that the caller has merged count as one.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, LazyLock, Mutex};
 
-use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+use crate::{Clock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
 
 /// What was done to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -215,40 +215,13 @@ impl CountedVfs {
     }
 }
 
-impl Vfs for CountedVfs {
+impl VfsLayer for CountedVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.inner
+    }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(path, mode)?;
         Ok(Arc::new(CountedFile { inner, counters: self.counters.clone() }))
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.inner.exists(path)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.inner.sync_directory(directory)
-    }
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.inner.create_directory(directory)
-    }
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-    fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.inner.free_space(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.inner.lock(path)
-    }
-    fn same_file(&self, one: &Path, other: &Path) -> bool {
-        self.inner.same_file(one, other)
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.inner.clock()
     }
 }
 
@@ -327,8 +300,14 @@ impl File for CountedFile {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{IoBuffer, SimVfs};
+    use std::io;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use jetcell_sync::Arc;
+
+    use super::{CountedVfs, IoOperation, IoSnapshot};
+    use crate::{IoBuffer, IoReason, OpenMode, SimVfs, Transfer, TransferKind, Vfs};
 
     #[test]
     fn operations_bytes_errors_and_latencies_are_counted_by_reason() {

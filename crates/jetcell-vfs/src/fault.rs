@@ -1,12 +1,12 @@
 //! A decorator that makes chosen operations fail, tears writes, and falsifies reads.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jetcell_sync::{Arc, Mutex};
 use rustix::io::Errno;
 
-use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+use crate::{File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
 
 /// The operations a fault can hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,15 +192,15 @@ fn fail_if(effect: Option<FaultEffect>) -> io::Result<()> {
     effect.map_or(Ok(()), |effect| Err(error_of(effect)))
 }
 
-impl Vfs for FaultVfs {
+impl VfsLayer for FaultVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.inner
+    }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let target = if mode == OpenMode::CreateNew { FaultTarget::Create } else { FaultTarget::Open };
         self.check(target, path)?;
         let inner = self.inner.open(path, mode)?;
         Ok(Arc::new(FaultFile { inner, faults: self.faults.clone() }))
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.inner.exists(path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.check(FaultTarget::Remove, path)?;
@@ -213,24 +213,6 @@ impl Vfs for FaultVfs {
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         self.check(FaultTarget::SyncDirectory, directory)?;
         self.inner.sync_directory(directory)
-    }
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.inner.create_directory(directory)
-    }
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-    fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.inner.free_space(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.inner.lock(path)
-    }
-    fn same_file(&self, one: &Path, other: &Path) -> bool {
-        self.inner.same_file(one, other)
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.inner.clock()
     }
 }
 

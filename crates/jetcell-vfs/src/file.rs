@@ -168,6 +168,11 @@ pub trait Vfs: Send + Sync {
     fn clock(&self) -> Arc<dyn Clock>;
 }
 
+/// The directory of a file; `.` for a bare name.
+pub fn parent_directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Time, real or simulated.
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970 UTC.

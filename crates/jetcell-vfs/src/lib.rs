@@ -11,8 +11,10 @@ mod descriptor;
 mod engine;
 mod fault;
 mod file;
+mod layer;
 mod lock;
 mod memory;
+mod overlay;
 mod panic;
 mod pool;
 mod process;
@@ -25,9 +27,13 @@ pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
 pub use counted::{CountedVfs, IoCount, IoCounters, IoOperation, IoSnapshot};
 pub use fault::{Fault, FaultEffect, FaultTarget, FaultVfs};
-pub use file::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+pub use file::{
+    Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, parent_directory,
+};
+pub use layer::{FileLayer, VfsLayer};
 pub use lock::is_locked;
 pub use memory::{MemoryLimit, memory_limit, try_reserve};
+pub use overlay::OverlayVfs;
 pub use panic::abort_on_panic;
 pub use process::report_file_size_limit;
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, RealOptions, RealVfs, Transfer, Vfs};
+use jetcell_vfs::{File, FileLayer, OpenMode, RealOptions, RealVfs, Vfs, VfsLayer};
 
 /// First bytes of a Zstandard frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -48,7 +48,10 @@ impl Unpacked {
     }
 }
 
-impl Vfs for Unpacked {
+impl VfsLayer for Unpacked {
+    fn inner(&self) -> &dyn Vfs {
+        &self.inner
+    }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         if mode == OpenMode::Read
             && let Some(plain) = Unpacked::unpack(path)?
@@ -57,36 +60,6 @@ impl Vfs for Unpacked {
             return Ok(Arc::new(Plain { inner, path: path.to_owned(), _held: plain.into() }));
         }
         self.inner.open(path, mode)
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.inner.exists(path)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.inner.sync_directory(directory)
-    }
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.inner.create_directory(directory)
-    }
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-    fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.inner.free_space(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.inner.lock(path)
-    }
-    fn same_file(&self, one: &Path, other: &Path) -> bool {
-        self.inner.same_file(one, other)
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.inner.clock()
     }
 }
 
@@ -98,35 +71,19 @@ struct Plain {
     _held: OwnedFd,
 }
 
-impl File for Plain {
+impl FileLayer for Plain {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
+    }
     fn path(&self) -> &Path {
         &self.path
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
-        self.inner.read_at(offset, buffer, reason)
-    }
-    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
-        self.inner.write_at(offset, data, reason)
-    }
-    fn submit(&self, batch: Vec<Transfer>) {
-        self.inner.submit(batch);
-    }
-    fn sync(&self, reason: IoReason) -> io::Result<()> {
-        self.inner.sync(reason)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-    fn grow(&self, len: u64) -> io::Result<()> {
-        self.inner.grow(len)
-    }
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.inner.truncate(len)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use jetcell_vfs::IoReason;
+
     use super::*;
 
     #[test]
@@ -141,7 +98,7 @@ mod tests {
         let packed = zstd::encode_all(content.as_slice(), 3).unwrap();
         let vfs = Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
         let read = |path: &Path| {
-            let file = vfs.open(path, OpenMode::Read)?;
+            let file = Vfs::open(&vfs, path, OpenMode::Read)?;
             assert_eq!(file.path(), path);
             let mut bytes = vec![0; file.len()? as usize];
             file.read_at(0, &mut bytes, IoReason::Verify)?;

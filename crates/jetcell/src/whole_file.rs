@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use jetcell_vfs::parent_directory;
+
 /// Writes the file under another name, syncs it, renames it, and syncs the directory. Removes the file after an error.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     // A path without a file name cannot have a temporary file beside it.
@@ -19,8 +21,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     put().inspect_err(|_| {
         let _ = fs::remove_file(&aside);
     })?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(parent_directory(path))?.sync_all()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use ese_engine::Database;
@@ -10,9 +10,7 @@ use ese_engine::internals::log::LogNames;
 use ese_engine::{CreateOptions, Error, Instance};
 use ese_format::log::header::LogHeader;
 use jetcell_sync::{Arc, Condvar, Mutex, thread};
-use jetcell_vfs::{
-    Clock, DirectoryLock, Fault, FaultEffect, FaultTarget, FaultVfs, File, OpenMode, SimVfs, Vfs,
-};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs, VfsLayer};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -40,39 +38,15 @@ impl Gated {
     }
 }
 
-impl Vfs for Gated {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        self.disk.open(path, mode)
+impl VfsLayer for Gated {
+    fn inner(&self) -> &dyn Vfs {
+        &self.disk
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
         if path.extension().is_some_and(|extension| extension == "jdw") {
             self.pass();
         }
         self.disk.exists(path)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.disk.sync_directory(directory)
-    }
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.disk.create_directory(directory)
-    }
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.disk.list(directory)
-    }
-    fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_space(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.disk.lock(path)
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.disk.clock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The end of an instance: sessions that outlive it, refused shutdowns, background work during a drop.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ese_engine::Database;
@@ -10,7 +10,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::{Arc, Condvar, Mutex, mpsc, thread};
-use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, SimVfs, Transfer, Vfs};
+use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, SimVfs, Vfs, VfsLayer};
 
 use super::recovered::{DATABASES, SIZE, create_one, options, rows};
 
@@ -139,36 +139,12 @@ impl Gate {
     }
 }
 
-impl Vfs for Gated {
+impl VfsLayer for Gated {
+    fn inner(&self) -> &dyn Vfs {
+        &self.disk
+    }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(GatedFile { file: self.disk.open(path, mode)?, gate: self.gate.clone() }))
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.disk.exists(path)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.disk.sync_directory(directory)
-    }
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.disk.create_directory(directory)
-    }
-    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.disk.list(directory)
-    }
-    fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_space(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.disk.lock(path)
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.disk.clock()
     }
 }
 
@@ -177,33 +153,15 @@ struct GatedFile {
     gate: Arc<Gate>,
 }
 
-impl File for GatedFile {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
-        self.file.read_at(offset, buffer, reason)
-    }
-    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
-        self.file.write_at(offset, data, reason)
-    }
-    fn submit(&self, batch: Vec<Transfer>) {
-        self.file.submit(batch)
+impl FileLayer for GatedFile {
+    fn inner(&self) -> &dyn File {
+        &*self.file
     }
     fn sync(&self, reason: IoReason) -> io::Result<()> {
         if reason == IoReason::CheckpointWrite {
             self.gate.pass();
         }
         self.file.sync(reason)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-    fn grow(&self, len: u64) -> io::Result<()> {
-        self.file.grow(len)
-    }
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.file.truncate(len)
     }
 }
 

@@ -1,7 +1,13 @@
 //! Faults on a simulated disk.
 
-use super::*;
-use crate::{IoBuffer, SimVfs};
+use std::io;
+use std::path::Path;
+
+use jetcell_sync::{Arc, Mutex};
+use rustix::io::Errno;
+
+use super::{Fault, FaultEffect, FaultTarget, FaultVfs};
+use crate::{File, IoBuffer, IoReason, OpenMode, SimVfs, Transfer, TransferKind, Vfs};
 
 const LOG: IoReason = IoReason::LogWrite;
 

@@ -1,7 +1,7 @@
 //! The output of a check: text for people, JSON lines for programs.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use ese_check::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_report::printable_lines;
+use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
 use crate::console;
@@ -206,13 +207,9 @@ fn coverage(report: &FileReport, name: &str) -> Option<String> {
 
 /// The command that recovers a dirty database.
 fn recover_command(database: &Path, needs: &NeedsLogs) -> String {
-    let directory = |path: &Path| match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
-    let logs = needs.found.first().map(|log| directory(log));
+    let logs = needs.found.first().map(|log| parent_directory(log));
     match logs {
-        Some(logs) if logs == directory(database) => {
+        Some(logs) if logs == parent_directory(database) => {
             format!("jetcell recover {} --into recovered", logs.display())
         }
         Some(logs) => {
@@ -277,7 +274,7 @@ fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> Str
     for set in sets {
         let mine = |report: &FileReport| {
             report.segments.is_some()
-                && parent(&report.path) == set.directory
+                && parent_directory(&report.path) == set.directory
                 && report.generation.is_some_and(|number| (set.first..=set.last).contains(&number))
         };
         let (logs, others) = left.into_iter().partition::<Vec<_>, _>(|report| mine(report));
@@ -330,10 +327,6 @@ fn verdict(verdict: CheckOutcome, counts: FindingCounts) -> String {
             parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
         }
     }
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The directory that contains all files, so that the table need not repeat it.

@@ -1,0 +1,143 @@
+//! File systems and files on top of others: a layer defines what it changes, and everything else goes to what is below.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, Vfs};
+
+/// A file system on top of another one. It is a [`Vfs`], whose methods are described there.
+#[expect(missing_docs, reason = "the methods of Vfs")]
+pub trait VfsLayer: Send + Sync {
+    /// The file system below.
+    fn inner(&self) -> &dyn Vfs;
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        self.inner().open(path, mode)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.inner().exists(path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner().remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner().rename(from, to)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.inner().sync_directory(directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.inner().create_directory(directory)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.inner().list(directory)
+    }
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        self.inner().free_space(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.inner().lock(path)
+    }
+    fn same_file(&self, one: &Path, other: &Path) -> bool {
+        self.inner().same_file(one, other)
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.inner().clock()
+    }
+}
+
+impl<L: VfsLayer> Vfs for L {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        VfsLayer::open(self, path, mode)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        VfsLayer::exists(self, path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        VfsLayer::remove(self, path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        VfsLayer::rename(self, from, to)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        VfsLayer::sync_directory(self, directory)
+    }
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        VfsLayer::create_directory(self, directory)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        VfsLayer::list(self, directory)
+    }
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        VfsLayer::free_space(self, path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        VfsLayer::lock(self, path)
+    }
+    fn same_file(&self, one: &Path, other: &Path) -> bool {
+        VfsLayer::same_file(self, one, other)
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        VfsLayer::clock(self)
+    }
+}
+
+/// A file on top of another one. It is a [`File`], whose methods are described there. A durable write is a write and a
+/// sync of the layer, unless the layer defines another one.
+#[expect(missing_docs, reason = "the methods of File")]
+#[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
+pub trait FileLayer: Send + Sync {
+    /// The file below.
+    fn inner(&self) -> &dyn File;
+    fn path(&self) -> &Path {
+        self.inner().path()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        self.inner().read_at(offset, buffer, reason)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        self.inner().write_at(offset, data, reason)
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        self.inner().submit(batch);
+    }
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        self.inner().sync(reason)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.inner().len()
+    }
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.inner().grow(len)
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.inner().truncate(len)
+    }
+}
+
+impl<L: FileLayer> File for L {
+    fn path(&self) -> &Path {
+        FileLayer::path(self)
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        FileLayer::read_at(self, offset, buffer, reason)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        FileLayer::write_at(self, offset, data, reason)
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        FileLayer::submit(self, batch);
+    }
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        FileLayer::sync(self, reason)
+    }
+    fn len(&self) -> io::Result<u64> {
+        FileLayer::len(self)
+    }
+    fn grow(&self, len: u64) -> io::Result<()> {
+        FileLayer::grow(self, len)
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        FileLayer::truncate(self, len)
+    }
+}

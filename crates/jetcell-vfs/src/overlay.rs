@@ -1,0 +1,312 @@
+//! A file system whose changes are kept apart, so that the files below stay as they are.
+//!
+//! A recovery in place is tried on an overlay first. If that fails, nothing has changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_sync::Mutex;
+
+use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
+
+/// Unit of what is changed, in bytes. All transfers are whole blocks.
+const BLOCK: usize = 4096;
+/// The scratch file grows by this many bytes.
+const SCRATCH_STEP: u64 = 4 << 20;
+
+/// A file system on top of another one that is only read.
+///
+/// Changed blocks go to a scratch file, which may have no name. Memory: about 50 bytes for each changed block of 4 KiB.
+/// A file must be called by the same path each time. Locks do not reach the files below.
+pub struct OverlayVfs {
+    below: Arc<dyn Vfs>,
+    scratch: Arc<Scratch>,
+    files: Mutex<BTreeMap<PathBuf, Option<Arc<Content>>>>,
+    locked: Arc<Mutex<BTreeSet<PathBuf>>>,
+}
+
+impl OverlayVfs {
+    /// Changes go to `scratch`, an empty file that is open for writing.
+    pub fn new(below: Arc<dyn Vfs>, scratch: Arc<dyn File>) -> OverlayVfs {
+        let scratch = Arc::new(Scratch { file: scratch, used: Mutex::default() });
+        OverlayVfs { below, scratch, files: Mutex::default(), locked: Arc::default() }
+    }
+
+    /// The content that the path leads to; an error if there is no such file.
+    fn content(&self, path: &Path) -> io::Result<Arc<Content>> {
+        let mut files = self.files.lock();
+        if let Some(known) = files.get(path) {
+            return known.clone().ok_or_else(|| io::ErrorKind::NotFound.into());
+        }
+        let below = self.below.open(path, OpenMode::Read)?;
+        let len = below.len()?;
+        // A rest that is shorter than a block cannot be read.
+        let below_len = len / BLOCK as u64 * BLOCK as u64;
+        let blocks = Blocks { changed: BTreeMap::new(), len, below_len };
+        let content = Arc::new(Content {
+            below: Some(below),
+            blocks: Mutex::new(blocks),
+            scratch: self.scratch.clone(),
+        });
+        files.insert(path.to_path_buf(), Some(content.clone()));
+        Ok(content)
+    }
+}
+
+impl VfsLayer for OverlayVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.below
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let content = match mode {
+            OpenMode::Read | OpenMode::Write => self.content(path)?,
+            OpenMode::CreateNew if Vfs::exists(self, path)? => {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            OpenMode::CreateNew => {
+                let content = Arc::new(Content {
+                    below: None,
+                    blocks: Mutex::default(),
+                    scratch: self.scratch.clone(),
+                });
+                self.files.lock().insert(path.to_path_buf(), Some(content.clone()));
+                content
+            }
+        };
+        Ok(Arc::new(OverlayFile { path: path.to_path_buf(), content, writable: mode != OpenMode::Read }))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        match self.files.lock().get(path) {
+            Some(known) => Ok(known.is_some()),
+            None => self.below.exists(path),
+        }
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.content(path)?;
+        self.files.lock().insert(path.to_path_buf(), None);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let content = self.content(from)?;
+        let mut files = self.files.lock();
+        files.insert(from.to_path_buf(), None);
+        files.insert(to.to_path_buf(), Some(content));
+        Ok(())
+    }
+
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut paths: BTreeSet<PathBuf> = match self.below.list(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
+            paths => paths?.into_iter().collect(),
+        };
+        for (path, content) in self.files.lock().iter().filter(|(path, _)| path.parent() == Some(directory)) {
+            match content {
+                Some(_) => paths.insert(path.clone()),
+                None => paths.remove(path),
+            };
+        }
+        Ok(paths.into_iter().collect())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        match self.locked.lock().insert(path.to_path_buf()) {
+            true => Ok(Box::new(OverlayLock { path: path.to_path_buf(), locked: self.locked.clone() })),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.below.clock()
+    }
+}
+
+struct OverlayLock {
+    path: PathBuf,
+    locked: Arc<Mutex<BTreeSet<PathBuf>>>,
+}
+
+impl DirectoryLock for OverlayLock {}
+
+impl Drop for OverlayLock {
+    fn drop(&mut self) {
+        self.locked.lock().remove(&self.path);
+    }
+}
+
+/// The file with the changed blocks of all files.
+struct Scratch {
+    file: Arc<dyn File>,
+    /// Bytes in use, and bytes allocated.
+    used: Mutex<(u64, u64)>,
+}
+
+impl Scratch {
+    /// Reserves `bytes` of the file. Returns where they begin.
+    fn reserve(&self, bytes: u64) -> io::Result<u64> {
+        let mut used = self.used.lock();
+        let (start, allocated) = *used;
+        let end = start + bytes;
+        if end > allocated {
+            let allocated = end.next_multiple_of(SCRATCH_STEP);
+            self.file.grow(allocated)?;
+            used.1 = allocated;
+        }
+        used.0 = end;
+        Ok(start)
+    }
+}
+
+/// What a file contains, whatever its name is.
+struct Content {
+    below: Option<Arc<dyn File>>,
+    blocks: Mutex<Blocks>,
+    scratch: Arc<Scratch>,
+}
+
+#[derive(Default)]
+struct Blocks {
+    /// Where the changed blocks are in the scratch file, by their offset in this file.
+    changed: BTreeMap<u64, u64>,
+    len: u64,
+    /// The file below counts up to here. Behind it, blocks that are not changed are zeros.
+    below_len: u64,
+}
+
+impl Blocks {
+    /// The place of a run of blocks in the scratch file, if all of them have one and the places are adjacent.
+    fn run(&self, offset: u64, len: u64) -> Option<u64> {
+        let start = *self.changed.get(&offset)?;
+        let blocks = self.changed.range(offset..offset + len);
+        let adjacent = blocks.clone().all(|(at, place)| place.checked_sub(start) == Some(at - offset));
+        (adjacent && blocks.count() as u64 == len / BLOCK as u64).then_some(start)
+    }
+
+    fn is_unchanged(&self, offset: u64, len: u64) -> bool {
+        offset + len <= self.below_len && self.changed.range(offset..offset + len).next().is_none()
+    }
+}
+
+impl Content {
+    fn read(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        let blocks = self.blocks.lock();
+        let end = offset + buffer.len() as u64;
+        if end > blocks.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let from_below = blocks.below_len.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let (below, behind) = buffer.split_at_mut(from_below);
+        if let Some(file) = self.below.as_ref().filter(|_| from_below > 0) {
+            file.read_at(offset, below, reason)?;
+        }
+        behind.fill(0);
+        for (at, place) in blocks.changed.range(offset..end) {
+            let start = (at - offset) as usize;
+            let block = buffer.get_mut(start..).unwrap_or_default();
+            let len = block.len().min(BLOCK);
+            self.scratch.file.read_at(*place, &mut block[..len], reason)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        let len = data.len() as u64;
+        let mut blocks = self.blocks.lock();
+        let place = match blocks.run(offset, len) {
+            Some(place) => place,
+            None => self.scratch.reserve(len)?,
+        };
+        self.scratch.file.write_at(place, data, reason)?;
+        blocks.changed.extend((0..len).step_by(BLOCK).map(|at| (offset + at, place + at)));
+        blocks.len = blocks.len.max(offset + len);
+        Ok(())
+    }
+}
+
+/// A file under the name by which it was opened.
+struct OverlayFile {
+    path: PathBuf,
+    content: Arc<Content>,
+    writable: bool,
+}
+
+impl OverlayFile {
+    fn check_writable(&self) -> io::Result<()> {
+        if self.writable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+}
+
+impl File for OverlayFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        self.content.read(offset, buffer, reason)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        self.check_writable()?;
+        self.content.write(offset, data, reason)
+    }
+
+    fn submit(&self, batch: Vec<Transfer>) {
+        let mut from_below = Vec::new();
+        for mut transfer in batch {
+            let Transfer { kind, offset, reason, .. } = transfer;
+            let len = transfer.buffer.len() as u64;
+            if kind == TransferKind::Read && self.content.blocks.lock().is_unchanged(offset, len) {
+                from_below.push(transfer);
+                continue;
+            }
+            let result = match kind {
+                TransferKind::Read => self.read_at(offset, &mut transfer.buffer, reason),
+                TransferKind::Write => self.write_at(offset, &transfer.buffer, reason),
+            };
+            (transfer.done)(result, transfer.buffer);
+        }
+        if let Some(below) = self.content.below.as_ref().filter(|_| !from_below.is_empty()) {
+            below.submit(from_below);
+        }
+    }
+
+    fn sync(&self, _: IoReason) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.content.blocks.lock().len)
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let mut blocks = self.content.blocks.lock();
+        blocks.len = blocks.len.max(len);
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let mut blocks = self.content.blocks.lock();
+        blocks.changed.split_off(&len);
+        blocks.len = blocks.len.min(len);
+        blocks.below_len = blocks.below_len.min(len);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
