@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use rand::Rng;
 
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::world::{SHAPES, World, ZONES, is_io};
+use crate::test_array::{SHAPES, TestArray, ZONES, is_io};
 use crate::{ArrayState, Level, Result};
 
 /// An array whose damage stays within what it must bear.
 struct History {
-    world: World,
+    tested: TestArray,
     /// Slots whose members lost data or lied since everything was last checked.
     bad_slots: BTreeSet<usize>,
 }
@@ -23,16 +23,16 @@ const STEPS: usize = 14;
 impl History {
     fn new(seed: u64) -> History {
         let (level, members) = SHAPES[seed as usize % SHAPES.len()];
-        History { world: World::new(level, members, seed), bad_slots: BTreeSet::new() }
+        History { tested: TestArray::new(level, members, seed), bad_slots: BTreeSet::new() }
     }
 
     fn run(&mut self) {
         for _ in 0..STEPS {
-            match self.world.rng.random_range(0..20) {
+            match self.tested.rng.random_range(0..20) {
                 0..6 => self.write(),
                 6..9 => self.write_with_cut(),
                 9..13 => self.damage(),
-                13 if self.world.rng.random_bool(0.3) => self.grow(),
+                13 if self.tested.rng.random_bool(0.3) => self.grow(),
                 13 => self.read_some(),
                 14 | 15 => self.maintain(),
                 16 => self.replace(),
@@ -40,35 +40,35 @@ impl History {
                 _ => self.heal(),
             }
         }
-        self.world.check();
+        self.tested.check();
     }
 
     fn write(&mut self) {
-        let batch = self.world.random_batch();
-        self.world.write(&batch).unwrap();
+        let batch = self.tested.random_batch();
+        self.tested.write(&batch).unwrap();
     }
 
     fn write_with_cut(&mut self) {
-        let batch = self.world.random_batch();
-        let operations = self.world.rng.random_range(0..50);
-        self.world.write_with_cut(&batch, operations);
+        let batch = self.tested.random_batch();
+        let operations = self.tested.rng.random_range(0..50);
+        self.tested.write_with_cut(&batch, operations);
     }
 
     fn read_some(&mut self) {
         for _ in 0..20 {
-            let block = self.world.rng.random_range(0..self.world.model.len());
-            assert_eq!(self.world.value(block as u64).unwrap(), self.world.model[block]);
+            let block = self.tested.rng.random_range(0..self.tested.model.len());
+            assert_eq!(self.tested.value(block as u64).unwrap(), self.tested.model[block]);
         }
     }
 
     /// A slot that may be damaged, if the level bears one more.
     fn victim(&mut self) -> Option<usize> {
-        let slots = self.world.array().layout().slots;
-        let slot = self.world.rng.random_range(0..slots);
+        let slots = self.tested.array().layout().slots;
+        let slot = self.tested.rng.random_range(0..slots);
         let mut bad: BTreeSet<usize> = self.bad_slots.clone();
-        bad.extend(self.world.array().lost_slots());
+        bad.extend(self.tested.array().lost_slots());
         bad.insert(slot);
-        if !self.world.array().bears(&bad.iter().copied().collect::<Vec<_>>()) {
+        if !self.tested.array().bears(&bad.iter().copied().collect::<Vec<_>>()) {
             return None;
         }
         self.bad_slots.insert(slot);
@@ -77,55 +77,55 @@ impl History {
 
     fn damage(&mut self) {
         let Some(slot) = self.victim() else { return };
-        let status = self.world.array().status().slots[slot].clone();
+        let status = self.tested.array().status().slots[slot].clone();
         let Some(path) = status.member.or(status.replacement) else { return };
-        let World { disk, rng, .. } = &mut self.world;
+        let TestArray { disk, rng, .. } = &mut self.tested;
         let row = rng.random_range(0..24);
         let sector = rng.random_range(0..8) * 512;
         match rng.random_range(0..6) {
-            0 => disk.corrupt(&path, World::offset(row) + sector, &[rng.random(); 512]).unwrap(),
+            0 => disk.corrupt(&path, TestArray::offset(row) + sector, &[rng.random(); 512]).unwrap(),
             1 => {
                 let zone = rng.random_range(0..ZONES);
-                disk.corrupt(&path, World::records_offset(zone) + sector, &[rng.random(); 512]).unwrap();
+                disk.corrupt(&path, TestArray::records_offset(zone) + sector, &[rng.random(); 512]).unwrap();
             }
             2 => {
-                let metadata = World::records_offset(0) / 512;
+                let metadata = TestArray::records_offset(0) / 512;
                 let sector = rng.random_range(0..metadata) * 512;
                 disk.corrupt(&path, sector, &[rng.random(); 512]).unwrap();
             }
             3 => disk.lose_writes(path.to_str().unwrap(), rng.random_range(1..12)),
             4 => self.misdirect(&path),
-            _ => self.world.kill(&path),
+            _ => self.tested.kill(&path),
         }
     }
 
     /// The next commit writes a block of this member to another place.
     fn misdirect(&mut self, path: &std::path::Path) {
-        let row = self.world.rng.random_range(0..24);
-        let offset = World::offset(row) as usize;
-        let before = self.world.disk.contents(path).unwrap()[offset..offset + BLOCK].to_vec();
+        let row = self.tested.rng.random_range(0..24);
+        let offset = TestArray::offset(row) as usize;
+        let before = self.tested.disk.contents(path).unwrap()[offset..offset + BLOCK].to_vec();
         self.write();
-        let after = self.world.disk.contents(path).unwrap()[offset..offset + BLOCK].to_vec();
-        let elsewhere = World::offset(self.world.rng.random_range(0..ZONES * ZONE_ROWS));
-        self.world.disk.corrupt(path, World::offset(row), &before).unwrap();
-        self.world.disk.corrupt(path, elsewhere, &after).unwrap();
+        let after = self.tested.disk.contents(path).unwrap()[offset..offset + BLOCK].to_vec();
+        let elsewhere = TestArray::offset(self.tested.rng.random_range(0..ZONES * ZONE_ROWS));
+        self.tested.disk.corrupt(path, TestArray::offset(row), &before).unwrap();
+        self.tested.disk.corrupt(path, elsewhere, &after).unwrap();
     }
 
     fn restart(&mut self) {
-        self.world.array.take().unwrap().close().unwrap();
-        self.world.reset();
-        self.world.assemble(true).unwrap();
+        self.tested.array.take().unwrap().close().unwrap();
+        self.tested.reset();
+        self.tested.assemble(true).unwrap();
     }
 
     /// Some steps of rebuild or scrub, perhaps with a power cut.
     fn maintain(&mut self) {
-        let cut = self.world.rng.random_bool(0.5);
-        let is_scrub = self.world.rng.random_bool(0.5);
+        let cut = self.tested.rng.random_bool(0.5);
+        let is_scrub = self.tested.rng.random_bool(0.5);
         if cut {
-            let operations = self.world.disk.operations() + self.world.rng.random_range(0..60);
-            self.world.disk.stop_after(operations);
+            let operations = self.tested.disk.operations() + self.tested.rng.random_range(0..60);
+            self.tested.disk.stop_after(operations);
         }
-        let array = self.world.array();
+        let array = self.tested.array();
         array.set_zones_per_note(1);
         let mut report = Default::default();
         let mut step = |_| -> Result<()> {
@@ -136,55 +136,55 @@ impl History {
         // Without power, every read fails.
         assert!(cut || is_good, "{report:?}");
         match result {
-            Ok(()) => self.world.disk.stop_after(u64::MAX),
+            Ok(()) => self.tested.disk.stop_after(u64::MAX),
             Err(error) => {
                 assert!(cut && is_io(&error), "{error}");
-                self.world.crash();
-                self.world.assemble(true).unwrap();
+                self.tested.crash();
+                self.tested.assemble(true).unwrap();
             }
         }
     }
 
     /// One more data column, if the level permits it.
     fn grow(&mut self) {
-        let level = self.world.level;
+        let level = self.tested.level;
         let added = if let Level::Raid10 { copies } = level { copies } else { 1 };
-        let slots = self.world.array().layout().slots + added;
+        let slots = self.tested.array().layout().slots + added;
         if level == Level::Mirror || !level.member_counts().any(|count| count == slots) {
             return;
         }
-        let files: Vec<_> = (0..added).map(|_| self.world.new_file()).collect();
-        self.world.array().grow(&files, false).unwrap();
-        self.world.members.extend(files);
-        let blocks = self.world.array().layout().blocks();
-        self.world.model.resize(blocks as usize, 0);
+        let files: Vec<_> = (0..added).map(|_| self.tested.new_file()).collect();
+        self.tested.array().grow(&files, false).unwrap();
+        self.tested.members.extend(files);
+        let blocks = self.tested.array().layout().blocks();
+        self.tested.model.resize(blocks as usize, 0);
     }
 
     /// A new member for a slot that is bad.
     fn replace(&mut self) {
         let Some(slot) = self.bad_slots.first().copied() else { return };
-        let slots = self.world.array().status().slots;
+        let slots = self.tested.array().status().slots;
         if slots[slot].replacement.is_none() {
-            let file = self.world.new_file();
-            self.world.array().replace(slot, &file, false).unwrap();
-            self.world.members.push(file);
+            let file = self.tested.new_file();
+            self.tested.array().replace(slot, &file, false).unwrap();
+            self.tested.members.push(file);
         }
     }
 
     /// Dead members are replaced and rebuilt, and everything is checked: nothing is bad afterwards.
     fn heal(&mut self) {
         self.restart();
-        for slot in self.world.array().lost_slots() {
-            if self.world.array().status().slots[slot].replacement.is_none() {
-                let file = self.world.new_file();
-                self.world.array().replace(slot, &file, false).unwrap();
+        for slot in self.tested.array().lost_slots() {
+            if self.tested.array().status().slots[slot].replacement.is_none() {
+                let file = self.tested.new_file();
+                self.tested.array().replace(slot, &file, false).unwrap();
             }
         }
-        self.world.rebuild();
-        let report = self.world.array().scrub().unwrap();
+        self.tested.rebuild();
+        let report = self.tested.array().scrub().unwrap();
         assert!(report.unrecoverable.is_empty() && report.disagreements.is_empty(), "{report:?}");
-        assert!(self.world.array().scrub().unwrap().is_clean());
-        assert_eq!(self.world.array().status().state, ArrayState::Optimal);
+        assert!(self.tested.array().scrub().unwrap().is_clean());
+        assert_eq!(self.tested.array().status().state, ArrayState::Optimal);
         self.bad_slots.clear();
     }
 }
@@ -209,23 +209,23 @@ fn beyond_the_bounds_of_the_level_reads_fail_or_are_right() {
         for _ in 0..4 {
             history.write();
         }
-        let (level, slots) = (history.world.level, history.world.array().layout().slots);
-        history.world.restart();
+        let (level, slots) = (history.tested.level, history.tested.array().layout().slots);
+        history.tested.restart();
         // As many members with the same damage as cannot be recovered.
         let count = level.tolerance(slots) + 1;
         let first =
-            if matches!(level, Level::Raid10 { .. }) { 0 } else { history.world.rng.random_range(0..slots) };
+            if matches!(level, Level::Raid10 { .. }) { 0 } else { history.tested.rng.random_range(0..slots) };
         for slot in (first..first + count).map(|slot| slot % slots) {
-            let path = history.world.members[slot].clone();
+            let path = history.tested.members[slot].clone();
             for row in 0..24 {
-                history.world.disk.corrupt(&path, World::offset(row) + 7, &[0x99; 30]).unwrap();
+                history.tested.disk.corrupt(&path, TestArray::offset(row) + 7, &[0x99; 30]).unwrap();
             }
         }
-        history.world.check_never_wrong();
-        history.world.refresh_members();
-        history.world.reset();
-        if history.world.assemble(true).is_ok() {
-            history.world.check_never_wrong();
+        history.tested.check_never_wrong();
+        history.tested.refresh_members();
+        history.tested.reset();
+        if history.tested.assemble(true).is_ok() {
+            history.tested.check_never_wrong();
         }
     }
 }

@@ -30,7 +30,7 @@ mod kernels;
 mod maintenance;
 mod member;
 #[cfg(test)]
-mod world;
+mod test_array;
 
 pub use array::{
     Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, SlotState, SlotStatus, Status,

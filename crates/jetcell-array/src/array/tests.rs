@@ -5,24 +5,24 @@ use rand::Rng;
 
 use super::*;
 use crate::geometry::ZONE_ROWS;
-use crate::world::{JOURNAL, SHAPES, World, ZONES, content};
+use crate::test_array::{JOURNAL, SHAPES, TestArray, ZONES, content};
 use crate::{ArrayError, Level};
 
 #[test]
 fn every_level_keeps_what_is_written_and_survives_any_losses_that_it_bears() {
     for (level, members) in SHAPES {
-        let mut world = World::new(level, members, 1);
+        let mut tested = TestArray::new(level, members, 1);
         for _ in 0..30 {
-            let batch = world.random_batch();
-            world.write(&batch).unwrap();
+            let batch = tested.random_batch();
+            tested.write(&batch).unwrap();
         }
-        world.check();
-        world.restart();
-        world.check();
+        tested.check();
+        tested.restart();
+        tested.check();
         let tolerance = level.tolerance(members);
         for first in 0..members {
             let lost = (0..tolerance).map(|more| (first + more) % members).collect::<Vec<_>>();
-            let mut degraded = copy_without(&mut world, &lost);
+            let mut degraded = copy_without(&mut tested, &lost);
             degraded.check();
             let batch = degraded.random_batch();
             degraded.write(&batch).unwrap();
@@ -39,17 +39,17 @@ fn every_level_keeps_what_is_written_and_survives_any_losses_that_it_bears() {
 }
 
 /// The same array on a copy of the disk, shut down, with some members missing.
-fn copy_without(world: &mut World, lost: &[usize]) -> World {
-    if let Some(array) = world.array.take() {
+fn copy_without(tested: &mut TestArray, lost: &[usize]) -> TestArray {
+    if let Some(array) = tested.array.take() {
         array.close().unwrap();
     }
-    let mut copy = World::new(world.level, world.members.len(), 2);
+    let mut copy = TestArray::new(tested.level, tested.members.len(), 2);
     copy.array = None;
-    copy.disk = world.disk.clone_disk();
+    copy.disk = tested.disk.clone_disk();
     copy.faults = Arc::new(jetcell_vfs::FaultVfs::new(Arc::new(copy.disk.clone())));
-    copy.model = world.model.clone();
+    copy.model = tested.model.clone();
     let kept = |(index, path): (usize, &PathBuf)| (!lost.contains(&index)).then(|| path.clone());
-    copy.members = world.members.iter().enumerate().filter_map(kept).collect();
+    copy.members = tested.members.iter().enumerate().filter_map(kept).collect();
     copy.assemble(false).unwrap();
     copy
 }
@@ -59,16 +59,16 @@ fn a_power_cut_at_every_write_leaves_all_of_a_commit_or_none() {
     for (level, members) in SHAPES {
         let mut operations = 0;
         loop {
-            let mut world = World::new(level, members, operations);
+            let mut tested = TestArray::new(level, members, operations);
             for _ in 0..3 {
-                let batch = world.random_batch();
-                world.write(&batch).unwrap();
+                let batch = tested.random_batch();
+                tested.write(&batch).unwrap();
             }
-            let batch = world.random_batch();
-            if !world.write_with_cut(&batch, operations) {
+            let batch = tested.random_batch();
+            if !tested.write_with_cut(&batch, operations) {
                 break;
             }
-            world.check();
+            tested.check();
             operations += 1;
         }
         assert!(operations > 4);
@@ -79,50 +79,50 @@ fn a_power_cut_at_every_write_leaves_all_of_a_commit_or_none() {
 fn a_power_cut_with_the_loss_of_members_leaves_all_of_a_commit_or_none() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..24 {
-            let mut world = World::new(level, members, seed);
+            let mut tested = TestArray::new(level, members, seed);
             for _ in 0..3 {
-                let batch = world.random_batch();
-                world.write(&batch).unwrap();
+                let batch = tested.random_batch();
+                tested.write(&batch).unwrap();
             }
-            let batch = world.random_batch();
+            let batch = tested.random_batch();
             for _ in 0..level.tolerance(members) {
-                let lost = world.rng.random_range(0..world.members.len());
-                world.members.remove(lost);
+                let lost = tested.rng.random_range(0..tested.members.len());
+                tested.members.remove(lost);
             }
-            let operations = world.rng.random_range(0..40);
-            if world.write_with_cut(&batch, operations) {
-                world.check();
+            let operations = tested.rng.random_range(0..40);
+            if tested.write_with_cut(&batch, operations) {
+                tested.check();
             }
         }
     }
 }
 
 /// Changes the bytes of the block of a row on a member, below the array.
-fn damage(world: &World, member: usize, offset: u64, bytes: &[u8]) {
-    world.disk.corrupt(&world.members[member], offset, bytes).unwrap();
+fn damage(tested: &TestArray, member: usize, offset: u64, bytes: &[u8]) {
+    tested.disk.corrupt(&tested.members[member], offset, bytes).unwrap();
 }
 
 #[test]
 fn damaged_blocks_and_records_are_recovered_and_repaired() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for member in 0..members {
-            let mut world = World::new(level, members, 5);
+            let mut tested = TestArray::new(level, members, 5);
             for _ in 0..20 {
-                let batch = world.random_batch();
-                world.write(&batch).unwrap();
+                let batch = tested.random_batch();
+                tested.write(&batch).unwrap();
             }
-            world.restart();
+            tested.restart();
             for row in 0..16 {
-                damage(&world, member, World::offset(row) + 100, &[1, 2, 3]);
+                damage(&tested, member, TestArray::offset(row) + 100, &[1, 2, 3]);
             }
-            world.check();
-            damage(&world, member, World::records_offset(0), &[0xAB; 4096]);
-            world.restart();
-            world.check();
-            world.restart();
-            let before = world.array().counters();
-            world.check();
-            let after = world.array().counters();
+            tested.check();
+            damage(&tested, member, TestArray::records_offset(0), &[0xAB; 4096]);
+            tested.restart();
+            tested.check();
+            tested.restart();
+            let before = tested.array().counters();
+            tested.check();
+            let after = tested.array().counters();
             assert_eq!((before.rows_recovered, after.rows_recovered), (0, 0), "{level} member {member}");
         }
     }
@@ -132,21 +132,21 @@ fn damaged_blocks_and_records_are_recovered_and_repaired() {
 fn writes_that_a_member_loses_are_found() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..12 {
-            let mut world = World::new(level, members, seed);
-            let batch = world.random_batch();
-            world.write(&batch).unwrap();
-            let liar = world.members[world.rng.random_range(0..members)].to_str().unwrap().to_owned();
+            let mut tested = TestArray::new(level, members, seed);
+            let batch = tested.random_batch();
+            tested.write(&batch).unwrap();
+            let liar = tested.members[tested.rng.random_range(0..members)].to_str().unwrap().to_owned();
             for _ in 0..4 {
-                world.disk.lose_writes(&liar, 1000);
-                let batch = world.random_batch();
-                world.write(&batch).unwrap();
+                tested.disk.lose_writes(&liar, 1000);
+                let batch = tested.random_batch();
+                tested.write(&batch).unwrap();
             }
             // As after a reset of the machine: no record is in memory.
-            world.array = None;
-            world.disk = world.disk.clone_disk();
-            world.faults = Arc::new(jetcell_vfs::FaultVfs::new(Arc::new(world.disk.clone())));
-            world.assemble(false).unwrap();
-            world.check();
+            tested.array = None;
+            tested.disk = tested.disk.clone_disk();
+            tested.faults = Arc::new(jetcell_vfs::FaultVfs::new(Arc::new(tested.disk.clone())));
+            tested.assemble(false).unwrap();
+            tested.check();
         }
     }
 }
@@ -154,30 +154,30 @@ fn writes_that_a_member_loses_are_found() {
 #[test]
 fn a_member_that_fails_while_the_array_runs_is_taken_out() {
     for (level, members) in SHAPES {
-        let mut world = World::new(level, members, 9);
+        let mut tested = TestArray::new(level, members, 9);
         for failures in 1..=level.tolerance(members) + 1 {
-            let path = world.members[0].clone();
-            world.kill(&path);
+            let path = tested.members[0].clone();
+            tested.kill(&path);
             let mut result = Ok(());
             for _ in 0..6 {
-                let batch = world.random_batch();
-                result = world.write(&batch);
+                let batch = tested.random_batch();
+                result = tested.write(&batch);
                 if result.is_err() {
                     // What is staged stays visible.
-                    batch.iter().for_each(|(block, value)| world.model[*block as usize] = *value);
+                    batch.iter().for_each(|(block, value)| tested.model[*block as usize] = *value);
                     break;
                 }
             }
             if failures <= level.tolerance(members) {
                 result.unwrap();
-                world.check();
-                world.forget(&path);
+                tested.check();
+                tested.forget(&path);
             } else {
                 assert!(
                     matches!(result, Err(ArrayError::Stopped { .. } | ArrayError::Unrecoverable { .. })),
                     "{result:?}"
                 );
-                world.check_never_wrong();
+                tested.check_never_wrong();
             }
         }
     }
@@ -241,111 +241,111 @@ fn creation_refuses_what_would_destroy_or_cannot_work_and_writes_nothing() {
 
 #[test]
 fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays() {
-    let mut world = World::new(Level::Raid5, 4, 3);
-    let batch = world.random_batch();
-    world.write(&batch).unwrap();
-    let all = world.members.clone();
+    let mut tested = TestArray::new(Level::Raid5, 4, 3);
+    let batch = tested.random_batch();
+    tested.write(&batch).unwrap();
+    let all = tested.members.clone();
     // Dirty: the array was not shut down.
-    world.array = None;
-    world.members.remove(3);
-    assert_eq!(refusal(world.assemble(false)), Refusal::DirtyDegraded { missing: 1 });
-    world.assemble(true).unwrap();
-    world.check();
+    tested.array = None;
+    tested.members.remove(3);
+    assert_eq!(refusal(tested.assemble(false)), Refusal::DirtyDegraded { missing: 1 });
+    tested.assemble(true).unwrap();
+    tested.check();
     // The fourth member has missed that start.
-    world.array.take().unwrap().close().unwrap();
-    world.members = all.clone();
-    assert_eq!(refusal(world.assemble(false)), Refusal::Stale(all[3].clone()));
-    world.assemble(true).unwrap();
-    assert_eq!(world.array().status().state, ArrayState::Degraded(1));
-    world.check();
-    world.array.take().unwrap().close().unwrap();
-    world.members = all[..2].to_vec();
-    assert!(matches!(refusal(world.assemble(true)), Refusal::TooManyMissing { missing: 2, .. }));
+    tested.array.take().unwrap().close().unwrap();
+    tested.members = all.clone();
+    assert_eq!(refusal(tested.assemble(false)), Refusal::Stale(all[3].clone()));
+    tested.assemble(true).unwrap();
+    assert_eq!(tested.array().status().state, ArrayState::Degraded(1));
+    tested.check();
+    tested.array.take().unwrap().close().unwrap();
+    tested.members = all[..2].to_vec();
+    assert!(matches!(refusal(tested.assemble(true)), Refusal::TooManyMissing { missing: 2, .. }));
     let options = AssembleOptions { access: Access::ReadOnly, force: false };
-    world.array = Some(Array::assemble(world.faults.clone(), &world.members, options).unwrap());
-    world.check_never_wrong();
-    assert_eq!(refusal(world.array().write(0, &content(1))), Refusal::ReadOnly);
-    world.array = None;
-    world.members = vec![all[0].clone(), all[1].clone(), all[0].clone()];
-    assert!(matches!(refusal(world.assemble(false)), Refusal::Twice(_)));
-    let file = world.new_file();
-    world.members = vec![all[0].clone(), all[1].clone(), file.clone()];
-    assert_eq!(refusal(world.assemble(false)), Refusal::NotAMember(file.clone()));
-    let others: Vec<PathBuf> = (0..2).map(|_| world.new_file()).chain([file.clone()]).collect();
+    tested.array = Some(Array::assemble(tested.faults.clone(), &tested.members, options).unwrap());
+    tested.check_never_wrong();
+    assert_eq!(refusal(tested.array().write(0, &content(1))), Refusal::ReadOnly);
+    tested.array = None;
+    tested.members = vec![all[0].clone(), all[1].clone(), all[0].clone()];
+    assert!(matches!(refusal(tested.assemble(false)), Refusal::Twice(_)));
+    let file = tested.new_file();
+    tested.members = vec![all[0].clone(), all[1].clone(), file.clone()];
+    assert_eq!(refusal(tested.assemble(false)), Refusal::NotAMember(file.clone()));
+    let others: Vec<PathBuf> = (0..2).map(|_| tested.new_file()).chain([file.clone()]).collect();
     let options = CreateOptions { journal_images: JOURNAL, ..CreateOptions::new(Level::Raid5, 8) };
-    Array::create(&world.disk, &others, &options).unwrap();
-    assert_eq!(refusal(world.assemble(true)), Refusal::Foreign { path: file, first: all[0].clone() });
+    Array::create(&tested.disk, &others, &options).unwrap();
+    assert_eq!(refusal(tested.assemble(true)), Refusal::Foreign { path: file, first: all[0].clone() });
 }
 
 #[test]
 fn one_superblock_of_each_member_and_all_of_some_may_be_damaged() {
     for place in 0..2 {
-        let mut world = World::new(Level::RaidDp { prime: 17 }, 6, 3);
-        let batch = world.random_batch();
-        world.write(&batch).unwrap();
-        world.array.take().unwrap().close().unwrap();
-        let second = World::records_offset(0) - BLOCK as u64;
+        let mut tested = TestArray::new(Level::RaidDp { prime: 17 }, 6, 3);
+        let batch = tested.random_batch();
+        tested.write(&batch).unwrap();
+        tested.array.take().unwrap().close().unwrap();
+        let second = TestArray::records_offset(0) - BLOCK as u64;
         for member in 0..6 {
-            damage(&world, member, [0, second][place], &[9; 77]);
+            damage(&tested, member, [0, second][place], &[9; 77]);
         }
-        world.assemble(false).unwrap();
-        world.check();
-        world.array.take().unwrap().close().unwrap();
+        tested.assemble(false).unwrap();
+        tested.check();
+        tested.array.take().unwrap().close().unwrap();
         for member in 0..2 {
-            damage(&world, member, 0, &[9; 77]);
-            damage(&world, member, second, &[9; 77]);
+            damage(&tested, member, 0, &[9; 77]);
+            damage(&tested, member, second, &[9; 77]);
         }
-        assert!(matches!(refusal(world.assemble(false)), Refusal::NotAMember(_)));
-        world.assemble(true).unwrap();
-        assert_eq!(world.array().status().state, ArrayState::Degraded(2));
-        world.check();
+        assert!(matches!(refusal(tested.assemble(false)), Refusal::NotAMember(_)));
+        tested.assemble(true).unwrap();
+        assert_eq!(tested.array().status().state, ArrayState::Degraded(2));
+        tested.check();
     }
 }
 
 #[test]
 fn blocks_beyond_the_end_and_parts_of_blocks_are_refused() {
-    let mut world = World::new(Level::Mirror, 2, 3);
-    let blocks = world.array().layout().blocks();
-    assert!(matches!(refusal(world.array().read(blocks, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
-    assert!(matches!(refusal(world.array().write(blocks - 1, &[0; 2 * BLOCK])), Refusal::OutOfRange { .. }));
-    assert!(matches!(refusal(world.array().read(u64::MAX, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
-    assert!(matches!(refusal(world.array().write(0, &[0; 512])), Refusal::Parameter(_)));
+    let mut tested = TestArray::new(Level::Mirror, 2, 3);
+    let blocks = tested.array().layout().blocks();
+    assert!(matches!(refusal(tested.array().read(blocks, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
+    assert!(matches!(refusal(tested.array().write(blocks - 1, &[0; 2 * BLOCK])), Refusal::OutOfRange { .. }));
+    assert!(matches!(refusal(tested.array().read(u64::MAX, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
+    assert!(matches!(refusal(tested.array().write(0, &[0; 512])), Refusal::Parameter(_)));
 }
 
 #[test]
 fn the_cheapest_way_to_new_parity_is_taken() {
-    let mut world = World::new(Level::Raid6, 7, 3);
+    let mut tested = TestArray::new(Level::Raid6, 7, 3);
     // Five data columns, two parity: one column costs 6 transfers against 7, two cost 8 against 7.
-    let block_of = |world: &mut World, column| world.array().layout().block_at(0, column);
+    let block_of = |tested: &mut TestArray, column| tested.array().layout().block_at(0, column);
     for (columns, expected) in [(5, (1, 0, 0)), (1, (1, 1, 0)), (2, (1, 1, 1)), (4, (1, 1, 2))] {
-        let batch = (0..columns).map(|column| (block_of(&mut world, column), column as u64 + 1)).collect();
-        world.write(&batch).unwrap();
-        let counters = world.array().counters();
+        let batch = (0..columns).map(|column| (block_of(&mut tested, column), column as u64 + 1)).collect();
+        tested.write(&batch).unwrap();
+        let counters = tested.array().counters();
         let counted = (counters.full_row_writes, counters.read_modify_writes, counters.reconstruct_writes);
         assert_eq!(counted, expected, "{columns} columns");
     }
-    world.check();
+    tested.check();
 }
 
 #[test]
 fn a_commit_survives_a_member_that_lost_its_journal_and_a_power_cut() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..12 {
-            let mut world = World::new(level, members, seed);
+            let mut tested = TestArray::new(level, members, seed);
             for _ in 0..2 {
-                let batch = world.random_batch();
-                world.write(&batch).unwrap();
+                let batch = tested.random_batch();
+                tested.write(&batch).unwrap();
             }
-            let liar = world.members[seed as usize % members].clone();
+            let liar = tested.members[seed as usize % members].clone();
             // The first write of a commit to a member is its journal.
-            world.disk.lose_writes(liar.to_str().unwrap(), 1);
-            let batch = world.random_batch();
-            world.write(&batch).unwrap();
-            world.crash();
-            world.assemble(true).unwrap();
-            world.check();
-            assert!(world.array().scrub().unwrap().unrecoverable.is_empty());
-            world.check();
+            tested.disk.lose_writes(liar.to_str().unwrap(), 1);
+            let batch = tested.random_batch();
+            tested.write(&batch).unwrap();
+            tested.crash();
+            tested.assemble(true).unwrap();
+            tested.check();
+            assert!(tested.array().scrub().unwrap().unrecoverable.is_empty());
+            tested.check();
         }
     }
 }
@@ -354,28 +354,28 @@ fn a_commit_survives_a_member_that_lost_its_journal_and_a_power_cut() {
 fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..8 {
-            let mut world = World::new(level, members, seed);
-            let block = |world: &mut World, column| world.array().layout().block_at(1, column);
+            let mut tested = TestArray::new(level, members, seed);
+            let block = |tested: &mut TestArray, column| tested.array().layout().block_at(1, column);
             // The member of the first column fails in the commit that writes this column.
-            let slot = world.array().layout().slot(1, 0);
-            let path = world.members[slot].clone();
-            let last = world.array().layout().data_columns() - 1;
-            let (first, last) = (block(&mut world, 0), block(&mut world, last));
-            world.kill(&path);
-            world.write(&[(first, 5)].into()).unwrap();
-            let file = world.new_file();
-            world.array().replace(slot, &file, false).unwrap();
-            world.rebuild();
-            world.write(&[(last, 7)].into()).unwrap();
-            world.crash();
-            world.assemble(true).unwrap();
-            world.check();
-            let report = world.array().scrub().unwrap();
+            let slot = tested.array().layout().slot(1, 0);
+            let path = tested.members[slot].clone();
+            let last = tested.array().layout().data_columns() - 1;
+            let (first, last) = (block(&mut tested, 0), block(&mut tested, last));
+            tested.kill(&path);
+            tested.write(&[(first, 5)].into()).unwrap();
+            let file = tested.new_file();
+            tested.array().replace(slot, &file, false).unwrap();
+            tested.rebuild();
+            tested.write(&[(last, 7)].into()).unwrap();
+            tested.crash();
+            tested.assemble(true).unwrap();
+            tested.check();
+            let report = tested.array().scrub().unwrap();
             assert!(
                 report.disagreements.is_empty() && report.unrecoverable.is_empty(),
                 "{level}: {report:?}"
             );
-            world.check();
+            tested.check();
         }
     }
 }

@@ -18,5 +18,8 @@ pub const BLOCK: usize = 4096;
 pub const ZONE_ROWS: u64 = 64;
 /// Most slots of an array.
 pub const MAX_SLOTS: usize = 32;
+/// Generations and commits are numbered from 1 to less than this. A greater number was not written by an array, and an addition
+/// to it could overflow.
+pub(crate) const MAX_NUMBER: u64 = 1 << 62;
 /// Most data columns of a row, because parity records keep one byte for each.
 pub const MAX_DATA_COLUMNS: usize = 28;

@@ -4,7 +4,7 @@ use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::geometry::MAX_DATA_COLUMNS;
+use crate::geometry::{MAX_DATA_COLUMNS, MAX_NUMBER};
 
 /// Bytes of a record. A sector holds whole records, so that a torn write keeps or replaces each as a whole.
 pub(crate) const RECORD: usize = 64;
@@ -89,7 +89,8 @@ impl BlockRecord {
         }
         let record: BlockRecord = zerocopy::transmute!(*bytes);
         let place = (record.array.get(), record.row.get(), record.cell.get());
-        if record.seal == record.computed_seal() && place == (array as u32, row, cell) {
+        let possible = (1..MAX_NUMBER).contains(&record.generation.get());
+        if possible && record.seal == record.computed_seal() && place == (array as u32, row, cell) {
             RecordSlot::Written(record)
         } else {
             RecordSlot::Damaged
@@ -113,6 +114,10 @@ mod tests {
             let mut bytes = bytes;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(BlockRecord::decode(&bytes, 7, 3, 2), RecordSlot::Damaged, "bit {bit}");
+        }
+        for generation in [0, MAX_NUMBER, u64::MAX] {
+            let record = BlockRecord::new(7, 3, 2, generation, [5; MAX_DATA_COLUMNS], &[1; 4096]);
+            assert_eq!(BlockRecord::decode(&zerocopy::transmute!(record), 7, 3, 2), RecordSlot::Damaged);
         }
         assert_eq!(BlockRecord::decode(&[0; RECORD], 7, 3, 2), RecordSlot::Empty);
         assert!(record.matches(&[1; 4096]) && !record.matches(&[2; 4096]));

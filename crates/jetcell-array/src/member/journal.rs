@@ -8,7 +8,7 @@ use zerocopy::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::MemberId;
-use crate::geometry::{BLOCK, MAX_SLOTS};
+use crate::geometry::{BLOCK, MAX_NUMBER, MAX_SLOTS};
 use crate::integrity::BlockRecord;
 
 const MAGIC: [u8; 8] = *b"JETJRNL1";
@@ -107,6 +107,9 @@ impl JournalHeader {
         if stored.magic != MAGIC || stored.checksum.get() != XxHash3_64::oneshot(checked) {
             return None;
         }
+        if !(1..MAX_NUMBER).contains(&stored.sequence.get()) {
+            return None;
+        }
         Some(JournalHeader {
             array: stored.array.get(),
             member: stored.member.get(),
@@ -136,11 +139,15 @@ mod tests {
             JournalHeader { array: 1 << 99, member: 4, sequence: 9, participants: vec![4, 6], entries };
         let mut bytes = vec![0; BLOCK * JournalHeader::blocks(3) as usize];
         header.encode(&mut bytes);
-        assert_eq!(JournalHeader::decode(&bytes), Some(header));
+        assert_eq!(JournalHeader::decode(&bytes).as_ref(), Some(&header));
         for bit in 0..(304 + 3 * 72) * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(JournalHeader::decode(&bytes), None);
             bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        for sequence in [0, MAX_NUMBER, u64::MAX] {
+            JournalHeader { sequence, ..header.clone() }.encode(&mut bytes);
+            assert_eq!(JournalHeader::decode(&bytes), None, "{sequence}");
         }
         bytes[44..48].fill(0xFF);
         assert_eq!(JournalHeader::decode(&bytes), None);

@@ -5,7 +5,7 @@ use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Extents;
-use crate::geometry::{BLOCK, Layout, Level, MAX_SLOTS, ZONE_ROWS};
+use crate::geometry::{BLOCK, Layout, Level, MAX_NUMBER, MAX_SLOTS, ZONE_ROWS};
 
 const MAGIC: [u8; 8] = *b"JETARRAY";
 const VERSION: u32 = 1;
@@ -106,6 +106,8 @@ struct Stored {
 const _: () = assert!(size_of::<Stored>() == BLOCK);
 /// Start of what the checksum covers.
 const CHECKED: usize = 16;
+/// Members are numbered from 1. A greater number was not written by an array, and an addition to it could overflow.
+const MAX_MEMBER: u32 = u32::MAX / 2;
 
 impl Superblock {
     pub fn encode(&self, to: &mut [u8]) {
@@ -169,7 +171,11 @@ impl Superblock {
             && (layout.base_slots..=MAX_SLOTS).contains(&layout.slots)
             && (layout.slots == layout.base_slots
                 || level != Level::Mirror && level.member_counts().any(|count| count == layout.slots));
-        if !(chunk_fits && rows_fit && counts_fit && is_journal_size(stored.journal_images.get())) {
+        let numbers_fit = (1..MAX_NUMBER).contains(&stored.generation.get())
+            && stored.journal_floor.get() < MAX_NUMBER
+            && stored.next_member.get() <= MAX_MEMBER;
+        let journal_fits = is_journal_size(stored.journal_images.get());
+        if !(chunk_fits && rows_fit && counts_fit && journal_fits && numbers_fit) {
             return None;
         }
         let mut slots: Vec<SlotConfig> = stored.slot_members[..layout.slots]
@@ -261,13 +267,17 @@ mod tests {
     #[test]
     fn impossible_values_are_refused_although_the_checksum_fits() {
         let mut block = [0; BLOCK];
-        let changes: [fn(&mut Superblock); 6] = [
+        let changes: [fn(&mut Superblock); 10] = [
             |block| block.config.layout.rows = 65,
             |block| block.config.layout.chunk = 3,
             |block| block.config.layout.slots = 33,
             |block| block.config.layout.base_slots = 2,
             |block| block.config.journal_images = 0,
             |block| block.config.slots[1].rebuilt.insert(0..99),
+            |block| block.config.generation = 0,
+            |block| block.config.generation = MAX_NUMBER,
+            |block| block.config.journal_floor = u64::MAX,
+            |block| block.config.next_member = u32::MAX,
         ];
         for change in changes {
             let mut superblock = superblock();

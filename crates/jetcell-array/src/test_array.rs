@@ -21,7 +21,7 @@ pub fn content(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(BLOCK / 8)
 }
 
-pub struct World {
+pub struct TestArray {
     pub level: Level,
     pub disk: SimVfs,
     pub faults: Arc<FaultVfs>,
@@ -36,10 +36,10 @@ pub struct World {
     files: usize,
 }
 
-impl World {
-    pub fn new(level: Level, members: usize, seed: u64) -> World {
+impl TestArray {
+    pub fn new(level: Level, members: usize, seed: u64) -> TestArray {
         let disk = SimVfs::new();
-        let mut world = World {
+        let mut tested = TestArray {
             level,
             faults: Arc::new(FaultVfs::new(Arc::new(disk.clone()))),
             disk,
@@ -50,13 +50,13 @@ impl World {
             dead: vec![],
             files: 0,
         };
-        world.members = (0..members).map(|_| world.new_file()).collect();
+        tested.members = (0..members).map(|_| tested.new_file()).collect();
         let options =
             CreateOptions { chunk: CHUNK, journal_images: JOURNAL, ..CreateOptions::new(level, 77) };
-        Array::create(&world.disk, &world.members, &options).unwrap();
-        world.assemble(false).unwrap();
-        world.model = vec![0; world.array().layout().blocks() as usize];
-        world
+        Array::create(&tested.disk, &tested.members, &options).unwrap();
+        tested.assemble(false).unwrap();
+        tested.model = vec![0; tested.array().layout().blocks() as usize];
+        tested
     }
 
     /// An empty file of the right size, durable.
@@ -108,7 +108,7 @@ impl World {
         self.members.retain(|member| !self.dead.contains(member));
     }
 
-    /// The power fails now. The array is gone; see [`World::assemble`].
+    /// The power fails now. The array is gone; see [`TestArray::assemble`].
     pub fn crash(&mut self) {
         self.array = None;
         let seed = self.rng.random();
@@ -163,7 +163,8 @@ impl World {
         }
         self.crash();
         self.assemble(true).unwrap();
-        let is_new = |world: &mut World, (block, value): (&u64, &u64)| world.value(*block).unwrap() == *value;
+        let is_new =
+            |tested: &mut TestArray, (block, value): (&u64, &u64)| tested.value(*block).unwrap() == *value;
         let count = batch.iter().filter(|entry| is_new(self, *entry)).count();
         assert!(count == 0 || count == batch.len(), "{count} of {} blocks were written", batch.len());
         if count > 0 {
