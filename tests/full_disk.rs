@@ -10,7 +10,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::PageSize;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
-use system_tests::things::{Model, change, contents, definition};
+use system_tests::predictable_table::{Model, change, contents, definition};
 
 const DB: &str = "/db/full.edb";
 const SIZE: PageSize = PageSize::KIB_4;

@@ -11,7 +11,7 @@ use ese_format::PageSize;
 use jetcell_vfs::{
     Backend, CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, RealOptions, RealVfs, SimVfs, Vfs,
 };
-use system_tests::things::{Model, change, contents, definition};
+use system_tests::predictable_table::{Model, change, contents, definition};
 
 const SIZE: PageSize = PageSize::KIB_4;
 

@@ -7,6 +7,6 @@ pub mod array_files;
 pub mod fuzz;
 pub mod killed;
 pub mod logged;
+pub mod predictable_table;
 pub mod readers;
 pub mod simulation;
-pub mod things;

@@ -36,8 +36,8 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod active_directory;
 mod cell;
-mod directory;
 mod format;
 mod issue;
 mod long_values;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ese_format::record::ColumnType;
 
-use crate::directory::{Attributes, DIRECTORY_SID, DIRECTORY_TABLE};
+use crate::active_directory::{Attributes, DIRECTORY_SID, DIRECTORY_TABLE};
 use crate::format::Format;
 use crate::table::{Ids, Table, TableColumn};
 use crate::usage_monitor;

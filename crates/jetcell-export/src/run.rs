@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ese_check::CheckError;
 use jetcell_vfs::Vfs;
 
-use crate::directory::{Attributes, is_directory};
+use crate::active_directory::{Attributes, is_directory};
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
