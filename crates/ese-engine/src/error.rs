@@ -238,85 +238,57 @@ impl Error {
     /// ESE's error code for this condition.
     #[doc(alias = "JET_err")]
     pub fn jet_code(&self) -> i32 {
-        match self {
-            Error::WriteConflict => -1102,
-            Error::KeyDuplicate => -1605,
-            Error::RecordNotFound => -1601,
-            Error::Usage(_) => -1003,
-            Error::Internal(_) => -107,
-            Error::VersionStoreFull { .. } => -1069,
-            Error::DiskFull { .. } => -1808,
-            Error::OutOfMemory { .. } => -1011,
-            Error::InUse { .. } => -1032,
-            Error::Corrupt { page: Some(_), .. } => -1018,
-            Error::Corrupt { page: None, .. } => -1206,
-            Error::LogsMissing { .. } => -543,
-            Error::LogMissing { .. } => -528,
-            Error::CommittedLogsMissing { .. } => -582,
-            Error::Log { fault, .. } => match fault {
-                LogFault::Damaged | LogFault::UnknownRecord => -501,
-                LogFault::OtherStream => -530,
-                LogFault::OtherHistory => -515,
-                LogFault::OtherContent => -590,
-            },
-            Error::PageTime { fault, .. } => match fault {
-                PageTimeFault::Older => -566,
-                PageTimeFault::Newer => -567,
-                PageTimeFault::BeyondHeader => -625,
-            },
-            Error::Attachment { fault: AttachmentFault::Missing, .. } => -1216,
-            Error::Attachment { fault: AttachmentFault::OtherShutdown, .. } => -551,
-            Error::Attachment { fault: AttachmentFault::NotRestored, .. } => -544,
-            Error::Backup { fault, .. } => match fault {
-                BackupFault::Running => -505,
-                BackupFault::WrongStep => -521,
-                BackupFault::NoFullBackup => -560,
-                BackupFault::CircularLogging => -526,
-                BackupFault::LogsRemoved => -569,
-                BackupFault::LogUnreadable => -612,
-                BackupFault::LogNotCopied => -616,
-            },
-            Error::ReadOnly(_) => -510,
-            Error::Io { .. } => -1022,
-        }
+        self.jet().0
     }
 
     /// The name of [`Error::jet_code`] in ESE.
     pub fn jet_name(&self) -> &'static str {
-        match self.jet_code() {
-            -107 => "JET_errInternalError",
-            -501 => "JET_errLogFileCorrupt",
-            -505 => "JET_errBackupInProgress",
-            -510 => "JET_errLogWriteFail",
-            -515 => "JET_errInvalidLogSequence",
-            -521 => "JET_errInvalidBackupSequence",
-            -526 => "JET_errInvalidBackup",
-            -528 => "JET_errMissingLogFile",
-            -530 => "JET_errBadLogSignature",
-            -543 => "JET_errRequiredLogFilesMissing",
-            -544 => "JET_errSoftRecoveryOnBackupDatabase",
-            -551 => "JET_errConsistentTimeMismatch",
-            -560 => "JET_errMissingFullBackup",
-            -566 => "JET_errDbTimeTooOld",
-            -567 => "JET_errDbTimeTooNew",
-            -569 => "JET_errMissingFileToBackup",
-            -582 => "JET_errCommittedLogFilesMissing",
-            -590 => "JET_errLogChecksumMismatch",
-            -612 => "JET_errLogReadVerifyFailure",
-            -616 => "JET_errLogFileNotCopied",
-            -625 => "JET_errDbTimeBeyondMaxRequired",
-            -1003 => "JET_errInvalidParameter",
-            -1018 => "JET_errReadVerifyFailure",
-            -1022 => "JET_errDiskIO",
-            -1032 => "JET_errFileAccessDenied",
-            -1069 => "JET_errVersionStoreOutOfMemory",
-            -1102 => "JET_errWriteConflict",
-            -1206 => "JET_errDatabaseCorrupted",
-            -1216 => "JET_errAttachedDatabaseMismatch",
-            -1601 => "JET_errRecordNotFound",
-            -1605 => "JET_errKeyDuplicate",
-            -1808 => "JET_errDiskFull",
-            _ => "JET_errSuccess",
+        self.jet().1
+    }
+
+    fn jet(&self) -> (i32, &'static str) {
+        match self {
+            Error::WriteConflict => (-1102, "JET_errWriteConflict"),
+            Error::KeyDuplicate => (-1605, "JET_errKeyDuplicate"),
+            Error::RecordNotFound => (-1601, "JET_errRecordNotFound"),
+            Error::Usage(_) => (-1003, "JET_errInvalidParameter"),
+            Error::Internal(_) => (-107, "JET_errInternalError"),
+            Error::VersionStoreFull { .. } => (-1069, "JET_errVersionStoreOutOfMemory"),
+            Error::DiskFull { .. } => (-1808, "JET_errDiskFull"),
+            Error::OutOfMemory { .. } => (-1011, "JET_errOutOfMemory"),
+            Error::InUse { .. } => (-1032, "JET_errFileAccessDenied"),
+            Error::Corrupt { page: Some(_), .. } => (-1018, "JET_errReadVerifyFailure"),
+            Error::Corrupt { page: None, .. } => (-1206, "JET_errDatabaseCorrupted"),
+            Error::LogsMissing { .. } => (-543, "JET_errRequiredLogFilesMissing"),
+            Error::LogMissing { .. } => (-528, "JET_errMissingLogFile"),
+            Error::CommittedLogsMissing { .. } => (-582, "JET_errCommittedLogFilesMissing"),
+            Error::Log { fault, .. } => match fault {
+                LogFault::Damaged | LogFault::UnknownRecord => (-501, "JET_errLogFileCorrupt"),
+                LogFault::OtherStream => (-530, "JET_errBadLogSignature"),
+                LogFault::OtherHistory => (-515, "JET_errInvalidLogSequence"),
+                LogFault::OtherContent => (-590, "JET_errLogChecksumMismatch"),
+            },
+            Error::PageTime { fault, .. } => match fault {
+                PageTimeFault::Older => (-566, "JET_errDbTimeTooOld"),
+                PageTimeFault::Newer => (-567, "JET_errDbTimeTooNew"),
+                PageTimeFault::BeyondHeader => (-625, "JET_errDbTimeBeyondMaxRequired"),
+            },
+            Error::Attachment { fault, .. } => match fault {
+                AttachmentFault::Missing => (-1216, "JET_errAttachedDatabaseMismatch"),
+                AttachmentFault::OtherShutdown => (-551, "JET_errConsistentTimeMismatch"),
+                AttachmentFault::NotRestored => (-544, "JET_errSoftRecoveryOnBackupDatabase"),
+            },
+            Error::Backup { fault, .. } => match fault {
+                BackupFault::Running => (-505, "JET_errBackupInProgress"),
+                BackupFault::WrongStep => (-521, "JET_errInvalidBackupSequence"),
+                BackupFault::NoFullBackup => (-560, "JET_errMissingFullBackup"),
+                BackupFault::CircularLogging => (-526, "JET_errInvalidBackup"),
+                BackupFault::LogsRemoved => (-569, "JET_errMissingFileToBackup"),
+                BackupFault::LogUnreadable => (-612, "JET_errLogReadVerifyFailure"),
+                BackupFault::LogNotCopied => (-616, "JET_errLogFileNotCopied"),
+            },
+            Error::ReadOnly(_) => (-510, "JET_errLogWriteFail"),
+            Error::Io { .. } => (-1022, "JET_errDiskIO"),
         }
     }
 }

@@ -63,14 +63,8 @@ impl Instance {
     /// repeated changes of pages.
     pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
         options.check()?;
-        let path = options.lock_path();
-        let lock = options.vfs.lock(&path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::WouldBlock => Error::InUse { path: options.log_directory.clone() },
-            _ => Error::io(&path, &e),
-        })?;
-        let cache = options.cache()?;
-        cache.bound_checkpoint_depth(options.checkpoint_depth);
-        let core = Core::new(options.vfs.clone(), cache, options.version_store_bytes);
+        let lock = options.lock()?;
+        let core = Core::new(options.vfs.clone(), options.cache()?, options.version_store_bytes);
         let clock = options.vfs.clock();
         let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));

@@ -51,26 +51,8 @@ impl Cache {
         let latest = attached.dirty_pages.lock().latest_change();
         if let Some(latest) = latest {
             let end = LogPosition::from_u64(latest.to_u64().saturating_add(1));
-            let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
             while attached.dirty_pages.lock().oldest_dirty().is_some_and(|first| first < end) {
-                let mut pages: Vec<_> = attached.dirty_pages.lock().below(end).collect();
-                // Many of them may have to be read first, so all are taken in the order of the device.
-                pages.sort_unstable();
-                let ended = Arc::default();
-                let mut started = 0;
-                let mut outcome = Ok(());
-                for pages in pages.chunks(round) {
-                    self.shared.check()?;
-                    let (pages, readable) = self.pin_all(&attached, pages);
-                    outcome = outcome.and(readable);
-                    started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
-                    // The next round is read while this one is written.
-                    ended.wait_below(round);
-                }
-                ended.wait();
-                // All other pages are written now.
-                outcome?;
-                if started == 0 {
+                if self.flush_below(&attached, end)? == 0 {
                     self.shared.check()?;
                     attached.in_flight.wait();
                     self.clock.sleep(PAUSE);
@@ -84,23 +66,34 @@ impl Cache {
     /// ([`DeferredUndo::can_log`](super::DeferredUndo::can_log)).
     pub fn flush_possible(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
-        let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
         loop {
-            let mut pages: Vec<_> = attached.dirty_pages.lock().below(LogPosition::MAX).collect();
-            pages.sort_unstable();
-            let (mut started, ended) = (0, Arc::default());
-            for pages in pages.chunks(round) {
-                let (pages, readable) = self.pin_all(&attached, pages);
-                readable?;
-                started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
-                ended.wait_below(round);
-            }
-            ended.wait();
+            let written = self.flush_below(&attached, LogPosition::MAX)?;
             attached.in_flight.wait();
-            if started == 0 {
+            if written == 0 {
                 return self.sync_file(file);
             }
         }
+    }
+
+    /// Writes the dirty pages of the file that were first changed before `end`, apart from those that are latched or must
+    /// not be written now, and waits for the writes. Returns how many it wrote. If some pages cannot be read, it writes all
+    /// others before it returns the error.
+    fn flush_below(&self, attached: &AttachedFile, end: LogPosition) -> Result<usize> {
+        let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
+        let mut pages: Vec<_> = attached.dirty_pages.lock().below(end).collect();
+        // Many of them may have to be read first, so all are taken in the order of the device.
+        pages.sort_unstable();
+        let (mut started, mut outcome, ended) = (0, Ok(()), Arc::default());
+        for pages in pages.chunks(round) {
+            self.shared.check()?;
+            let (pages, readable) = self.pin_all(attached, pages);
+            outcome = outcome.and(readable);
+            started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
+            // The next round is read while this one is written.
+            ended.wait_below(round);
+        }
+        ended.wait();
+        outcome.map(|()| started)
     }
 
     /// Makes all completed writes of the file durable, so that [`Cache::oldest_dirty`] can advance. A failure is final:

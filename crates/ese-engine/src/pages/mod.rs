@@ -9,11 +9,12 @@ mod before_image;
 pub(crate) mod group;
 mod latched;
 pub(crate) mod merge;
+pub(crate) mod page_move;
 mod pieces;
 pub(crate) mod scrub;
 mod shape;
 pub(crate) mod split;
 
 pub(crate) use group::{AtomicGroup, Attempt, Stop, cut_key};
-pub(crate) use pieces::NO_TIME;
+pub(crate) use pieces::{NO_TIME, is_split_operation};
 pub(crate) use shape::{Shape, TREE_KIND, new_page_flags};

@@ -56,7 +56,8 @@ fn is_path_of_merge(record: &LogRecord) -> bool {
     matches!(record, LogRecord::Merge2(merge) if merge.merge_type == merge_type::PATH)
 }
 
-fn is_split_operation(record: &LogRecord) -> bool {
+/// Whether the record is the change for which a page of its macro is split: it stores no time before.
+pub(crate) fn is_split_operation(record: &LogRecord) -> bool {
     record.node_change().is_some_and(|node| node.page.before == NO_TIME)
 }
 

@@ -1,11 +1,10 @@
-//! Overwrites deleted data, and moves pages, as the maintenance of ESE does. Jetcell redoes these records and writes none.
+//! Overwrites deleted data, as the maintenance of ESE does. Jetcell redoes these records and writes none.
 
-use ese_format::PageSize;
 use ese_format::compression::erase;
-use ese_format::log::record::{ImageError, PageMove, Scrub};
+use ese_format::log::record::Scrub;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 
-use super::apply::{Applied, entry_of};
+use super::apply::Applied;
 
 /// What ESE writes over deleted data, long-value chunks, and the unused bytes of pages in use and not in use.
 const DELETED_DATA: u8 = b'D';
@@ -51,25 +50,4 @@ fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> Applied {
     page.replace_data(line, &data).map_err(|_| "scrubbed data of another length")?;
     page.set_node_flags(line, flags);
     Ok(())
-}
-
-/// Builds the page to which a page moves. Its checksum and flush type are set when it is written.
-pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) -> Result<(), ImageError> {
-    bytes.copy_from_slice(&record.page(size)?);
-    let mut page = PageMut::new(bytes, size);
-    page.set_number(record.destination);
-    page.set_flags(page.as_page().flags() - PageFlags::FLUSH_TYPE);
-    Ok(())
-}
-
-/// Makes the parent of a moved page lead to its new place.
-pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied {
-    let line = usize::try_from(record.parent_line).ok();
-    let line = line
-        .filter(|line| page.as_page().node(*line).and_then(|node| node.child()) == Some(record.change.page));
-    let line = line
-        .or_else(|| entry_of(&page.as_page(), record.change.page))
-        .ok_or("parent has no entry for the moved page")?;
-    let child = record.destination.get().to_le_bytes();
-    page.replace_data(line, &child).map_err(|_| "page has no room for the node in the log record")
 }

@@ -28,6 +28,7 @@ use ese_format::log::record::{Delta, Delta64, LogRecord, Macro, NodeChange, Page
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
+pub(super) use self::catalogue::redoable;
 use self::catalogue::{Treatment, treatment};
 use self::counters::{CounterChange, CounterOperation, is_counter};
 use self::groups::OpenGroup;

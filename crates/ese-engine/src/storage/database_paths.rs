@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use ese_format::Signature;
 use ese_format::header::DatabaseHeader;
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{OpenMode, Vfs};
+
+use super::header::read_header;
 
 /// Where recovery looks for the databases that a log names. A log that was moved, or that Windows wrote, names paths
 /// that do not exist here.
@@ -100,9 +102,7 @@ fn named(vfs: &dyn Vfs, directory: &Path, name: &str) -> Vec<PathBuf> {
 /// The header of a database file; `None` if it has no readable one.
 fn header_of(vfs: &dyn Vfs, path: &Path) -> Option<DatabaseHeader> {
     let file = vfs.open(path, OpenMode::Read).ok()?;
-    let mut start = IoBuffer::zeroed(file.len().ok()?.min(64 << 10) as usize / 4096 * 4096);
-    file.read_at(0, &mut start, IoReason::DatabaseHeader).ok()?;
-    DatabaseHeader::read_from_start(&start).ok().map(|(header, _)| header)
+    read_header(&*file).ok().map(|(header, _)| header)
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::internals::log::LogNames;
+use ese_engine::internals::log::{LogNames, RecordBatch};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, LogFault, Replayer, Result, Seek};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
+use ese_format::log::record::{DatabaseIdInLog, LogRecord, TrimDb};
 use ese_format::record::{ColumnId, Value};
-use ese_format::{Generation, LogPosition};
+use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
@@ -96,6 +97,39 @@ fn follow(disk: &SimVfs, replayer: &mut Replayer) -> Result<()> {
             return Ok(());
         }
         replayer.replay(&next)?;
+    }
+}
+
+/// A record behind which redo cannot continue stops the replay before anything of its generation is changed.
+#[test]
+fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let disk = SimVfs::new();
+    let instance = original(&disk);
+    let mut copy = replayer(&disk, 256).unwrap();
+    follow(&disk, &mut copy).unwrap();
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    let mut session = instance.session();
+    work(&mut session, &db, &mut Rows::new(), &mut rng, 20);
+    session.rollback().unwrap();
+    let mut batch = RecordBatch::new();
+    batch.push(&LogRecord::TrimDb(TrimDb {
+        database: DatabaseIdInLog(db.log_id()),
+        first: PageNumber::fixed(100),
+        count: 16,
+    }));
+    instance.core().log().append(&batch).unwrap();
+    instance.core().log().roll().unwrap();
+    let path = names().archived(copy.next());
+    let before = disk.contents(Path::new(COPY)).unwrap();
+    for _ in 0..2 {
+        let error = copy.replay(&path).unwrap_err();
+        let Error::Log { path: named, fault: LogFault::UnknownRecord, what, .. } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!((named, error.jet_code()), (&path, -501));
+        assert!(what.contains("TrimDb"), "{what}");
+        assert!(disk.contents(Path::new(COPY)).unwrap() == before);
     }
 }
 

@@ -2,6 +2,10 @@
 
 use ese_format::log::record::LogRecord;
 
+use crate::Result;
+use crate::error::LogFault;
+use crate::log::{LogReader, StoredRecord};
+
 /// What redo does with a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Treatment {
@@ -15,6 +19,20 @@ pub(super) enum Treatment {
 
 /// The type byte of ExtendDb.
 const EXTEND_DB: u8 = 68;
+
+/// The record, if redo can continue behind it.
+///
+/// # Errors
+/// [`Error::Log`](crate::Error::Log) with [`LogFault::UnknownRecord`] if the record is of no known type, or redo refuses it.
+pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &StoredRecord) -> Result<LogRecord> {
+    let unknown =
+        |what: &str| reader.fault(stored.start.generation, LogFault::UnknownRecord, stored.start, what);
+    let (record, _) = LogRecord::decode(&stored.bytes).map_err(|error| unknown(&error.to_string()))?;
+    match treatment(&record) {
+        Treatment::Refused(why) => Err(unknown(&format!("the {} record {why}", record.name()))),
+        Treatment::Redone | Treatment::NoPageEffect => Ok(record),
+    }
+}
 
 /// What redo does with a record. There is no default: a type that is added must be decided.
 pub(super) fn treatment(record: &LogRecord) -> Treatment {

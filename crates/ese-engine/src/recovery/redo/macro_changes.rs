@@ -13,9 +13,8 @@ use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
-use crate::pages::NO_TIME;
-use crate::pages::apply;
 use crate::pages::merge::{PathEdit, merge_type};
+use crate::pages::{apply, is_split_operation};
 use crate::recovery::replay_window::BufferedRecord;
 
 /// A macro whose MacroCommit has not been read.
@@ -110,10 +109,6 @@ fn split_of(record: &LogRecord) -> Option<&Split> {
         LogRecord::Split2(split) if split.new_page.is_some() => Some(split),
         _ => None,
     }
-}
-
-fn is_split_operation(record: &LogRecord) -> bool {
-    record.node_change().is_some_and(|node| node.page.before == NO_TIME)
 }
 
 /// The page and line on which `line` of the split page is after the split.

@@ -14,7 +14,7 @@ use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
 use crate::pages::apply::{self, split_type};
 use crate::pages::merge::{PathEdit, merge_loss, merge_to_left, merge_to_right, merge_type};
-use crate::pages::scrub;
+use crate::pages::{page_move, scrub};
 use crate::space::{convert_root_pages, create_root_pages, create_single_root};
 use crate::transaction::Change;
 
@@ -358,7 +358,7 @@ pub(super) fn apply(
             edit.apply(&mut PageMut::new(bytes, size), key.unwrap_or_default())?;
         }
         (LogRecord::Merge2(_), _) => apply::empty_page(&mut PageMut::new(bytes, size)),
-        (LogRecord::PageMove(moved), PageRole::New) => scrub::moved_page(bytes, size, moved)?,
+        (LogRecord::PageMove(moved), PageRole::New) => page_move::moved_page(bytes, size, moved)?,
         (LogRecord::PageMove(moved), PageRole::Left) => {
             PageMut::new(bytes, size).set_next(Some(moved.destination));
         }
@@ -366,7 +366,7 @@ pub(super) fn apply(
             PageMut::new(bytes, size).set_prev(Some(moved.destination));
         }
         (LogRecord::PageMove(moved), PageRole::Parent) => {
-            scrub::move_pointer(&mut PageMut::new(bytes, size), moved)?;
+            page_move::move_pointer(&mut PageMut::new(bytes, size), moved)?;
         }
         (LogRecord::PageMove(_), _) => apply::empty_page(&mut PageMut::new(bytes, size)),
         (LogRecord::Scrub(record), _) => scrub::scrub(&mut PageMut::new(bytes, size), record)?,

@@ -22,6 +22,8 @@ pub(super) struct NodeOperation {
     pub root: PageNumber,
     pub tree: TreeId,
     pub id: u32,
+    /// The number of the transaction, as records store it.
+    pub begin0: u32,
     pub key: Vec<u8>,
     pub key_len: usize,
     pub level: u8,
@@ -48,6 +50,10 @@ impl NodeOperation {
             settled: AtomicBool::new(self.undone),
             undo_logged: Mutex::new(None),
         }
+    }
+
+    fn logged_change(&self) -> LoggedChange {
+        (Some(self.root), self.database, self.begin0)
     }
 
     /// Whether cleanup may have to remove the node once the transaction has committed.
@@ -99,14 +105,15 @@ impl OpenTransaction {
             }
         }
     }
-}
 
-impl OpenTransaction {
     /// Takes over keys and before-images that only UndoInfo records have.
     pub fn complete_from(&mut self, infos: &UndoInfos) {
         for operation in &mut self.operations {
             let Operation::Node(operation) = operation else { continue };
-            let Some(info) = infos.get(&operation.id) else { continue };
+            let info = infos.get(&operation.id);
+            let Some(info) = info.filter(|info| change_of(&info.node) == operation.logged_change()) else {
+                continue;
+            };
             if operation.key.is_empty() {
                 operation.key = [&info.key[..], &info.bookmark_data].concat();
                 operation.key_len = info.key.len();
@@ -155,7 +162,7 @@ impl Redo {
         record_index: Option<u32>,
     ) {
         let Some(root) = node.root else { return };
-        let info = self.undo_infos.get(&node.rceid).filter(|info| is_of_change(info, node));
+        let info = self.undo_infos.get(&node.rceid).filter(|info| change_of(&info.node) == change_of(node));
         let logged = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
         let (key, key_len) = bookmark.or(logged).unwrap_or_default();
         let change = match (change, info) {
@@ -167,6 +174,7 @@ impl Redo {
             root,
             tree: node.tree,
             id: node.rceid,
+            begin0: node.page.begin0,
             key,
             key_len,
             level: node.page.level,
@@ -258,10 +266,11 @@ impl Redo {
     }
 }
 
-/// Whether a before-image belongs to the change with its version id. Ids start again when the engine starts.
-fn is_of_change(info: &UndoInfo, node: &NodeChange) -> bool {
-    let [info, node] = [&info.node, node];
-    (info.root, info.page.database, info.page.begin0) == (node.root, node.page.database, node.page.begin0)
+/// What a change and its before-image have in common besides the version id. Ids start again when the engine starts.
+type LoggedChange = (Option<PageNumber>, u8, u32);
+
+fn change_of(node: &NodeChange) -> LoggedChange {
+    (node.root, node.page.database.0, node.page.begin0)
 }
 
 /// The bookmark of a node: its key, followed by its data where these are part of the order; and the length of the key.
