@@ -20,7 +20,7 @@ fn recover(directory: &Path) -> PathBuf {
     set.verify(&vfs, &plan, LogPosition::MAX).unwrap();
     let mut options = InstanceOptions::with_vfs(vfs, directory.to_path_buf());
     options.base_name.clone_from(&set.base_name);
-    options.short_log_names = set.short_names;
+    options.log_names = set.log_names;
     options.database_paths.search(directory);
     let mut replayer = Replayer::open(options, &plan.logs[0].1).unwrap();
     for (_, log) in &plan.logs {

@@ -80,9 +80,11 @@ pub use btree::Seek;
 pub use database::Database;
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
 pub use instance::Instance;
-pub use log::LogHold;
+pub use log::{LogHold, LogNameForm};
 pub use options::{CreateOptions, InstanceOptions};
-pub use recovery::{FoundDatabase, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer};
+pub use recovery::{
+    FoundDatabase, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer, SET_ASIDE,
+};
 pub use scan::{PageFlaw, ScanProgress};
 pub use session::{CommitId, CommitMode, Session, Table};
 pub use storage::{DatabasePaths, TornPageProtection};

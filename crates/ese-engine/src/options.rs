@@ -1,13 +1,15 @@
 //! Settings with which an instance is opened and a database is created.
 
+use std::io;
 use std::path::PathBuf;
 
 use ese_format::PageSize;
 use ese_format::log::header::SEGMENT_BYTES;
 use jetcell_sync::Arc;
-use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{DirectoryLock, RealOptions, RealVfs, Vfs};
 
 use crate::cache::{Cache, CacheOptions};
+use crate::log::LogNameForm;
 use crate::storage::{DatabasePaths, TornPageProtection};
 use crate::{Error, Result};
 
@@ -42,8 +44,8 @@ pub struct InstanceOptions {
     pub torn_page_protection: TornPageProtection,
     /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
     pub threads: bool,
-    /// Whether archived logs have names with 5 digits instead of 8. A stream that has such names keeps them.
-    pub short_log_names: bool,
+    /// The form of the names of logs. A stream that exists keeps its own.
+    pub log_names: LogNameForm,
     /// Where recovery finds databases that are not at the paths that the log names.
     pub database_paths: DatabasePaths,
     /// Whether recovery accepts databases of a format that the engine does not write. Nothing else may be done with
@@ -64,9 +66,13 @@ const SMALLEST_LOG_FILE: u32 = 64 << 10;
 const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 
 impl InstanceOptions {
-    /// Name of the lock file in the log directory.
-    pub(crate) fn lock_path(&self) -> PathBuf {
-        self.log_directory.join(format!("{}.lock", self.base_name))
+    /// Takes the lock on the log directory. No two instances or replayers can have it.
+    pub(crate) fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        let path = self.log_directory.join(format!("{}.lock", self.base_name));
+        self.vfs.lock(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Error::InUse { path: self.log_directory.clone() },
+            _ => Error::io(&path, &error),
+        })
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -111,7 +117,7 @@ impl InstanceOptions {
             version_store_bytes: 64 << 20,
             torn_page_protection: TornPageProtection::DoubleWrite,
             threads: true,
-            short_log_names: false,
+            log_names: LogNameForm::default(),
             database_paths: DatabasePaths::default(),
             recover_newer_formats: false,
             ignore_missing_databases: false,
@@ -132,13 +138,17 @@ impl InstanceOptions {
 
     /// The cache of the instance: the shared one, or a new one with the instance's options.
     pub(crate) fn cache(&self) -> Result<Arc<Cache>> {
-        if let Some(cache) = &self.shared_cache {
-            return Ok(cache.clone());
-        }
-        let cache = Cache::new(CacheOptions::new(self.cache_bytes, self.page_size, self.vfs.clock()));
-        if self.threads {
-            cache.start_threads()?;
-        }
+        let cache = match &self.shared_cache {
+            Some(cache) => cache.clone(),
+            None => {
+                let cache = Cache::new(CacheOptions::new(self.cache_bytes, self.page_size, self.vfs.clock()));
+                if self.threads {
+                    cache.start_threads()?;
+                }
+                cache
+            }
+        };
+        cache.bound_checkpoint_depth(self.checkpoint_depth);
         Ok(cache)
     }
 }

@@ -13,7 +13,6 @@ use rand::RngCore;
 use super::Instance;
 use crate::catalog::initial_pages;
 use crate::database::Database;
-use crate::log::LogNames;
 use crate::options::CreateOptions;
 use crate::storage::{self, OpenedFile, double_write};
 use crate::{Error, Result};
@@ -131,14 +130,13 @@ impl Instance {
     /// the log had its current path.
     fn has_logs_of(&self, header: &DatabaseHeader) -> Result<bool> {
         let oldest = header.gen_min_required;
-        let names = LogNames::new(&self.options.log_directory, &self.options.base_name);
         if header.log_signature != self.signature {
             return Ok(false);
         }
         if oldest >= self.core.log().named_generation().0 {
             return Ok(true);
         }
-        let archived = names.archived(oldest);
+        let archived = self.core.log().names().archived(oldest);
         self.options.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))
     }
 

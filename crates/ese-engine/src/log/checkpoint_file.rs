@@ -6,9 +6,10 @@ use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
+use super::LogNameForm;
 use crate::{Error, Result};
 
-/// The checkpoint file, `E00.chk`.
+/// The checkpoint file, such as `E00.chk`.
 pub struct CheckpointFile {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
@@ -17,8 +18,9 @@ pub struct CheckpointFile {
 
 impl CheckpointFile {
     /// The file of a base name in the system directory; it need not exist.
-    pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: &str) -> CheckpointFile {
-        CheckpointFile { vfs, path: directory.join(format!("{base}.chk")), file: Mutex::new(None) }
+    pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: &str, form: LogNameForm) -> CheckpointFile {
+        let name = format!("{base}.{}", form.checkpoint_extension());
+        CheckpointFile { vfs, path: directory.join(name), file: Mutex::new(None) }
     }
 
     /// The checkpoint. `None`: there is no readable one, and recovery starts at the oldest log.
@@ -86,7 +88,9 @@ mod tests {
     #[test]
     fn a_checkpoint_survives_a_power_cut_though_the_process_that_created_its_file_was_killed() {
         let checkpoint = Checkpoint::new(LogPosition::new(3, 1, 40), Signature::new(7, LogTime::NONE));
-        let file = |disk: &SimVfs| CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00");
+        let file = |disk: &SimVfs| {
+            CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00", LogNameForm::default())
+        };
         for operations in 1..5 {
             let disk = SimVfs::new();
             disk.create_directory(Path::new("/log")).unwrap();

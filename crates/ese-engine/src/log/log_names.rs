@@ -4,30 +4,78 @@ use std::path::{Path, PathBuf};
 
 use ese_format::Generation;
 
+/// What differs between the file names of streams, besides their base names. The default is that of Exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogNameForm {
+    /// Archived logs have names with 5 digits instead of 8: streams of some components of Windows.
+    pub short: bool,
+    /// Logs end in `.jtx` and the checkpoint file in `.jcp`, instead of `.log` and `.chk`. ESE: `JET_paramLegacyFileNames`
+    /// without `JET_bitESE98FileNames`.
+    #[doc(alias = "JET_paramLegacyFileNames")]
+    pub newer_extensions: bool,
+}
+
+impl LogNameForm {
+    /// The extension of logs.
+    pub fn log_extension(self) -> &'static str {
+        if self.newer_extensions { "jtx" } else { "log" }
+    }
+
+    /// The extension of the checkpoint file.
+    pub fn checkpoint_extension(self) -> &'static str {
+        if self.newer_extensions { "jcp" } else { "chk" }
+    }
+
+    /// The name of an archived log.
+    pub fn archived(self, base: &str, generation: Generation) -> String {
+        let digits = if self.short { 5 } else { 8 };
+        format!("{base}{:0digits$X}.{}", generation.0, self.log_extension())
+    }
+
+    /// The name of the log that is being written.
+    pub fn current(self, base: &str) -> String {
+        format!("{base}.{}", self.log_extension())
+    }
+}
+
 /// File names of the streams in one directory with one base name.
 #[derive(Clone, Debug)]
 pub struct LogNames {
     directory: PathBuf,
     base: String,
-    /// Hexadecimal digits of a generation.
-    digits: usize,
+    form: LogNameForm,
 }
 
 impl LogNames {
     /// Names like `E00.log` in `directory`.
     pub fn new(directory: &Path, base: &str) -> LogNames {
-        LogNames { directory: directory.to_path_buf(), base: base.to_string(), digits: 8 }
+        LogNames { directory: directory.to_path_buf(), base: base.to_string(), form: LogNameForm::default() }
     }
 
-    /// The same names with 5 digits instead of 8 in archived logs, if `short` is true or archived logs among `files` have
-    /// such names: streams of some components of Windows.
-    pub fn as_in(self, files: &[PathBuf], short: bool) -> LogNames {
-        let is_short = |path: &&PathBuf| {
-            self.generation_of(path).is_some()
-                && path.file_stem().is_some_and(|stem| stem.len() == self.base.len() + 5)
+    /// The same names in the form of the logs among `files`; in `form` if there are none, or if nothing tells.
+    pub fn as_in(self, files: &[PathBuf], form: LogNameForm) -> LogNames {
+        let newer = LogNames { form: LogNameForm { newer_extensions: true, ..form }, ..self.clone() };
+        let older = LogNames { form: LogNameForm { newer_extensions: false, ..form }, ..self };
+        let has_logs = |names: &LogNames| {
+            files.iter().any(|path| *path == names.current() || names.generation_of(path).is_some())
         };
-        let short = short || files.iter().any(|path| is_short(&path));
-        LogNames { digits: if short { 5 } else { 8 }, ..self }
+        let names = match (has_logs(&older), has_logs(&newer)) {
+            (true, false) => older,
+            (false, true) => newer,
+            _ if form.newer_extensions => newer,
+            _ => older,
+        };
+        let is_short = |path: &PathBuf| {
+            names.generation_of(path).is_some()
+                && path.file_stem().is_some_and(|stem| stem.len() == names.base.len() + 5)
+        };
+        let short = form.short || files.iter().any(is_short);
+        LogNames { form: LogNameForm { short, ..names.form }, ..names }
+    }
+
+    /// What differs between the names of streams.
+    pub fn form(&self) -> LogNameForm {
+        self.form
     }
 
     /// The directory.
@@ -42,17 +90,17 @@ impl LogNames {
 
     /// The log being written.
     pub fn current(&self) -> PathBuf {
-        self.directory.join(format!("{}.log", self.base))
+        self.directory.join(self.form.current(&self.base))
     }
 
     /// An archived log.
     pub fn archived(&self, generation: Generation) -> PathBuf {
-        self.directory.join(format!("{}{:0digits$X}.log", self.base, generation.0, digits = self.digits))
+        self.directory.join(self.form.archived(&self.base, generation))
     }
 
     /// The prepared log of the next generation.
     pub fn next(&self) -> PathBuf {
-        self.directory.join(format!("{}tmp.log", self.base))
+        self.directory.join(format!("{}tmp.{}", self.base, self.form.log_extension()))
     }
 
     /// A reserve log, for a full disk.
@@ -62,7 +110,7 @@ impl LogNames {
 
     /// The generation of an archived log, from its name (8 digits; 5 in some streams, and more if the number needs them).
     pub fn generation_of(&self, path: &Path) -> Option<Generation> {
-        let name = path.file_name()?.to_str()?.strip_suffix(".log")?;
+        let name = path.file_name()?.to_str()?.strip_suffix(self.form.log_extension())?.strip_suffix('.')?;
         let digits = name.strip_prefix(self.base.as_str())?;
         let valid = matches!(digits.len(), 5..=8) && digits.bytes().all(|b| b.is_ascii_hexdigit());
         u32::from_str_radix(digits, 16).ok().filter(|_| valid).map(Generation)
@@ -79,9 +127,17 @@ mod tests {
         let path = names.archived(Generation(0x1ab));
         assert_eq!(path, Path::new("/logs/E00000001AB.log"));
         assert_eq!(names.generation_of(&path), Some(Generation(0x1ab)));
-        let short = LogNames::new(Path::new("/logs"), "SRU").as_in(&["/logs/SRU0005B.log".into()], false);
+        let as_in = |base, file: &str| {
+            LogNames::new(Path::new("/logs"), base).as_in(&[file.into()], LogNameForm::default())
+        };
+        let short = as_in("SRU", "/logs/SRU0005B.log");
         assert_eq!(short.archived(Generation(0x5c)), Path::new("/logs/SRU0005C.log"));
         assert_eq!(short.generation_of(&short.archived(Generation(0x12_3456))), Some(Generation(0x12_3456)));
+        let newer = as_in("edb", "/logs/edb0002A.jtx");
+        assert_eq!(newer.archived(Generation(0x2b)), Path::new("/logs/edb0002B.jtx"));
+        assert_eq!(newer.generation_of(Path::new("/logs/edb0002A.log")), None);
+        assert_eq!(as_in("edb", "/logs/edb.jtx").next(), Path::new("/logs/edbtmp.jtx"));
+        assert_eq!(as_in("edb", "/logs/edb.jcp").current(), Path::new("/logs/edb.log"));
         for other in ["E00.log", "E00tmp.log", "E01000001AB.log", "E00000001AG.log", "E00000001AB.jrs"] {
             assert_eq!(names.generation_of(Path::new(other)), None, "{other}");
         }

@@ -19,7 +19,7 @@ mod tests;
 
 pub use checkpoint_file::CheckpointFile;
 pub use log_holds::LogHold;
-pub use log_names::LogNames;
+pub use log_names::{LogNameForm, LogNames};
 pub use log_options::{LogCounters, LogListener, LogOptions};
 pub(crate) use reader::{LogChain, ReceivedLog, RecordReads};
 pub use reader::{LogReader, LogTail, StoredRecord};

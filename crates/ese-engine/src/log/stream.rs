@@ -28,7 +28,7 @@ use super::group_commit::{GroupCommit, Waiter};
 use super::log_file::LogVersion;
 use super::log_holds::LogHolds;
 use super::segment_buffer::SegmentBuffer;
-use super::{LogCounters, LogHold, LogListener, LogOptions, LogTail, RecordBatch};
+use super::{LogCounters, LogHold, LogListener, LogNames, LogOptions, LogTail, RecordBatch};
 
 use crate::{Error, Result};
 
@@ -246,6 +246,11 @@ impl LogStream {
     /// Bytes of one file.
     pub fn file_size(&self) -> u32 {
         self.options.file_size
+    }
+
+    /// The names of the files.
+    pub fn names(&self) -> &LogNames {
+        &self.options.names
     }
 
     /// The newest generation whose file has its name, and when it was created. Records may be in the next generation

@@ -27,7 +27,7 @@ use ese_format::{LogPosition, Signature};
 use jetcell_sync::Arc;
 
 use self::log_recovery::LogRecovery;
-pub use self::recovery_set::{FoundDatabase, RecoveryPlan, RecoverySet};
+pub use self::recovery_set::{FoundDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};
 use self::replay_window::BufferedRecord;
 pub use self::replayer::{Replayed, Replayer};
 use crate::cache::MemoryGrant;
@@ -106,7 +106,7 @@ fn open_log_with(
 ) -> Result<Opened> {
     let directory = &options.log_directory;
     let files = options.vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
-    let names = LogNames::new(directory, &options.base_name).as_in(&files, options.short_log_names);
+    let names = LogNames::new(directory, &options.base_name).as_in(&files, options.log_names);
     let log_options = LogOptions {
         vfs: options.vfs.clone(),
         names: names.clone(),
@@ -117,7 +117,7 @@ fn open_log_with(
         begin_generation: options.begin_generation,
     };
     let checkpoint_file =
-        CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name);
+        CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name, names.form());
     match LogReader::open(options.vfs.clone(), names)? {
         Some(reader) => {
             let recovery = LogRecovery::new(core, options, Arc::new(reader), checkpoint_file)?;

@@ -13,9 +13,12 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use super::attach::logs_content;
-use crate::error::LogFault;
-use crate::log::{LogChain, LogNames, LogReader, ReceivedLog};
+use super::redo::redoable;
+use crate::log::{LogChain, LogNameForm, LogNames, LogReader, ReceivedLog};
 use crate::{Error, Result};
+
+/// What the name of a log ends in that recovery gave up.
+pub const SET_ASIDE: &str = ".lost";
 
 /// A database that was found.
 #[derive(Clone, Debug)]
@@ -47,10 +50,12 @@ pub struct RecoverySet {
     pub logs: BTreeMap<Generation, PathBuf>,
     /// The databases of the stream.
     pub databases: Vec<FoundDatabase>,
+    /// The oldest and the newest generation that an earlier recovery gave up. Their files end in [`SET_ASIDE`].
+    pub set_aside: Option<(Generation, Generation)>,
     /// Files that are not part of the set, with the reason.
     pub ignored: Vec<(PathBuf, String)>,
-    /// Names of archived logs have 5 digits, not 8.
-    pub short_names: bool,
+    /// The form of the names of the logs.
+    pub log_names: LogNameForm,
     /// The newest log has the name of the log that was being written.
     has_current: bool,
 }
@@ -74,6 +79,7 @@ enum Role {
     Archived,
     Current,
     Prepared,
+    SetAside,
 }
 
 struct FoundLog {
@@ -108,22 +114,37 @@ impl RecoverySet {
             ignored.push((log.path.clone(), "it belongs to another log stream".to_string()));
         }
         logs.retain(|log| log.header.signature == signature);
+        let aside: Vec<FoundLog> = logs.extract_if(.., |log| log.role == Role::SetAside).collect();
+        let generations = aside.iter().map(|log| log.header.generation);
+        let set_aside = generations.clone().min().zip(generations.max());
+        let reason = "an earlier recovery gave it up";
+        ignored.extend(aside.into_iter().map(|log| (log.path, reason.to_string())));
         for database in databases.iter().filter(|database| database.header.log_signature != signature) {
             ignored.push((database.path.clone(), "it belongs to another log stream".to_string()));
         }
         databases.retain(|database| database.header.log_signature == signature);
         let base_name = logs.first().map(|log| log.base.clone()).unwrap_or_default();
-        let short_names = logs.iter().any(|log| log.short);
+        let newer = |log: &FoundLog| log.path.extension().is_some_and(|extension| extension == "jtx");
+        let log_names =
+            LogNameForm { short: logs.iter().any(|log| log.short), newer_extensions: logs.iter().any(newer) };
         let (chosen, has_current) = choose(vfs, logs, &mut ignored)?;
-        Ok(RecoverySet { base_name, signature, logs: chosen, databases, ignored, short_names, has_current })
+        Ok(RecoverySet {
+            base_name,
+            signature,
+            logs: chosen,
+            databases,
+            set_aside,
+            ignored,
+            log_names,
+            has_current,
+        })
     }
 
     /// The name that a generation has in a directory of its own, where `newest` is the newest one.
     pub fn name_of(&self, generation: Generation, newest: Generation) -> String {
-        match (generation == newest, self.short_names) {
-            (true, _) => format!("{}.log", self.base_name),
-            (false, true) => format!("{}{:05X}.log", self.base_name, generation.0),
-            (false, false) => format!("{}{:08X}.log", self.base_name, generation.0),
+        match generation == newest {
+            true => self.log_names.current(&self.base_name),
+            false => self.log_names.archived(&self.base_name, generation),
         }
     }
 
@@ -162,8 +183,8 @@ impl RecoverySet {
         plan
     }
 
-    /// Verifies that logs are undamaged and continue each other, and decodes all their records. Nothing is changed. Returns
-    /// whether redo can create a database from them.
+    /// Verifies that logs are undamaged and continue each other, and that redo knows all their records. Nothing is changed.
+    /// Returns whether redo can create a database from them.
     pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
         let mut creates = false;
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &self.base_name));
@@ -173,9 +194,7 @@ impl RecoverySet {
             let log = reader.receive(*generation, &chain, index + 1 == plan.logs.len())?;
             chain = reader.visit_received(&log, &chain, |stored| {
                 if stored.start < until {
-                    let (record, _) = LogRecord::decode(&stored.bytes).map_err(|e| {
-                        reader.fault(*generation, LogFault::UnknownRecord, stored.start, &e.to_string())
-                    })?;
+                    let record = redoable(&reader, &stored)?;
                     creates |= matches!(&record, LogRecord::CreateDb(create) if logs_content(create));
                 }
                 Ok(())
@@ -213,7 +232,7 @@ impl RecoverySet {
             .get(16..)
             .and_then(|time| time.first_chunk())
             .map_or(LogTime::NONE, |time| LogTime(*time));
-        let keep = usize::from(until.offset).clamp(0, SEGMENT_BYTES);
+        let keep = usize::from(until.offset).min(SEGMENT_BYTES);
         segment.get_mut(keep..).unwrap_or_default().fill(0);
         match segment.first_chunk_mut() {
             Some(segment) if keep > ese_format::log::segment::RECORDS_AT => {
@@ -279,6 +298,8 @@ fn found_log(path: &Path, header: LogHeader) -> FoundLog {
         (base, Role::Archived, true)
     } else if let Some(base) = strip("tmp") {
         (base, Role::Prepared, false)
+    } else if path.extension().is_some_and(|extension| *extension == SET_ASIDE[1..]) {
+        (stem, Role::SetAside, false)
     } else {
         (stem, Role::Current, false)
     };

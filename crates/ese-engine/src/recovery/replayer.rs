@@ -4,7 +4,7 @@
 //!  closed generation ──> verified, continues the one before ──> headers name it ──> redo ──> checkpoint moves
 //! ```
 //!
-//! A generation is verified, and all its records are decoded, before anything is changed.
+//! A generation is verified, and redo must know all its records, before anything is changed.
 //!
 //! **Nothing is written into the log.** A change that is not committed yet may need a before-image that is not in the log
 //! that has arrived. The engine that wrote the log had not written the page by then; otherwise the log would have it. So
@@ -19,18 +19,17 @@ use std::path::{Path, PathBuf};
 
 use ese_format::attachment::Attachment;
 use ese_format::log::header::LogHeader;
-use ese_format::log::record::{LogRecord, kinds};
+use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, LogTime, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, OpenMode};
 
 use super::attach::{Attacher, RecoveredLog};
-use super::redo::{Redo, UndoInfos};
+use super::redo::{Redo, UndoInfos, redoable};
 use super::replay::Replay;
-use super::replay_window::{BufferedRecord, ReplayWindow};
+use super::replay_window::ReplayWindow;
 use super::{MIN_WINDOW_BYTES, redo_threads};
 use crate::core::Core;
-use crate::error::LogFault;
 use crate::log::{CheckpointFile, LogChain, LogNames, LogOptions, LogReader, LogStream, ReceivedLog};
 use crate::maintenance::checkpoint::Checkpointer;
 use crate::maintenance::cleanup;
@@ -141,11 +140,7 @@ impl Replayer {
             })?,
         };
         let options = InstanceOptions { page_size, recover_newer_formats: true, ..options };
-        let lock_file = options.lock_path();
-        let lock = vfs.lock(&lock_file).map_err(|e| match e.kind() {
-            std::io::ErrorKind::WouldBlock => Error::InUse { path: options.log_directory.clone() },
-            _ => Error::io(&lock_file, &e),
-        })?;
+        let lock = options.lock()?;
         let core = Core::new(vfs.clone(), options.cache()?, options.version_store_bytes);
         let file = vfs.open(first, OpenMode::Read).map_err(|e| Error::io(first, &e))?;
         let log_options = LogOptions {
@@ -162,7 +157,7 @@ impl Replayer {
         *core.checkpoint.lock() = position;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
-            file: CheckpointFile::new(vfs, &options.system_directory, &options.base_name),
+            file: CheckpointFile::new(vfs, &options.system_directory, &options.base_name, options.log_names),
             signature: header.signature,
             circular: false,
         };
@@ -266,21 +261,14 @@ impl Replayer {
         self.maintain()
     }
 
-    /// Decodes all records that are to be replayed, and collects the before-images among them.
+    /// Checks that redo knows all records that are to be replayed, and collects the before-images among them.
     fn verify(&self, log: &ReceivedLog, until: LogPosition) -> Result<(LogChain, UndoInfos)> {
         let mut infos = UndoInfos::new();
         let chain = self.reader.visit_received(log, &self.chain, |stored| {
             if stored.end <= self.position || stored.start >= until {
                 return Ok(());
             }
-            let position = stored.start;
-            let undo_info = stored.bytes.first() == Some(&kinds::UndoInfo);
-            let record = BufferedRecord::from(stored).record().map_err(|e| {
-                self.reader.fault(log.header().generation, LogFault::UnknownRecord, position, &e.to_string())
-            })?;
-            if let LogRecord::UndoInfo(info) = record
-                && undo_info
-            {
+            if let LogRecord::UndoInfo(info) = redoable(&self.reader, &stored)? {
                 infos.insert(info.node.rceid, info);
             }
             Ok(())

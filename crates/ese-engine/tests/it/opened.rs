@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::Database;
 use ese_engine::internals::cache::EvictionPolicy;
-use ese_engine::internals::log::{CheckpointFile, LogNames};
+use ese_engine::internals::log::{CheckpointFile, LogNameForm, LogNames};
 use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
@@ -163,7 +163,8 @@ fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
         let bytes = |position: LogPosition| {
             u64::from(position.generation.0) * u64::from(made) + u64::from(position.segment) * 4096
         };
-        let file = CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00");
+        let file =
+            CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00", LogNameForm::default());
         let mut session = instance.session();
         let insert = |session: &mut Session, key: i32| {
             let mut table = session.open_table(&db, "t").unwrap();

@@ -37,7 +37,7 @@ fn recover(disk: &SimVfs) -> Result<usize> {
     set.verify(&vfs, &plan, LogPosition::MAX)?;
     let mut options = InstanceOptions::with_vfs(vfs, DIRECTORY.into());
     options.base_name.clone_from(&set.base_name);
-    options.short_log_names = set.short_names;
+    options.log_names = set.log_names;
     (options.threads, options.cache_bytes) = (false, 1 << 20);
     options.database_paths.search(DIRECTORY);
     let mut replayer = Replayer::open(options, &plan.logs[0].1)?;

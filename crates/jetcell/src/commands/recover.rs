@@ -4,6 +4,8 @@ mod options;
 mod report;
 mod working_set;
 
+use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,12 +16,13 @@ use ese_engine::{
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
-use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{OpenMode, OverlayVfs, RealOptions, RealVfs, Vfs};
 
 use self::options::{Until, files, mapping, until};
 use self::report::{Database, Generations, Ignored, Lost, Pages, Report};
-use self::working_set::WorkingSet;
+use self::working_set::{WorkingSet, log_directory};
 use crate::console;
+use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = r"The logs may be those of Windows or of Jetcell. The content of a file decides what it is. All logs are verified before
@@ -34,8 +37,8 @@ Examples:
   jetcell recover --in-place /var/lib/app/logs             changes the files themselves
   jetcell recover --json /evidence/sru --into out | jq .databases
 
-Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover; without --in-place nothing was
-changed.";
+Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover, and nothing was changed. After an
+I/O error with --in-place, repeat the command.";
 
 /// Recovers dirty databases with their logs, those of Windows included
 #[derive(Args)]
@@ -48,7 +51,8 @@ pub struct Recover {
     /// "-recovered" behind its name]
     #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
     into: Option<PathBuf>,
-    /// Change the files themselves. They are locked meanwhile, and an interrupted recovery can be repeated
+    /// Change the files themselves, after a trial that changes nothing. They are locked meanwhile, and an interrupted
+    /// recovery can be repeated
     #[arg(long)]
     in_place: bool,
     /// A database or directory that the log calls OLD is NEW here. A database with the name and the signature of the one
@@ -86,13 +90,22 @@ impl Recover {
         match self.recover() {
             Ok(report) => {
                 let outcome = if report.lost.is_empty() { Outcome::Good } else { Outcome::Findings };
-                match self.json {
-                    true => {
-                        console::print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
+                let text = match self.json {
+                    true => serde_json::to_string(&report),
+                    false => Ok(report.text()),
+                };
+                match text {
+                    Ok(text) => {
+                        console::print(&format!("{text}\n"));
+                        outcome
                     }
-                    false => console::print(&format!("{}\n", report.text())),
+                    Err(error) => {
+                        print_error(format!(
+                            "the report cannot be written as JSON: {error}; repeat without --json"
+                        ));
+                        Outcome::CouldNotRun
+                    }
                 }
-                outcome
             }
             Err(what) => {
                 print_error(what);
@@ -161,10 +174,10 @@ impl Recover {
             }
             lost.push(Lost {
                 first: generation.0,
-                last: stored.0.max(generation.0),
+                last: given_up(&set, newest(&plan)).unwrap_or(stored).max(generation).0,
                 why: "missing, or behind a gap".into(),
             });
-        } else if let Some(committed) = plan.committed {
+        } else if let Some(committed) = plan.committed.or_else(|| given_up(&set, newest(&plan))) {
             let first = newest(&plan).next();
             if !self.allow_loss {
                 let path = set.databases.first().map(|database| database.path.clone()).unwrap_or_default();
@@ -198,22 +211,25 @@ impl Recover {
 
     fn replay(&self, vfs: &Arc<dyn Vfs>, prepared: &Prepared, report: &mut Report) -> Result<(), Failure> {
         let Prepared { set, plan, until, .. } = prepared;
+        if self.in_place {
+            let directory = log_directory(plan)?;
+            let lock = directory.join(format!("{}.lock", set.base_name));
+            let databases = set.databases.iter().map(|database| database.path.as_path());
+            refuse_in_use(databases.chain([lock.as_path()]), false)?;
+            // A page that does not fit the logs is found only by redo. So redo is tried where it changes nothing.
+            let trial = overlay(vfs, &directory)?;
+            let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
+            console::note("trying the recovery without changing anything");
+            self.run_replay(&trial, set, &work, *until).map_err(explained)?;
+        }
         let mut work = match self.in_place {
-            true => WorkingSet::in_place(set, plan, &self.map, !self.keep_dirty)?,
+            true => WorkingSet::in_place(&**vfs, set, plan, &self.map, !self.keep_dirty)?,
             false => {
                 let cut = (!self.keep_dirty && *until != LogPosition::MAX).then_some(*until);
                 WorkingSet::copied(vfs, set, plan, &self.directory(), &self.map, cut)?
             }
         };
-        let mut options = InstanceOptions::with_vfs(vfs.clone(), work.directory.clone());
-        options.base_name.clone_from(&set.base_name);
-        options.database_paths = work.paths.clone();
-        options.short_log_names = set.short_names;
-        if work.is_copy() {
-            // An interrupted recovery begins again with a new copy.
-            options.torn_page_protection = TornPageProtection::Off;
-        }
-        let (replayed, recovery) = self.run_replay(options, &work.logs, *until).map_err(explained)?;
+        let (replayed, recovery) = self.run_replay(vfs, set, &work, *until).map_err(explained)?;
         work.keep(&set.base_name)?;
         report.directory = Some(work.directory.clone());
         report.position = Some(replayed.position.to_string());
@@ -233,10 +249,20 @@ impl Recover {
 
     fn run_replay(
         &self,
-        options: InstanceOptions,
-        logs: &[(Generation, PathBuf)],
+        vfs: &Arc<dyn Vfs>,
+        set: &RecoverySet,
+        work: &WorkingSet,
         until: LogPosition,
     ) -> ese_engine::Result<(Replayed, RecoverySummary)> {
+        let mut options = InstanceOptions::with_vfs(vfs.clone(), work.directory.clone());
+        options.base_name.clone_from(&set.base_name);
+        options.database_paths = work.paths.clone();
+        options.log_names = set.log_names;
+        if work.is_copy() {
+            // An interrupted recovery begins again with a new copy.
+            options.torn_page_protection = TornPageProtection::Off;
+        }
+        let logs = &work.logs;
         let Some((first, path)) = logs.first() else {
             return Err(Error::Usage("there are no logs to replay".to_string()));
         };
@@ -270,6 +296,23 @@ impl Recover {
             first.with_file_name(name)
         })
     }
+}
+
+/// A file system that keeps all changes in a file without a name in `directory`.
+fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Arc<dyn Vfs>, Failure> {
+    let failed = |error: io::Error| format!("{}: {error}", directory.display());
+    let scratch = tempfile::tempfile_in(directory).map_err(failed)?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", scratch.as_raw_fd()));
+    let opened = vfs.open(&path, OpenMode::Write).map_err(failed)?;
+    Ok(Arc::new(OverlayVfs::new(vfs.clone(), opened)))
+}
+
+/// The newest generation that an earlier recovery gave up, if that recovery was interrupted.
+fn given_up(set: &RecoverySet, newest: Generation) -> Option<Generation> {
+    let is_dirty =
+        |database: &ese_engine::FoundDatabase| database.header.state == DatabaseState::DirtyShutdown;
+    let (first, last) = set.set_aside.filter(|_| set.databases.iter().any(is_dirty))?;
+    (first > newest).then_some(last)
 }
 
 /// The error, if the file that has the name of a missing generation is of another stream.

@@ -132,6 +132,34 @@ fn a_dirty_database_becomes_clean_in_a_copy_and_in_place() {
 }
 
 #[test]
+fn a_stream_keeps_the_newer_extensions_of_its_files() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    dirty_set(&cell, &corpus);
+    let names = || {
+        let entries = fs::read_dir(cell.path("dirty")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    };
+    for path in names() {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("log") => fs::rename(&path, path.with_extension("jtx")).unwrap(),
+            Some("chk") => fs::rename(&path, path.with_extension("jcp")).unwrap(),
+            _ => {}
+        }
+    }
+    let before = fs::read(cell.path("dirty/SRU.jcp")).unwrap();
+    let (code, report) = recovered(&cell, &["--in-place", "dirty"]);
+    assert_eq!((code, report["databases"][0]["after"].as_str()), (0, Some("clean")));
+    let is_older =
+        |path: &std::path::PathBuf| path.extension().is_some_and(|found| found == "log" || found == "chk");
+    assert!(!names().iter().any(is_older), "{:?}", names());
+    assert!(cell.path("dirty/SRU.jtx").exists() && fs::read(cell.path("dirty/SRU.jcp")).unwrap() != before);
+    checked(&cell, "dirty");
+    assert_eq!(recovered(&cell, &["dirty", "--into", "copy"]).0, 0);
+    assert!(cell.path("copy/SRU.jtx").exists());
+}
+
+#[test]
 fn a_database_under_another_name_needs_a_mapping() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = Cell::new();

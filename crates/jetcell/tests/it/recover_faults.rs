@@ -143,20 +143,72 @@ fn a_database_of_another_moment_is_refused() {
     fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
     cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
     edit(&cell, "logs/SRUDB.dat", |header| header.consistent_position.offset -= 8);
+    let expected = ["SRUDB.dat: ", "00000002,0001,05FE", "older copy", "JET_errConsistentTimeMismatch -551"];
+    refused(&cell, "logs", &expected);
+    let text = cell.program_refused(&["recover", "logs", "--into", "out"]);
+    assert!(!text.contains("--map"), "{text}");
+}
+
+/// Redo meets the page after it has changed others.
+#[test]
+fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    server_logs(&cell, &corpus);
+    fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
+    let mut database = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
+    // The last page that the logs change.
+    let newer = corpus.read("logsets/srum-server2022/b/SRUDB.dat");
+    let pages = database.len() / PAGE;
+    let time = |bytes: &[u8], page: usize| bytes[page * PAGE + 8..][..8].to_vec();
+    let used = |page: &usize| time(&database, *page) != [0; 8];
+    let changed = (2..pages).rev().filter(used).find(|page| time(&database, *page) != time(&newer, *page));
+    let page = changed.unwrap();
+    scramble(&mut database[page * PAGE + 100..][..300]);
+    cell.write("logs/SRUDB.dat", database);
+    refused(&cell, "logs", &["SRUDB.dat", &format!("page {}", page - 1), "JET_errReadVerifyFailure -1018"]);
+}
+
+#[test]
+fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_use() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    server_logs(&cell, &corpus);
+    cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
+    let database = fs::File::open(cell.path("logs/SRUDB.dat")).unwrap();
     let before = contents(&cell, "logs");
-    for words in [&["--into", "out"][..], &["--in-place"]] {
-        let output = cell.program(&[&["recover", "logs"], words].concat()).output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        let expected =
-            ["SRUDB.dat: ", "00000002,0001,05FE", "older copy", "JET_errConsistentTimeMismatch -551"];
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(expected.iter().all(|part| text.contains(part)) && !text.contains("--map"), "{text}");
-        assert!(output.stdout.is_empty() && !cell.path("out").exists());
-        let after = contents(&cell, "logs");
-        assert!(before.iter().all(|(path, bytes)| after.get(path) == Some(bytes)), "{words:?}");
-        let new: Vec<_> = after.keys().filter(|path| !before.contains_key(*path)).collect();
-        assert!(new.iter().all(|path| path.ends_with("SRU.lock")), "{new:?}");
+    database.lock().unwrap();
+    let text = cell.program_refused(&["recover", "logs", "--in-place"]);
+    assert!(text.contains("SRUDB.dat: in use by another process"), "{text}");
+    database.unlock().unwrap();
+    assert!(contents(&cell, "logs") == before);
+    // The newest log that is left has to be called SRU.log.
+    cell.write("logs/SRU.log", corpus.read("logsets/srum-win11-dirty/SRU.log"));
+    let before = contents(&cell, "logs");
+    let text = cell.program_refused(&["recover", "logs", "--in-place", "--allow-loss"]);
+    assert!(text.contains("SRU00004.log") && text.contains("another file has it"), "{text}");
+    assert!(contents(&cell, "logs") == before);
+}
+
+/// A recovery that was allowed to give up logs was killed after it had moved them out of the way.
+#[test]
+fn logs_that_an_interrupted_recovery_gave_up_are_not_forgotten() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    server_logs(&cell, &corpus);
+    recovered(&cell, &["logs", "--until", "3", "--keep-dirty", "--into", "copy"]);
+    cell.write("logs/SRUDB.dat", fs::read(cell.path("copy/SRUDB.dat")).unwrap());
+    for (from, to) in
+        [("SRU00004.log", "SRU00004.log.lost"), ("SRU.log", "SRU.log.lost"), ("SRU00003.log", "SRU.log")]
+    {
+        fs::rename(cell.path(&format!("logs/{from}")), cell.path(&format!("logs/{to}"))).unwrap();
     }
+    refused(&cell, "logs", &["4 to 5", "JET_errCommittedLogFilesMissing -582", "--allow-loss"]);
+    let (code, report) = recovered(&cell, &["--in-place", "--allow-loss", "logs"]);
+    assert_eq!((code, &report["lost"][0]["first"], &report["lost"][0]["last"]), (1, &4.into(), &5.into()));
+    assert_eq!(header(&cell.path("logs/SRUDB.dat")).state, DatabaseState::CleanShutdown);
+    // The database is clean now, and nothing more is lost.
+    assert_eq!(recovered(&cell, &["--in-place", "logs"]).0, 0);
 }
 
 #[test]

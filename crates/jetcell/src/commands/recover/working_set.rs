@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet};
+use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet, SET_ASIDE};
 use ese_format::{Generation, LogPosition};
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, parent_directory};
 
 use crate::outcome::Failure;
 
@@ -112,26 +112,19 @@ impl WorkingSet {
         })
     }
 
-    /// The originals. Logs behind the planned ones are moved out of the way if `own` is true: the engine continues the
-    /// stream then.
+    /// The originals, or an overlay on them. Logs behind the planned ones are moved out of the way if `own` is true: the
+    /// engine continues the stream then.
     pub fn in_place(
+        vfs: &dyn Vfs,
         set: &RecoverySet,
         plan: &RecoveryPlan,
         renamed: &[(String, PathBuf)],
         own: bool,
     ) -> Result<WorkingSet, Failure> {
-        let directory_of = |path: &Path| match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-            _ => PathBuf::from("."),
-        };
-        let directories: Vec<PathBuf> = plan.logs.iter().map(|(_, path)| directory_of(path)).collect();
-        let Some(directory) = directories.first().cloned() else { return Err("there are no logs".into()) };
-        if directories.iter().any(|other| *other != directory) {
-            return Err("the logs are in several directories; recover into a copy with --into".into());
-        }
+        let directory = log_directory(plan)?;
         let mut paths = DatabasePaths::default();
         renamed.iter().for_each(|(old, new)| paths.rename(old, new.clone()));
-        set.databases.iter().for_each(|database| paths.search(directory_of(&database.path)));
+        set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         paths.search(&directory);
         let mut logs = plan.logs.clone();
         if own {
@@ -140,18 +133,17 @@ impl WorkingSet {
             let behind = set.logs.range(newest.next()..).map(|(_, path)| path).filter(|path| !planned(path));
             for path in behind {
                 let mut lost = path.as_os_str().to_owned();
-                lost.push(".lost");
-                fs::rename(path, &lost).map_err(|e| format!("{}: {e}", path.display()))?;
+                lost.push(SET_ASIDE);
+                rename_new(vfs, path, Path::new(&lost))?;
             }
             for (generation, path) in &mut logs {
                 let wanted = directory.join(set.name_of(*generation, newest));
                 if *path != wanted {
-                    fs::rename(&*path, &wanted).map_err(|e| format!("{}: {e}", path.display()))?;
+                    rename_new(vfs, path, &wanted)?;
                     *path = wanted;
                 }
             }
-            let synced = File::open(&directory).and_then(|directory| directory.sync_all());
-            synced.map_err(|e| format!("{}: {e}", directory.display()))?;
+            vfs.sync_directory(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         }
         let reserves = reserves_in(&directory);
         Ok(WorkingSet { directory, logs, paths, copies: None, reserves })
@@ -177,6 +169,31 @@ impl WorkingSet {
     pub fn is_copy(&self) -> bool {
         self.copies.is_some()
     }
+}
+
+/// The directory of the planned logs.
+pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, Failure> {
+    let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
+    let Some(directory) = directories.first() else { return Err("there are no logs".into()) };
+    if directories.iter().any(|other| other != directory) {
+        return Err("the logs are in several directories; recover into a copy with --into".into());
+    }
+    Ok(directory.to_path_buf())
+}
+
+/// Renames a file, unless that would replace another one.
+fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| format!("{}: {error}", from.display());
+    if vfs.exists(to).map_err(failed)? {
+        return Err(format!(
+            "{}: the log has to get the name {}, but another file has it; move that file away, or recover into a copy with \
+             --into",
+            from.display(),
+            to.display()
+        )
+        .into());
+    }
+    Ok(vfs.rename(from, to).map_err(failed)?)
 }
 
 /// The reserve logs of a directory.
