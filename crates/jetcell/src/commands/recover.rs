@@ -4,7 +4,7 @@ mod options;
 mod report;
 mod working_set;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -219,7 +219,7 @@ impl Recover {
             // A page that does not fit the logs is found only by redo. So redo is tried where it changes nothing.
             let trial = overlay(vfs, &directory)?;
             let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
-            console::note("trying the recovery without changing anything");
+            progress("trying the recovery without changing anything");
             self.run_replay(&trial, set, &work, *until).map_err(explained)?;
         }
         let mut work = match self.in_place {
@@ -268,12 +268,7 @@ impl Recover {
         };
         let mut replayer = Replayer::open(options, path)?;
         for (index, (generation, path)) in logs.iter().enumerate() {
-            console::note(&format!(
-                "replaying generation {:X} ({} of {})",
-                generation.0,
-                index + 1,
-                logs.len()
-            ));
+            progress(&format!("replaying generation {:X} ({} of {})", generation.0, index + 1, logs.len()));
             match index + 1 == logs.len() {
                 true => replayer.replay_until(path, until)?,
                 false => replayer.replay(path)?,
@@ -295,6 +290,13 @@ impl Recover {
             name.push("-recovered");
             first.with_file_name(name)
         })
+    }
+}
+
+/// Shows what is being done, to a person.
+fn progress(line: &str) {
+    if io::stderr().is_terminal() {
+        console::note(line);
     }
 }
 

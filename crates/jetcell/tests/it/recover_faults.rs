@@ -164,7 +164,7 @@ fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
     let used = |page: &usize| time(&database, *page) != [0; 8];
     let changed = (2..pages).rev().filter(used).find(|page| time(&database, *page) != time(&newer, *page));
     let page = changed.unwrap();
-    scramble(&mut database[page * PAGE + 100..][..300]);
+    scramble(&mut database[page * PAGE + 100..][..200]);
     cell.write("logs/SRUDB.dat", database);
     refused(&cell, "logs", &["SRUDB.dat", &format!("page {}", page - 1), "JET_errReadVerifyFailure -1018"]);
 }
