@@ -29,7 +29,11 @@ fn contents(cell: &Cell, directory: &str) -> BTreeMap<PathBuf, Vec<u8>> {
 fn refused(cell: &Cell, directory: &str, expected: &[&str]) {
     let before = contents(cell, directory);
     for words in [&["--into", "out"][..], &["--into", "out", "--json"], &["--in-place"]] {
-        let text = cell.program_refused(&[&["recover", directory], words].concat());
+        // A copy may have been made and removed again.
+        let output = cell.program(&[&["recover", directory], words].concat()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
+        assert!(output.stdout.is_empty());
         assert!(expected.iter().all(|part| text.contains(part)), "{expected:?} in {text}");
         assert!(contents(cell, directory) == before, "{words:?}");
         assert!(!cell.path("out").exists());
@@ -145,8 +149,6 @@ fn a_database_of_another_moment_is_refused() {
     edit(&cell, "logs/SRUDB.dat", |header| header.consistent_position.offset -= 8);
     let expected = ["SRUDB.dat: ", "00000002,0001,05FE", "older copy", "JET_errConsistentTimeMismatch -551"];
     refused(&cell, "logs", &expected);
-    let text = cell.program_refused(&["recover", "logs", "--into", "out"]);
-    assert!(!text.contains("--map"), "{text}");
 }
 
 /// Redo meets the page after it has changed others.
