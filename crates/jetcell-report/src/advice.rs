@@ -73,6 +73,10 @@ impl Evidence<'_> {
             || says("Operations not completed")
         {
             self.too_few()
+        } else if says("Logs replayed") {
+            "the replay ended before the last log: the test log has the error, and `jetcell check` names what is wrong \
+             with the logs"
+                .into()
         } else if says("I/O errors") {
             "transfers failed; the kernel log (dmesg) names device and sector, and figures about speed are not \
              meaningful until the fault is repaired"

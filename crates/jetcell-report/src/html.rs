@@ -9,7 +9,7 @@ use jetcell_workload::{Profile, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::advice::advice;
-use crate::series::{charts, latency_over_rate};
+use crate::series::{charts, latency_over_rate, load_heading, test_charts};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::tables;
 
@@ -29,7 +29,7 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     page(
         &format!("Jetcell: {verdict}"),
         &html! {
-            h1 { "Jetcell performance test: " span class=[class] { (verdict) } }
+            h1 { "Jetcell " (result.test.name()) " test: " span class=[class] { (verdict) } }
             p class="reason" { (result.reason) }
             (table(&tables::rules(result)))
             @if !advice.is_empty() {
@@ -40,7 +40,11 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
                 h2 { "Over rate" }
                 div class="charts" { (latency_over_rate(saturation).figure()) }
             }
-            h2 { "Over time" }
+            @if let Some((heading, charts)) = test_charts(result) {
+                h2 { (heading) }
+                div class="charts" { @for chart in charts { (chart.figure()) } }
+            }
+            h2 { (load_heading(result)) }
             div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
             @for one in &tables::all(result, samples) { (table(one)) }
             (configuration(&result.configuration))

@@ -12,7 +12,8 @@ use crate::tables;
 
 /// The whole report.
 pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
-    let mut out = format!("# Jetcell performance test: {}\n\n", tables::verdict_word(result.verdict));
+    let mut out =
+        format!("# Jetcell {} test: {}\n\n", result.test.name(), tables::verdict_word(result.verdict));
     out += &escaped(&result.reason);
     out += "\n\n";
     out += &table(&tables::rules(result));

@@ -1,5 +1,6 @@
 //! A list of runs, one line each.
 
+use jetcell_workload::TestKind;
 use jetcell_workload::result::RunResult;
 use jetcell_workload::units::human_bytes;
 
@@ -14,8 +15,9 @@ pub fn run_lines(runs: &[(String, RunResult)]) -> String {
     let columns = [
         ("Run", false),
         ("Started", false),
+        ("Test", false),
         ("Verdict", false),
-        ("IOPS", true),
+        ("Result", true),
         ("Read ms", true),
         ("Log write ms", true),
         ("Measured", true),
@@ -30,8 +32,9 @@ pub fn run_lines(runs: &[(String, RunResult)]) -> String {
         table = table.row(vec![
             name.as_str().into(),
             run.started.get(..19).unwrap_or(&run.started).into(),
+            run.test.name().into(),
             Cell::from(verdict_word(run.verdict)),
-            plain(run.achieved_transactional_iops).into(),
+            headline(run).into(),
             worst(|row| row.database_reads_average_latency_ms).into(),
             worst(|row| row.log_writes_average_latency_ms).into(),
             span(run.measured_seconds).into(),
@@ -43,6 +46,17 @@ pub fn run_lines(runs: &[(String, RunResult)]) -> String {
     // A write to a String cannot fail.
     let _ = write_table(&mut out, &table, usize::MAX);
     out
+}
+
+/// The one figure that a test is for.
+fn headline(run: &RunResult) -> String {
+    match run.test {
+        TestKind::Performance => format!("{} IOPS", plain(run.achieved_transactional_iops)),
+        TestKind::Recovery => match &run.recovery {
+            Some(recovery) => format!("{} s/log", plain(recovery.seconds_per_log())),
+            None => "–".into(),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -57,7 +71,10 @@ mod tests {
         let text = run_lines(&[("a/one".into(), result()), ("b".into(), second)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
-        assert!(lines[0].contains("IOPS") && lines[1].contains("a/one  2026-01-02T03:04:05  FAIL"), "{text}");
-        assert!(lines[1].contains("285.979") && lines[2].ends_with("two\\nlines"), "{text}");
+        assert!(
+            lines[0].contains("Result") && lines[1].contains("a/one  2026-01-02T03:04:05  performance  FAIL"),
+            "{text}"
+        );
+        assert!(lines[1].contains("285.979 IOPS") && lines[2].ends_with("two\\nlines"), "{text}");
     }
 }

@@ -1,6 +1,9 @@
 //! The time series of a run, and the curve of a search, as charts.
 
-use jetcell_workload::measurement::{InstanceSample, Sample, Saturation, Step};
+use jetcell_workload::TestKind;
+use jetcell_workload::measurement::{
+    InstanceSample, Recovery, ReplaySample, ReplayedDatabase, Sample, Saturation, Step,
+};
 use jetcell_workload::result::RunResult;
 
 use crate::chart::{Along, Chart, Scale, Series};
@@ -72,6 +75,50 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         ));
     }
     charts
+}
+
+/// The charts of the part of a run that only one kind of test has, with their heading.
+pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart>)> {
+    result.recovery.as_ref().map(|recovery| ("Replay over time", replay_charts(recovery)))
+}
+
+/// Heading of the charts of the load.
+pub(crate) fn load_heading(result: &RunResult) -> &'static str {
+    match result.test {
+        TestKind::Performance => "Over time",
+        TestKind::Recovery => "Generation of the logs over time",
+    }
+}
+
+fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
+    let logs = |(number, database): (usize, &ReplayedDatabase)| {
+        let logs = |sample: &ReplaySample| sample.logs.get(number).map_or(f64::NAN, |logs| *logs as f64);
+        let points = recovery.samples.iter().map(|sample| (sample.at_seconds, logs(sample)));
+        Series::new(database.instance.as_str(), points)
+    };
+    let rate = |name: &str, count: fn(&ReplaySample) -> u64| {
+        let points = recovery.samples.windows(2).map(|pair| {
+            let seconds = pair[1].at_seconds - pair[0].at_seconds;
+            let rate = count(&pair[1]).saturating_sub(count(&pair[0])) as f64 / seconds;
+            (pair[1].at_seconds, if seconds > 0.0 { rate } else { f64::NAN })
+        });
+        Series::new(name, points)
+    };
+    vec![
+        Chart::over_time(
+            "Logs replayed",
+            "of each database",
+            recovery.databases.iter().enumerate().map(logs).collect(),
+        ),
+        Chart::over_time(
+            "Replay I/O",
+            "transfers per second, all databases",
+            vec![
+                rate("database reads", |sample| sample.database_reads),
+                rate("database writes", |sample| sample.database_writes),
+            ],
+        ),
+    ]
 }
 
 /// An interval without transfers has no latency.

@@ -35,6 +35,9 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
     if result.measured_seconds == 0.0 {
         return Ok(());
     }
+    for line in result_lines(result) {
+        writeln!(out, "\n  {line}")?;
+    }
     let (mut of_iops, mut of_operations) = (String::new(), String::new());
     if let Some(repetitions) = &result.analysis.repetitions {
         of_iops = format!(" {}", tables::within(&repetitions.transactional_iops));
@@ -62,6 +65,20 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
     }
     writeln!(out)?;
     write_table(out, &tables::io_latency(result), usize::MAX)
+}
+
+/// What the test found, apart from the load.
+fn result_lines(result: &RunResult) -> Vec<String> {
+    let recovery = result.recovery.as_ref().map(|recovery| {
+        format!(
+            "{} s per log and database, {:.0} log records per second: {} databases recovered in {}",
+            plain(recovery.seconds_per_log()),
+            recovery.records_per_second(),
+            recovery.databases.len(),
+            span(recovery.seconds)
+        )
+    });
+    recovery.into_iter().collect()
 }
 
 /// The first columns of a table, aligned.

@@ -7,9 +7,11 @@
 use std::time::Duration;
 
 use ese_engine::Error;
+use ese_format::header::DatabaseHeader;
 
 use crate::layout::{InstancePlan, Plan};
-use crate::measurement::{CacheState, InstanceIo, ScanSummary, Verification};
+use crate::measurement::{CacheState, InstanceIo, ReplayWatch, ScanSummary, Verification};
+use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 
 /// Result of the calls of a session.
@@ -64,6 +66,15 @@ pub enum Opening {
     Attach,
 }
 
+/// Where the replay of a database has to begin.
+#[derive(Clone, Debug)]
+pub struct ReplayStart {
+    /// Generation of the log in which the database was attached.
+    pub generation: u32,
+    /// The header of the database since then.
+    pub attached: DatabaseHeader,
+}
+
 /// Opens databases.
 pub trait Engine: Send + Sync {
     /// Examines an existing database without changing it. Refuses a file that is not a database, has an unknown version,
@@ -84,6 +95,19 @@ pub trait Engine: Send + Sync {
 
     /// Whether another process has the database or its logs open.
     fn in_use(&self, instance: &InstancePlan) -> bool;
+
+    /// Keeps the state of a closed database as a copy. `progress` gets the bytes that are copied, and returns `false` to
+    /// cancel.
+    fn keep_state(&self, instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()>;
+
+    /// Removes the kept state, if there is one.
+    fn forget_state(&self, instance: &InstancePlan) -> Result<()>;
+
+    /// Puts a closed database back to the state from which its replay begins.
+    fn put_back(&self, instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()>;
+
+    /// Replays all logs of a database from `start` on, and leaves it clean. Ends early when the watch says so.
+    fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()>;
 }
 
 /// The open databases of a run.
@@ -100,6 +124,10 @@ pub trait Store: Send + Sync {
     fn end_scan(&self) -> Vec<ScanSummary>;
     /// Length of a database file in bytes.
     fn database_bytes(&self, database: usize) -> u64;
+    /// Where the replay of a database that was just opened has to begin.
+    fn replay_start(&self, database: usize) -> Result<ReplayStart>;
+    /// Generation of the log that a database is writing.
+    fn generation(&self, database: usize) -> u32;
     /// Shuts down every instance, even if one fails; returns the first error. All sessions must have ended.
     fn shutdown(self: Box<Self>) -> Result<()>;
 }

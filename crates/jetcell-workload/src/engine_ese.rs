@@ -7,6 +7,7 @@
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
 //! ```
 
+mod replay;
 mod session;
 mod verify;
 
@@ -27,9 +28,12 @@ pub use jetcell_vfs::Backend;
 use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
 
 use self::session::EseSession;
-use crate::engine::{Depth, Engine, ExistingDatabase, Opening, Result, Session, Store};
+use crate::engine::{Depth, Engine, ExistingDatabase, Opening, ReplayStart, Result, Session, Store};
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::measurement::{CacheState, InstanceIo, IoTotals, Latencies, ScanSummary, Verification};
+use crate::measurement::{
+    CacheState, InstanceIo, IoTotals, Latencies, ReplayWatch, ScanSummary, Verification,
+};
+use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 
 /// Bytes by which a database file grows.
@@ -95,6 +99,22 @@ impl Engine for EseEngine {
             store.units.push(Unit::open(&self.files, &store.cache, plan, instance, opening)?);
         }
         Ok(Box::new(store))
+    }
+
+    fn keep_state(&self, instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        replay::keep(instance, progress)
+    }
+
+    fn forget_state(&self, instance: &InstancePlan) -> Result<()> {
+        replay::forget(instance)
+    }
+
+    fn put_back(&self, instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
+        replay::put_back(instance, start, mode)
+    }
+
+    fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()> {
+        replay::replay(&self.files, plan, &plan.instances[database], start, watch)
     }
 }
 
@@ -223,6 +243,14 @@ impl Store for EseStore {
 
     fn database_bytes(&self, database: usize) -> u64 {
         fs::metadata(self.units[database].database.path()).map_or(0, |metadata| metadata.len())
+    }
+
+    fn replay_start(&self, database: usize) -> Result<ReplayStart> {
+        replay::start_of(self.units[database].database.path())
+    }
+
+    fn generation(&self, database: usize) -> u32 {
+        self.units[database].instance.core().log().tail().generation.0
     }
 
     fn shutdown(self: Box<Self>) -> Result<()> {

@@ -29,6 +29,13 @@ pub struct InstancePlan {
     pub initial_bytes: u64,
 }
 
+impl InstancePlan {
+    /// Copy of the database as it was before the load of a recovery test.
+    pub(crate) fn state_before_load(&self) -> PathBuf {
+        self.database.with_extension("edb.before")
+    }
+}
+
 /// Everything that is decided before the first change on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {

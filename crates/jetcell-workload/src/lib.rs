@@ -47,7 +47,7 @@ pub use layout::{DEFAULT_DIRECTORY, InstancePlan, Plan};
 pub use observer::{Observer, Phase, StopSignal, Unit};
 pub use parse_error::ParseError;
 pub use plan::remember;
-pub use profile::{Mistake, Options, Profile};
+pub use profile::{Mistake, Options, Profile, TestKind};
 pub use refusal::Refusal;
 pub use result::RunResult;
 pub use run::{Finished, RunError, run};

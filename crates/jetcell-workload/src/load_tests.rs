@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Goal};
 use crate::engine::{Engine, Opening};
 use crate::layout::Plan;
 use crate::load::Load;
@@ -109,7 +109,8 @@ fn interim_states_have_the_curve_during_the_confirmation() {
     let store = engine.open(&plan, Opening::Create).unwrap();
     let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
     let mut watcher = InterimObserver::default();
-    let drive = Drive { store: &*store, plan: &plan, profile: &profile, stop: &StopSignal::default() };
+    let stop = &StopSignal::default();
+    let drive = Drive { store: &*store, plan: &plan, profile: &profile, stop, goal: Goal::Time };
     drive.run(&mut file, &mut watcher).unwrap();
     let confirming: Vec<&Measurement> = watcher.0.iter().filter(|state| state.seconds > 0.0).collect();
     assert!(!confirming.is_empty());

@@ -6,11 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use ese_engine::Error;
+use ese_format::header::DatabaseHeader;
+use ese_format::{LogTime, PageSize, Signature};
 use parking_lot::Mutex;
 
-use crate::engine::{Commit, Depth, Engine, ExistingDatabase, Opening, Result, Row, Session, Store};
+use crate::engine::{
+    Commit, Depth, Engine, ExistingDatabase, Opening, ReplayStart, Result, Row, Session, Store,
+};
 use crate::layout::{InstancePlan, Plan};
-use crate::measurement::{CacheState, FileVerification, InstanceIo, ScanSummary, Verification};
+use crate::measurement::{
+    CacheState, FileVerification, InstanceIo, ReplayCounters, ReplayWatch, ScanSummary, Verification,
+};
+use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 
 type Table = BTreeMap<i64, Row>;
@@ -112,6 +119,44 @@ impl Engine for ModelEngine {
         }
         Ok(Box::new(ModelStore(opened, plan.cache_bytes)))
     }
+
+    fn keep_state(&self, _: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        progress(1);
+        Ok(())
+    }
+
+    fn forget_state(&self, _: &InstancePlan) -> Result<()> {
+        Ok(())
+    }
+
+    fn put_back(&self, _: &InstancePlan, _: &ReplayStart, _: RecoveryMode) -> Result<()> {
+        Ok(())
+    }
+
+    /// Each log has 100 records and takes a millisecond.
+    fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()> {
+        let newest = self.databases.lock()[&plan.instances[database].database].generation();
+        let mut counters = ReplayCounters::default();
+        for _ in start.generation..=newest {
+            counters.logs += 1;
+            counters.records += CHANGES_PER_LOG;
+            counters.io.database_read.record(32768, 1_000);
+            std::thread::sleep(Duration::from_millis(1));
+            if !watch.update(counters.clone()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes that fill a log.
+const CHANGES_PER_LOG: u64 = 100;
+
+impl ModelDatabase {
+    fn generation(&self) -> u32 {
+        (self.changes.load(Relaxed) / CHANGES_PER_LOG) as u32 + 1
+    }
 }
 
 impl Store for ModelStore {
@@ -140,6 +185,14 @@ impl Store for ModelStore {
     }
     fn database_bytes(&self, database: usize) -> u64 {
         self.0[database].bytes.load(Relaxed)
+    }
+    fn replay_start(&self, database: usize) -> Result<ReplayStart> {
+        let signature = Signature::new(1, LogTime::NONE);
+        let attached = DatabaseHeader::fresh(PageSize::KIB_32, signature, signature);
+        Ok(ReplayStart { generation: self.generation(database), attached })
+    }
+    fn generation(&self, database: usize) -> u32 {
+        self.0[database].generation()
     }
     fn shutdown(self: Box<Self>) -> Result<()> {
         Ok(())

@@ -24,8 +24,14 @@ pub enum Phase {
     Search,
     /// The load runs and is measured.
     Measure,
+    /// The state of the databases is kept, for the replay.
+    Keep,
+    /// The load runs until enough logs are generated.
+    Generate,
     /// Databases are closed.
     Shutdown,
+    /// The logs are replayed.
+    Replay,
     /// Every page and log is verified.
     Verify,
 }
@@ -40,6 +46,9 @@ impl Phase {
             Phase::Warm => "Warming the cache",
             Phase::Search => "Searching",
             Phase::Measure => "Measuring",
+            Phase::Keep => "Keeping the state before the load",
+            Phase::Generate => "Generating log files",
+            Phase::Replay => "Recovering databases",
             Phase::Shutdown => "Shutting down",
             Phase::Verify => "Verifying pages and logs",
         }
@@ -49,6 +58,7 @@ impl Phase {
     pub const fn unit(self) -> Unit {
         match self {
             Phase::Measure => Unit::Milliseconds,
+            Phase::Generate | Phase::Replay => Unit::Logs,
             _ => Unit::Bytes,
         }
     }
@@ -61,6 +71,8 @@ pub enum Unit {
     Bytes,
     /// Milliseconds.
     Milliseconds,
+    /// Log files of all databases.
+    Logs,
 }
 
 /// Receives the events of a run, from one thread.

@@ -7,7 +7,7 @@ use crate::load::{Place, filling, verify};
 use crate::measurement::{LatencySummary, Snapshot};
 use crate::model_engine::ModelEngine;
 use crate::observer::{Observer, Phase, StopSignal};
-use crate::profile::{Mix, Options, Profile, Source};
+use crate::profile::{Mix, Options, Profile, Source, TestKind};
 use crate::result::RunResult;
 use crate::run::{Finished, run};
 use crate::units::{ByteSize, TimeSpan};
@@ -121,6 +121,36 @@ fn a_run_goes_through_all_phases_and_passes() {
     }
     assert!(json["instances"][0]["I/O Database Reads/sec"].is_number());
     assert_eq!(json["rules"][0]["passed"], true);
+}
+
+#[test]
+fn a_recovery_test_replays_the_logs_that_the_load_generated() {
+    let dir = scratch();
+    let options = Options { logs: Some(3), ..profile(dir.path(), 2).to_options() };
+    let profile = options.resolve_for(TestKind::Recovery).unwrap();
+    let (finished, phases) = complete(&profile, &ModelEngine::default());
+    use Phase::*;
+    assert_eq!(phases, [Create, Keep, Attach, Warm, Generate, Shutdown, Replay, Verify]);
+    let result = &finished.result;
+    assert_eq!((result.verdict, result.test), (Verdict::Pass, TestKind::Recovery), "{}", result.reason);
+    let recovery = result.recovery.as_ref().unwrap();
+    assert!(
+        recovery.complete && recovery.databases.iter().all(|database| database.logs >= 3),
+        "{recovery:?}"
+    );
+    assert!(recovery.seconds_per_log() > 0.0 && recovery.records_per_second() > 0.0);
+    assert_eq!(recovery.samples.last().unwrap().logs.len(), 2);
+    assert!(result.rules.iter().all(|rule| !rule.name.contains("latency")), "{:?}", result.rules);
+    let read: RunResult = serde_json::from_str(&result.to_json()).unwrap();
+    assert_eq!(read.recovery, result.recovery);
+
+    // A stop during the replay leaves a result without a judgement of the logs.
+    let signal = StopSignal::default();
+    let mut watcher = Watcher { stop_in: Some((Replay, signal.clone())), ..Watcher::default() };
+    let profile = Profile { output: Some(dir.path().join("stopped")), source: Source::Replace, ..profile };
+    let stopped = run(&profile, &ModelEngine::default(), &mut watcher, &signal).unwrap().result;
+    assert_eq!(stopped.verdict, Verdict::Incomplete);
+    assert_eq!(stopped.reason, "stopped on request before all logs were replayed");
 }
 
 #[test]

@@ -35,7 +35,7 @@ use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::recover::Recover;
 use crate::commands::report::Report;
 use crate::commands::size::Size;
-use crate::commands::test_performance::TestPerformance;
+use crate::commands::storage_test::{Performance, Recovery, StorageTest};
 use crate::outcome::{Outcome, print_error};
 
 /// The load allocates many records of just above a kilobyte, for which the allocator of the C library is slow.
@@ -69,6 +69,9 @@ const TEST_EXAMPLES: &str = "\
 Examples:
   jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
       a first test: one database of 1 GiB, measured for a minute
+
+  jetcell test recovery --dir jetcell-run --open --logs 50
+      generates 50 logs under load, and replays them
 
 jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped early, 2 could not run.";
 
@@ -131,7 +134,13 @@ enum Raid {
 #[derive(Subcommand)]
 enum Test {
     /// Run a mail load on ESE databases and judge throughput and latency
-    Performance(Box<TestPerformance>),
+    ///
+    /// Creates ESE databases, runs a mail load on them, verifies every page and judges the storage
+    Performance(Box<StorageTest<Performance>>),
+    /// Generate logs under load and measure how fast they are replayed
+    ///
+    /// Generates logs with a mail load on ESE databases, puts the databases back, replays the logs and verifies every page
+    Recovery(Box<StorageTest<Recovery>>),
 }
 
 /// Restarts the program with allocators that reserve little address space, if the process has a limit of it
@@ -198,6 +207,7 @@ fn main() -> ExitCode {
         Subcommands::Recover(command) => command.run(),
         Subcommands::Export(command) => command.run(),
         Subcommands::Test(Test::Performance(command)) => command.run(),
+        Subcommands::Test(Test::Recovery(command)) => command.run(),
         Subcommands::Report(command) => command.run(),
         Subcommands::Compare(command) => command.run(),
         Subcommands::Raid(Raid::Reliability(command)) => command.run(),

@@ -1,6 +1,8 @@
 //! The figures that are compared, and the charts.
 
-use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
+use jetcell_workload::measurement::{
+    InstanceSample, Interval, LatencySummary, Recovery, Repetitions, ReplayedDatabase, Sample,
+};
 use jetcell_workload::result::{InstanceRow, RunResult};
 
 use super::Better::{Higher, Lower};
@@ -35,7 +37,17 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
             values: runs.iter().map(|run| value(run).filter(finite)).collect(),
         }
     };
+    let recovery = |value: fn(&Recovery) -> f64| move |run: &RunResult| once(value(run.recovery.as_ref()?));
+    let per_log = |value: fn(&ReplayedDatabase) -> u64| {
+        move |run: &RunResult| {
+            once(run.recovery.as_ref()?.mean(|database| database.per_log(value(database) as f64)))
+        }
+    };
     let mut all = vec![
+        metric("Seconds per log", "s", Lower, &recovery(Recovery::seconds_per_log)),
+        metric("Log records replayed", "1/s", Higher, &recovery(Recovery::records_per_second)),
+        metric("Replay, reads per log", "", Lower, &per_log(|database| database.database_reads)),
+        metric("Replay, writes per log", "", Lower, &per_log(|database| database.database_writes)),
         metric("Transactional I/O", "1/s", Higher, &|run| {
             repeated(run, run.achieved_transactional_iops, |all| all.transactional_iops)
         }),

@@ -3,6 +3,7 @@
 mod jetstress;
 mod machine;
 mod measured;
+mod recovery;
 mod saturation;
 
 use jetcell_workload::measurement::{Interval, Sample};
@@ -109,6 +110,8 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         machine::storage(result),
         jetstress::log(result),
     ];
+    // Behind the summary, as in Jetstress.
+    tables.splice(1..1, recovery::all(result));
     if result.analysis.saturation.is_some() {
         tables.insert(0, curve(result));
     }

@@ -32,6 +32,15 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Interval between two looks at the progress and at stop requests.
 const TICK: Duration = Duration::from_millis(100);
 
+/// What ends a measurement.
+#[derive(Clone, Copy)]
+pub(crate) enum Goal<'a> {
+    /// The duration of the profile.
+    Time,
+    /// As many closed logs of each database as the profile says, from these generations on.
+    Logs(&'a [u32]),
+}
+
 /// The parts of one measurement.
 pub(crate) struct Drive<'a> {
     /// The open databases.
@@ -42,6 +51,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) profile: &'a Profile,
     /// Ends the measurement early.
     pub(crate) stop: &'a StopSignal,
+    /// What ends the measurement.
+    pub(crate) goal: Goal<'a>,
 }
 
 impl Drive<'_> {
@@ -121,9 +132,17 @@ impl Drive<'_> {
         observer: &mut dyn Observer,
         search: Option<&Saturation>,
     ) -> Measurement {
-        let window = self.profile.duration.0;
+        let window = match self.goal {
+            Goal::Time => self.profile.duration.0,
+            Goal::Logs(_) => Duration::MAX,
+        };
         let duration = window.saturating_mul(self.profile.repeat);
-        observer.begin(Phase::Measure, duration.as_millis() as u64);
+        match self.goal {
+            Goal::Time => observer.begin(Phase::Measure, duration.as_millis() as u64),
+            Goal::Logs(starts) => {
+                observer.begin(Phase::Generate, u64::from(self.profile.logs) * starts.len() as u64);
+            }
+        }
         let devices = self.devices();
         if let Some(rate) = self.profile.rate {
             load.start_pace(rate);
@@ -136,7 +155,8 @@ impl Drive<'_> {
         let mut next = self.profile.sample_interval.0;
         loop {
             let elapsed = started.elapsed();
-            let over = elapsed >= duration || self.over(load);
+            let ended = self.reached(elapsed, duration);
+            let over = ended || self.over(load);
             if elapsed >= next || over {
                 let now = self.snapshot(load, clock);
                 // A remainder that is much shorter than an interval would be mostly noise. It counts in the totals only.
@@ -163,16 +183,36 @@ impl Drive<'_> {
             if over {
                 break;
             }
-            observer.advance(elapsed.as_millis() as u64, "");
+            match self.goal {
+                Goal::Time => observer.advance(elapsed.as_millis() as u64, ""),
+                Goal::Logs(starts) => observer.advance(self.generated(starts).sum(), ""),
+            }
             heartbeat.beat(observer, || self.snapshot(load, clock));
             let window_end = window.saturating_mul(view.repetitions.len() as u32 + 1);
             let nearest = window_end.min(next).saturating_sub(elapsed);
             std::thread::sleep(TICK.min(nearest));
         }
         view.last_host = HostCounters::read(&devices);
-        let complete = started.elapsed() >= duration;
+        let complete = self.reached(started.elapsed(), duration);
         let measured = view.measured(load, load.take_tally());
         Measurement { complete, open_loop: self.caught_up(load), ..measured }
+    }
+
+    /// Logs of each database that are closed, at most as many as are wanted.
+    fn generated<'b>(&'b self, starts: &'b [u32]) -> impl Iterator<Item = u64> + 'b {
+        let closed = |(database, start): (usize, &u32)| {
+            let generated = self.store.generation(database).saturating_sub(*start);
+            u64::from(generated.min(self.profile.logs))
+        };
+        starts.iter().enumerate().map(closed)
+    }
+
+    /// Whether the measurement has reached its goal.
+    fn reached(&self, elapsed: Duration, duration: Duration) -> bool {
+        match self.goal {
+            Goal::Time => elapsed >= duration,
+            Goal::Logs(starts) => self.generated(starts).all(|logs| logs >= u64::from(self.profile.logs)),
+        }
     }
 
     /// How well the load kept its rate, after it had some time to catch up.

@@ -16,7 +16,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 use self::creation::Creation;
 use crate::engine::Engine;
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::profile::{Profile, Source, default_cache};
+use crate::profile::{Profile, Source, TestKind, default_cache};
 use crate::refusal::{Refusal, refuse};
 use crate::units::ByteSize;
 
@@ -35,7 +35,8 @@ impl Plan {
             volume::check_directory(dir, &mut create)?;
         }
         let interrupted = creation::find(profile)?;
-        let output = profile.output.clone().unwrap_or_else(|| free_output(&profile.dirs[0], stamp));
+        let output =
+            profile.output.clone().unwrap_or_else(|| free_output(&profile.dirs[0], profile.test, stamp));
         let replaceable = profile.source == Source::Replace
             || interrupted.as_ref().is_some_and(|creation| creation.has_output(&output));
         check_output(&output, replaceable, &mut create)?;
@@ -74,6 +75,8 @@ impl Plan {
                     adopt(instance, engine, &mut page_bytes)?;
                 }
             }
+            // A recovery test that was killed leaves a copy behind.
+            remove.extend(Some(instance.state_before_load()).filter(|copy| copy.is_file()));
             if !instance.log_dir.is_dir() {
                 create.push(instance.log_dir.clone());
             }
@@ -141,10 +144,11 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
 }
 
 /// The default directory for results. Two runs that start in the same second have different ones.
-fn free_output(dir: &Path, stamp: &str) -> PathBuf {
+fn free_output(dir: &Path, test: TestKind, stamp: &str) -> PathBuf {
+    let name = test.directory();
     let named = |number: u32| match number {
-        1 => dir.join(format!("Performance_{stamp}")),
-        _ => dir.join(format!("Performance_{stamp}_{number}")),
+        1 => dir.join(format!("{name}_{stamp}")),
+        _ => dir.join(format!("{name}_{stamp}_{number}")),
     };
     (1..).map(named).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| named(1))
 }

@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 use crate::layout::InstancePlan;
 use crate::machine::Mount;
-use crate::profile::{Profile, Source};
+use crate::profile::{Profile, RecoveryMode, Source, TestKind};
 use crate::refusal::{Refusal, refuse};
 use crate::units::{ByteSize, DatabaseSize, human_bytes};
 
@@ -139,7 +139,15 @@ pub(crate) fn check_space(
         Ok(())
     };
     for instance in instances {
-        let growth = instance.initial_bytes / 100 * u64::from(profile.growth_percent);
+        let replayed = match profile.test {
+            TestKind::Recovery => u64::from(profile.logs) << 20,
+            TestKind::Performance => 0,
+        };
+        let growth = (instance.initial_bytes / 100 * u64::from(profile.growth_percent)).max(replayed);
+        let kept = match (profile.test, profile.mode) {
+            (TestKind::Recovery, RecoveryMode::True) => instance.initial_bytes,
+            _ => 0,
+        };
         let there = instance.database.metadata().map_or(0, |file| file.blocks().saturating_mul(512));
         let created = match profile.source {
             Source::Open => 0,
@@ -147,9 +155,13 @@ pub(crate) fn check_space(
             Source::New | Source::Replace => instance.initial_bytes,
         };
         let directory = instance.database.parent().unwrap_or(Path::new("."));
-        need(directory, created.saturating_add(growth))?;
+        need(directory, created.saturating_add(growth).saturating_add(kept))?;
         // Without circular logging, all data that is written to a database is also in its logs.
-        let logs = if profile.circular_log { 0 } else { created.saturating_add(growth) };
+        let logs = match profile.test {
+            TestKind::Recovery => replayed,
+            _ if profile.circular_log => 0,
+            _ => created.saturating_add(growth),
+        };
         need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES))?;
     }
     for file in remove {

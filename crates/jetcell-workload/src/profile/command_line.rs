@@ -8,13 +8,13 @@ use super::options::Options;
 const ALWAYS: [&str; 3] = ["dir", "duration", "seed"];
 
 impl Profile {
-    /// The `jetcell test performance` command that repeats this run, seed included, quoted for a POSIX shell.
+    /// The `jetcell test` command that repeats this run, seed included, quoted for a POSIX shell.
     pub fn to_command_line(&self) -> String {
         let base = Options { dirs: self.dirs.clone(), duration: Some(self.duration), ..Options::default() };
-        let defaults = base.resolve().map(|profile| profile.to_options()).unwrap_or_default();
+        let defaults = base.resolve_for(self.test).map(|profile| profile.to_options()).unwrap_or_default();
         let given = self.to_options();
-        let mut words = vec!["jetcell test performance".to_string()];
-        for option in Options::table() {
+        let mut words = vec![format!("jetcell test {}", self.test.name())];
+        for option in Options::table().filter(|option| self.test.has(option)) {
             let values = option.get(&given);
             if !ALWAYS.contains(&option.name) && option.get(&defaults) == values {
                 continue;

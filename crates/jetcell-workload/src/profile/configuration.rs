@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use super::TestKind;
 use super::mistake::Mistake;
 use super::options::Options;
 use super::{jetstress, toml};
@@ -21,9 +22,9 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Reads a file; `given` are the options of the command line, which win over it. A mistake names the file and the
+    /// Reads a file for a test; `given` are the options of the command line, which win over it. A mistake names the file and the
     /// line.
-    pub fn read(path: &Path, given: &Options) -> Result<Configuration, Vec<Mistake>> {
+    pub fn read(path: &Path, test: TestKind, given: &Options) -> Result<Configuration, Vec<Mistake>> {
         let shown = path.display();
         let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
         let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
@@ -34,7 +35,7 @@ impl Configuration {
             .map_err(|_| one("is not UTF-8 text: save it as UTF-8 or give another file".into()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let parsed = match jetstress::is_xml(text) {
-            true => jetstress::parse(text, given)
+            true => jetstress::parse(text, test, given)
                 .map(|import| Configuration { options: import.options, notes: import.notes }),
             false => toml::parse(text).map(|options| Configuration { options, notes: Vec::new() }),
         };
@@ -57,7 +58,7 @@ mod tests {
     fn mistake(content: &[u8]) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        let found = Configuration::read(file.path(), &Options::default()).unwrap_err();
+        let found = Configuration::read(file.path(), TestKind::Performance, &Options::default()).unwrap_err();
         assert_eq!(found.len(), 1);
         found[0].to_string()
     }
@@ -75,9 +76,11 @@ mod tests {
     fn a_file_that_is_no_configuration_is_refused() {
         assert!(mistake(&[0xff, 0xfe, b'<', 0]).contains("is not UTF-8 text"));
         assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
-        let endless = Configuration::read(Path::new("/dev/zero"), &Options::default()).unwrap_err();
+        let endless = Configuration::read(Path::new("/dev/zero"), TestKind::Performance, &Options::default())
+            .unwrap_err();
         assert!(endless[0].to_string().contains("is larger than 1 MiB"));
-        let directory = Configuration::read(Path::new("/"), &Options::default()).unwrap_err();
+        let directory =
+            Configuration::read(Path::new("/"), TestKind::Performance, &Options::default()).unwrap_err();
         assert!(directory[0].to_string().starts_with("--config /: cannot be read"));
     }
 }

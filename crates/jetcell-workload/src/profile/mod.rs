@@ -11,8 +11,10 @@ mod mailboxes;
 mod mistake;
 mod option_value;
 mod options;
+mod recovery_mode;
 mod resolve;
 mod skew;
+mod test_kind;
 mod toml;
 mod validate;
 
@@ -32,11 +34,16 @@ pub use mailboxes::Mailboxes;
 pub use mistake::Mistake;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
+pub use recovery_mode::RecoveryMode;
 pub use skew::Skew;
+pub use test_kind::TestKind;
 
 /// A complete, valid description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
+    /// The kind of test.
+    #[serde(default)]
+    pub test: TestKind,
     /// Directories for databases, used in turn.
     pub dirs: Vec<PathBuf>,
     /// Directories for logs, used in turn; never empty.
@@ -97,6 +104,12 @@ pub struct Profile {
     /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
     #[serde(default = "jetstress_pause")]
     pub scan_pause: TimeSpan,
+    /// Logs of each database that the recovery test generates. Jetstress: `LogFilesToReplay`.
+    #[serde(default = "options::default::logs")]
+    pub logs: u32,
+    /// What the replay of the recovery test has to do.
+    #[serde(default)]
+    pub mode: RecoveryMode,
     /// Seed of the load.
     pub seed: u64,
     /// Time between samples.

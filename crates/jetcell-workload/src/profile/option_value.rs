@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::Mix;
 use super::skew::Skew;
+use super::{Mix, RecoveryMode};
 
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
@@ -70,7 +70,7 @@ macro_rules! parsed {
     )*};
 }
 
-parsed! { Mix Skew ByteSize DatabaseSize TimeSpan }
+parsed! { Mix RecoveryMode Skew ByteSize DatabaseSize TimeSpan }
 
 impl OptionValue for bool {
     const KIND: OptionKind = OptionKind::Flag;

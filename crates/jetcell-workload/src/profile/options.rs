@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Mix;
 use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
+use super::{Mix, RecoveryMode};
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
@@ -196,6 +196,10 @@ options! {
         "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();
         /// Seed of the load: the same seed gives the same operations and the same content
         "seed" "N" "Load" seed: u64 = 1;
+        /// Logs of each database to generate and replay
+        "logs" "N" "Recovery" logs: u32 = 500;
+        /// State of the databases before the replay: true as before the load, or compatible with Jetstress as after it
+        "mode" "MODE" "Recovery" mode: RecoveryMode = RecoveryMode::True;
         /// Database reads and writes per second that the run must reach, less the margin
         "target-iops" "N" "Verdict" target_iops: f64, or "no target";
         /// Fail a run that did not measure enough to be believed, for example because it was short or not steady
@@ -205,7 +209,7 @@ options! {
         /// A few words about the run, shown in the report
         "description" "TEXT" "Results" description: String, or "none";
         /// Directory for the results
-        "output" "DIR" "Results" output: PathBuf, or "Performance_<time> in the first --dir";
+        "output" "DIR" "Results" output: PathBuf, or "Performance_<time> in the first --dir, or the name of another test with the time";
         /// Time between samples
         "sample-interval" "TIME" "Results" sample_interval: TimeSpan, or "15s, less in short runs";
     }

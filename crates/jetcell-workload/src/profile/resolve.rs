@@ -4,13 +4,42 @@ use std::time::Duration;
 
 use super::options::{default, default_record, default_threshold};
 use super::{
-    Mailboxes, Mistake, Options, Profile, RecordOptions, Records, Source, ThresholdOptions, Thresholds,
+    Mailboxes, Mistake, Options, Profile, RecordOptions, Records, Source, TestKind, ThresholdOptions,
+    Thresholds,
 };
 use crate::units::TimeSpan;
 
 impl Options {
-    /// Fills in the defaults and validates. The error has every mistake, not only the first.
+    /// The profile of a performance test: fills in the defaults and validates. The error has every mistake, not only the
+    /// first.
     pub fn resolve(self) -> Result<Profile, Vec<Mistake>> {
+        self.resolve_for(TestKind::Performance)
+    }
+
+    /// The profile of a test. Options that the test does not have have no effect, because one file may configure all tests.
+    pub fn resolve_for(self, test: TestKind) -> Result<Profile, Vec<Mistake>> {
+        self.of_test(test).resolve_all(test)
+    }
+
+    /// Leaves out the options that the test does not have.
+    fn of_test(self, test: TestKind) -> Options {
+        match test {
+            TestKind::Performance => self,
+            TestKind::Recovery => Options {
+                duration: None,
+                repeat: None,
+                find_max: None,
+                target_iops: None,
+                thresholds: ThresholdOptions::default(),
+                // Circular logging would remove the logs that are to be replayed.
+                circular_log: Some(false),
+                sample_interval: self.sample_interval.or(Some(TimeSpan(REPLAY_INTERVAL))),
+                ..self
+            },
+        }
+    }
+
+    fn resolve_all(self, test: TestKind) -> Result<Profile, Vec<Mistake>> {
         let find_max = self.find_max.unwrap_or_else(default::find_max);
         let usual = Duration::from_secs(if find_max { 15 } else { 60 });
         let duration = self.duration.unwrap_or(TimeSpan(usual));
@@ -25,6 +54,9 @@ impl Options {
         let growth_percent = self.growth_percent.unwrap_or_else(default::growth_percent);
         let size = carried.map(|all| all.size(databases.unwrap_or(1), growth_percent)).or(self.size);
         let profile = Profile {
+            test,
+            logs: self.logs.unwrap_or_else(default::logs),
+            mode: self.mode.unwrap_or_else(default::mode),
             databases,
             mailboxes: carried,
             log_dirs: if self.log_dirs.is_empty() { self.dirs.clone() } else { self.log_dirs },
@@ -41,7 +73,10 @@ impl Options {
             batch_updates: self.batch_updates.unwrap_or_else(default::batch_updates),
             records: self.records.resolve(),
             thresholds: self.thresholds.resolve(duration.0, find_max),
-            target_iops: carried.filter(|_| !find_max).map(|all| all.target_iops()).or(self.target_iops),
+            target_iops: carried
+                .filter(|_| !find_max && test.judges_speed())
+                .map(|all| all.target_iops())
+                .or(self.target_iops),
             strict: self.strict.unwrap_or_else(default::strict),
             margin: self.margin.unwrap_or_else(default::margin),
             rate: self.rate,
@@ -81,6 +116,9 @@ impl Options {
 /// Jetstress has no limit for operations. Without one, a search would accept a rate at which the storage is fast and the
 /// operations queue.
 const LONGEST_OPERATION_MS: f64 = 1000.0;
+
+/// Time between samples of a replay, as in Jetstress.
+const REPLAY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// 15 s as in Jetstress; shorter in short runs, so that there are always about 60 samples.
 fn default_interval(duration: Duration) -> TimeSpan {

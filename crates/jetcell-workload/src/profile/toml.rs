@@ -168,6 +168,8 @@ impl Profile {
             scan: Some(self.scan),
             scan_pause: Some(self.scan_pause),
             seed: Some(self.seed),
+            logs: Some(self.logs),
+            mode: Some(self.mode),
             target_iops: self.target_iops.filter(|_| self.mailboxes.is_none()),
             mailboxes: self.mailboxes.map(|all| all.count),
             iops_per_mailbox: self.mailboxes.map(|all| all.iops_each),

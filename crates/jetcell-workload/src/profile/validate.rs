@@ -161,6 +161,8 @@ impl Profile {
     }
 
     fn check_times(&self, checks: &mut Checks) {
+        let logs = self.logs;
+        checks.check((1..=1_000_000).contains(&logs), || format!("--logs {logs} must be from 1 to 1000000"));
         let duration = self.duration.0;
         checks.check(!duration.is_zero(), || {
             "--duration must be more than 0: write for example 60s or 2h".into()

@@ -11,6 +11,8 @@ const SHORTEST_SECONDS: f64 = 30.0;
 const WIDEST: f64 = 0.05;
 /// Processors that other programs use, in percent of all, from which they may delay the load.
 const OTHERS_CPU_PERCENT: f64 = 20.0;
+/// The first logs are replayed with an empty cache.
+const FEWEST_LOGS: u32 = 100;
 /// Fewer database reads give no percentiles.
 const FEWEST_READS: u64 = 1000;
 
@@ -31,6 +33,10 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     }
     let mut doubts = Vec::new();
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
+    if !profile.test.judges_speed() {
+        doubts.extend(of_replay(grounds));
+        return Some(doubts);
+    }
     doubt(measured.seconds < SHORTEST_SECONDS, &|| {
         format!(
             "the measured time was {:.0} s: in less than {SHORTEST_SECONDS:.0} s, caches of the device may hide its speed",
@@ -58,27 +64,45 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
             )
         });
     }
-    doubt(grounds.database_bytes <= grounds.cache_bytes, &|| {
-        format!(
-            "the databases ({}) fit the cache ({}), so that hardly any read reaches the storage: raise --size",
-            human_bytes(grounds.database_bytes),
-            human_bytes(grounds.cache_bytes)
-        )
-    });
+    doubts.extend(in_cache(grounds));
+    let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     let reads: u64 = measured.io.iter().map(|io| io.database_read.operations).sum();
     let wants_reads = profile.mix.insert < 100;
     doubt(wants_reads && reads < FEWEST_READS, &|| {
         format!("only {reads} database reads were measured: raise --duration, --size or --threads")
     });
-    let host = &measured.host;
-    let others = host.cpu_percent - host.process_cpu_percent;
-    doubt(others >= OTHERS_CPU_PERCENT, &|| {
-        format!("other programs used {others:.0} % of the processors: end them and test again")
-    });
+    doubts.extend(other_programs(grounds));
+    let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     doubt(analysis.limit.as_ref().is_some_and(|limit| limit.limiter == Limiter::Cpu), &|| {
         "the processors were the limit, so that the machine was measured and not the storage".into()
     });
     Some(doubts)
+}
+
+/// The doubts about a replay.
+fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
+    let logs = grounds.profile.logs;
+    let few = (logs < FEWEST_LOGS).then(|| {
+        format!("only {logs} logs of each database were replayed: raise --logs, to {FEWEST_LOGS} at least")
+    });
+    few.into_iter().chain(in_cache(grounds)).chain(other_programs(grounds)).collect()
+}
+
+fn in_cache(grounds: &Grounds<'_>) -> Option<String> {
+    (grounds.database_bytes <= grounds.cache_bytes).then(|| {
+        format!(
+            "the databases ({}) fit the cache ({}), so that hardly any read reaches the storage: raise --size",
+            human_bytes(grounds.database_bytes),
+            human_bytes(grounds.cache_bytes)
+        )
+    })
+}
+
+fn other_programs(grounds: &Grounds<'_>) -> Option<String> {
+    let host = &grounds.measured.host;
+    let others = host.cpu_percent - host.process_cpu_percent;
+    (others >= OTHERS_CPU_PERCENT)
+        .then(|| format!("other programs used {others:.0} % of the processors: end them and test again"))
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 //! correctness are our own.
 
 use crate::measurement::{
-    CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
+    CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Recovery, Saturation, ScanSummary,
+    Verification,
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
 use crate::verdict::{
-    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, Bound, MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE,
+    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, Bound, LOGS_REPLAYED, MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE,
     MEASURED_ENOUGH, Rule, STALLS, Verdict,
 };
 
@@ -22,6 +23,8 @@ pub struct Evidence<'a> {
     pub scan: &'a [ScanSummary],
     /// The verification after the load, if the run reached it.
     pub verification: Option<&'a Verification>,
+    /// The replay of a recovery test, if the run reached it.
+    pub recovery: Option<&'a Recovery>,
     /// Why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
     /// Doubts about the measurement; `None` if it cannot be judged.
@@ -54,7 +57,7 @@ pub fn judge(
     evidence: &Evidence<'_>,
 ) -> Judgement {
     let mut speed = Vec::new();
-    if measured.seconds > 0.0 {
+    if measured.seconds > 0.0 && profile.test.judges_speed() {
         let limits = &profile.thresholds;
         type Value = fn(&InstanceRow) -> f64;
         let latencies: [(&str, f64, Value); 4] = [
@@ -99,6 +102,7 @@ pub fn judge(
             wrong.wrong.first().cloned().unwrap_or_default()
         }),
     ];
+    correct.extend(evidence.recovery.map(replayed));
     if !evidence.scan.is_empty() {
         let bad: u64 = evidence.scan.iter().map(|scan| scan.bad).sum();
         let first = evidence.scan.iter().find(|scan| scan.bad > 0);
@@ -153,6 +157,17 @@ fn sustained(saturation: &Saturation) -> Rule {
         None => format!("{} times in a row", CONFIRMATIONS),
     };
     Rule::at_least("Highest sustained rate (operations/sec)", LOWEST_RATE, measured, note)
+}
+
+/// A replay that lost a log is a failure, however fast it was.
+fn replayed(recovery: &Recovery) -> Rule {
+    let fewest = recovery.fewest_logs();
+    let note = fewest.map(|database| format!("fewest: {}", database.instance)).unwrap_or_default();
+    let measured = fewest.map_or(0, |database| database.logs);
+    let mut rule = Rule::at_least(LOGS_REPLAYED, recovery.wanted_logs as f64, measured as f64, note);
+    rule.judged = recovery.complete;
+    rule.passed |= !recovery.complete;
+    rule
 }
 
 fn explain(rule: &Rule) -> String {

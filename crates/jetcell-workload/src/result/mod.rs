@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
-    HostUse, Latencies, LatencyTable, Limit, OpenLoop, Repetitions, Saturation, ScanSummary, SteadyState,
-    Verification,
+    HostUse, Latencies, LatencyTable, Limit, OpenLoop, Recovery, Repetitions, Saturation, ScanSummary,
+    SteadyState, Verification,
 };
 use crate::observer::Phase;
-use crate::profile::Profile;
+use crate::profile::{Profile, TestKind};
 use crate::verdict::{Rule, Verdict};
 
 pub use arithmetic::{Summary, achieved_iops, three_decimals, total_reads, without};
@@ -86,6 +86,9 @@ pub struct PhaseTime {
 pub struct RunResult {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
+    /// The kind of test; results without this field are of performance tests.
+    #[serde(default)]
+    pub test: TestKind,
     /// Version of this program.
     pub jetcell_version: String,
     /// Overall outcome.
@@ -132,6 +135,9 @@ pub struct RunResult {
     /// The background checksum scan of each database; empty without a scan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scan: Vec<ScanSummary>,
+    /// The replay of a recovery test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
     /// Cache in use at the end, in bytes.
     pub cache_used_bytes: u64,
     /// Waits for a free cache page in the measured time.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Local, SecondsFormat};
 use ese_engine::Error;
 
-use crate::layout::Plan;
+use crate::layout::{InstancePlan, Plan};
 use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measurement::{
-    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, Measurement, Repetitions, ScanSummary, SteadyState,
-    Verification,
+    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, Measurement, Recovery, Repetitions, ScanSummary,
+    SteadyState, Verification,
 };
 use crate::profile::Profile;
 use crate::result::{
@@ -27,6 +27,8 @@ pub(crate) struct Loaded {
     pub(crate) io_errors: u64,
     pub(crate) scan: Vec<ScanSummary>,
     pub(crate) failure: Option<Error>,
+    /// The replay of a recovery test.
+    pub(crate) recovery: Option<Recovery>,
 }
 
 /// The phases and the log lines so far.
@@ -81,6 +83,7 @@ pub(crate) fn assemble(
         io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
         failure: loaded.failure.as_ref().map(Error::to_string),
         verification: verification.as_ref(),
+        recovery: loaded.recovery.as_ref(),
         cut_short,
         doubts: doubts.as_deref(),
     };
@@ -94,6 +97,7 @@ pub(crate) fn assemble(
     let directories = profile.dirs.iter().chain(&profile.log_dirs).map(|dir| dir.as_path());
     RunResult {
         schema_version: SCHEMA_VERSION,
+        test: profile.test,
         jetcell_version: env!("CARGO_PKG_VERSION").into(),
         verdict,
         reason,
@@ -122,6 +126,7 @@ pub(crate) fn assemble(
         io_errors: evidence.io_errors,
         instances,
         scan: loaded.scan.clone(),
+        recovery: loaded.recovery.clone(),
         verification,
         log: history.log.clone(),
         configuration: profile.clone(),
@@ -142,10 +147,14 @@ fn is_device_failure(error: &Error) -> bool {
     )
 }
 
-fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRow {
-    let instance = &plan.instances[index];
+/// The row of an instance, without figures. Jetstress's name for it has the number of the process.
+pub(crate) fn named_row(instance: &InstancePlan) -> InstanceRow {
     let name = format!("Instance{}.{}", std::process::id(), instance.number);
-    let row = InstanceRow::named(name, instance.database.clone(), instance.log_dir.clone());
+    InstanceRow::named(name, instance.database.clone(), instance.log_dir.clone())
+}
+
+fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRow {
+    let row = named_row(&plan.instances[index]);
     let Some(io) = measured.io.get(index) else { return row };
     let highest = |value: fn(&crate::measurement::InstanceSample) -> f64| {
         measured

@@ -1,8 +1,10 @@
-//! A whole run, phase by phase: create, attach, warm, measure, shut down, verify, judge.
+//! A whole run, phase by phase: create, attach, warm, measure, shut down, verify, judge. The other tests have phases of
+//! their own between these.
 
 mod assembly;
 mod interim;
 mod recorder;
+mod recovery;
 mod test_log;
 
 use std::time::Instant;
@@ -10,14 +12,14 @@ use std::time::Instant;
 use chrono::Local;
 use thiserror::Error;
 
-use crate::drive::Drive;
-use crate::engine::{Depth, Engine, Opening, Store};
+use crate::drive::{Drive, Goal};
+use crate::engine::{Depth, Engine, Opening, ReplayStart, Store};
 use crate::layout::Plan;
 use crate::load::fill;
 use crate::measurement::{FileVerification, Sample, SampleFile, ScanSummary, Verification};
 use crate::observer::{Observer, Phase, StopSignal};
 use crate::plan::end_creation;
-use crate::profile::{Profile, Source};
+use crate::profile::{Profile, Source, TestKind};
 use crate::refusal::Refusal;
 use crate::result::RunResult;
 use crate::run::assembly::{Loaded, analysis, assemble, not_ended, rfc3339};
@@ -59,8 +61,9 @@ pub fn run(
     let started = Local::now();
     let plan = Plan::make(profile, engine, &started.format("%Y-%m-%d_%H-%M-%S").to_string())?;
     let watch = &mut Recorder::new(observer);
+    let test = Test { profile, engine, plan: &plan, stop };
     if profile.source == Source::Open {
-        examine(engine, &plan, watch, stop)?;
+        test.examine(watch)?;
     }
     plan.prepare(profile)?;
     let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
@@ -75,7 +78,7 @@ pub fn run(
     let initial_bytes = plan.initial_bytes();
     watch.subject = Some(Subject { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
 
-    let worked = work(profile, engine, &plan, watch, stop, &mut samples);
+    let worked = test.work(watch, &mut samples);
     watch.close_phase();
     // From here on this thread is the only writer of the file.
     if let Some(Err(error)) = watch.interim.take().map(Interim::end) {
@@ -95,160 +98,165 @@ pub fn run(
     Ok(Finished { result, samples: loaded.measured.samples })
 }
 
-/// The phases that change databases.
-fn work(
-    profile: &Profile,
-    engine: &dyn Engine,
-    plan: &Plan,
-    watch: &mut Recorder<'_>,
-    stop: &StopSignal,
-    samples: &mut SampleFile,
-) -> Result<(Loaded, Option<Verification>), RunError> {
-    if profile.source != Source::Open {
-        create(profile, engine, plan, watch, stop)?;
-    }
-    let mut loaded = Loaded { initial_bytes: plan.initial_bytes(), ..Loaded::default() };
-    if !stop.is_set() {
-        loaded = load(profile, engine, plan, watch, stop, samples)?;
-    }
-    let verification = if loaded.failure.is_none() { verify(engine, plan, watch, stop) } else { None };
-    Ok((loaded, verification))
+/// A test with its files.
+#[derive(Clone, Copy)]
+struct Test<'a> {
+    profile: &'a Profile,
+    engine: &'a dyn Engine,
+    plan: &'a Plan,
+    stop: &'a StopSignal,
 }
 
-/// Verifies existing databases. A test on damaged databases proves nothing, and could damage them further.
-fn examine(
-    engine: &dyn Engine,
-    plan: &Plan,
-    watch: &mut Recorder<'_>,
-    stop: &StopSignal,
-) -> Result<(), Refusal> {
-    let verification = read_again(engine, plan, Depth::Pages, Phase::Examine, watch, stop);
-    let Some(verification) = verification else {
-        return Err(Refusal::new(
-            "stopped on request before the databases were examined; nothing was changed",
+impl Test<'_> {
+    /// The phases that change databases.
+    fn work(
+        &self,
+        watch: &mut Recorder<'_>,
+        samples: &mut SampleFile,
+    ) -> Result<(Loaded, Option<Verification>), RunError> {
+        if self.profile.source != Source::Open {
+            self.create(watch)?;
+        }
+        if self.stop.is_set() {
+            return Ok((Loaded { initial_bytes: self.plan.initial_bytes(), ..Loaded::default() }, None));
+        }
+        let loaded = match self.profile.test {
+            TestKind::Performance => self.load(watch, samples)?.0,
+            TestKind::Recovery => self.recover(watch, samples)?,
+        };
+        let verification = if loaded.failure.is_none() { self.verify(watch) } else { None };
+        Ok((loaded, verification))
+    }
+
+    /// Verifies existing databases. A test on damaged databases proves nothing, and could damage them further.
+    fn examine(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
+        let verification = self.read_again(Depth::Pages, Phase::Examine, watch);
+        let Some(verification) = verification else {
+            return Err(Refusal::new(
+                "stopped on request before the databases were examined; nothing was changed",
+            ));
+        };
+        let Some(damaged) = verification.files.iter().find(|file| file.bad > 0) else { return Ok(()) };
+        let shown = damaged.path.display().to_string();
+        let first =
+            damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
+        Err(Refusal::new(format!(
+            "{first}; damaged pages in all: {}: restore the database, or replace it with --force",
+            damaged.bad
+        )))
+    }
+
+    fn create(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
+        // Nothing needs the logs of the creation, but for a test that was asked to keep all of them.
+        let circular_log = self.plan.circular_log || self.profile.test != TestKind::Performance;
+        let plan = &Plan { circular_log, ..self.plan.clone() };
+        let store = self.engine.open(plan, Opening::Create).map_err(|error| watch.failed(error))?;
+        let filled = fill(&*store, plan, self.profile, self.stop, watch);
+        let closed = store.shutdown();
+        filled.and(closed).map_err(|error| watch.failed(error))?;
+        match self.stop.is_set() {
+            true => Ok(()),
+            false => end_creation(&self.profile.dirs[0]).map_err(|error| watch.failed(error)),
+        }
+    }
+
+    /// Runs the load, and says where a replay of its logs has to begin.
+    fn load(
+        &self,
+        watch: &mut Recorder<'_>,
+        samples: &mut SampleFile,
+    ) -> Result<(Loaded, Vec<ReplayStart>), RunError> {
+        let Test { profile, engine, plan, stop } = *self;
+        watch.begin(Phase::Attach, 1);
+        let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
+        let initial_bytes = database_bytes(&*store, plan);
+        if let Some(subject) = &mut watch.subject {
+            subject.initial_bytes = initial_bytes;
+        }
+        let starts: ese_engine::Result<Vec<ReplayStart>> = match profile.test {
+            TestKind::Recovery => {
+                (0..plan.instances.len()).map(|database| store.replay_start(database)).collect()
+            }
+            _ => Ok(Vec::new()),
+        };
+        let starts = starts.map_err(|error| watch.failed(error))?;
+        let generations: Vec<u32> = starts.iter().map(|start| start.generation).collect();
+        test_log::settings(profile, plan, watch);
+        if profile.scan {
+            store.start_scan(profile.scan_pause.0);
+        }
+        let goal = if generations.is_empty() { Goal::Time } else { Goal::Logs(&generations) };
+        let driven = Drive { store: &*store, plan, profile, stop, goal }.run(samples, watch);
+        let io_errors = store.io().iter().map(|io| io.errors).sum();
+        watch.begin(Phase::Shutdown, 1);
+        let scan = store.end_scan();
+        let closed = store.shutdown();
+        let measured = driven.map_err(|error| watch.failed(error))?;
+        for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
+            watch.log(&format!("{}: {batches} batches", instance.database.display()));
+        }
+        test_log::figures(&analysis(&measured, profile.threads), watch);
+        for scanned in &scan {
+            let ScanSummary { pages, passes, bad, .. } = scanned;
+            let database = scanned.database.display();
+            watch.log(&format!(
+                "{database}: {pages} pages scanned, {passes} complete passes, {bad} bad pages"
+            ));
+        }
+        let failure = measured.failure.clone().or(closed.err());
+        if let Some(error) = &failure {
+            watch.log(&format!("The load ended with an error: {error}"));
+        }
+        let loaded = Loaded { measured, initial_bytes, io_errors, scan, failure, ..Loaded::default() };
+        // The phases after the load may take longer, so the interim result is stored before them.
+        watch.publish(loaded.clone());
+        Ok((loaded, starts))
+    }
+
+    fn verify(&self, watch: &mut Recorder<'_>) -> Option<Verification> {
+        if self.stop.is_set() {
+            return None;
+        }
+        let started = Instant::now();
+        let verification = self.read_again(Depth::Everything, Phase::Verify, watch)?;
+        let verification = Verification { seconds: started.elapsed().as_secs_f64(), ..verification };
+        let sum = |count: fn(&FileVerification) -> u64| verification.files.iter().map(count).sum::<u64>();
+        watch.log(&format!(
+            "{} pages and log segments verified: {} bad, {} with a corrected bit",
+            sum(|file| file.blocks),
+            sum(|file| file.bad),
+            sum(|file| file.repaired)
         ));
-    };
-    let Some(damaged) = verification.files.iter().find(|file| file.bad > 0) else { return Ok(()) };
-    let shown = damaged.path.display().to_string();
-    let first = damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
-    Err(Refusal::new(format!(
-        "{first}; damaged pages in all: {}: restore the database, or replace it with --force",
-        damaged.bad
-    )))
-}
+        Some(verification)
+    }
 
-fn create(
-    profile: &Profile,
-    engine: &dyn Engine,
-    plan: &Plan,
-    watch: &mut Recorder<'_>,
-    stop: &StopSignal,
-) -> Result<(), RunError> {
-    let store = engine.open(plan, Opening::Create).map_err(|error| watch.failed(error))?;
-    let filled = fill(&*store, plan, profile, stop, watch);
-    let closed = store.shutdown();
-    filled.and(closed).map_err(|error| watch.failed(error))?;
-    match stop.is_set() {
-        true => Ok(()),
-        false => end_creation(&profile.dirs[0]).map_err(|error| watch.failed(error)),
+    fn read_again(&self, depth: Depth, phase: Phase, watch: &mut Recorder<'_>) -> Option<Verification> {
+        let mut announced = false;
+        self.engine.verify(self.plan, depth, &mut |done, total| {
+            if !std::mem::replace(&mut announced, true) {
+                watch.begin(phase, total);
+            }
+            watch.advance(done, "");
+            !self.stop.is_set()
+        })
     }
-}
-
-fn load(
-    profile: &Profile,
-    engine: &dyn Engine,
-    plan: &Plan,
-    watch: &mut Recorder<'_>,
-    stop: &StopSignal,
-    samples: &mut SampleFile,
-) -> Result<Loaded, RunError> {
-    watch.begin(Phase::Attach, 1);
-    let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
-    let initial_bytes = database_bytes(&*store, plan);
-    if let Some(subject) = &mut watch.subject {
-        subject.initial_bytes = initial_bytes;
-    }
-    test_log::settings(profile, plan, watch);
-    if profile.scan {
-        store.start_scan(profile.scan_pause.0);
-    }
-    let driven = Drive { store: &*store, plan, profile, stop }.run(samples, watch);
-    let io_errors = store.io().iter().map(|io| io.errors).sum();
-    watch.begin(Phase::Shutdown, 1);
-    let scan = store.end_scan();
-    let closed = store.shutdown();
-    let measured = driven.map_err(|error| watch.failed(error))?;
-    for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
-        watch.log(&format!("{}: {batches} batches", instance.database.display()));
-    }
-    test_log::figures(&analysis(&measured, profile.threads), watch);
-    for scanned in &scan {
-        let ScanSummary { pages, passes, bad, .. } = scanned;
-        let database = scanned.database.display();
-        watch.log(&format!("{database}: {pages} pages scanned, {passes} complete passes, {bad} bad pages"));
-    }
-    let failure = measured.failure.clone().or(closed.err());
-    if let Some(error) = &failure {
-        watch.log(&format!("The load ended with an error: {error}"));
-    }
-    let loaded = Loaded { measured, initial_bytes, io_errors, scan, failure };
-    // The verification may take longer than the load, so the interim result is stored before it.
-    watch.publish(loaded.clone());
-    Ok(loaded)
 }
 
 fn database_bytes(store: &dyn Store, plan: &Plan) -> u64 {
     (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum()
 }
 
-fn verify(
-    engine: &dyn Engine,
-    plan: &Plan,
-    watch: &mut Recorder<'_>,
-    stop: &StopSignal,
-) -> Option<Verification> {
-    if stop.is_set() {
-        return None;
-    }
-    let started = Instant::now();
-    let verification = read_again(engine, plan, Depth::Everything, Phase::Verify, watch, stop)?;
-    let verification = Verification { seconds: started.elapsed().as_secs_f64(), ..verification };
-    let sum = |count: fn(&FileVerification) -> u64| verification.files.iter().map(count).sum::<u64>();
-    watch.log(&format!(
-        "{} pages and log segments verified: {} bad, {} with a corrected bit",
-        sum(|file| file.blocks),
-        sum(|file| file.bad),
-        sum(|file| file.repaired)
-    ));
-    Some(verification)
-}
-
-fn read_again(
-    engine: &dyn Engine,
-    plan: &Plan,
-    depth: Depth,
-    phase: Phase,
-    watch: &mut Recorder<'_>,
-    stop: &StopSignal,
-) -> Option<Verification> {
-    let mut announced = false;
-    engine.verify(plan, depth, &mut |done, total| {
-        if !std::mem::replace(&mut announced, true) {
-            watch.begin(phase, total);
-        }
-        watch.advance(done, "");
-        !stop.is_set()
-    })
-}
-
 fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option<&'static str> {
     let creating = watch.history.phases.last().is_some_and(|last| last.phase == Phase::Create);
+    let recovered = loaded.recovery.as_ref().is_none_or(|recovery| recovery.complete);
     if creating {
         Some("stopped on request while databases were created: --resume continues")
     } else if loaded.failure.is_some() {
         Some("the load ended with an error")
     } else if stop.is_set() && !loaded.measured.complete {
         Some("stopped on request before the measured time was over")
+    } else if stop.is_set() && !recovered {
+        Some("stopped on request before all logs were replayed")
     } else if stop.is_set() {
         Some("stopped on request before the verification ended")
     } else if !loaded.measured.complete {

@@ -84,6 +84,7 @@ impl Compare {
         };
         let runs: Vec<(String, Stored)> =
             self.runs.iter().zip(&directories).map(read).collect::<Result<_, _>>()?;
+        same_kind(&runs)?;
         let comparison = Comparison::of(&runs, base);
         let text = match self.format {
             Format::Text => comparison::text(&comparison),
@@ -128,6 +129,23 @@ impl Compare {
             )
             .into()),
         }
+    }
+}
+
+/// Refuses runs of different tests: their figures are not of the same thing.
+fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
+    let Some((first, rest)) = runs.split_first() else { return Ok(()) };
+    let test = |run: &(String, Stored)| run.1.result.test.name();
+    match rest.iter().find(|run| test(run) != test(first)) {
+        Some(other) => Err(format!(
+            "{} is a {} test and {} a {} test: compare runs of the same test",
+            first.0,
+            test(first),
+            other.0,
+            test(other)
+        )
+        .into()),
+        None => Ok(()),
     }
 }
 

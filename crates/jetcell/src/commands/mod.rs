@@ -11,5 +11,4 @@ pub mod recover;
 pub mod report;
 pub mod run_list;
 pub mod size;
-pub mod test_performance;
-mod workload_options;
+pub mod storage_test;

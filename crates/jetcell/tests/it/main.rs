@@ -9,6 +9,7 @@ mod manners;
 mod raid_reliability;
 mod recover;
 mod recover_faults;
+mod recovery_test;
 mod runs;
 mod self_description;
 mod sizing;

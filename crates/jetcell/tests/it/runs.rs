@@ -66,7 +66,7 @@ impl Cell {
     }
 }
 
-fn wait_until(what: &str, test: impl Fn() -> bool) {
+pub fn wait_until(what: &str, test: impl Fn() -> bool) {
     let began = Instant::now();
     while !test() {
         assert!(began.elapsed() < Duration::from_secs(120), "{what} did not happen");

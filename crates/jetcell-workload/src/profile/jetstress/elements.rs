@@ -9,6 +9,7 @@ use super::duration::iso_duration;
 use super::is_windows_path;
 use super::reader::Fate::{Honoured, Ignored};
 use super::reader::{Fate, Reader};
+use crate::profile::TestKind;
 use crate::profile::options::Options;
 use crate::units::TimeSpan;
 
@@ -62,6 +63,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("DatabaseCopyCount", Only(1.0, "log reads for further copies are not simulated")),
     ("LogFileSize", Only(1024.0, "log files are 1 MiB")),
     // Databases and load.
+    ("LogFilesToReplay", Number("logs", "", ", of the recovery test")),
     ("ThreadCount", Number("threads", "", ", for all databases together")),
     ("MarginIops", Number("margin", "", "")),
     ("LongPadLength", Number("records.long_bytes", "", "")),
@@ -79,8 +81,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("MailboxIops", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.iops_per_mailbox))),
     // Elements without a counterpart.
     ("BinaryPerfLog", No("samples are written to samples.csv")),
-    ("RunDatabaseMaintenanceSoftRecovery", No("belongs to the recovery test")),
-    ("LogFilesToReplay", No("belongs to the recovery test")),
+    ("RunDatabaseMaintenanceSoftRecovery", No("no scan runs beside the replay of logs")),
     ("BackupToDisk", No("belongs to the backup test")),
     ("RestoreBackupPath", No("databases are created or opened, not restored")),
     ("LogFilesToChecksum", No("all logs are verified")),
@@ -138,15 +139,19 @@ fn sized<T>(number: Option<T>, kept: &mut Option<T>) -> Option<Fate> {
 
 fn test_type(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
     match text {
-        "Performance" => Some(Honoured("a performance test".into())),
-        "Stress" => {
+        "Performance" if reader.test == TestKind::Performance => Some(Honoured("a performance test".into())),
+        "Stress" if reader.test == TestKind::Performance => {
             reader.stress = true;
             Some(Honoured("a performance test with the lenient thresholds".into()))
         }
-        "DatabaseBackup" | "SoftRecovery" => {
+        "SoftRecovery" if reader.test == TestKind::Recovery => Some(Honoured("a recovery test".into())),
+        "DatabaseBackup" | "SoftRecovery" if reader.test == TestKind::Performance => {
             let what = format!("Type {text} is not a performance test, which this command runs");
             reader.mistake(node, what);
             None
+        }
+        "Performance" | "Stress" | "DatabaseBackup" | "SoftRecovery" => {
+            Some(Ignored(format!("this command runs a {} test", reader.test.name())))
         }
         _ => {
             reader.mistake(node, format!("Type '{text}' is not known: use Performance or Stress"));

@@ -13,6 +13,7 @@ mod sections;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use self::reader::{Reader, shown};
+use super::TestKind;
 use super::mistake::Mistake;
 use super::options::Options;
 
@@ -35,8 +36,8 @@ pub(super) fn is_xml(text: &str) -> bool {
     text.trim_start().starts_with('<')
 }
 
-/// Reads a configuration; `given` are the options of the command line, which win over it.
-pub(super) fn parse(text: &str, given: &Options) -> Result<Import, Vec<Mistake>> {
+/// Reads a configuration for a test; `given` are the options of the command line, which win over it.
+pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Import, Vec<Mistake>> {
     let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
     if text.split('<').any(|after| tag_length(after) > LONGEST_TAG) {
         return Err(vec![Mistake::new(
@@ -57,7 +58,7 @@ pub(super) fn parse(text: &str, given: &Options) -> Result<Import, Vec<Mistake>>
             "line 1: <{name}> is not the beginning of a JetstressConfig.xml"
         ))]);
     }
-    let mut reader = Reader::new(&document, given);
+    let mut reader = Reader::new(&document, test, given);
     for node in root.children().filter(Node::is_element) {
         match node.tag_name().name() {
             "TestDesignInfo" | "ExchangeProfile" | "JetSystemParams" => {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use roxmltree::{Document, Node};
 
+use crate::profile::TestKind;
 use crate::profile::mistake::Mistake;
 use crate::profile::options::{Options, ThresholdOptions};
 
@@ -46,6 +47,8 @@ pub(super) struct ThresholdSet {
 
 pub(super) struct Reader<'a> {
     document: &'a Document<'a>,
+    /// The test that the command runs.
+    pub(super) test: TestKind,
     pub(super) given: &'a Options,
     pub(super) options: Options,
     pub(super) notes: Vec<Note>,
@@ -63,9 +66,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(document: &'a Document<'a>, given: &'a Options) -> Reader<'a> {
+    pub(super) fn new(document: &'a Document<'a>, test: TestKind, given: &'a Options) -> Reader<'a> {
         Reader {
             document,
+            test,
             given,
             options: Options::default(),
             notes: Vec::new(),

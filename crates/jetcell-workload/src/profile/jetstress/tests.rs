@@ -14,7 +14,7 @@ fn elsewhere() -> Options {
 }
 
 fn read(text: &str) -> Import {
-    parse(text, &elsewhere()).unwrap()
+    parse(text, TestKind::Performance, &elsewhere()).unwrap()
 }
 
 fn profile(text: &str) -> Profile {
@@ -22,7 +22,7 @@ fn profile(text: &str) -> Profile {
 }
 
 fn mistakes(text: &str, given: &Options) -> String {
-    let found = parse(text, given).unwrap_err();
+    let found = parse(text, TestKind::Performance, given).unwrap_err();
     found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -88,7 +88,7 @@ fn windows_paths_are_mistakes_and_linux_paths_are_used() {
         "line 67: C:\\DB\\DB1 is a Windows path: give directories for the 4 databases with --dir (and --log-dir)"
     );
     let linux = FIXTURE.replace("C:\\DB\\", "/db/").replace("<LogPath>/db/", "<LogPath>/logs/");
-    let options = parse(&linux, &Options::default()).unwrap().options;
+    let options = parse(&linux, TestKind::Performance, &Options::default()).unwrap().options;
     assert_eq!(options.dirs[3], PathBuf::from("/db/DB4"));
     assert_eq!(options.log_dirs[0], PathBuf::from("/logs/DB1"));
 }
@@ -100,7 +100,7 @@ fn long_runs_and_stress_runs_use_the_lenient_thresholds() {
     assert_eq!(maximum(&changed("DT2H0M0S", "DT6H0M1S")), 200.0);
     assert_eq!(maximum(&changed("<Type>Performance", "<Type>Stress")), 200.0);
     let longer = Options { duration: Some("1d".parse().unwrap()), ..elsewhere() };
-    let options = parse(FIXTURE, &longer).unwrap().options;
+    let options = parse(FIXTURE, TestKind::Performance, &longer).unwrap().options;
     assert_eq!(options.thresholds.maximum_database_read_ms, Some(200.0));
 }
 
@@ -192,7 +192,7 @@ fn no_byte_of_the_file_causes_a_panic() {
     for (number, _) in FIXTURE.char_indices().step_by(7) {
         let mut broken = FIXTURE.to_string();
         broken.replace_range(number..=number, if number % 2 == 0 { "9" } else { "<" });
-        if let Ok(configuration) = parse(&broken, &elsewhere()) {
+        if let Ok(configuration) = parse(&broken, TestKind::Performance, &elsewhere()) {
             let _ = elsewhere().over(configuration.options).resolve();
         }
     }

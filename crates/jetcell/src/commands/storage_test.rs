@@ -1,4 +1,7 @@
-//! `jetcell test performance`: makes a profile from the options, runs it and reports.
+//! `jetcell test`: makes a profile from the options, runs it and reports. One type for all tests.
+
+mod kind;
+mod workload_options;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,49 +13,22 @@ use jetcell_workload::profile::{Configuration, EXAMPLE};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
 
+pub use self::kind::{Performance, Recovery};
+
+use self::kind::TestCommand;
+use self::workload_options::WorkloadOptions;
 use crate::colour;
-use crate::commands::workload_options::WorkloadOptions;
 use crate::console;
 use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
-const EXAMPLES: &str = "\
-Examples:
-  jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
-      a first test: one database of 1 GiB, measured for a minute
-  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --size 100GiB --duration 2h --target-iops 540
-      two databases with their logs on a volume of their own, two hours, judged against a target
-  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
-      the same databases again, for a day
-  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
-      continues a creation that was killed: the first command with --resume
-  jetcell test performance --dir /db1 --open --find-max --threads 16
-      searches for the highest sustained rate, and shows the curve of latency over rate
-  jetcell test performance --config run.toml --json > result.json
-      options from a file; jetcell test performance --example-config prints one with every key
-  jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100
-      charts in the terminal, and counters for Prometheus at http://127.0.0.1:9100/metrics
-  jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
-      uses a configuration of Microsoft's Jetstress, and prints which elements are honoured or ignored
-  jetcell test performance --dir /db1 --open --strict --quiet && echo the storage is good enough
-      for scripts: one line, and an exit code that also counts doubts about the measurement
-
-Files:
-  DIR/Jetstress001001.edb      databases
-  LOGDIR/log001/E00*.log       logs
-  DIR/jetcell-creation.json    exists while databases are created; --resume needs it
-  OUTPUT/                      result.json, samples.csv, report.html
-
-Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
-Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
-
-/// Creates ESE databases, runs a mail load on them, verifies every page and judges the storage
+/// A storage test on the command line.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct TestPerformance {
+#[command(after_help = T::EXAMPLES)]
+pub struct StorageTest<T: TestCommand> {
     #[command(flatten)]
-    options: WorkloadOptions,
+    options: WorkloadOptions<T>,
     /// Read options from a TOML file or a JetstressConfig.xml; options of the command line win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -87,7 +63,7 @@ enum Io {
     Threads,
 }
 
-impl TestPerformance {
+impl<T: TestCommand> StorageTest<T> {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         if self.example_config {
@@ -151,15 +127,15 @@ impl TestPerformance {
 
     fn profile(self) -> Result<Profile, Vec<Mistake>> {
         let file = match &self.config {
-            Some(path) => Configuration::read(path, &self.options.0)?,
+            Some(path) => Configuration::read(path, T::KIND, &self.options.given)?,
             None => Configuration::default(),
         };
-        let mut options = self.options.0.over(file.options);
+        let mut options = self.options.given.over(file.options);
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
         let options = remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
-        let profile = options.resolve()?;
+        let profile = options.resolve_for(T::KIND)?;
         file.notes.iter().for_each(|note| console::note(note));
         Ok(profile)
     }

@@ -1,13 +1,25 @@
 //! The options of a run on the command line, made from the table of `jetcell-workload`.
 
+use std::marker::PhantomData;
+
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use jetcell_workload::Options;
 use jetcell_workload::profile::{OptionInfo, OptionKind};
 
-/// The options of a run.
-#[derive(Clone, Debug, Default)]
-pub struct WorkloadOptions(pub Options);
+use super::kind::TestCommand;
+
+/// The options of a test.
+#[derive(Clone, Debug)]
+pub struct WorkloadOptions<T> {
+    /// The options as they were given.
+    pub given: Options,
+    test: PhantomData<T>,
+}
+
+fn options_of<T: TestCommand>() -> impl Iterator<Item = &'static OptionInfo> {
+    Options::table().filter(|option| T::KIND.has(option))
+}
 
 fn argument(option: &'static OptionInfo) -> Arg {
     let argument = Arg::new(option.name)
@@ -30,28 +42,28 @@ fn argument(option: &'static OptionInfo) -> Arg {
     }
 }
 
-impl Args for WorkloadOptions {
+impl<T: TestCommand> Args for WorkloadOptions<T> {
     fn augment_args(command: Command) -> Command {
-        command.args(Options::table().map(argument))
+        command.args(options_of::<T>().map(argument))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        WorkloadOptions::augment_args(command)
+        WorkloadOptions::<T>::augment_args(command)
     }
 }
 
-impl FromArgMatches for WorkloadOptions {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<WorkloadOptions, Error> {
-        let mut options = WorkloadOptions::default();
+impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<WorkloadOptions<T>, Error> {
+        let mut options = WorkloadOptions { given: Options::default(), test: PhantomData };
         options.update_from_arg_matches(matches)?;
         Ok(options)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        for option in Options::table() {
+        for option in options_of::<T>() {
             for text in matches.get_raw(option.name).into_iter().flatten() {
                 option
-                    .set(&mut self.0, text)
+                    .set(&mut self.given, text)
                     .map_err(|error| Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
             }
         }
@@ -62,11 +74,12 @@ impl FromArgMatches for WorkloadOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::storage_test::{Performance, Recovery};
 
     fn parsed(words: &[&str]) -> Result<Options, Error> {
-        let command = WorkloadOptions::augment_args(Command::new("performance"));
+        let command = WorkloadOptions::<Performance>::augment_args(Command::new("performance"));
         let matches = command.try_get_matches_from([&["performance"], words].concat())?;
-        Ok(WorkloadOptions::from_arg_matches(&matches)?.0)
+        Ok(WorkloadOptions::<Performance>::from_arg_matches(&matches)?.given)
     }
 
     #[test]
@@ -88,9 +101,25 @@ mod tests {
     }
 
     #[test]
-    fn the_command_has_every_option_once() {
-        let command = WorkloadOptions::augment_args(Command::new("performance"));
-        command.clone().debug_assert();
-        assert_eq!(command.get_arguments().count(), Options::table().count());
+    fn a_test_has_its_options_once() {
+        fn names<T: TestCommand>() -> Vec<String> {
+            let command = WorkloadOptions::<T>::augment_args(Command::new("test"));
+            command.clone().debug_assert();
+            command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+        }
+        let (performance, recovery) = (names::<Performance>(), names::<Recovery>());
+        for (name, of_performance, of_recovery) in [
+            ("duration", true, false),
+            ("logs", false, true),
+            ("target-iops", true, false),
+            ("dir", true, true),
+        ] {
+            let has = |names: &[String]| names.iter().any(|known| known == name);
+            assert_eq!((has(&performance), has(&recovery)), (of_performance, of_recovery), "{name}");
+        }
+        let every = |option: &OptionInfo| {
+            [&performance, &recovery].iter().any(|names| names.iter().any(|name| name == option.name))
+        };
+        assert!(Options::table().all(every));
     }
 }

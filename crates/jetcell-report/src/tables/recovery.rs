@@ -1,0 +1,97 @@
+//! The tables of a recovery test.
+
+use jetcell_workload::measurement::{Recovery, ReplayedDatabase};
+use jetcell_workload::profile::RecoveryMode;
+use jetcell_workload::result::{InstanceRow, RunResult};
+
+use super::jetstress::INSTANCES;
+use crate::number::{plain, three};
+use crate::table::{Cell, Table};
+
+/// Figures of a published test for each log, which the table shows beside those of the run: Jetstress 2013 on 23 disks of
+/// 7,200 rpm, ESRP submission of June 2014. Its redo changed next to nothing.
+const PUBLISHED_SECONDS: f64 = 2.910;
+const PUBLISHED_READS: &str = "573 to 614";
+const PUBLISHED_WRITES: &str = "3.985 to 3.995";
+const PUBLISHED_LOG_READS: &str = "4.98 to 5.00";
+
+/// The tables of the replay; none for other tests.
+pub(super) fn all(result: &RunResult) -> Vec<Table> {
+    let Some(recovery) = &result.recovery else { return Vec::new() };
+    vec![statistics(recovery), per_log(recovery), io(recovery)]
+}
+
+/// Jetstress's table of the replay, in its formats.
+fn statistics(recovery: &Recovery) -> Table {
+    let columns = ["Log files replayed", "Elapsed seconds"];
+    let row = |database: &ReplayedDatabase| {
+        vec![
+            database.instance.as_str().into(),
+            database.logs.to_string().into(),
+            ticks(database.seconds).into(),
+        ]
+    };
+    let logs: u64 = recovery.databases.iter().map(|database| database.logs).sum();
+    let seconds: f64 = recovery.databases.iter().map(|database| database.seconds).sum();
+    let count = recovery.databases.len().max(1);
+    Table::numbers("Soft Recovery Statistics - All", "Database Instance", columns)
+        .rows(recovery.databases.iter().map(row))
+        .row(vec![
+            "Avg".into(),
+            (logs / count as u64).to_string().into(),
+            three(seconds / count as f64).into(),
+        ])
+        .row(vec!["Sum".into(), logs.to_string().into(), ticks(seconds).into()])
+}
+
+/// Seconds in the unit of Jetstress, which is 100 ns.
+fn ticks(seconds: f64) -> String {
+    format!("{seconds:.7}").trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+fn per_log(recovery: &Recovery) -> Table {
+    let mean = |value: fn(&ReplayedDatabase) -> u64| {
+        three(recovery.mean(|database| database.per_log(value(database) as f64)))
+    };
+    let row = |name: &str, measured: String, published: &str| {
+        vec![Cell::from(name), measured.into(), published.into()]
+    };
+    let seconds = recovery.seconds_per_log();
+    let table = Table::numbers("Replay of a Log", "Figure", ["This run", "Published test"])
+        .row(row("Seconds per log per database", ticks(seconds), &three(PUBLISHED_SECONDS)))
+        .row(row("Log records per second", plain(recovery.records_per_second()), "–"))
+        .row(row("Log records per log", mean(|database| database.records), "–"))
+        .row(row("Page changes redone per log", mean(|database| database.changes), "next to none"))
+        .row(row("Database reads per log", mean(|database| database.database_reads), PUBLISHED_READS))
+        .row(row("Database writes per log", mean(|database| database.database_writes), PUBLISHED_WRITES))
+        .row(row("Log reads per log", mean(|database| database.log_reads), PUBLISHED_LOG_READS))
+        .note(match recovery.mode {
+            RecoveryMode::True => {
+                "Mode true: the databases were as before the load, so redo made all changes again. The published test \
+                 had next to nothing to redo."
+            }
+            RecoveryMode::Compatible => {
+                "Mode compatible: as in the published test, the databases had all changes already, so redo compared \
+                 times of pages and changed next to nothing."
+            }
+        });
+    match seconds > 0.0 {
+        true => table.note(format!(
+            "A log took 1/{} of the time of the published test.",
+            plain((PUBLISHED_SECONDS / seconds * 10.0).round() / 10.0)
+        )),
+        false => table,
+    }
+}
+
+fn io(recovery: &Recovery) -> Table {
+    let empty = InstanceRow::named(String::new(), "".into(), "".into());
+    let names = empty.jetstress_rows().map(|(name, _)| name);
+    let rows = recovery.databases.iter().filter_map(|database| database.io.as_ref()).map(|row| {
+        let name = Cell::from(row.instance.as_str());
+        std::iter::once(name).chain(row.jetstress_rows().map(|(_, value)| three(value).into())).collect()
+    });
+    Table::numbers("Soft Recovery I/O Performance", INSTANCES, names)
+        .rows(rows)
+        .note("I/O of the replay. The tables below are of the load that generated the logs, but for the verification.")
+}

@@ -1,0 +1,200 @@
+//! The replay of a load's logs: keeps what the databases were before the load, puts it back, and replays.
+//!
+//! With [`RecoveryMode::True`] the whole file is kept, as a copy that shares its blocks where the file system can do that.
+//! With [`RecoveryMode::Compatible`] only the header is put back: it says that redo needs all logs of the load, while the
+//! pages have all changes. This is the header of a database whose checkpoint has not moved during the load.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
+use ese_engine::internals::log::LogNames;
+use ese_engine::{Error, InstanceOptions, PageSize, Replayer, TornPageProtection};
+use ese_format::Generation;
+use ese_format::LogPosition;
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::header::LogHeader;
+use jetcell_vfs::{CountedVfs, Vfs};
+
+use super::io_of;
+use crate::engine::{ReplayStart, Result};
+use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::measurement::{ReplayCounters, ReplayWatch};
+use crate::profile::RecoveryMode;
+
+/// Bytes of a piece of a copy.
+const PIECE: usize = 8 << 20;
+
+/// Bytes at the start of a database that hold both copies of the header.
+const HEADERS: usize = 2 * (32 << 10);
+
+/// Keeps the state of a closed database. `progress` gets the bytes that are copied, and returns `false` to cancel.
+pub(super) fn keep(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+    let kept = instance.state_before_load();
+    copy(&instance.database, &kept, progress).map_err(|error| Error::io(&kept, &error))
+}
+
+/// Copies a file; shares its blocks if the file system can.
+fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<()> {
+    let (source, mut target) = (File::open(from)?, File::create(to)?);
+    if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
+        let (mut buffer, mut at) = (vec![0; PIECE], 0);
+        loop {
+            let read = source.read_at(&mut buffer, at)?;
+            if read == 0 || !progress(at + read as u64) {
+                break;
+            }
+            target.write_all(&buffer[..read])?;
+            at += read as u64;
+        }
+    }
+    target.sync_all()
+}
+
+/// Removes what was kept.
+pub(super) fn forget(instance: &InstancePlan) -> Result<()> {
+    let kept = instance.state_before_load();
+    match fs::remove_file(&kept) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&kept, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Where the replay of an open database has to begin.
+pub(super) fn start_of(database: &Path) -> Result<ReplayStart> {
+    let header = read_header(database)?;
+    Ok(ReplayStart { generation: header.attach_position.generation.0, attached: header })
+}
+
+/// Puts the closed database back to the state from which the replay begins.
+pub(super) fn put_back(instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
+    let database = &instance.database;
+    match mode {
+        RecoveryMode::True => {
+            let kept = instance.state_before_load();
+            let renamed = fs::rename(&kept, database).and_then(|()| sync_directory(database));
+            renamed.map_err(|error| Error::io(&kept, &error))
+        }
+        RecoveryMode::Compatible => {
+            let now = read_header(database)?;
+            let newest = newest_generation(instance)?;
+            let header = DatabaseHeader {
+                state: DatabaseState::DirtyShutdown,
+                gen_min_required: Generation(start.generation),
+                gen_max_required: newest,
+                gen_max_committed: newest,
+                db_time: now.db_time,
+                last_tree: now.last_tree,
+                ..start.attached.clone()
+            };
+            write_header(database, &header).map_err(|error| Error::io(database, &error))
+        }
+    }
+}
+
+fn sync_directory(file: &Path) -> io::Result<()> {
+    match file.parent().filter(|parent| *parent != Path::new("")) {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => File::open(".")?.sync_all(),
+    }
+}
+
+fn read_header(database: &Path) -> Result<DatabaseHeader> {
+    let failed = |error: &io::Error| Error::io(database, error);
+    let file = File::open(database).map_err(|error| failed(&error))?;
+    let mut start = vec![0; HEADERS];
+    let read = file.read_at(&mut start, 0).map_err(|error| failed(&error))?;
+    let header = DatabaseHeader::read_from_start(&start[..read]).map_err(|error| Error::Corrupt {
+        path: database.to_path_buf(),
+        page: None,
+        what: error.to_string(),
+    })?;
+    Ok(header.0)
+}
+
+/// Writes both copies of the header, one after the other, so that one of them is always whole.
+fn write_header(database: &Path, header: &DatabaseHeader) -> io::Result<()> {
+    let file = File::options().write(true).open(database)?;
+    let page = header.encode();
+    for copy in [1, 0] {
+        file.write_all_at(&page, copy * page.len() as u64)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+fn names(instance: &InstancePlan) -> LogNames {
+    LogNames::new(&instance.log_dir, LOG_BASE_NAME)
+}
+
+fn newest_generation(instance: &InstancePlan) -> Result<Generation> {
+    let path = names(instance).current();
+    let bytes = fs::read(&path).map_err(|error| Error::io(&path, &error))?;
+    let header = LogHeader::decode(&bytes).map_err(|error| Error::Corrupt {
+        path: path.clone(),
+        page: None,
+        what: error.to_string(),
+    })?;
+    Ok(header.generation)
+}
+
+/// The logs from a generation on, the current one last.
+fn logs_from(instance: &InstancePlan, first: u32) -> Result<Vec<PathBuf>> {
+    let newest = newest_generation(instance)?;
+    let archived = (first..newest.0).map(|generation| names(instance).archived(Generation(generation)));
+    Ok(archived.chain([names(instance).current()]).collect())
+}
+
+/// Replays all logs of a load, and leaves the database clean.
+pub(super) fn replay(
+    files: &Arc<dyn Vfs>,
+    plan: &Plan,
+    instance: &InstancePlan,
+    start: &ReplayStart,
+    watch: &ReplayWatch,
+) -> Result<()> {
+    let logs = logs_from(instance, start.generation)?;
+    let Some((newest, closed)) = logs.split_last() else { return Ok(()) };
+    let page_size = PageSize::new(plan.page_bytes)
+        .ok_or_else(|| Error::Usage(format!("there are no pages of {} bytes", plan.page_bytes)))?;
+    let counted = Arc::new(CountedVfs::new(files.clone()));
+    let share = plan.cache_bytes as usize / plan.instances.len().max(1);
+    let cache = Cache::new(CacheOptions {
+        // As during the load: the storage must receive the writes that ESE would make.
+        eviction: EvictionPolicy::WriteBack,
+        ..CacheOptions::new(share, page_size, files.clock())
+    });
+    cache.start_threads()?;
+    let options = InstanceOptions {
+        base_name: LOG_BASE_NAME.to_string(),
+        torn_page_protection: TornPageProtection::Off,
+        ..InstanceOptions::with_cache(counted.clone(), instance.log_dir.clone(), cache.clone())
+    };
+    let mut replayer = Replayer::open(options, closed.first().unwrap_or(newest))?;
+    let counters = |replayer: &Replayer, logs: usize| {
+        let replayed = replayer.replayed();
+        ReplayCounters {
+            logs: logs as u64,
+            records: replayed.records.values().sum(),
+            changes: replayed.changed,
+            io: io_of(&counted.snapshot()),
+        }
+    };
+    for (number, log) in closed.iter().enumerate() {
+        replayer.replay(log)?;
+        if !watch.update(counters(&replayer, number + 1)) {
+            replayer.stop()?;
+            return Ok(());
+        }
+    }
+    replayer.replay_until(newest, LogPosition::MAX)?;
+    let last = counters(&replayer, logs.len());
+    replayer.finish()?;
+    cache.shutdown();
+    // What the end of the replay has written belongs to it.
+    watch.update(ReplayCounters { io: io_of(&counted.snapshot()), ..last });
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The kinds of storage tests, and which options each of them has.
+
+use serde::{Deserialize, Serialize};
+
+use super::options::OptionInfo;
+
+/// A kind of storage test. Jetstress: `Type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestKind {
+    /// A load is measured and judged.
+    #[default]
+    Performance,
+    /// Logs are generated and replayed. Jetstress: `SoftRecovery`.
+    Recovery,
+}
+
+use TestKind::{Performance, Recovery};
+
+/// Options that only some tests have.
+const ONLY: &[(&str, &[TestKind])] = &[
+    ("logs", &[Recovery]),
+    ("mode", &[Recovery]),
+    ("duration", &[Performance]),
+    ("circular-log", &[Performance]),
+    ("repeat", &[Performance]),
+    ("find-max", &[Performance]),
+];
+
+impl TestKind {
+    /// All kinds.
+    pub const ALL: [TestKind; 2] = [Performance, Recovery];
+
+    /// The name of the command, and of the test in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Performance => "performance",
+            Recovery => "recovery",
+        }
+    }
+
+    /// Begin of the name of the default directory for results.
+    pub const fn directory(self) -> &'static str {
+        match self {
+            Performance => "Performance",
+            Recovery => "SoftRecovery",
+        }
+    }
+
+    /// Whether the limits for latencies and the target are rules of the verdict. Jetstress judges no other test by them.
+    pub const fn judges_speed(self) -> bool {
+        matches!(self, Performance)
+    }
+
+    /// Whether the test has this option.
+    pub fn has(self, option: &OptionInfo) -> bool {
+        let speed = option.heading == "Verdict" && option.name != "strict";
+        match ONLY.iter().find(|(name, _)| *name == option.name) {
+            Some((_, tests)) => tests.contains(&self),
+            None => !speed || self.judges_speed(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The commands of the storage tests: each has a type that names its test and its examples.
+
+use jetcell_workload::TestKind;
+
+/// A command that runs one kind of test.
+pub trait TestCommand: Clone + Send + Sync + 'static {
+    /// The test.
+    const KIND: TestKind;
+    /// The text after the options in the help.
+    const EXAMPLES: &'static str;
+}
+
+/// `jetcell test performance`.
+#[derive(Clone, Debug)]
+pub struct Performance;
+
+/// `jetcell test recovery`.
+#[derive(Clone, Debug)]
+pub struct Recovery;
+
+impl TestCommand for Performance {
+    const KIND: TestKind = TestKind::Performance;
+    const EXAMPLES: &'static str = PERFORMANCE_EXAMPLES;
+}
+
+impl TestCommand for Recovery {
+    const KIND: TestKind = TestKind::Recovery;
+    const EXAMPLES: &'static str = RECOVERY_EXAMPLES;
+}
+
+const PERFORMANCE_EXAMPLES: &str = "\
+Examples:
+  jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
+      a first test: one database of 1 GiB, measured for a minute
+  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --size 100GiB --duration 2h --target-iops 540
+      two databases with their logs on a volume of their own, two hours, judged against a target
+  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
+      the same databases again, for a day
+  jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
+      continues a creation that was killed: the first command with --resume
+  jetcell test performance --dir /db1 --open --find-max --threads 16
+      searches for the highest sustained rate, and shows the curve of latency over rate
+  jetcell test performance --config run.toml --json > result.json
+      options from a file; jetcell test performance --example-config prints one with every key
+  jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100
+      charts in the terminal, and counters for Prometheus at http://127.0.0.1:9100/metrics
+  jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
+      uses a configuration of Microsoft's Jetstress, and prints which elements are honoured or ignored
+  jetcell test performance --dir /db1 --open --strict --quiet && echo the storage is good enough
+      for scripts: one line, and an exit code that also counts doubts about the measurement
+
+Files:
+  DIR/Jetstress001001.edb      databases
+  LOGDIR/log001/E00*.log       logs
+  DIR/jetcell-creation.json    exists while databases are created; --resume needs it
+  OUTPUT/                      result.json, samples.csv, report.html
+
+Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
+
+const RECOVERY_EXAMPLES: &str = "\
+Examples:
+  jetcell test recovery --dir jetcell-run --size 1GiB --logs 50
+      a first test: generates 50 logs under load, puts the database back, and replays them
+  jetcell test recovery --dir /db1 --dir /db2 --log-dir /logs --open
+      the databases of another test, 500 logs of each as in Jetstress
+  jetcell test recovery --dir /db1 --open --mode compatible
+      what Jetstress does: the databases have the changes already, so that redo reads and changes next to nothing
+  jetcell test recovery --config JetstressConfig.xml --dir /db1 --dir /db2
+      uses a configuration of Microsoft's Jetstress, LogFilesToReplay included
+
+Files:
+  DIR/Jetstress001001.edb          databases, which are clean and have all changes afterwards
+  DIR/Jetstress001001.edb.before   with --mode true, the database as it was before the load, until the replay
+  LOGDIR/log001/E00*.log           logs; the next test with circular logging removes them
+  OUTPUT/                          result.json, samples.csv, report.html
+
+Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
