@@ -51,7 +51,9 @@ pub fn run_lines(runs: &[(String, RunResult)]) -> String {
 /// The one figure that a test is for.
 fn headline(run: &RunResult) -> String {
     match run.test {
-        TestKind::Performance => format!("{} IOPS", plain(run.achieved_transactional_iops)),
+        TestKind::Performance | TestKind::Stress => {
+            format!("{} IOPS", plain(run.achieved_transactional_iops))
+        }
         TestKind::Recovery => match &run.recovery {
             Some(recovery) => format!("{} s/log", plain(recovery.seconds_per_log())),
             None => "–".into(),

@@ -85,7 +85,7 @@ pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart
 /// Heading of the charts of the load.
 pub(crate) fn load_heading(result: &RunResult) -> &'static str {
     match result.test {
-        TestKind::Performance => "Over time",
+        TestKind::Performance | TestKind::Stress => "Over time",
         TestKind::Recovery => "Generation of the logs over time",
     }
 }

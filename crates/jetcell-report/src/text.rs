@@ -78,7 +78,14 @@ fn result_lines(result: &RunResult) -> Vec<String> {
             span(recovery.seconds)
         )
     });
-    recovery.into_iter().collect()
+    let continued = (result.parts.len() > 1)
+        .then(|| format!("Interrupted {} times and continued", result.parts.len() - 1));
+    let drifts = result
+        .trends
+        .iter()
+        .filter(|trend| trend.drifts)
+        .map(|trend| format!("Drift: {} {:+.0} % over the run", trend.figure, trend.change * 100.0));
+    recovery.into_iter().chain(continued).chain(drifts).collect()
 }
 
 /// The first columns of a table, aligned.

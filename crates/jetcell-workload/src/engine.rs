@@ -10,7 +10,7 @@ use ese_engine::Error;
 use ese_format::header::DatabaseHeader;
 
 use crate::layout::{InstancePlan, Plan};
-use crate::measurement::{CacheState, InstanceIo, ReplayWatch, ScanSummary, Verification};
+use crate::measurement::{CacheState, InstanceIo, LogCopies, ReplayWatch, ScanSummary, Verification};
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 
@@ -122,6 +122,10 @@ pub trait Store: Send + Sync {
     fn start_scan(&self, pause: Duration);
     /// Ends the scans and gives their summaries in the order of the plan; none if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
+    /// Starts to read each log that is closed from now on, as often as `copies` further copies of a database would.
+    fn start_copies(&self, copies: u32) -> Result<()>;
+    /// Ends these reads and gives their summaries in the order of the plan; none if they were not started.
+    fn end_copies(&self) -> Vec<LogCopies>;
     /// Length of a database file in bytes.
     fn database_bytes(&self, database: usize) -> u64;
     /// Where the replay of a database that was just opened has to begin.

@@ -7,6 +7,7 @@
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
 //! ```
 
+mod log_copies;
 mod replay;
 mod session;
 mod verify;
@@ -18,6 +19,7 @@ use std::{fs, io};
 
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
+use ese_engine::internals::log::LogNames;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions,
     TableDefinition, TornPageProtection,
@@ -26,12 +28,14 @@ use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
 pub use jetcell_vfs::Backend;
 use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
+use parking_lot::Mutex;
 
+use self::log_copies::LogCopier;
 use self::session::EseSession;
 use crate::engine::{Depth, Engine, ExistingDatabase, Opening, ReplayStart, Result, Session, Store};
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{
-    CacheState, InstanceIo, IoTotals, Latencies, ReplayWatch, ScanSummary, Verification,
+    CacheState, InstanceIo, IoTotals, Latencies, LogCopies, ReplayWatch, ScanSummary, Verification,
 };
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
@@ -94,7 +98,8 @@ impl Engine for EseEngine {
             ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
         });
         cache.start_threads()?;
-        let mut store = EseStore { cache, units: Vec::new() };
+        let (files, copiers) = (self.files.clone(), Mutex::default());
+        let mut store = EseStore { files, cache, units: Vec::new(), copiers };
         for instance in &plan.instances {
             store.units.push(Unit::open(&self.files, &store.cache, plan, instance, opening)?);
         }
@@ -123,6 +128,7 @@ struct Unit {
     instance: Arc<Instance>,
     database: Arc<Database>,
     counted: Arc<CountedVfs>,
+    log_names: LogNames,
 }
 
 impl Unit {
@@ -156,7 +162,8 @@ impl Unit {
         if opening == Opening::Create {
             create_tables(&instance, &database, plan.tables)?;
         }
-        Ok(Unit { instance, database, counted })
+        let log_names = LogNames::new(&place.log_dir, LOG_BASE_NAME);
+        Ok(Unit { instance, database, counted, log_names })
     }
 }
 
@@ -204,8 +211,11 @@ fn definition(number: u32) -> TableDefinition {
 
 /// Open databases.
 struct EseStore {
+    files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
     units: Vec<Unit>,
+    /// One for each unit, while log reads of further copies are simulated.
+    copiers: Mutex<Vec<LogCopier>>,
 }
 
 impl Store for EseStore {
@@ -215,7 +225,11 @@ impl Store for EseStore {
     }
 
     fn io(&self) -> Vec<InstanceIo> {
-        self.units.iter().map(|unit| io_of(&unit.counted.snapshot())).collect()
+        let mut all: Vec<InstanceIo> =
+            self.units.iter().map(|unit| io_of(&unit.counted.snapshot())).collect();
+        let copiers = self.copiers.lock();
+        all.iter_mut().zip(copiers.iter()).for_each(|(io, copier)| io.log_copy_read = copier.reads());
+        all
     }
 
     fn cache(&self) -> CacheState {
@@ -239,6 +253,23 @@ impl Store for EseStore {
                 ScanSummary::new(unit.database.path().to_path_buf(), &unit.database.scan_progress())
             })
             .collect()
+    }
+
+    fn start_copies(&self, copies: u32) -> Result<()> {
+        let start = |unit: &Unit| {
+            let path = unit.log_names.directory().to_path_buf();
+            LogCopier::start(&self.files, unit.log_names.clone(), &unit.instance, copies)
+                .map_err(|error| Error::io(path, &error))
+        };
+        *self.copiers.lock() = self.units.iter().map(start).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    fn end_copies(&self) -> Vec<LogCopies> {
+        let copiers = std::mem::take(&mut *self.copiers.lock());
+        let ended = self.units.iter().zip(copiers);
+        let database = |unit: &Unit| unit.database.path().to_path_buf();
+        ended.map(|(unit, copier)| LogCopies { database: database(unit), ..copier.end() }).collect()
     }
 
     fn database_bytes(&self, database: usize) -> u64 {
@@ -266,15 +297,7 @@ impl Store for EseStore {
 /// The I/O counters in the terms of a report. I/O of headers, file growth and checkpoint files is not transactional.
 fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
     use IoOperation::{Read, Write};
-    let sum = |reasons: &[IoReason], operation| {
-        let count = snapshot.total(reasons, operation);
-        IoTotals {
-            operations: count.operations,
-            bytes: count.bytes,
-            latency_us: count.latency_us,
-            latencies: Latencies::from(count.latencies),
-        }
-    };
+    let sum = |reasons: &[IoReason], operation| totals(snapshot, reasons, operation);
     InstanceIo {
         database_read: sum(&[IoReason::DatabaseRead, IoReason::Preread], Read),
         database_write: sum(&[IoReason::CheckpointWrite, IoReason::EvictionWrite], Write),
@@ -282,6 +305,18 @@ fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
         log_write: sum(&[IoReason::LogWrite], Write),
         log_format: sum(&[IoReason::LogFormat], Write),
         scan_read: sum(&[IoReason::Scan], Read),
+        log_copy_read: IoTotals::default(),
         errors: snapshot.errors(),
+    }
+}
+
+/// The transfers of these reasons.
+fn totals(snapshot: &IoSnapshot, reasons: &[IoReason], operation: IoOperation) -> IoTotals {
+    let count = snapshot.total(reasons, operation);
+    IoTotals {
+        operations: count.operations,
+        bytes: count.bytes,
+        latency_us: count.latency_us,
+        latencies: Latencies::from(count.latencies),
     }
 }

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod drive;
+mod endurance;
 pub mod engine;
 pub mod engine_ese;
 mod layout;
@@ -43,10 +44,10 @@ mod run;
 pub mod units;
 mod verdict;
 
+pub use endurance::remember;
 pub use layout::{DEFAULT_DIRECTORY, InstancePlan, Plan};
 pub use observer::{Observer, Phase, StopSignal, Unit};
 pub use parse_error::ParseError;
-pub use plan::remember;
 pub use profile::{Mistake, Options, Profile, TestKind};
 pub use refusal::Refusal;
 pub use result::RunResult;

@@ -29,7 +29,7 @@ fn profile(dir: &Path) -> Profile {
 
 /// Runs the load on new, empty databases while `control` runs.
 fn load<R>(engine: &ModelEngine, profile: &Profile, control: impl FnOnce(&Load<'_>) -> R) -> (Plan, R) {
-    let plan = Plan::make(profile, engine, "now").unwrap();
+    let plan = Plan::make(profile, engine, "now", false).unwrap();
     let store = engine.open(&plan, Opening::Create).unwrap();
     let (outcome, failure) =
         Load::new(&*store, plan.instances.len(), profile).unwrap().run(|load| control(load));
@@ -105,12 +105,19 @@ fn interim_states_have_the_curve_during_the_confirmation() {
     let dir = tempfile::tempdir().unwrap();
     let engine = ModelEngine::default();
     let profile = Profile { find_max: true, ..profile(dir.path()) };
-    let plan = Plan::make(&profile, &engine, "now").unwrap();
+    let plan = Plan::make(&profile, &engine, "now", false).unwrap();
     let store = engine.open(&plan, Opening::Create).unwrap();
     let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
     let mut watcher = InterimObserver::default();
     let stop = &StopSignal::default();
-    let drive = Drive { store: &*store, plan: &plan, profile: &profile, stop, goal: Goal::Time };
+    let drive = Drive {
+        store: &*store,
+        plan: &plan,
+        profile: &profile,
+        stop,
+        measured_before: 0.0,
+        goal: Goal::Time,
+    };
     drive.run(&mut file, &mut watcher).unwrap();
     let confirming: Vec<&Measurement> = watcher.0.iter().filter(|state| state.seconds > 0.0).collect();
     assert!(!confirming.is_empty());

@@ -15,7 +15,8 @@ use crate::engine::{
 };
 use crate::layout::{InstancePlan, Plan};
 use crate::measurement::{
-    CacheState, FileVerification, InstanceIo, ReplayCounters, ReplayWatch, ScanSummary, Verification,
+    CacheState, FileVerification, InstanceIo, LogCopies, ReplayCounters, ReplayWatch, ScanSummary,
+    Verification,
 };
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
@@ -182,6 +183,17 @@ impl Store for ModelStore {
                 ..ScanSummary::default()
             })
             .collect()
+    }
+    /// The model has no logs, so one of each database is read at once.
+    fn start_copies(&self, copies: u32) -> Result<()> {
+        for database in &self.0 {
+            (0..copies).for_each(|_| database.io.lock().log_copy_read.record(4096, 100));
+        }
+        Ok(())
+    }
+    fn end_copies(&self) -> Vec<LogCopies> {
+        let read = |database: &Arc<ModelDatabase>| database.io.lock().log_copy_read.operations > 0;
+        self.0.iter().filter(|one| read(one)).map(|_| LogCopies { logs: 1, ..LogCopies::default() }).collect()
     }
     fn database_bytes(&self, database: usize) -> u64 {
         self.0[database].bytes.load(Relaxed)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Measurement, Snapshot};
+use crate::measurement::{Measurement, Sample, Snapshot};
 
 /// The steps of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +86,8 @@ pub trait Observer {
     /// All counters, about once per second while databases are open. Counters start at zero whenever databases are
     /// opened.
     fn counters(&mut self, _now: &Snapshot) {}
+    /// A sample of the measured time.
+    fn sampled(&mut self, _sample: &Sample) {}
     /// Whether the observer wants the measurement so far. The run asks after each sample.
     fn wants_measured(&self) -> bool {
         false

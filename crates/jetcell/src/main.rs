@@ -35,7 +35,7 @@ use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::recover::Recover;
 use crate::commands::report::Report;
 use crate::commands::size::Size;
-use crate::commands::storage_test::{Performance, Recovery, StorageTest};
+use crate::commands::storage_test::{Performance, Recovery, StorageTest, Stress};
 use crate::outcome::{Outcome, print_error};
 
 /// The load allocates many records of just above a kilobyte, for which the allocator of the C library is slow.
@@ -70,6 +70,8 @@ Examples:
   jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
       a first test: one database of 1 GiB, measured for a minute
 
+  jetcell test stress --dir jetcell-run --open --duration 10m
+      looks for drifts in ten minutes; without --duration, in a day
   jetcell test recovery --dir jetcell-run --open --logs 50
       generates 50 logs under load, and replays them
 
@@ -137,6 +139,10 @@ enum Test {
     ///
     /// Creates ESE databases, runs a mail load on them, verifies every page and judges the storage
     Performance(Box<StorageTest<Performance>>),
+    /// Run a mail load for 24 hours and judge it with lenient limits; it can be continued after a crash
+    ///
+    /// Runs a mail load on ESE databases for a day, verifies every page, judges the storage and looks for drifts
+    Stress(Box<StorageTest<Stress>>),
     /// Generate logs under load and measure how fast they are replayed
     ///
     /// Generates logs with a mail load on ESE databases, puts the databases back, replays the logs and verifies every page
@@ -207,6 +213,7 @@ fn main() -> ExitCode {
         Subcommands::Recover(command) => command.run(),
         Subcommands::Export(command) => command.run(),
         Subcommands::Test(Test::Performance(command)) => command.run(),
+        Subcommands::Test(Test::Stress(command)) => command.run(),
         Subcommands::Test(Test::Recovery(command)) => command.run(),
         Subcommands::Report(command) => command.run(),
         Subcommands::Compare(command) => command.run(),

@@ -1,7 +1,7 @@
 //! The tables of a Jetstress report under its titles, with its rows, columns, units and formats.
 
 use jetcell_workload::measurement::Sample;
-use jetcell_workload::result::{InstanceRow, RunResult, total_reads};
+use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 use jetcell_workload::{Profile, Verdict};
 
 use crate::number::{bytes, plain, span, three};
@@ -63,6 +63,7 @@ pub(super) fn parameters(result: &RunResult) -> Table {
         .fact("Read Operations", percent(mix.read))
         .fact("Lazy Commits", percent(*lazy_percent))
         .fact("Run Background Database Maintenance", if result.configuration.scan { "True" } else { "False" })
+        .fact("Number of Copies per Database", result.configuration.copies.to_string())
         .fact("Database page writes", page_writes)
         .fact("Database Page Fault Stalls", result.page_fault_stalls.to_string())
         .fact("Cache in use at the end (bytes)", bytes(result.cache_used_bytes))
@@ -89,16 +90,18 @@ pub(super) fn transactional(result: &RunResult) -> Table {
 
 pub(super) fn total(result: &RunResult) -> Table {
     let sum = |row: &InstanceRow| {
-        let reads = total_reads(row);
+        let (reads, logs) = (total_reads(row), total_log_reads(row));
         InstanceRow {
             database_reads_per_second: reads.per_second,
             database_reads_average_bytes: reads.average_bytes,
             database_reads_average_latency_ms: reads.average_ms,
+            log_reads_per_second: logs.per_second,
+            log_reads_average_bytes: logs.average_bytes,
             ..row.clone()
         }
     };
     twelve("Total I/O Performance", result.instances.iter().map(sum), result)
-        .note("Transactional I/O and background maintenance together; read latency is that of transactional reads.")
+        .note("Transactional I/O, background maintenance and log replication together; read latency is that of transactional reads.")
         .or_say("Nothing was measured.")
 }
 
@@ -132,10 +135,24 @@ pub(super) fn maintenance(result: &RunResult) -> Table {
         })
 }
 
-pub(super) fn log_replication(_: &RunResult) -> Table {
-    let columns = ["I/O Log Reads/sec", "I/O Log Reads Average Bytes"];
-    Table::numbers("Log Replication I/O Performance", INSTANCES, columns)
-        .or_say("Not run: no log replication is simulated.")
+pub(super) fn log_replication(result: &RunResult) -> Table {
+    let empty = InstanceRow::named(String::new(), "".into(), "".into());
+    let names = empty.replication_rows().map(|(name, _)| name);
+    let row = |row: &InstanceRow| {
+        let values = row.replication_rows().map(|(_, value)| three(value).into());
+        std::iter::once(row.instance.as_str().into()).chain(values).collect()
+    };
+    let read = result.instances.iter().filter(|row| row.replication_reads_per_second > 0.0);
+    Table::numbers("Log Replication I/O Performance", INSTANCES, names)
+        .rows(read.map(row))
+        .note(
+            "Simulated log reads of further copies: 9 reads and 2,093,056 bytes for each closed log of 1 MiB and further \
+             copy. They are not transactional I/O.",
+        )
+        .or_say(match result.configuration.copies {
+            0 | 1 => "Not run: the databases have one copy (--copies).",
+            _ => "No log was closed in the measured time, or the run did not end.",
+        })
 }
 
 pub(super) fn host(result: &RunResult, samples: &[Sample]) -> Table {

@@ -5,6 +5,7 @@ mod machine;
 mod measured;
 mod recovery;
 mod saturation;
+mod stress;
 
 use jetcell_workload::measurement::{Interval, Sample};
 use jetcell_workload::result::RunResult;
@@ -111,7 +112,7 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         jetstress::log(result),
     ];
     // Behind the summary, as in Jetstress.
-    tables.splice(1..1, recovery::all(result));
+    tables.splice(1..1, recovery::all(result).into_iter().chain(stress::all(result)));
     if result.analysis.saturation.is_some() {
         tables.insert(0, curve(result));
     }

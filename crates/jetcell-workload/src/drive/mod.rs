@@ -51,6 +51,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) profile: &'a Profile,
     /// Ends the measurement early.
     pub(crate) stop: &'a StopSignal,
+    /// Seconds that were measured before an interruption.
+    pub(crate) measured_before: f64,
     /// What ends the measurement.
     pub(crate) goal: Goal<'a>,
 }
@@ -161,10 +163,11 @@ impl Drive<'_> {
                 let now = self.snapshot(load, clock);
                 // A remainder that is much shorter than an interval would be mostly noise. It counts in the totals only.
                 if elapsed >= next || view.samples.is_empty() {
-                    let sample = Sample::between(&view.last, &now, view.first.at);
+                    let sample = Sample::between(&view.last, &now, view.first.at - self.measured_before);
                     if let Err(error) = file.add(&sample) {
                         observer.log(&format!("samples.csv could not be written: {error}"));
                     }
+                    observer.sampled(&sample);
                     view.add(sample, HostCounters::read(&devices));
                 }
                 view.last = now;

@@ -1,5 +1,7 @@
 //! Counters of the open databases. A run reads them at the begin and at the end of each interval.
 
+use serde::{Deserialize, Serialize};
+
 use crate::measurement::io::IoTotals;
 
 /// State of the cache.
@@ -14,7 +16,7 @@ pub struct CacheState {
 }
 
 /// I/O of one instance since it was opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InstanceIo {
     /// Pages read because a session needs or will need them.
     pub database_read: IoTotals,
@@ -28,11 +30,25 @@ pub struct InstanceIo {
     pub log_format: IoTotals,
     /// Reads of the background checksum scan, which are not part of the load.
     pub scan_read: IoTotals,
+    /// Simulated log reads of further copies, which are not part of the load.
+    pub log_copy_read: IoTotals,
     /// Transfers of any kind that failed.
     pub errors: u64,
 }
 
 impl InstanceIo {
+    /// Adds the I/O of another time.
+    pub fn add(&mut self, other: &InstanceIo) {
+        self.database_read.add(&other.database_read);
+        self.database_write.add(&other.database_write);
+        self.log_read.add(&other.log_read);
+        self.log_write.add(&other.log_write);
+        self.log_format.add(&other.log_format);
+        self.scan_read.add(&other.scan_read);
+        self.log_copy_read.add(&other.log_copy_read);
+        self.errors += other.errors;
+    }
+
     /// The I/O since the state `earlier`.
     pub fn since(&self, earlier: &InstanceIo) -> InstanceIo {
         InstanceIo {
@@ -42,6 +58,7 @@ impl InstanceIo {
             log_write: self.log_write.since(&earlier.log_write),
             log_format: self.log_format.since(&earlier.log_format),
             scan_read: self.scan_read.since(&earlier.scan_read),
+            log_copy_read: self.log_copy_read.since(&earlier.log_copy_read),
             errors: self.errors.saturating_sub(earlier.errors),
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::latency::Latencies;
 
 /// Totals of one kind of I/O.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct IoTotals {
     /// Transfers.
     pub operations: u64,

@@ -6,6 +6,7 @@ mod host;
 mod io;
 mod latency;
 mod limit;
+mod log_copies;
 mod open_loop;
 mod percentiles;
 mod repetition;
@@ -16,6 +17,7 @@ mod saturation;
 mod scan;
 mod steady_state;
 mod tally;
+mod trend;
 mod verification;
 
 use ese_engine::Error;
@@ -26,6 +28,7 @@ pub use host::{DiskUse, HostUse};
 pub use io::{IoRates, IoTotals};
 pub use latency::{Latencies, LatencySummary, LatencyTable};
 pub use limit::{Limit, Limiter};
+pub use log_copies::LogCopies;
 pub use open_loop::OpenLoop;
 pub(crate) use percentiles::Percentiles;
 pub use repetition::{Interval, Repetition, Repetitions};
@@ -37,6 +40,7 @@ pub use saturation::{Saturation, Step};
 pub use scan::ScanSummary;
 pub use steady_state::SteadyState;
 pub use tally::Tally;
+pub use trend::{Trend, trends};
 pub use verification::{FileVerification, Verification};
 
 /// The figures of the measured time: what lies between its first and its last snapshot.

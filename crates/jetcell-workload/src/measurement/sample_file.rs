@@ -25,6 +25,16 @@ impl SampleFile {
         Ok(SampleFile(file))
     }
 
+    /// Continues a file that has these samples. After a crash it has the old content or the new one.
+    pub fn continued(path: &Path, samples: &[Sample]) -> io::Result<SampleFile> {
+        let unfinished = path.with_extension("csv.tmp");
+        let mut file = SampleFile::create(&unfinished)?;
+        samples.iter().try_for_each(|sample| file.add(sample))?;
+        file.0.get_ref().sync_all()?;
+        std::fs::rename(&unfinished, path)?;
+        Ok(file)
+    }
+
     /// Discards all samples, because another measurement replaces them.
     pub fn restart(&mut self) -> io::Result<()> {
         self.0.flush()?;

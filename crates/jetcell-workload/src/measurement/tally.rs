@@ -1,12 +1,14 @@
 //! The work of the threads of the load.
 
+use serde::{Deserialize, Serialize};
+
 use crate::measurement::latency::Latencies;
 
 /// Descriptions of wrong records that are kept. All wrong records are counted.
 const WRONG_RECORDS_KEPT: usize = 20;
 
 /// The work of the threads.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Latencies of the operations with their commit, from when they were due; indexed by kind: insert, delete, replace,
     /// read.

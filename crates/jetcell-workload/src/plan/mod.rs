@@ -28,8 +28,13 @@ pub(crate) use existing_database::inspect;
 
 impl Plan {
     /// Makes a plan. Checks everything that can be checked without a change. `stamp` is part of the name of the default
-    /// output directory.
-    pub(crate) fn make(profile: &Profile, engine: &dyn Engine, stamp: &str) -> Result<Plan, Refusal> {
+    /// output directory. A run that is continued has its results there already.
+    pub(crate) fn make(
+        profile: &Profile,
+        engine: &dyn Engine,
+        stamp: &str,
+        continued: bool,
+    ) -> Result<Plan, Refusal> {
         let mut create = Vec::new();
         for dir in profile.dirs.iter().chain(&profile.log_dirs) {
             volume::check_directory(dir, &mut create)?;
@@ -37,7 +42,8 @@ impl Plan {
         let interrupted = creation::find(profile)?;
         let output =
             profile.output.clone().unwrap_or_else(|| free_output(&profile.dirs[0], profile.test, stamp));
-        let replaceable = profile.source == Source::Replace
+        let replaceable = continued
+            || profile.source == Source::Replace
             || interrupted.as_ref().is_some_and(|creation| creation.has_output(&output));
         check_output(&output, replaceable, &mut create)?;
 

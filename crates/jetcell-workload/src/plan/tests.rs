@@ -25,7 +25,7 @@ impl Workspace {
     }
     fn plan(&self, options: Options) -> Result<Plan, String> {
         let before = self.listing();
-        let plan = Plan::make(&options.resolve().unwrap(), &ModelEngine::default(), "now");
+        let plan = Plan::make(&options.resolve().unwrap(), &ModelEngine::default(), "now", false);
         assert_eq!(self.listing(), before, "planning changed the directory");
         plan.map_err(|refusal| refusal.to_string())
     }

@@ -141,7 +141,7 @@ pub(crate) fn check_space(
     for instance in instances {
         let replayed = match profile.test {
             TestKind::Recovery => u64::from(profile.logs) << 20,
-            TestKind::Performance => 0,
+            TestKind::Performance | TestKind::Stress => 0,
         };
         let growth = (instance.initial_bytes / 100 * u64::from(profile.growth_percent)).max(replayed);
         let kept = match (profile.test, profile.mode) {

@@ -110,6 +110,10 @@ pub struct Profile {
     /// What the replay of the recovery test has to do.
     #[serde(default)]
     pub mode: RecoveryMode,
+    /// Copies of each database, the active one included; log reads of the others are simulated. Jetstress:
+    /// `DatabaseCopyCount`.
+    #[serde(default = "once")]
+    pub copies: u32,
     /// Seed of the load.
     pub seed: u64,
     /// Time between samples.
@@ -126,7 +130,7 @@ pub struct Profile {
     pub output: Option<PathBuf>,
 }
 
-/// Stored results without this field have one measurement.
+/// Stored results without these fields have one measurement, and one copy of each database.
 fn once() -> u32 {
     1
 }

@@ -11,30 +11,33 @@ pub enum TestKind {
     /// A load is measured and judged.
     #[default]
     Performance,
+    /// A performance test of a day, with lenient maxima, that can be continued after a crash.
+    Stress,
     /// Logs are generated and replayed. Jetstress: `SoftRecovery`.
     Recovery,
 }
 
-use TestKind::{Performance, Recovery};
+use TestKind::{Performance, Recovery, Stress};
 
 /// Options that only some tests have.
 const ONLY: &[(&str, &[TestKind])] = &[
     ("logs", &[Recovery]),
     ("mode", &[Recovery]),
-    ("duration", &[Performance]),
-    ("circular-log", &[Performance]),
+    ("duration", &[Performance, Stress]),
+    ("circular-log", &[Performance, Stress]),
     ("repeat", &[Performance]),
     ("find-max", &[Performance]),
 ];
 
 impl TestKind {
     /// All kinds.
-    pub const ALL: [TestKind; 2] = [Performance, Recovery];
+    pub const ALL: [TestKind; 3] = [Performance, Stress, Recovery];
 
     /// The name of the command, and of the test in results.
     pub const fn name(self) -> &'static str {
         match self {
             Performance => "performance",
+            Stress => "stress",
             Recovery => "recovery",
         }
     }
@@ -43,13 +46,14 @@ impl TestKind {
     pub const fn directory(self) -> &'static str {
         match self {
             Performance => "Performance",
+            Stress => "Stress",
             Recovery => "SoftRecovery",
         }
     }
 
     /// Whether the limits for latencies and the target are rules of the verdict. Jetstress judges no other test by them.
     pub const fn judges_speed(self) -> bool {
-        matches!(self, Performance)
+        matches!(self, Performance | Stress)
     }
 
     /// Whether the test has this option.

@@ -167,6 +167,7 @@ impl Profile {
             skew: Some(self.skew),
             scan: Some(self.scan),
             scan_pause: Some(self.scan_pause),
+            copies: Some(self.copies),
             seed: Some(self.seed),
             logs: Some(self.logs),
             mode: Some(self.mode),

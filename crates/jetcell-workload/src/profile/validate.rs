@@ -161,7 +161,8 @@ impl Profile {
     }
 
     fn check_times(&self, checks: &mut Checks) {
-        let logs = self.logs;
+        let (logs, copies) = (self.logs, self.copies);
+        checks.check((1..=16).contains(&copies), || format!("--copies {copies} must be from 1 to 16"));
         checks.check((1..=1_000_000).contains(&logs), || format!("--logs {logs} must be from 1 to 1000000"));
         let duration = self.duration.0;
         checks.check(!duration.is_zero(), || {

@@ -24,11 +24,28 @@ pub fn without(total: IoRates, apart: IoRates) -> IoRates {
 /// Database reads of the table of total I/O: the reads of the load and of background maintenance. The latency is that of
 /// the load's reads, because one counter measures it for both.
 pub fn total_reads(row: &InstanceRow) -> IoRates {
-    let (reads, apart) = (row.database_reads_per_second, row.maintenance_reads_per_second);
-    let bytes = reads * row.database_reads_average_bytes + apart * row.maintenance_reads_average_bytes;
-    let per_second = reads + apart;
-    let average_bytes = if per_second > 0.0 { bytes / per_second } else { 0.0 };
-    IoRates { per_second, average_bytes, average_ms: row.database_reads_average_latency_ms }
+    together(
+        (row.database_reads_per_second, row.database_reads_average_bytes),
+        (row.maintenance_reads_per_second, row.maintenance_reads_average_bytes),
+        row.database_reads_average_latency_ms,
+    )
+}
+
+/// Log reads of the table of total I/O: those of the engine and those of log replication. The latency is that of the
+/// engine's reads, as for database reads.
+pub fn total_log_reads(row: &InstanceRow) -> IoRates {
+    together(
+        (row.log_reads_per_second, row.log_reads_average_bytes),
+        (row.replication_reads_per_second, row.replication_reads_average_bytes),
+        row.log_reads_average_latency_ms,
+    )
+}
+
+/// Two kinds of I/O, each with its rate and its mean size.
+fn together(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
+    let per_second = one.0 + other.0;
+    let bytes = one.0 * one.1 + other.0 * other.1;
+    IoRates { per_second, average_bytes: if per_second > 0.0 { bytes / per_second } else { 0.0 }, average_ms }
 }
 
 /// The seven lines of an ESRP summary, from rows of the table of total I/O.

@@ -1,6 +1,6 @@
 //! Doubts: reasons for which the figures of a run may not be what the storage can do, although every rule holds.
 
-use crate::measurement::{Interval, Limiter, Measurement};
+use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
 use crate::profile::Profile;
 use crate::result::Analysis;
 use crate::units::human_bytes;
@@ -21,6 +21,8 @@ pub(crate) struct Grounds<'a> {
     pub(crate) profile: &'a Profile,
     pub(crate) measured: &'a Measurement,
     pub(crate) analysis: &'a Analysis,
+    pub(crate) copies: &'a [LogCopies],
+    pub(crate) trends: &'a [Trend],
     pub(crate) database_bytes: u64,
     pub(crate) cache_bytes: u64,
 }
@@ -33,6 +35,15 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     }
     let mut doubts = Vec::new();
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
+    let missed: u64 = grounds.copies.iter().map(|copies| copies.missed).sum();
+    doubt(missed > 0, &|| {
+        format!(
+            "{missed} logs were removed before the simulated copies had read them: use faster storage for logs"
+        )
+    });
+    for trend in grounds.trends.iter().filter(|trend| trend.drifts) {
+        doubt(true, &|| drift(trend));
+    }
     if !profile.test.judges_speed() {
         doubts.extend(of_replay(grounds));
         return Some(doubts);
@@ -79,6 +90,16 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     Some(doubts)
 }
 
+/// A drift in a sentence.
+fn drift(trend: &Trend) -> String {
+    let Trend { figure, change, per_hour, low_per_hour, high_per_hour, .. } = trend;
+    format!(
+        "drift: {figure} changed by {:+.0} % over the run ({per_hour:+.4} per hour; {low_per_hour:+.4} to \
+         {high_per_hour:+.4} with 95 % confidence)",
+        change * 100.0
+    )
+}
+
 /// The doubts about a replay.
 fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
     let logs = grounds.profile.logs;
@@ -122,7 +143,16 @@ mod tests {
     fn of(measured: &Measurement, analysis: &Analysis, database_bytes: u64) -> Vec<String> {
         let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
         let cache_bytes = 64 << 20;
-        doubts(&Grounds { profile: &profile, measured, analysis, database_bytes, cache_bytes }).unwrap()
+        let grounds = Grounds {
+            profile: &profile,
+            measured,
+            analysis,
+            copies: &[],
+            trends: &[],
+            database_bytes,
+            cache_bytes,
+        };
+        doubts(&grounds).unwrap()
     }
 
     #[test]
@@ -134,6 +164,8 @@ mod tests {
             profile: &profile,
             measured: &Measurement::default(),
             analysis: &analysis,
+            copies: &[],
+            trends: &[],
             database_bytes: 1,
             cache_bytes: 2,
         };

@@ -62,6 +62,12 @@ pub struct InstanceRow {
     #[allow(missing_docs)]
     #[serde(rename = "Database Maintenance IO Reads Average Bytes", default)]
     pub maintenance_reads_average_bytes: f64,
+    /// Simulated log reads of further copies; the log reads above do not include them.
+    #[serde(rename = "Log Replication I/O Log Reads/sec", default)]
+    pub replication_reads_per_second: f64,
+    #[allow(missing_docs)]
+    #[serde(rename = "Log Replication I/O Log Reads Average Bytes", default)]
+    pub replication_reads_average_bytes: f64,
 }
 
 impl InstanceRow {
@@ -88,6 +94,14 @@ impl InstanceRow {
         [
             ("Database Maintenance IO Reads/sec", self.maintenance_reads_per_second),
             ("Database Maintenance IO Reads Average Bytes", self.maintenance_reads_average_bytes),
+        ]
+    }
+
+    /// The rows of Jetstress's table "Log Replication I/O Performance".
+    pub fn replication_rows(&self) -> [(&'static str, f64); 2] {
+        [
+            ("I/O Log Reads/sec", self.replication_reads_per_second),
+            ("I/O Log Reads Average Bytes", self.replication_reads_average_bytes),
         ]
     }
 
@@ -136,6 +150,8 @@ impl InstanceRow {
             maximum_log_write_ms: 0.0,
             maintenance_reads_per_second: 0.0,
             maintenance_reads_average_bytes: 0.0,
+            replication_reads_per_second: 0.0,
+            replication_reads_average_bytes: 0.0,
         }
     }
 }

@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
-    HostUse, Latencies, LatencyTable, Limit, OpenLoop, Recovery, Repetitions, Saturation, ScanSummary,
-    SteadyState, Verification,
+    HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Recovery, Repetitions, Saturation,
+    ScanSummary, SteadyState, Trend, Verification,
 };
 use crate::observer::Phase;
 use crate::profile::{Profile, TestKind};
 use crate::verdict::{Rule, Verdict};
 
-pub use arithmetic::{Summary, achieved_iops, three_decimals, total_reads, without};
+pub use arithmetic::{Summary, achieved_iops, three_decimals, total_log_reads, total_reads, without};
 pub(crate) use doubts::{Grounds, doubts};
 pub use instance_row::InstanceRow;
 pub use judge::{Evidence, Judgement, judge};
@@ -81,6 +81,17 @@ pub struct PhaseTime {
     pub seconds: f64,
 }
 
+/// A part of a stress test, up to an interruption or its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Start, RFC 3339.
+    pub started: String,
+    /// Last time at which it is known to have run, RFC 3339.
+    pub ended: String,
+    /// Measured time in seconds.
+    pub measured_seconds: f64,
+}
+
 /// Everything about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -135,6 +146,15 @@ pub struct RunResult {
     /// The background checksum scan of each database; empty without a scan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scan: Vec<ScanSummary>,
+    /// Simulated log reads of further copies of each database; empty without copies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<LogCopies>,
+    /// The parts of a stress test: more than one if it was interrupted and continued.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// How the figures of a stress test changed over its time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trends: Vec<Trend>,
     /// The replay of a recovery test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,

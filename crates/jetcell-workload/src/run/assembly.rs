@@ -9,13 +9,13 @@ use crate::layout::{InstancePlan, Plan};
 use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measurement::{
-    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, Measurement, Recovery, Repetitions, ScanSummary,
-    SteadyState, Verification,
+    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Recovery, Repetitions,
+    ScanSummary, SteadyState, Trend, Verification, trends,
 };
-use crate::profile::Profile;
+use crate::profile::{Profile, TestKind};
 use crate::result::{
-    Analysis, Evidence, Grounds, InstanceRow, Judgement, Operations, PhaseTime, RunResult, SCHEMA_VERSION,
-    achieved_iops, doubts, judge,
+    Analysis, Evidence, Grounds, InstanceRow, Judgement, Operations, Part, PhaseTime, RunResult,
+    SCHEMA_VERSION, achieved_iops, doubts, judge,
 };
 use crate::verdict::{MEASURED_ENOUGH, Verdict};
 
@@ -27,6 +27,10 @@ pub(crate) struct Loaded {
     pub(crate) io_errors: u64,
     pub(crate) scan: Vec<ScanSummary>,
     pub(crate) failure: Option<Error>,
+    /// The simulated log reads of further copies.
+    pub(crate) copies: Vec<LogCopies>,
+    /// The parts of a stress test.
+    pub(crate) parts: Vec<Part>,
     /// The replay of a recovery test.
     pub(crate) recovery: Option<Recovery>,
 }
@@ -71,10 +75,13 @@ pub(crate) fn assemble(
     let final_database_bytes =
         plan.instances.iter().filter_map(|i| Some(i.database.metadata().ok()?.len())).sum();
     let analysis = analysis(measured, profile.threads);
+    let trends = trends_of(profile, measured);
     let doubts = doubts(&Grounds {
         profile,
         measured,
         analysis: &analysis,
+        copies: &loaded.copies,
+        trends: &trends,
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
@@ -126,12 +133,23 @@ pub(crate) fn assemble(
         io_errors: evidence.io_errors,
         instances,
         scan: loaded.scan.clone(),
+        copies: loaded.copies.clone(),
+        parts: loaded.parts.clone(),
+        trends,
         recovery: loaded.recovery.clone(),
         verification,
         log: history.log.clone(),
         configuration: profile.clone(),
         machine: Machine::examine(directories),
         plan: plan.clone(),
+    }
+}
+
+/// The trends of a stress test. Other tests are too short for them.
+fn trends_of(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
+    match profile.test {
+        TestKind::Stress => trends(&measured.samples),
+        _ => Vec::new(),
     }
 }
 
@@ -165,12 +183,14 @@ fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRo
             .fold(0.0, f64::max)
     };
     let rates = |totals: &IoTotals| totals.rates(measured.seconds);
-    let scan = rates(&io.scan_read);
+    let (scan, copies) = (rates(&io.scan_read), rates(&io.log_copy_read));
     InstanceRow {
         maximum_database_read_ms: highest(|sample| sample.database_read.average_ms),
         maximum_log_write_ms: highest(|sample| sample.log_write.average_ms),
         maintenance_reads_per_second: scan.per_second,
         maintenance_reads_average_bytes: scan.average_bytes,
+        replication_reads_per_second: copies.per_second,
+        replication_reads_average_bytes: copies.average_bytes,
         ..row.with_rates(
             rates(&io.database_read),
             rates(&io.database_write),
@@ -183,13 +203,14 @@ fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRo
 /// The latency distribution of each kind of I/O on all instances.
 fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
     type Kind = fn(&InstanceIo) -> &IoTotals;
-    let kinds: [(&str, Kind); 6] = [
+    let kinds: [(&str, Kind); 7] = [
         ("database_read", |io| &io.database_read),
         ("database_write", |io| &io.database_write),
         ("log_read", |io| &io.log_read),
         ("log_write", |io| &io.log_write),
         ("log_format", |io| &io.log_format),
         ("scan_read", |io| &io.scan_read),
+        ("log_copy_read", |io| &io.log_copy_read),
     ];
     let sum = |kind: Kind| {
         let mut all = IoTotals::default();

@@ -2,29 +2,33 @@
 //! their own between these.
 
 mod assembly;
+mod event_log;
 mod interim;
 mod recorder;
 mod recovery;
 mod test_log;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chrono::Local;
 use thiserror::Error;
 
 use crate::drive::{Drive, Goal};
+use crate::endurance::Endurance;
 use crate::engine::{Depth, Engine, Opening, ReplayStart, Store};
 use crate::layout::Plan;
 use crate::load::fill;
-use crate::measurement::{FileVerification, Sample, SampleFile, ScanSummary, Verification};
+use crate::measurement::{FileVerification, Sample, SampleFile, ScanSummary, Verification, read_samples};
 use crate::observer::{Observer, Phase, StopSignal};
 use crate::plan::end_creation;
 use crate::profile::{Profile, Source, TestKind};
 use crate::refusal::Refusal;
 use crate::result::RunResult;
 use crate::run::assembly::{Loaded, analysis, assemble, not_ended, rfc3339};
+use crate::run::event_log::{Event, EventLog};
 use crate::run::interim::Interim;
 use crate::run::recorder::{Recorder, Subject};
+use crate::units::TimeSpan;
 
 /// A run without a result.
 #[derive(Debug, Clone, Error)]
@@ -59,21 +63,27 @@ pub fn run(
     stop: &StopSignal,
 ) -> Result<Finished, RunError> {
     let started = Local::now();
-    let plan = Plan::make(profile, engine, &started.format("%Y-%m-%d_%H-%M-%S").to_string())?;
+    let endurance = Endurance::find(profile)?;
+    let continued = endurance.is_some();
+    let profile = &match &endurance {
+        Some(test) => Profile { source: Source::Open, output: Some(test.output.clone()), ..profile.clone() },
+        None => profile.clone(),
+    };
+    let stamp = started.format("%Y-%m-%d_%H-%M-%S").to_string();
+    let plan = Plan::make(profile, engine, &stamp, continued)?;
     let watch = &mut Recorder::new(observer);
     let test = Test { profile, engine, plan: &plan, stop };
     if profile.source == Source::Open {
         test.examine(watch)?;
     }
     plan.prepare(profile)?;
-    let mut samples = SampleFile::create(&plan.output.join("samples.csv"))
-        .map_err(|error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display())))?;
+    let unwritable = |error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display()));
+    let mut samples = begin_files(&plan, endurance, profile, watch).map_err(unwritable)?;
 
     let path = plan.output.join("result.json");
     let mut unfinished =
         not_ended(assemble(profile, &plan, &started, &watch.history, &Loaded::default(), None, None));
     let interim = unfinished.write(&path).and_then(|()| Interim::start(path.clone()));
-    let unwritable = |error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display()));
     watch.interim = Some(interim.map_err(unwritable)?);
     let initial_bytes = plan.initial_bytes();
     watch.subject = Some(Subject { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
@@ -95,7 +105,37 @@ pub fn run(
 
     let cut_short = cut_short(stop, &loaded, watch);
     let result = assemble(profile, &plan, &started, &watch.history, &loaded, verification, cut_short);
+    watch.run_ended(&result);
+    if profile.test == TestKind::Stress && (loaded.measured.complete || loaded.failure.is_some()) {
+        // The state is needed until the result is stored.
+        let ended = result.write(&path).and_then(|()| Endurance::end(&profile.dirs[0]));
+        ended.map_err(|error| watch.failed(error))?;
+    }
     Ok(Finished { result, samples: loaded.measured.samples })
+}
+
+/// Opens the files of the run. A stress test that is continued keeps its samples and events.
+fn begin_files(
+    plan: &Plan,
+    endurance: Option<Endurance>,
+    profile: &Profile,
+    watch: &mut Recorder<'_>,
+) -> std::io::Result<SampleFile> {
+    let path = plan.output.join("samples.csv");
+    let continued = endurance.is_some();
+    watch.events = Some(EventLog::open(&plan.output, continued)?);
+    watch.event(&Event::RunStarted { test: profile.test });
+    let Some(test) = endurance else {
+        if profile.test == TestKind::Stress {
+            watch.endurance = Some(Endurance::begin(profile, &plan.output));
+        }
+        return SampleFile::create(&path);
+    };
+    let test = test.with_samples(read_samples(&path)?);
+    watch.event(&Event::RunContinued { part: test.parts.len() + 1, measured_seconds: test.seconds });
+    let samples = SampleFile::continued(&path, test.samples())?;
+    watch.endurance = Some(test);
+    Ok(samples)
 }
 
 /// A test with its files.
@@ -121,7 +161,7 @@ impl Test<'_> {
             return Ok((Loaded { initial_bytes: self.plan.initial_bytes(), ..Loaded::default() }, None));
         }
         let loaded = match self.profile.test {
-            TestKind::Performance => self.load(watch, samples)?.0,
+            TestKind::Performance | TestKind::Stress => self.load(watch, samples)?.0,
             TestKind::Recovery => self.recover(watch, samples)?,
         };
         let verification = if loaded.failure.is_none() { self.verify(watch) } else { None };
@@ -147,8 +187,8 @@ impl Test<'_> {
     }
 
     fn create(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
-        // Nothing needs the logs of the creation, but for a test that was asked to keep all of them.
-        let circular_log = self.plan.circular_log || self.profile.test != TestKind::Performance;
+        // Nothing needs the logs of the creation; a test without circular logging may have been asked to keep them.
+        let circular_log = self.plan.circular_log || self.profile.test == TestKind::Recovery;
         let plan = &Plan { circular_log, ..self.plan.clone() };
         let store = self.engine.open(plan, Opening::Create).map_err(|error| watch.failed(error))?;
         let filled = fill(&*store, plan, self.profile, self.stop, watch);
@@ -167,6 +207,9 @@ impl Test<'_> {
         samples: &mut SampleFile,
     ) -> Result<(Loaded, Vec<ReplayStart>), RunError> {
         let Test { profile, engine, plan, stop } = *self;
+        watch.begin_part().map_err(|error| watch.failed(error))?;
+        let measured_before = watch.measured_before();
+        let profile = &remaining(profile, measured_before);
         watch.begin(Phase::Attach, 1);
         let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
         let initial_bytes = database_bytes(&*store, plan);
@@ -185,16 +228,20 @@ impl Test<'_> {
         if profile.scan {
             store.start_scan(profile.scan_pause.0);
         }
+        if profile.copies > 1 {
+            store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;
+        }
         let goal = if generations.is_empty() { Goal::Time } else { Goal::Logs(&generations) };
-        let driven = Drive { store: &*store, plan, profile, stop, goal }.run(samples, watch);
+        let driven = Drive { store: &*store, plan, profile, stop, measured_before, goal }.run(samples, watch);
         let io_errors = store.io().iter().map(|io| io.errors).sum();
         watch.begin(Phase::Shutdown, 1);
-        let scan = store.end_scan();
+        let (scan, copies) = (store.end_scan(), store.end_copies());
         let closed = store.shutdown();
         let measured = driven.map_err(|error| watch.failed(error))?;
         for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
             watch.log(&format!("{}: {batches} batches", instance.database.display()));
         }
+        let (measured, parts) = watch.joined(measured);
         test_log::figures(&analysis(&measured, profile.threads), watch);
         for scanned in &scan {
             let ScanSummary { pages, passes, bad, .. } = scanned;
@@ -207,7 +254,8 @@ impl Test<'_> {
         if let Some(error) = &failure {
             watch.log(&format!("The load ended with an error: {error}"));
         }
-        let loaded = Loaded { measured, initial_bytes, io_errors, scan, failure, ..Loaded::default() };
+        let loaded =
+            Loaded { measured, initial_bytes, io_errors, scan, copies, parts, failure, ..Loaded::default() };
         // The phases after the load may take longer, so the interim result is stored before them.
         watch.publish(loaded.clone());
         Ok((loaded, starts))
@@ -242,6 +290,13 @@ impl Test<'_> {
     }
 }
 
+/// The profile with the time that is left after an interruption, one sample at least.
+fn remaining(profile: &Profile, measured_before: f64) -> Profile {
+    let before = Duration::try_from_secs_f64(measured_before).unwrap_or_default();
+    let left = profile.duration.0.saturating_sub(before).max(profile.sample_interval.0);
+    Profile { duration: TimeSpan(left), ..profile.clone() }
+}
+
 fn database_bytes(store: &dyn Store, plan: &Plan) -> u64 {
     (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum()
 }
@@ -254,7 +309,10 @@ fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option
     } else if loaded.failure.is_some() {
         Some("the load ended with an error")
     } else if stop.is_set() && !loaded.measured.complete {
-        Some("stopped on request before the measured time was over")
+        Some(match loaded.parts.is_empty() {
+            true => "stopped on request before the measured time was over",
+            false => "stopped on request before the measured time was over: --resume continues",
+        })
     } else if stop.is_set() && !recovered {
         Some("stopped on request before all logs were replayed")
     } else if stop.is_set() {

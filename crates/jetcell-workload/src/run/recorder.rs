@@ -2,17 +2,20 @@
 //! interim results.
 
 use std::fmt;
+use std::io;
 use std::time::Instant;
 
 use chrono::{DateTime, Local};
 
+use crate::endurance::Endurance;
 use crate::layout::Plan;
-use crate::measurement::{Measurement, Snapshot};
+use crate::measurement::{Measurement, Sample, Snapshot};
 use crate::observer::{Observer, Phase};
 use crate::profile::Profile;
-use crate::result::PhaseTime;
+use crate::result::{Part, PhaseTime, RunResult};
 use crate::run::RunError;
-use crate::run::assembly::{History, Loaded, assemble, not_ended};
+use crate::run::assembly::{History, Loaded, assemble, not_ended, rfc3339};
+use crate::run::event_log::{Event, EventLog};
 use crate::run::interim::Interim;
 
 /// Passes events on and records them.
@@ -23,6 +26,11 @@ pub(crate) struct Recorder<'a> {
     /// The writer of interim results, once the output directory exists, and its inputs.
     pub(crate) interim: Option<Interim>,
     pub(crate) subject: Option<Subject>,
+    /// The stress test so far, without the part that is running.
+    pub(crate) endurance: Option<Endurance>,
+    /// The part of a stress test that is running.
+    part: Option<Part>,
+    pub(crate) events: Option<EventLog>,
 }
 
 /// The inputs of an interim result that do not change during the run.
@@ -40,6 +48,7 @@ impl Observer for Recorder<'_> {
         self.close_phase();
         self.began = Instant::now();
         self.history.phases.push(PhaseTime { phase, seconds: 0.0 });
+        self.event(&Event::PhaseStarted { phase });
         self.log(phase.title());
         self.observer.begin(phase, total);
     }
@@ -57,7 +66,15 @@ impl Observer for Recorder<'_> {
         self.interim.as_ref().is_some_and(Interim::is_due)
     }
     fn measured(&mut self, so_far: Measurement) {
-        self.publish(Loaded { measured: so_far, ..Loaded::default() });
+        let (measured, parts) = self.joined(so_far);
+        self.publish(Loaded { measured, parts, ..Loaded::default() });
+    }
+    fn sampled(&mut self, sample: &Sample) {
+        let limits = self.subject.as_ref().filter(|subject| subject.profile.test.judges_speed());
+        let Some(limits) = limits.map(|subject| subject.profile.thresholds) else { return };
+        for event in Event::of_sample(sample, &limits) {
+            self.event(&event);
+        }
     }
 }
 
@@ -65,7 +82,16 @@ impl Recorder<'_> {
     /// A recorder without events and without a place for interim results.
     pub(crate) fn new(observer: &mut dyn Observer) -> Recorder<'_> {
         let history = History::default();
-        Recorder { observer, history, began: Instant::now(), interim: None, subject: None }
+        Recorder {
+            observer,
+            history,
+            began: Instant::now(),
+            interim: None,
+            subject: None,
+            endurance: None,
+            part: None,
+            events: None,
+        }
     }
 
     /// Sets the end of the current phase to now.
@@ -75,13 +101,58 @@ impl Recorder<'_> {
         }
     }
 
+    /// Stores an event. An event log that cannot be written ends, and the test log says so.
+    pub(crate) fn event(&mut self, event: &Event) {
+        let Some(log) = &mut self.events else { return };
+        if let Err(error) = log.add(&Local::now(), event) {
+            self.events = None;
+            self.log(&format!("events.jsonl could not be written: {error}"));
+        }
+    }
+
+    /// Stores the events of the end of a run.
+    pub(crate) fn run_ended(&mut self, result: &RunResult) {
+        for trend in result.trends.iter().filter(|trend| trend.drifts) {
+            self.event(&Event::Drift { figure: trend.figure.clone(), change: trend.change });
+        }
+        self.event(&Event::RunEnded { verdict: result.verdict, reason: result.reason.clone() });
+    }
+
+    /// Begins a part of a stress test. From now on it can be continued. Does nothing in other tests.
+    pub(crate) fn begin_part(&mut self) -> io::Result<()> {
+        if self.endurance.is_none() {
+            return Ok(());
+        }
+        let started = rfc3339(&Local::now());
+        self.part = Some(Part { ended: started.clone(), started, measured_seconds: 0.0 });
+        let (whole, parts) = self.joined(Measurement::default());
+        self.endurance.as_ref().map_or(Ok(()), |test| test.after(&whole, parts).write())
+    }
+
+    /// Seconds that a stress test measured before it was interrupted.
+    pub(crate) fn measured_before(&self) -> f64 {
+        self.endurance.as_ref().map_or(0.0, |test| test.seconds)
+    }
+
+    /// The measurement with that of the parts before, and all parts.
+    pub(crate) fn joined(&self, measured: Measurement) -> (Measurement, Vec<Part>) {
+        let (Some(test), Some(part)) = (&self.endurance, &self.part) else { return (measured, Vec::new()) };
+        let ended = rfc3339(&Local::now());
+        let part = Part { ended, measured_seconds: measured.seconds, ..part.clone() };
+        let parts = test.parts.iter().cloned().chain([part]).collect();
+        (test.joined(measured), parts)
+    }
+
     /// Stores an interim result, which has no verdict yet.
     pub(crate) fn publish(&mut self, loaded: Loaded) {
         self.close_phase();
         let (Some(interim), Some(subject)) = (&mut self.interim, &self.subject) else { return };
         let (subject, history) = (subject.clone(), self.history.clone());
         let loaded = Loaded { initial_bytes: subject.initial_bytes, ..loaded };
+        let state = self.endurance.as_ref().map(|test| test.after(&loaded.measured, loaded.parts.clone()));
         interim.put(Box::new(move || {
+            // If the state cannot be written, an older one is continued.
+            let _ = state.map(|state| state.write());
             let Subject { profile, plan, started, .. } = &subject;
             not_ended(assemble(profile, plan, started, &history, &loaded, None, None))
         }));

@@ -13,7 +13,7 @@ use jetcell_workload::profile::{Configuration, EXAMPLE};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
 
-pub use self::kind::{Performance, Recovery};
+pub use self::kind::{Performance, Recovery, Stress};
 
 use self::kind::TestCommand;
 use self::workload_options::WorkloadOptions;
@@ -134,7 +134,8 @@ impl<T: TestCommand> StorageTest<T> {
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
-        let options = remember(options).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
+        let options =
+            remember(options, T::KIND).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
         let profile = options.resolve_for(T::KIND)?;
         file.notes.iter().for_each(|note| console::note(note));
         Ok(profile)

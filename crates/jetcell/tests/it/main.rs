@@ -14,4 +14,5 @@ mod runs;
 mod self_description;
 mod sizing;
 mod stored_runs;
+mod stress_test;
 mod watching;

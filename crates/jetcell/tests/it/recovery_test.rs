@@ -11,9 +11,8 @@ use crate::runs::wait_until;
 const SMALL: &str = "size = '32MiB'\ncache = '16MiB'\nthreads = 3\nsample_interval = '200ms'\nlogs = 6\n";
 
 fn small() -> Cell {
-    let cell = Cell::new();
+    let cell = Cell::with_limits();
     cell.write("small.toml", SMALL);
-    cell.make_dir("d");
     cell
 }
 
@@ -72,7 +71,7 @@ fn both_modes_replay_all_logs_and_only_one_redoes_the_changes() {
     assert_eq!(list.matches("  recovery  ").count(), 2, "{list}");
     let (exit, compared) = said(&["compare", "true", "compatible"]);
     assert!(exit == Some(0) && compared.contains("Seconds per log"), "{compared}");
-    cell.run("performance", 0, &["--config", "small.toml", "--dir", "d", "--open", "--duration", "1s"]);
+    cell.run("performance", 0, &["--dir", "d", "--open", "--duration", "1s"]);
     let refused = cell.program_refused(&["compare", "true", "performance"]);
     assert_eq!(
         refused,
@@ -84,7 +83,7 @@ fn both_modes_replay_all_logs_and_only_one_redoes_the_changes() {
 fn a_killed_recovery_test_leaves_databases_that_can_be_used() {
     let cell = small();
     let words =
-        ["test", "recovery", "--config", "small.toml", "--output", "out", "--dir", "d", "--logs", "100000"];
+        ["test", "recovery", "--config", "small.toml", "--output", "out", "--dir", "d", "--logs", "3000"];
     let mut child = cell.program(&words).stderr(std::process::Stdio::null()).spawn().unwrap();
     wait_until("logs of the load", || cell.path("d/log001/E0000000005.log").exists());
     assert!(cell.path("d/Jetstress001001.edb.before").is_file());

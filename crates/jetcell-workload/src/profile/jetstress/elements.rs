@@ -60,10 +60,10 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("TransPerSec", Only(0.0, "no rate limit")),
     ("ThroughputPercentage", Only(100.0, "the load runs at full speed")),
     ("SluggishSessions", Only(0.0, "threads do not pause between operations")),
-    ("DatabaseCopyCount", Only(1.0, "log reads for further copies are not simulated")),
     ("LogFileSize", Only(1024.0, "log files are 1 MiB")),
     // Databases and load.
     ("LogFilesToReplay", Number("logs", "", ", of the recovery test")),
+    ("DatabaseCopyCount", Number("copies", "", ": log reads of the further copies are simulated")),
     ("ThreadCount", Number("threads", "", ", for all databases together")),
     ("MarginIops", Number("margin", "", "")),
     ("LongPadLength", Number("records.long_bytes", "", "")),
@@ -140,6 +140,7 @@ fn sized<T>(number: Option<T>, kept: &mut Option<T>) -> Option<Fate> {
 fn test_type(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
     match text {
         "Performance" if reader.test == TestKind::Performance => Some(Honoured("a performance test".into())),
+        "Stress" if reader.test == TestKind::Stress => Some(Honoured("a stress test".into())),
         "Stress" if reader.test == TestKind::Performance => {
             reader.stress = true;
             Some(Honoured("a performance test with the lenient thresholds".into()))

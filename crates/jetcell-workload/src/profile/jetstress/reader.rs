@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
             seen: BTreeSet::new(),
             unknown: 0,
             version: String::new(),
-            stress: false,
+            stress: test == TestKind::Stress,
             sizing: Sizing::default(),
             thresholds: Vec::new(),
             database_paths: Vec::new(),

@@ -14,6 +14,10 @@ pub trait TestCommand: Clone + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Performance;
 
+/// `jetcell test stress`.
+#[derive(Clone, Debug)]
+pub struct Stress;
+
 /// `jetcell test recovery`.
 #[derive(Clone, Debug)]
 pub struct Recovery;
@@ -21,6 +25,11 @@ pub struct Recovery;
 impl TestCommand for Performance {
     const KIND: TestKind = TestKind::Performance;
     const EXAMPLES: &'static str = PERFORMANCE_EXAMPLES;
+}
+
+impl TestCommand for Stress {
+    const KIND: TestKind = TestKind::Stress;
+    const EXAMPLES: &'static str = STRESS_EXAMPLES;
 }
 
 impl TestCommand for Recovery {
@@ -53,10 +62,30 @@ Files:
   DIR/Jetstress001001.edb      databases
   LOGDIR/log001/E00*.log       logs
   DIR/jetcell-creation.json    exists while databases are created; --resume needs it
-  OUTPUT/                      result.json, samples.csv, report.html
+  OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
 Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
+
+const STRESS_EXAMPLES: &str = "\
+Examples:
+  jetcell test stress --dir jetcell-run --size 1GiB --duration 10m
+      a first test of ten minutes
+  jetcell test stress --dir /db1 --dir /db2 --log-dir /logs --open --target-iops 540
+      the databases of another test, for 24 hours
+  jetcell test stress --dir /db1 --resume
+      continues a test that was interrupted by a crash of the program or of the machine; it knows its options
+  jetcell test stress --config JetstressConfig.xml --dir /db1 --dir /db2 --duration 24h
+      uses a configuration of Microsoft's Jetstress, with its lenient thresholds
+
+Files:
+  DIR/Jetstress001001.edb      databases
+  LOGDIR/log001/E00*.log       logs
+  DIR/jetcell-stress.json      exists while the test has not ended; --resume needs it
+  OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
+
+Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once. Both can be continued.";
 
 const RECOVERY_EXAMPLES: &str = "\
 Examples:
@@ -73,7 +102,7 @@ Files:
   DIR/Jetstress001001.edb          databases, which are clean and have all changes afterwards
   DIR/Jetstress001001.edb.before   with --mode true, the database as it was before the load, until the replay
   LOGDIR/log001/E00*.log           logs; the next test with circular logging removes them
-  OUTPUT/                          result.json, samples.csv, report.html
+  OUTPUT/                          result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
 Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";

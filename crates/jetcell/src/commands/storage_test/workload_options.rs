@@ -74,7 +74,7 @@ impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::storage_test::{Performance, Recovery};
+    use crate::commands::storage_test::{Performance, Recovery, Stress};
 
     fn parsed(words: &[&str]) -> Result<Options, Error> {
         let command = WorkloadOptions::<Performance>::augment_args(Command::new("performance"));
@@ -108,6 +108,7 @@ mod tests {
             command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
         }
         let (performance, recovery) = (names::<Performance>(), names::<Recovery>());
+        assert!(names::<Stress>().iter().all(|name| performance.contains(name)));
         for (name, of_performance, of_recovery) in [
             ("duration", true, false),
             ("logs", false, true),

@@ -1,0 +1,176 @@
+//! A stress test that can be continued: what it has measured so far is kept in a small file beside the first database, from
+//! before its load until its end. `--resume` continues a test that a crash of the program or of the machine interrupted.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::{InstanceIo, Measurement, Sample, Tally};
+use crate::plan;
+use crate::profile::{Mistake, Options, Profile, Source, TestKind};
+use crate::refusal::{Refusal, refuse};
+use crate::result::Part;
+
+/// Name of the file, in the directory of the first database.
+const FILE: &str = "jetcell-stress.json";
+
+/// Version of the layout below.
+const VERSION: u32 = 1;
+
+/// The histograms of a thousand databases are smaller.
+const LARGEST_FILE: u64 = 1 << 30;
+
+/// A stress test so far.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Endurance {
+    version: u32,
+    profile: Profile,
+    /// Directory of the results.
+    pub(crate) output: PathBuf,
+    /// The parts between interruptions; the last one is running or was interrupted.
+    pub(crate) parts: Vec<Part>,
+    /// Length of the measured time in seconds.
+    pub(crate) seconds: f64,
+    io: Vec<InstanceIo>,
+    tally: Tally,
+    stalls: u64,
+    #[serde(skip)]
+    samples: Vec<Sample>,
+}
+
+/// With `--resume`, adds the options of what was interrupted: a stress test, or a creation of databases. Otherwise changes
+/// nothing.
+pub fn remember(options: Options, test: TestKind) -> Result<Options, Refusal> {
+    let first = options.dirs.first().filter(|_| options.resume == Some(true) && test == TestKind::Stress);
+    let interrupted = first.map(|first| Endurance::options(first)).transpose()?.flatten();
+    match interrupted {
+        Some(of_test) => Ok(options.over(of_test)),
+        None => plan::remember(options),
+    }
+}
+
+impl Endurance {
+    /// A test that begins now. Paths are kept so that another working directory does not change them.
+    pub(crate) fn begin(profile: &Profile, output: &Path) -> Endurance {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let mut profile = profile.clone();
+        profile.dirs = profile.dirs.iter().map(absolute).collect();
+        profile.log_dirs = profile.log_dirs.iter().map(absolute).collect();
+        Endurance {
+            version: VERSION,
+            profile,
+            output: absolute(&output.to_path_buf()),
+            parts: Vec::new(),
+            seconds: 0.0,
+            io: Vec::new(),
+            tally: Tally::default(),
+            stalls: 0,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Reads the test that was interrupted in this directory; `None` if there is none.
+    fn read(dir: &Path) -> Result<Option<Endurance>, Refusal> {
+        let path = dir.join(FILE);
+        let shown = path.display();
+        let mut bytes = Vec::new();
+        match File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut bytes)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return refuse(format!("{shown}: cannot be read: {error}")),
+        }
+        let test: Endurance = serde_json::from_slice(&bytes).map_err(|error| {
+            let what = format!("{shown} is damaged ({error}): remove it and begin a new test with --open");
+            Refusal::new(Mistake::new(what).to_string())
+        })?;
+        match test.version == VERSION {
+            true => Ok(Some(test)),
+            false => {
+                refuse(format!("{shown} is of another version: remove it and begin a new test with --open"))
+            }
+        }
+    }
+
+    /// The interrupted test that a run of this profile continues. Refuses other stress tests there.
+    pub(crate) fn find(profile: &Profile) -> Result<Option<Endurance>, Refusal> {
+        let Some(first) = profile.dirs.first().filter(|_| profile.test == TestKind::Stress) else {
+            return Ok(None);
+        };
+        match (Endurance::read(first)?, profile.source) {
+            (Some(test), Source::Resume) => Ok(Some(test)),
+            (None, _) | (_, Source::Replace) => Ok(None),
+            (Some(test), _) => refuse(format!(
+                "{}: a stress test was interrupted after {:.0} s of {}: --resume continues it, or remove {FILE} there",
+                first.display(),
+                test.seconds,
+                test.profile.duration
+            )),
+        }
+    }
+
+    /// The options of an interrupted test, which the user need not give again; `None` if there is no such test.
+    pub(crate) fn options(dir: &Path) -> Result<Option<Options>, Refusal> {
+        let Some(test) = Endurance::read(dir)? else { return Ok(None) };
+        let output = Some(test.output.clone());
+        Ok(Some(Options { open: None, force: None, resume: Some(true), output, ..test.profile.to_options() }))
+    }
+
+    /// Takes over the samples of the parts before. Those behind the stored state were written after it.
+    pub(crate) fn with_samples(self, samples: Vec<Sample>) -> Endurance {
+        let samples = samples.into_iter().filter(|sample| sample.at_seconds <= self.seconds + 1e-3).collect();
+        Endurance { samples, ..self }
+    }
+
+    /// The samples of the parts before.
+    pub(crate) fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// The whole measurement: that of the parts before, and that of the part that is running.
+    pub(crate) fn joined(&self, part: Measurement) -> Measurement {
+        let mut io = part.io;
+        io.resize_with(io.len().max(self.io.len()), InstanceIo::default);
+        io.iter_mut().zip(&self.io).for_each(|(io, before)| io.add(before));
+        let mut tally = self.tally.clone();
+        tally.add(&part.tally);
+        let mut cache = part.cache;
+        cache.stalls += self.stalls;
+        let seconds = part.seconds + self.seconds;
+        let samples = self.samples.iter().cloned().chain(part.samples).collect();
+        Measurement { seconds, io, tally, cache, samples, ..part }
+    }
+
+    /// The state after a measurement, the parts before included.
+    pub(crate) fn after(&self, whole: &Measurement, parts: Vec<Part>) -> Endurance {
+        Endurance {
+            parts,
+            seconds: whole.seconds,
+            io: whole.io.clone(),
+            tally: whole.tally.clone(),
+            stalls: whole.cache.stalls,
+            ..self.clone()
+        }
+    }
+
+    /// Writes the file atomically, and syncs it and its directory.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        let Some(dir) = self.profile.dirs.first() else { return Ok(()) };
+        let unfinished = dir.join(FILE).with_extension("json.tmp");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(serde_json::to_string(self)?.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, dir.join(FILE))?;
+        File::open(dir)?.sync_all()
+    }
+
+    /// Removes the file: the test has ended.
+    pub(crate) fn end(dir: &Path) -> io::Result<()> {
+        match fs::remove_file(dir.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => File::open(dir)?.sync_all(),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The log reads of further copies, as Jetstress simulates them: each closed log is read once for its header and twice for
+//! its body. There is no network and no replay.
+//!
+//! ```text
+//!  for each closed log and further copy:  4 KiB header, then two passes of four reads over the body
+//!  a log of 1 MiB:                        9 reads, 4,096 + 2 x 1,044,480 = 2,093,056 bytes
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ese_engine::Instance;
+use ese_engine::internals::log::LogNames;
+use ese_format::Generation;
+use jetcell_vfs::{CountedVfs, IoBuffer, IoOperation, IoReason, OpenMode, Vfs, abort_on_panic};
+
+use crate::measurement::{IoTotals, LogCopies};
+
+/// Bytes of the header of a log.
+const HEADER: u64 = 4096;
+/// Reads of one pass over the body of a log.
+const READS: u64 = 4;
+/// Passes over the body of a log.
+const PASSES: u32 = 2;
+/// Interval between two looks for closed logs.
+const POLL: Duration = Duration::from_millis(20);
+/// Time for which a closed log may not have its name yet.
+const NAMING: Duration = Duration::from_secs(5);
+
+/// Reads the closed logs of one instance until it is dropped or ended.
+pub(super) struct LogCopier {
+    counted: Arc<CountedVfs>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    quit: AtomicBool,
+    logs: AtomicU64,
+    missed: AtomicU64,
+}
+
+impl LogCopier {
+    /// Starts to read the logs that `instance` closes from now on, for `copies` further copies.
+    pub(super) fn start(
+        files: &Arc<dyn Vfs>,
+        names: LogNames,
+        instance: &Arc<Instance>,
+        copies: u32,
+    ) -> io::Result<LogCopier> {
+        let counted = Arc::new(CountedVfs::new(files.clone()));
+        let shared = Arc::<Shared>::default();
+        let work = {
+            let (counted, shared) = (counted.clone(), shared.clone());
+            // The instance must end when its owner drops it.
+            let core = Arc::downgrade(instance.core());
+            let first = instance.core().log().tail().generation;
+            let newest = move || core.upgrade().map(|core| core.log().tail().generation);
+            move || abort_on_panic(|| shared.work(&*counted, &names, first, copies, newest))
+        };
+        let thread = std::thread::Builder::new().name("jetcell-copies".into()).spawn(work)?;
+        Ok(LogCopier { counted, shared, thread: Some(thread) })
+    }
+
+    /// Reads so far.
+    pub(super) fn reads(&self) -> IoTotals {
+        super::totals(&self.counted.snapshot(), &[IoReason::LogRead], IoOperation::Read)
+    }
+
+    /// Ends the reads.
+    pub(super) fn end(mut self) -> LogCopies {
+        self.stop();
+        let Shared { logs, missed, .. } = &*self.shared;
+        LogCopies { logs: logs.load(Relaxed), missed: missed.load(Relaxed), ..LogCopies::default() }
+    }
+
+    fn stop(&mut self) {
+        self.shared.quit.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for LogCopier {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn work(
+        &self,
+        files: &dyn Vfs,
+        names: &LogNames,
+        mut next: Generation,
+        copies: u32,
+        newest: impl Fn() -> Option<Generation>,
+    ) {
+        while !self.quit.load(Relaxed) {
+            let Some(newest) = newest() else { return };
+            while next < newest && !self.quit.load(Relaxed) {
+                match self.read_when_named(files, names, next, copies) {
+                    Ok(()) => {
+                        self.logs.fetch_add(1, Relaxed);
+                    }
+                    Err(_) if self.quit.load(Relaxed) => return,
+                    // Circular logging may have removed the log before it was read.
+                    Err(_) => {
+                        self.missed.fetch_add(1, Relaxed);
+                    }
+                }
+                next = next.next();
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Reads a log. The engine names a closed log after it has begun the next one.
+    fn read_when_named(
+        &self,
+        files: &dyn Vfs,
+        names: &LogNames,
+        generation: Generation,
+        copies: u32,
+    ) -> io::Result<()> {
+        let path = names.archived(generation);
+        let began = Instant::now();
+        loop {
+            match files.open(&path, OpenMode::Read) {
+                Ok(file) => return (0..copies).try_for_each(|_| read_for_a_copy(&*file)),
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound
+                        && began.elapsed() < NAMING
+                        && !self.quit.load(Relaxed) =>
+                {
+                    std::thread::sleep(POLL);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn read_for_a_copy(file: &dyn jetcell_vfs::File) -> io::Result<()> {
+    let end = file.len()?;
+    let piece = (end.saturating_sub(HEADER) / READS).next_multiple_of(HEADER).max(HEADER);
+    let mut buffer = IoBuffer::zeroed(piece as usize);
+    file.read_at(0, &mut buffer[..HEADER as usize], IoReason::LogRead)?;
+    for _ in 0..PASSES {
+        let mut at = HEADER;
+        while at < end {
+            let len = piece.min(end - at);
+            file.read_at(at, &mut buffer[..len as usize], IoReason::LogRead)?;
+            at += len;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jetcell_vfs::SimVfs;
+
+    #[test]
+    fn a_log_of_a_mebibyte_costs_what_jetstress_reads() {
+        let disk = SimVfs::new();
+        let path = std::path::Path::new("/E0000000001.log");
+        disk.open(path, OpenMode::CreateNew).unwrap().grow(1 << 20).unwrap();
+        let counted = CountedVfs::new(Arc::new(disk));
+        read_for_a_copy(&*counted.open(path, OpenMode::Read).unwrap()).unwrap();
+        let reads = super::super::totals(&counted.snapshot(), &[IoReason::LogRead], IoOperation::Read);
+        assert_eq!((reads.operations, reads.bytes), (9, 2_093_056));
+    }
+}

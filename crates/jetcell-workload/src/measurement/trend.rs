@@ -1,0 +1,248 @@
+//! Trends over a long run: whether a figure drifts, and how fast.
+//!
+//! The samples are averaged in blocks of equal length. The slope is the median of the slopes of all pairs of blocks
+//! (Theil–Sen), so single incidents do not move it. Its interval is that of Sen (1968), from the variance of Kendall's
+//! statistic. Neighbouring blocks resemble each other, which makes chance look like a trend. Hamed and Rao (1998) enlarge
+//! the variance by the autocorrelation of the ranks, and so does this code; it never reduces it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::io::IoRates;
+use crate::measurement::sample::{InstanceSample, Sample};
+
+/// Fewer blocks show no trend.
+const FEWEST_BLOCKS: usize = 12;
+/// Samples are averaged until there are at most this many blocks.
+const MOST_BLOCKS: usize = 240;
+/// Two-sided 95 % quantile of the normal distribution.
+const Z: f64 = 1.959_964;
+/// Change over the run, as a fraction of the median, from which a trend is a drift. A smaller change can be certain and
+/// still not matter.
+const DRIFT: f64 = 0.05;
+
+/// The trend of a figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trend {
+    /// The figure, with its unit.
+    pub figure: String,
+    /// Blocks that had a value.
+    pub blocks: usize,
+    /// Median of the blocks.
+    pub median: f64,
+    /// Change per hour.
+    pub per_hour: f64,
+    /// Lower end of the 95 % interval of the change per hour.
+    pub low_per_hour: f64,
+    /// Upper end of the interval.
+    pub high_per_hour: f64,
+    /// Change over the measured time, as a fraction of the median.
+    pub change: f64,
+    /// Whether the interval excludes zero and the change is 5 % or more.
+    pub drifts: bool,
+}
+
+/// The trends of a run; empty if it has too few samples.
+pub fn trends(samples: &[Sample]) -> Vec<Trend> {
+    let blocks: Vec<&[Sample]> = samples.chunks(samples.len().div_ceil(MOST_BLOCKS).max(1)).collect();
+    let latency = |kind: fn(&InstanceSample) -> IoRates| {
+        move |block: &[Sample]| {
+            let (mut transfers, mut ms) = (0.0, 0.0);
+            for sample in block {
+                for rates in sample.instances.iter().map(kind) {
+                    let count = rates.per_second * sample.seconds;
+                    transfers += count;
+                    ms += count * rates.average_ms;
+                }
+            }
+            ms / transfers
+        }
+    };
+    let rate = |value: fn(&Sample) -> f64| {
+        move |block: &[Sample]| {
+            let seconds: f64 = block.iter().map(|sample| sample.seconds).sum();
+            block.iter().map(|sample| value(sample) * sample.seconds).sum::<f64>() / seconds
+        }
+    };
+    type Figure<'a> = (&'a str, Box<dyn Fn(&[Sample]) -> f64>);
+    let figures: [Figure<'_>; 5] = [
+        ("Transactional I/O per second", Box::new(rate(Sample::iops))),
+        ("Operations per second", Box::new(rate(|sample| sample.operations_per_second))),
+        ("Database read latency (msec)", Box::new(latency(|instance| instance.database_read))),
+        ("Database write latency (msec)", Box::new(latency(|instance| instance.database_write))),
+        ("Log write latency (msec)", Box::new(latency(|instance| instance.log_write))),
+    ];
+    let one = |(figure, value): &Figure<'_>| {
+        let points: Vec<(f64, f64)> = blocks
+            .iter()
+            .filter_map(|block| Some((block.last()?.at_seconds / 3600.0, value(block))))
+            .filter(|(_, value)| value.is_finite())
+            .collect();
+        let trend = Trend::of(&points)?;
+        Some(Trend { figure: (*figure).to_string(), ..trend })
+    };
+    figures.iter().filter_map(one).collect()
+}
+
+impl Trend {
+    /// The trend of values over hours; `None` if there are too few.
+    fn of(points: &[(f64, f64)]) -> Option<Trend> {
+        let count = points.len();
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { return None };
+        if count < FEWEST_BLOCKS || last.0 <= first.0 {
+            return None;
+        }
+        let mut slopes = Vec::with_capacity(count * (count - 1) / 2);
+        for (number, (at, value)) in points.iter().enumerate() {
+            slopes.extend(points[number + 1..].iter().map(|(later, other)| (other - value) / (later - at)));
+        }
+        slopes.sort_by(f64::total_cmp);
+        let per_hour = median(&slopes);
+        let rest: Vec<f64> = points.iter().map(|(at, value)| value - per_hour * at).collect();
+        let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
+        let spread = Z * (variance(&values) * autocorrelation(&rest)).sqrt();
+        let pairs = slopes.len() as f64;
+        let at = |rank: f64| slopes[(rank.max(0.0) as usize).min(slopes.len() - 1)];
+        let (low, high) = (at((pairs - spread) / 2.0), at((pairs + spread) / 2.0));
+        let mut sorted = values;
+        sorted.sort_by(f64::total_cmp);
+        let middle = median(&sorted);
+        let change = if middle == 0.0 { 0.0 } else { per_hour * (last.0 - first.0) / middle };
+        Some(Trend {
+            figure: String::new(),
+            blocks: count,
+            median: middle,
+            per_hour,
+            low_per_hour: low,
+            high_per_hour: high,
+            change,
+            drifts: (low > 0.0 || high < 0.0) && change.abs() >= DRIFT,
+        })
+    }
+}
+
+/// Median of sorted values.
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        _ if sorted.is_empty() => 0.0,
+        0 => sorted[middle - 1].midpoint(sorted[middle]),
+        _ => sorted[middle],
+    }
+}
+
+/// Variance of Kendall's statistic for values without a trend, with a correction for equal values.
+fn variance(values: &[f64]) -> f64 {
+    let of = |count: f64| count * (count - 1.0) * (2.0 * count + 5.0);
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|equal| of(equal.len() as f64)).sum();
+    ((of(values.len() as f64) - ties) / 18.0).max(0.0)
+}
+
+/// The factor by which the autocorrelation of the ranks enlarges the variance; at least 1.
+fn autocorrelation(values: &[f64]) -> f64 {
+    let count = values.len();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0.0; count];
+    order.iter().enumerate().for_each(|(rank, at)| ranks[*at] = rank as f64);
+    let mean = (count as f64 - 1.0) / 2.0;
+    let square: f64 = ranks.iter().map(|rank| (rank - mean).powi(2)).sum();
+    let n = count as f64;
+    let mut sum = 0.0;
+    // At longer lags there are too few pairs to tell a correlation from chance.
+    for lag in 1..=count / 4 {
+        let pairs = ranks.iter().zip(&ranks[lag..]);
+        let correlation = pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / square;
+        if correlation.abs() > Z / n.sqrt() {
+            let left = n - lag as f64;
+            sum += left * (left - 1.0) * (left - 2.0) * correlation;
+        }
+    }
+    (1.0 + 2.0 * sum / (n * (n - 1.0) * (n - 2.0))).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+    /// Evenly distributed between -1 and 1.
+    fn noise(random: &mut ChaCha8Rng) -> f64 {
+        f64::from(random.next_u32()) / f64::from(u32::MAX) * 2.0 - 1.0
+    }
+
+    fn trend(values: &[f64]) -> Trend {
+        let points: Vec<(f64, f64)> =
+            values.iter().enumerate().map(|(at, value)| (at as f64, *value)).collect();
+        Trend::of(&points).unwrap()
+    }
+
+    #[test]
+    fn a_known_slope_is_found_in_noise_and_incidents() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut values: Vec<f64> =
+            (0..100).map(|at| 100.0 + 0.3 * f64::from(at) + noise(&mut random)).collect();
+        values[50] = 900.0;
+        values[70] = 0.0;
+        let found = trend(&values);
+        assert!((found.per_hour - 0.3).abs() < 0.02, "{found:?}");
+        assert!(found.low_per_hour < 0.3 && 0.3 < found.high_per_hour && found.drifts, "{found:?}");
+        assert!((found.change - 0.3 * 99.0 / found.median).abs() < 0.03, "{found:?}");
+        let falling: Vec<f64> = values.iter().map(|value| -value).collect();
+        assert!((trend(&falling).per_hour + 0.3).abs() < 0.02);
+    }
+
+    #[test]
+    fn noise_is_a_trend_in_at_most_one_run_of_twenty() {
+        let mut random = ChaCha8Rng::seed_from_u64(2);
+        let mut runs = |correlated: f64| {
+            let excludes_zero = (0..200).filter(|_| {
+                let mut last = 0.0;
+                let next = |_| {
+                    last = correlated * last + noise(&mut random);
+                    100.0 + last
+                };
+                let found = trend(&(0..120).map(next).collect::<Vec<_>>());
+                found.low_per_hour > 0.0 || found.high_per_hour < 0.0
+            });
+            excludes_zero.count()
+        };
+        let independent = runs(0.0);
+        assert!((2..=16).contains(&independent), "{independent} of 200");
+        // Without the correction, this noise would be a trend in about every third run.
+        let correlated = runs(0.6);
+        assert!(correlated <= 30, "{correlated} of 200");
+    }
+
+    #[test]
+    fn a_certain_change_that_is_small_is_no_drift() {
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        let values: Vec<f64> = (0..200).map(|at| 1000.0 + 0.1 * f64::from(at) + noise(&mut random)).collect();
+        let found = trend(&values);
+        assert!(found.low_per_hour > 0.0 && !found.drifts, "{found:?}");
+        let level = trend(&[7.0; 40]);
+        assert_eq!(
+            (level.per_hour, level.low_per_hour, level.high_per_hour, level.drifts),
+            (0.0, 0.0, 0.0, false)
+        );
+    }
+
+    #[test]
+    fn few_samples_have_no_trend_and_many_are_averaged() {
+        let sample = |at: usize| Sample {
+            at_seconds: at as f64,
+            seconds: 1.0,
+            operations_per_second: 5.0,
+            ..Sample::default()
+        };
+        assert!(trends(&(1..FEWEST_BLOCKS).map(sample).collect::<Vec<_>>()).is_empty());
+        let many = trends(&(1..=5000).map(sample).collect::<Vec<_>>());
+        let operations = many.iter().find(|trend| trend.figure.starts_with("Operations")).unwrap();
+        assert!(operations.blocks <= MOST_BLOCKS && operations.blocks > MOST_BLOCKS / 2, "{operations:?}");
+        // Without transfers there is no latency, and so no trend of it.
+        assert!(many.iter().all(|trend| !trend.figure.contains("latency")), "{many:?}");
+        assert_eq!(Trend::of(&[]), None);
+    }
+}

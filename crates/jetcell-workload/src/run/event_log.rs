@@ -1,0 +1,158 @@
+//! `events.jsonl`: what happened in a run, one JSON object for each line, written at once.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use chrono::{DateTime, Local};
+use serde::Serialize;
+
+use crate::measurement::Sample;
+use crate::observer::Phase;
+use crate::profile::{TestKind, Thresholds};
+use crate::run::assembly::rfc3339;
+use crate::verdict::Verdict;
+
+/// One event of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// The run began.
+    RunStarted {
+        /// The kind of test.
+        test: TestKind,
+    },
+    /// The run continues one that was interrupted.
+    RunContinued {
+        /// Number of the part that begins, from 1.
+        part: usize,
+        /// Measured time of the parts before, in seconds.
+        measured_seconds: f64,
+    },
+    /// A phase began.
+    PhaseStarted {
+        /// The phase.
+        phase: Phase,
+    },
+    /// The average latency of a sample was above the maximum.
+    LimitExceeded {
+        /// What was slow.
+        kind: &'static str,
+        /// Number of the instance, from 1.
+        instance: usize,
+        /// End of the sample in seconds of the measured time.
+        at_seconds: f64,
+        /// The average of the sample in milliseconds.
+        milliseconds: f64,
+        /// The maximum in milliseconds.
+        limit: f64,
+    },
+    /// Sessions waited for a free cache page.
+    PageFaultStalls {
+        /// End of the sample in seconds of the measured time.
+        at_seconds: f64,
+        /// Waits in the sample.
+        count: u64,
+    },
+    /// A figure drifted over the run.
+    Drift {
+        /// The figure.
+        figure: String,
+        /// Change over the measured time, as a fraction of the median.
+        change: f64,
+    },
+    /// The run ended.
+    RunEnded {
+        /// Its verdict.
+        verdict: Verdict,
+        /// The reason for the verdict.
+        reason: String,
+    },
+}
+
+impl Event {
+    /// What a sample shows.
+    pub(crate) fn of_sample(sample: &Sample, limits: &Thresholds) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (number, instance) in sample.instances.iter().enumerate() {
+            for (kind, rates, limit) in [
+                ("database_read", instance.database_read, limits.maximum_database_read_ms),
+                ("log_write", instance.log_write, limits.maximum_log_write_ms),
+            ] {
+                if rates.average_ms > limit {
+                    events.push(Event::LimitExceeded {
+                        kind,
+                        instance: number + 1,
+                        at_seconds: sample.at_seconds,
+                        milliseconds: rates.average_ms,
+                        limit,
+                    });
+                }
+            }
+        }
+        if sample.page_fault_stalls > 0 {
+            let (at_seconds, count) = (sample.at_seconds, sample.page_fault_stalls);
+            events.push(Event::PageFaultStalls { at_seconds, count });
+        }
+        events
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    at: String,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+/// The file.
+pub(crate) struct EventLog(File);
+
+impl EventLog {
+    /// Opens the file; a run that continues another one adds to its events.
+    pub(crate) fn open(output: &Path, continued: bool) -> io::Result<EventLog> {
+        let path = output.join("events.jsonl");
+        let mut options = File::options();
+        let options = match continued {
+            true => options.append(true),
+            false => options.write(true).truncate(true),
+        };
+        options.create(true).open(path).map(EventLog)
+    }
+
+    /// Adds an event.
+    pub(crate) fn add(&mut self, now: &DateTime<Local>, event: &Event) -> io::Result<()> {
+        let mut line = serde_json::to_string(&Line { at: rfc3339(now), event })?;
+        line.push('\n');
+        self.0.write_all(line.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::{InstanceSample, IoRates};
+
+    #[test]
+    fn a_slow_sample_is_an_event_with_its_figures() {
+        let slow = IoRates { per_second: 1.0, average_bytes: 4096.0, average_ms: 250.0 };
+        let instances =
+            vec![InstanceSample::default(), InstanceSample { log_write: slow, ..Default::default() }];
+        let sample =
+            Sample { at_seconds: 30.0, seconds: 15.0, page_fault_stalls: 2, instances, ..Sample::default() };
+        let events = Event::of_sample(&sample, &Thresholds::default());
+        let dir = tempfile::tempdir().unwrap();
+        for continued in [false, true] {
+            let mut log = EventLog::open(dir.path(), continued).unwrap();
+            events.iter().for_each(|event| log.add(&Local::now(), event).unwrap());
+        }
+        let text = std::fs::read_to_string(dir.path().join("events.jsonl")).unwrap();
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert_eq!((&lines[0]["event"], &lines[0]["kind"]), (&"limit_exceeded".into(), &"log_write".into()));
+        assert_eq!((&lines[0]["instance"], &lines[0]["milliseconds"]), (&2.into(), &250.0.into()));
+        assert_eq!((&lines[3]["event"], &lines[3]["count"]), (&"page_fault_stalls".into(), &2.into()));
+        assert!(lines[0]["at"].is_string());
+    }
+}
