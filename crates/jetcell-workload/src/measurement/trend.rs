@@ -2,8 +2,8 @@
 //!
 //! The samples are averaged in blocks of equal length. The slope is the median of the slopes of all pairs of blocks
 //! (Theil–Sen), so single incidents do not move it. Its interval is that of Sen (1968), from the variance of Kendall's
-//! statistic. Neighbouring blocks resemble each other, which makes chance look like a trend. Hamed and Rao (1998) enlarge
-//! the variance by the autocorrelation of the ranks, and so does this code; it never reduces it.
+//! statistic. Neighbouring blocks resemble each other, which makes chance look like a trend. So the variance is enlarged by
+//! the correlation of neighbouring ranks behind the trend (effective sample size, Yue and Wang 2004), and never reduced.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,8 @@ const FEWEST_BLOCKS: usize = 12;
 const MOST_BLOCKS: usize = 240;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
+/// Highest correlation of neighbours that is believed: with a higher one, the run is too short to tell anything.
+const STRONGEST: f64 = 0.95;
 /// Change over the run, as a fraction of the median, from which a trend is a drift. A smaller change can be certain and
 /// still not matter.
 const DRIFT: f64 = 0.05;
@@ -139,7 +141,7 @@ fn variance(values: &[f64]) -> f64 {
     ((of(values.len() as f64) - ties) / 18.0).max(0.0)
 }
 
-/// The factor by which the autocorrelation of the ranks enlarges the variance; at least 1.
+/// The factor by which the correlation of neighbouring values enlarges the variance; at least 1.
 fn autocorrelation(values: &[f64]) -> f64 {
     let count = values.len();
     let mut order: Vec<usize> = (0..count).collect();
@@ -148,18 +150,11 @@ fn autocorrelation(values: &[f64]) -> f64 {
     order.iter().enumerate().for_each(|(rank, at)| ranks[*at] = rank as f64);
     let mean = (count as f64 - 1.0) / 2.0;
     let square: f64 = ranks.iter().map(|rank| (rank - mean).powi(2)).sum();
-    let n = count as f64;
-    let mut sum = 0.0;
-    // At longer lags there are too few pairs to tell a correlation from chance.
-    for lag in 1..=count / 4 {
-        let pairs = ranks.iter().zip(&ranks[lag..]);
-        let correlation = pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / square;
-        if correlation.abs() > Z / n.sqrt() {
-            let left = n - lag as f64;
-            sum += left * (left - 1.0) * (left - 2.0) * correlation;
-        }
-    }
-    (1.0 + 2.0 * sum / (n * (n - 1.0) * (n - 2.0))).max(1.0)
+    let pairs = ranks.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
+    let found = pairs.sum::<f64>() / square;
+    // The correlation of a sample is lower than that of its source.
+    let correlation = (found + (1.0 + 3.0 * found) / count as f64).clamp(0.0, STRONGEST);
+    (1.0 + correlation) / (1.0 - correlation)
 }
 
 #[cfg(test)]
