@@ -3,6 +3,7 @@
 //! One process measures one thing: `load`, `run`, `crash` and `recover` work on a store under a memory limit and print
 //! JSON. `table` starts such processes in turn and prints the table; `results` renders the table of an earlier run.
 
+mod backup;
 mod control_group;
 mod device;
 mod driver;
@@ -82,6 +83,11 @@ enum Command {
         #[arg(long, default_value_t = 60_000)]
         updates: u64,
     },
+    /// Reads a store as a backup and without verification, in turn
+    Backup {
+        #[command(flatten)]
+        store: StoreArgs,
+    },
     /// Prints the version of an engine's library
     Version {
         #[command(flatten)]
@@ -111,6 +117,7 @@ fn execute(command: Command) -> Result<()> {
             measure::crash(&store, &mix, updates, no_checkpoint)
         }
         Command::Recover { store } => measure::recover(&store),
+        Command::Backup { store } => backup::backup(&store),
         Command::Replay { store, mix, updates } => replay::replay(&store, &mix, updates),
         Command::Version { store } => {
             println!("{}", engines::version(&store.engine)?);

@@ -6,7 +6,7 @@ use super::measurements::{
     Figure, Measurements, at, cpu_seconds, durable_p99, median, operation_rate, write_amplification,
 };
 use super::steps::{
-    DEPTHS, FIO_MIX, FIO_MIX_NO_DELTAS, FIO_MIX_PROTECTED, MIX4, MIX4_MULTIGET, MIX4_NO_PREREAD,
+    BACKUP, DEPTHS, FIO_MIX, FIO_MIX_NO_DELTAS, FIO_MIX_PROTECTED, MIX4, MIX4_MULTIGET, MIX4_NO_PREREAD,
     MIX4_NO_PREREAD_PROTECTED, MIX4_PROTECTED, MIX8, MIX8_NO_DELTAS, MIX8_PROTECTED, REPLAY, SYNC,
 };
 use crate::engines::ALL;
@@ -116,6 +116,7 @@ pub fn lines(measurements: &Measurements, number: u8) -> Vec<Line> {
             vec![row.compare(what, ours, ("RocksDB MultiGet", theirs), Absent, 0)]
         }
         17 => row.replay(),
+        18 => row.backup(),
         _ => Vec::new(),
     }
 }
@@ -287,6 +288,23 @@ impl Row<'_> {
             goal: AtLeast(20.0),
             digits: 1,
             quiet: self.measurements.is_quiet(&[REPLAY]),
+        }]
+    }
+
+    fn backup(&self) -> Vec<Line> {
+        let verified: Figure = |value| Some(at(value, "/backup_bytes_per_second")? / 1e6);
+        let raw: Figure = |value| Some(at(value, "/raw_bytes_per_second")? / 1e6);
+        let (ours, peer) = (self.measurements.figure(BACKUP, verified), self.measurements.figure(BACKUP, raw));
+        vec![Line {
+            row: self.number.to_string(),
+            what: "backup, every page verified, MB/s".to_string(),
+            ours,
+            peer_name: "read without verification".to_string(),
+            peer,
+            ratio: ours.zip(peer).map(|(ours, peer)| ours / peer),
+            goal: AtLeast(0.95),
+            digits: 0,
+            quiet: self.measurements.is_quiet(&[BACKUP]),
         }]
     }
 

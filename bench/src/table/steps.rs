@@ -36,6 +36,8 @@ pub const FIO_MIX_NO_DELTAS: &str = "fio-mix-no-deltas";
 pub const FIO_MIX_PROTECTED: &str = "fio-mix-protected";
 /// Replay of closed generations by a passive copy.
 pub const REPLAY: &str = "replay/jetcell";
+/// A backup beside a read without verification.
+pub const BACKUP: &str = "backup/jetcell";
 /// One writer of a log.
 pub const SYNC: &str = "sync";
 
@@ -92,6 +94,9 @@ impl Rounds<'_> {
         }
         if any(&[12]) && self.has(JETCELL) {
             self.step("open/jetcell", |rounds| rounds.redo(JETCELL, true));
+        }
+        if any(&[18]) && self.has(JETCELL) {
+            self.step(BACKUP, Rounds::backup);
         }
         if any(&[17]) && self.has(JETCELL) {
             self.step(REPLAY, Rounds::replay);
@@ -297,6 +302,14 @@ impl Rounds<'_> {
         let mut opened = self.child(engine, &["recover", "--checkpoint-depth-mib", depth], &[])?;
         opened["updates"] = crashed["updates"].clone();
         Ok(opened)
+    }
+
+    /// Row 18: the closed store is read.
+    fn backup(&mut self) -> Result<Value> {
+        if !self.is_filled(JETCELL) {
+            self.load(JETCELL)?;
+        }
+        self.child(JETCELL, &["backup"], &[])
     }
 
     /// Row 17: updates in the store, and their replay on a copy.

@@ -73,6 +73,10 @@ impl Evidence<'_> {
             || says("Operations not completed")
         {
             self.too_few()
+        } else if says("Bad pages read by the backup") {
+            "the pages are damaged on the device, and a backup of the database cannot be used: keep the files, examine \
+             them with `jetcell check`, and the device in the kernel log"
+                .into()
         } else if says("Logs replayed") {
             "the replay ended before the last log: the test log has the error, and `jetcell check` names what is wrong \
              with the logs"

@@ -2,8 +2,9 @@
 
 use jetcell_workload::Phase;
 use jetcell_workload::measurement::{
-    DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter, OpenLoop, Recovery, Repetition,
-    Repetitions, ReplayedDatabase, ScanSummary, SteadyState, Trend, Verification,
+    Backup, BackupCost, DatabaseBackup, DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter,
+    OpenLoop, Recovery, Repetition, Repetitions, ReplayedDatabase, ScanSummary, SteadyState, Trend,
+    Verification,
 };
 use jetcell_workload::result::{Evidence, Part, PhaseTime, RunResult, judge};
 
@@ -43,6 +44,7 @@ fn everything() -> RunResult {
         Phase::Keep,
         Phase::Generate,
         Phase::Replay,
+        Phase::Backup,
         Phase::Shutdown,
         Phase::Verify,
     ];
@@ -60,6 +62,7 @@ fn everything() -> RunResult {
         "log_format",
         "scan_read",
         "log_copy_read",
+        "backup_read",
     ] {
         result.latency.insert(kind.into(), some);
     }
@@ -90,6 +93,11 @@ fn everything() -> RunResult {
     result.instances.iter_mut().for_each(|row| {
         (row.maintenance_reads_per_second, row.replication_reads_per_second) = (1.0, 1.0);
     });
+    result.backup = Some(Backup {
+        databases: vec![DatabaseBackup { io: result.instances.first().cloned(), ..Default::default() }],
+        cost: Some(BackupCost::default()),
+        ..Backup::default()
+    });
     result.parts = vec![Part::default()];
     result.trends = vec![Trend { figure: "Operations per second".into(), ..Trend::default() }];
     result.recovery = Some(Recovery {
@@ -107,6 +115,7 @@ fn everything() -> RunResult {
     let evidence = Evidence {
         scan: &result.scan,
         verification: result.verification.as_ref(),
+        backup: result.backup.as_ref(),
         recovery: result.recovery.as_ref(),
         ..Evidence::default()
     };
@@ -121,11 +130,11 @@ fn one_line(text: &str) -> String {
 
 #[test]
 fn every_name_in_a_report_is_in_its_documentation() {
-    let (result, mut samples) = (everything(), samples(3));
+    let (mut result, mut samples) = (everything(), samples(3));
     samples[0].page_fault_stalls = 1;
     let mut names: Vec<String> = Vec::new();
     let rules = tables::rules(&result);
-    assert_eq!(rules.rows.len(), 15, "a rule that this test does not know");
+    assert_eq!(rules.rows.len(), 16, "a rule that this test does not know");
     names.extend(rules.rows.iter().map(|row| row[0].text.clone()));
     for table in tables::all(&result, &samples) {
         assert!(!table.rows.is_empty(), "{}", table.title);
@@ -139,11 +148,15 @@ fn every_name_in_a_report_is_in_its_documentation() {
         }
         names.push(table.title);
     }
-    let of_test = test_charts(&result).map(|(heading, charts)| {
+    let recovery = result.recovery.take();
+    let of_backup = test_charts(&result);
+    let of_recovery = test_charts(&RunResult { recovery, ..result.clone() });
+    let mut of_tests = Vec::new();
+    for (heading, charts) in of_backup.into_iter().chain(of_recovery) {
         names.push(heading.to_string());
-        charts
-    });
-    let all = charts(&result, &samples).into_iter().chain(of_test.unwrap_or_default());
+        of_tests.extend(charts);
+    }
+    let all = charts(&result, &samples).into_iter().chain(of_tests);
     for chart in all.chain([latency_over_rate(&saturation())]) {
         names.push(chart.title);
     }

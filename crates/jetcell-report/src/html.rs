@@ -44,8 +44,10 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
                 h2 { (heading) }
                 div class="charts" { @for chart in charts { (chart.figure()) } }
             }
-            h2 { (load_heading(result)) }
-            div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
+            @if result.backup.as_ref().is_none_or(|backup| backup.cost.is_some()) {
+                h2 { (load_heading(result)) }
+                div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
+            }
             @for one in &tables::all(result, samples) { (table(one)) }
             (configuration(&result.configuration))
         },

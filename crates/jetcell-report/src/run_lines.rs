@@ -54,6 +54,10 @@ fn headline(run: &RunResult) -> String {
         TestKind::Performance | TestKind::Stress => {
             format!("{} IOPS", plain(run.achieved_transactional_iops))
         }
+        TestKind::Backup => match &run.backup {
+            Some(backup) => format!("{:.1} MiB/s", backup.rate() / 1_048_576.0),
+            None => "–".into(),
+        },
         TestKind::Recovery => match &run.recovery {
             Some(recovery) => format!("{} s/log", plain(recovery.seconds_per_log())),
             None => "–".into(),

@@ -2,7 +2,8 @@
 
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{
-    InstanceSample, Recovery, ReplaySample, ReplayedDatabase, Sample, Saturation, Step,
+    Backup, BackupSample, DatabaseBackup, InstanceSample, Recovery, ReplaySample, ReplayedDatabase, Sample,
+    Saturation, Step,
 };
 use jetcell_workload::result::RunResult;
 
@@ -79,15 +80,31 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
 
 /// The charts of the part of a run that only one kind of test has, with their heading.
 pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart>)> {
-    result.recovery.as_ref().map(|recovery| ("Replay over time", replay_charts(recovery)))
+    let recovery = result.recovery.as_ref().map(|recovery| ("Replay over time", replay_charts(recovery)));
+    recovery.or_else(|| Some(("Backup over time", vec![backup_rate(result.backup.as_ref()?)])))
 }
 
 /// Heading of the charts of the load.
 pub(crate) fn load_heading(result: &RunResult) -> &'static str {
     match result.test {
         TestKind::Performance | TestKind::Stress => "Over time",
+        TestKind::Backup => "The load over time",
         TestKind::Recovery => "Generation of the logs over time",
     }
+}
+
+fn backup_rate(backup: &Backup) -> Chart {
+    let rate = |(number, database): (usize, &DatabaseBackup)| {
+        let read = |sample: &BackupSample| sample.bytes.get(number).copied().unwrap_or(0);
+        let points = backup.samples.windows(2).map(|pair| {
+            let seconds = pair[1].at_seconds - pair[0].at_seconds;
+            let rate = read(&pair[1]).saturating_sub(read(&pair[0])) as f64 / MIB / seconds;
+            (pair[1].at_seconds, if seconds > 0.0 { rate } else { f64::NAN })
+        });
+        Series::new(database.instance.as_str(), points)
+    };
+    let series = backup.databases.iter().enumerate().map(rate).collect();
+    Chart::over_time("Backup rate", "MiB per second of each database", series)
 }
 
 fn replay_charts(recovery: &Recovery) -> Vec<Chart> {

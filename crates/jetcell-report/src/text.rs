@@ -32,11 +32,11 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> st
         curve.notes.iter().try_for_each(|note| writeln!(out, "  {}", printable(note)))?;
         write_table(out, &curve, usize::MAX)?;
     }
-    if result.measured_seconds == 0.0 {
-        return Ok(());
-    }
     for line in result_lines(result) {
         writeln!(out, "\n  {line}")?;
+    }
+    if result.measured_seconds == 0.0 {
+        return Ok(());
     }
     let (mut of_iops, mut of_operations) = (String::new(), String::new());
     if let Some(repetitions) = &result.analysis.repetitions {
@@ -78,6 +78,15 @@ fn result_lines(result: &RunResult) -> Vec<String> {
             span(recovery.seconds)
         )
     });
+    let backup = result.backup.as_ref().map(|backup| {
+        format!(
+            "{:.1} MiB/s of each of {} databases, {:.1} MiB/s together: {} bad pages",
+            backup.rate_per_database() / 1_048_576.0,
+            backup.databases.len(),
+            backup.rate() / 1_048_576.0,
+            backup.bad()
+        )
+    });
     let continued = (result.parts.len() > 1)
         .then(|| format!("Interrupted {} times and continued", result.parts.len() - 1));
     let drifts = result
@@ -85,7 +94,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
         .iter()
         .filter(|trend| trend.drifts)
         .map(|trend| format!("Drift: {} {:+.0} % over the run", trend.figure, trend.change * 100.0));
-    recovery.into_iter().chain(continued).chain(drifts).collect()
+    recovery.into_iter().chain(backup).chain(continued).chain(drifts).collect()
 }
 
 /// The first columns of a table, aligned.

@@ -4,13 +4,16 @@
 //! Each database has `tables` tables of [`Row`]s with an ascending integer as primary key and a random,
 //! unordered secondary key, so that appends touch one end of the primary tree and any leaf of the other.
 
+use std::path::Path;
 use std::time::Duration;
 
 use ese_engine::Error;
 use ese_format::header::DatabaseHeader;
 
 use crate::layout::{InstancePlan, Plan};
-use crate::measurement::{CacheState, InstanceIo, LogCopies, ReplayWatch, ScanSummary, Verification};
+use crate::measurement::{
+    BackupWatch, CacheState, InstanceIo, LogCopies, ReplayWatch, ScanSummary, Verification,
+};
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 
@@ -122,6 +125,9 @@ pub trait Store: Send + Sync {
     fn start_scan(&self, pause: Duration);
     /// Ends the scans and gives their summaries in the order of the plan; none if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
+    /// Reads all pages of a database and verifies each, while sessions may go on. Writes them to a directory, if there is
+    /// one, with the logs that they need. Ends early when the watch says so.
+    fn back_up(&self, database: usize, to: Option<&Path>, watch: &BackupWatch) -> Result<()>;
     /// Starts to read each log that is closed from now on, as often as `copies` further copies of a database would.
     fn start_copies(&self, copies: u32) -> Result<()>;
     /// Ends these reads and gives their summaries in the order of the plan; none if they were not started.

@@ -7,6 +7,7 @@
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
 //! ```
 
+mod backup;
 mod log_copies;
 mod replay;
 mod session;
@@ -35,7 +36,8 @@ use self::session::EseSession;
 use crate::engine::{Depth, Engine, ExistingDatabase, Opening, ReplayStart, Result, Session, Store};
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{
-    CacheState, InstanceIo, IoTotals, Latencies, LogCopies, ReplayWatch, ScanSummary, Verification,
+    BackupWatch, CacheState, InstanceIo, IoTotals, Latencies, LogCopies, ReplayWatch, ScanSummary,
+    Verification,
 };
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
@@ -129,6 +131,7 @@ struct Unit {
     database: Arc<Database>,
     counted: Arc<CountedVfs>,
     log_names: LogNames,
+    place: InstancePlan,
 }
 
 impl Unit {
@@ -163,7 +166,7 @@ impl Unit {
             create_tables(&instance, &database, plan.tables)?;
         }
         let log_names = LogNames::new(&place.log_dir, LOG_BASE_NAME);
-        Ok(Unit { instance, database, counted, log_names })
+        Ok(Unit { instance, database, counted, log_names, place: place.clone() })
     }
 }
 
@@ -255,6 +258,11 @@ impl Store for EseStore {
             .collect()
     }
 
+    fn back_up(&self, database: usize, to: Option<&Path>, watch: &BackupWatch) -> Result<()> {
+        let unit = &self.units[database];
+        backup::back_up(&unit.instance, &unit.place, to, watch)
+    }
+
     fn start_copies(&self, copies: u32) -> Result<()> {
         let start = |unit: &Unit| {
             let path = unit.log_names.directory().to_path_buf();
@@ -306,6 +314,7 @@ fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
         log_format: sum(&[IoReason::LogFormat], Write),
         scan_read: sum(&[IoReason::Scan], Read),
         log_copy_read: IoTotals::default(),
+        backup_read: sum(&[IoReason::Backup], Read),
         errors: snapshot.errors(),
     }
 }

@@ -1,6 +1,7 @@
 //! A storage engine in memory for the unit tests of this crate: ordered maps, undo lists and made-up latencies.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,8 +16,8 @@ use crate::engine::{
 };
 use crate::layout::{InstancePlan, Plan};
 use crate::measurement::{
-    CacheState, FileVerification, InstanceIo, LogCopies, ReplayCounters, ReplayWatch, ScanSummary,
-    Verification,
+    BackupWatch, CacheState, FileVerification, InstanceIo, LogCopies, ReplayCounters, ReplayWatch,
+    ScanSummary, Verification,
 };
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
@@ -183,6 +184,17 @@ impl Store for ModelStore {
                 ..ScanSummary::default()
             })
             .collect()
+    }
+    /// Each database has a hundred pages.
+    fn back_up(&self, database: usize, _: Option<&Path>, watch: &BackupWatch) -> Result<()> {
+        for page in 1..=100 {
+            self.0[database].io.lock().backup_read.record(32768, 1_000);
+            std::thread::sleep(Duration::from_millis(1));
+            if !watch.update(|counters| (counters.pages, counters.bytes) = (page, page << 15)) {
+                break;
+            }
+        }
+        Ok(())
     }
     /// The model has no logs, so one of each database is read at once.
     fn start_copies(&self, copies: u32) -> Result<()> {

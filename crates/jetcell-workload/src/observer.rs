@@ -32,6 +32,8 @@ pub enum Phase {
     Shutdown,
     /// The logs are replayed.
     Replay,
+    /// All pages are read and verified.
+    Backup,
     /// Every page and log is verified.
     Verify,
 }
@@ -49,6 +51,7 @@ impl Phase {
             Phase::Keep => "Keeping the state before the load",
             Phase::Generate => "Generating log files",
             Phase::Replay => "Recovering databases",
+            Phase::Backup => "Backing up databases",
             Phase::Shutdown => "Shutting down",
             Phase::Verify => "Verifying pages and logs",
         }

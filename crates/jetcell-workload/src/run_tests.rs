@@ -154,6 +154,34 @@ fn a_recovery_test_replays_the_logs_that_the_load_generated() {
 }
 
 #[test]
+fn a_backup_test_reads_everything_once_and_beside_a_load_twice() {
+    let dir = scratch();
+    let options = profile(dir.path(), 2).to_options();
+    let alone = options.clone().resolve_for(TestKind::Backup).unwrap();
+    let (finished, phases) = complete(&alone, &ModelEngine::default());
+    use Phase::*;
+    assert_eq!(phases, [Create, Attach, Backup, Shutdown]);
+    let result = &finished.result;
+    assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
+    let backup = result.backup.as_ref().unwrap();
+    assert!(backup.complete && backup.databases.iter().all(|database| database.pages == 100), "{backup:?}");
+    assert!(backup.rate() > 0.0 && backup.cost.is_none());
+
+    let output = Some(dir.path().join("beside"));
+    let options = Options { under_load: Some(true), force: Some(true), output, ..options };
+    let beside = options.resolve_for(TestKind::Backup).unwrap();
+    let (finished, phases) = complete(&beside, &ModelEngine::default());
+    assert_eq!(phases, [Create, Attach, Backup, Warm, Measure, Backup, Shutdown, Verify]);
+    let result = &finished.result;
+    assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
+    let cost = result.backup.as_ref().unwrap().cost.as_ref().unwrap();
+    assert!(cost.load_alone.transactional_iops > 0.0 && cost.load_together.transactional_iops > 0.0);
+    assert!((0.4..0.8).contains(&cost.load_alone.seconds), "{cost:?}");
+    let at: Vec<f64> = finished.samples.iter().map(|sample| sample.at_seconds).collect();
+    assert!(at.windows(2).all(|pair| pair[0] < pair[1]), "{at:?}");
+}
+
+#[test]
 fn interim_results_are_stored_during_the_run() {
     let dir = scratch();
     let profile = profile(dir.path(), 2);

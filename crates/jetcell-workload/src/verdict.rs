@@ -69,6 +69,7 @@ pub(crate) const MAXIMUM_DATABASE_READ: &str = "Maximum database read latency of
 pub(crate) const AVERAGE_LOG_WRITE: &str = "Average log write latency (msec)";
 pub(crate) const MAXIMUM_LOG_WRITE: &str = "Maximum log write latency of a sample (msec)";
 pub(crate) const STALLS: &str = "Database page fault stalls";
+pub(crate) const BAD_IN_BACKUP: &str = "Bad pages read by the backup";
 pub(crate) const LOGS_REPLAYED: &str = "Logs replayed of each database";
 /// The rule about the measurement itself.
 pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";

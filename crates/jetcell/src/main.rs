@@ -35,7 +35,7 @@ use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::recover::Recover;
 use crate::commands::report::Report;
 use crate::commands::size::Size;
-use crate::commands::storage_test::{Performance, Recovery, StorageTest, Stress};
+use crate::commands::storage_test::{Backup, Performance, Recovery, StorageTest, Stress};
 use crate::outcome::{Outcome, print_error};
 
 /// The load allocates many records of just above a kilobyte, for which the allocator of the C library is slow.
@@ -72,6 +72,8 @@ Examples:
 
   jetcell test stress --dir jetcell-run --open --duration 10m
       looks for drifts in ten minutes; without --duration, in a day
+  jetcell test backup --dir jetcell-run --open
+      reads and verifies all pages, as a backup does
   jetcell test recovery --dir jetcell-run --open --logs 50
       generates 50 logs under load, and replays them
 
@@ -143,6 +145,10 @@ enum Test {
     ///
     /// Runs a mail load on ESE databases for a day, verifies every page, judges the storage and looks for drifts
     Stress(Box<StorageTest<Stress>>),
+    /// Read and verify all pages as a backup does, and measure the rate
+    ///
+    /// Reads all pages of ESE databases at the same time, verifies each, and shows the rate, alone or beside a load
+    Backup(Box<StorageTest<Backup>>),
     /// Generate logs under load and measure how fast they are replayed
     ///
     /// Generates logs with a mail load on ESE databases, puts the databases back, replays the logs and verifies every page
@@ -214,6 +220,7 @@ fn main() -> ExitCode {
         Subcommands::Export(command) => command.run(),
         Subcommands::Test(Test::Performance(command)) => command.run(),
         Subcommands::Test(Test::Stress(command)) => command.run(),
+        Subcommands::Test(Test::Backup(command)) => command.run(),
         Subcommands::Test(Test::Recovery(command)) => command.run(),
         Subcommands::Report(command) => command.run(),
         Subcommands::Compare(command) => command.run(),

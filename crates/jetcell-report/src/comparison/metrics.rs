@@ -1,7 +1,7 @@
 //! The figures that are compared, and the charts.
 
 use jetcell_workload::measurement::{
-    InstanceSample, Interval, LatencySummary, Recovery, Repetitions, ReplayedDatabase, Sample,
+    Backup, InstanceSample, Interval, LatencySummary, Recovery, Repetitions, ReplayedDatabase, Sample,
 };
 use jetcell_workload::result::{InstanceRow, RunResult};
 
@@ -26,7 +26,7 @@ const MAX: Percentile = ("max", |summary| summary.max);
 
 /// All figures that at least one run has.
 pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
-    let measured = |run: &RunResult| run.measured_seconds > 0.0;
+    let measured = |run: &RunResult| run.measured_seconds > 0.0 || run.backup.is_some();
     let metric = |name: &str, unit: &str, better: Better, value: &dyn Fn(&RunResult) -> Option<Value>| {
         let value = |run: &&RunResult| measured(run).then(|| value(run)).flatten();
         let finite = |value: &Value| value.figure.is_finite();
@@ -43,16 +43,21 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
             once(run.recovery.as_ref()?.mean(|database| database.per_log(value(database) as f64)))
         }
     };
+    let mib =
+        |value: fn(&Backup) -> f64| move |run: &RunResult| once(value(run.backup.as_ref()?) / 1_048_576.0);
+    let load = |run: &RunResult| run.measured_seconds > 0.0;
     let mut all = vec![
+        metric("Backup, each database", "MiB/s", Higher, &mib(Backup::rate_per_database)),
+        metric("Backup, all databases", "MiB/s", Higher, &mib(Backup::rate)),
         metric("Seconds per log", "s", Lower, &recovery(Recovery::seconds_per_log)),
         metric("Log records replayed", "1/s", Higher, &recovery(Recovery::records_per_second)),
         metric("Replay, reads per log", "", Lower, &per_log(|database| database.database_reads)),
         metric("Replay, writes per log", "", Lower, &per_log(|database| database.database_writes)),
         metric("Transactional I/O", "1/s", Higher, &|run| {
-            repeated(run, run.achieved_transactional_iops, |all| all.transactional_iops)
+            repeated(run, run.achieved_transactional_iops, |all| all.transactional_iops).filter(|_| load(run))
         }),
         metric("Operations", "1/s", Higher, &|run| {
-            repeated(run, run.operations.per_second, |all| all.operations_per_second)
+            repeated(run, run.operations.per_second, |all| all.operations_per_second).filter(|_| load(run))
         }),
     ];
     for (kind, name, percentiles) in LATENCIES {

@@ -107,11 +107,16 @@ pub(super) fn total(result: &RunResult) -> Table {
 
 /// The twelve columns of the two large tables.
 fn twelve(title: &str, instances: impl Iterator<Item = InstanceRow>, result: &RunResult) -> Table {
+    match result.measured_seconds {
+        0.0 => io_table(title, std::iter::empty()),
+        _ => io_table(title, instances),
+    }
+}
+
+/// Instances with the twelve columns of Jetstress.
+pub(super) fn io_table(title: &str, instances: impl Iterator<Item = InstanceRow>) -> Table {
     let empty = InstanceRow::named(String::new(), "".into(), "".into());
     let table = Table::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
-    if result.measured_seconds == 0.0 {
-        return table;
-    }
     table.rows(instances.map(|instance| {
         let name = Cell::from(instance.instance.as_str());
         std::iter::once(name).chain(instance.jetstress_rows().map(|(_, value)| three(value).into())).collect()

@@ -1,5 +1,6 @@
 //! The tables of a report, in their order.
 
+mod backup;
 mod jetstress;
 mod machine;
 mod measured;
@@ -53,6 +54,7 @@ pub(crate) fn rules(result: &RunResult) -> Table {
     };
     let table = table.rows(result.rules.iter().map(row));
     let table = match result.measured_seconds {
+        _ if result.backup.is_some() => table,
         0.0 => table.note("Nothing was measured, so there are no rules about speed."),
         _ => table,
     };
@@ -85,6 +87,26 @@ fn limit(bound: Bound, limit: f64) -> String {
     format!("{sign} {}", plain(limit))
 }
 
+/// Tables that say nothing about a backup without a load.
+const OF_THE_LOAD: [&str; 16] = [
+    "Database Sizing and Throughput",
+    "Transactional I/O Performance",
+    "Background Database Maintenance I/O Performance",
+    "Log Replication I/O Performance",
+    "Total I/O Performance",
+    "Host System Performance",
+    "I/O Latency (msec)",
+    "Operation Latency (msec)",
+    "Operations",
+    "What Limited the Run",
+    "Steady State",
+    "Repetitions",
+    "Open Loop",
+    "Devices",
+    "Background Checksum Scan",
+    "Verification",
+];
+
 /// All tables after the rules: first those of a Jetstress report under their names, then the others.
 pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
     let mut tables = vec![
@@ -112,7 +134,14 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         jetstress::log(result),
     ];
     // Behind the summary, as in Jetstress.
-    tables.splice(1..1, recovery::all(result).into_iter().chain(stress::all(result)));
+    tables.splice(
+        1..1,
+        backup::all(result).into_iter().chain(recovery::all(result)).chain(stress::all(result)),
+    );
+    if result.backup.as_ref().is_some_and(|backup| backup.cost.is_none()) {
+        // There was no load.
+        tables.retain(|table| !OF_THE_LOAD.contains(&table.title.as_str()));
+    }
     if result.analysis.saturation.is_some() {
         tables.insert(0, curve(result));
     }

@@ -2,9 +2,9 @@
 
 use jetcell_workload::measurement::{Recovery, ReplayedDatabase};
 use jetcell_workload::profile::RecoveryMode;
-use jetcell_workload::result::{InstanceRow, RunResult};
+use jetcell_workload::result::RunResult;
 
-use super::jetstress::INSTANCES;
+use super::jetstress::io_table;
 use crate::number::{plain, three};
 use crate::table::{Cell, Table};
 
@@ -85,13 +85,7 @@ fn per_log(recovery: &Recovery) -> Table {
 }
 
 fn io(recovery: &Recovery) -> Table {
-    let empty = InstanceRow::named(String::new(), "".into(), "".into());
-    let names = empty.jetstress_rows().map(|(name, _)| name);
-    let rows = recovery.databases.iter().filter_map(|database| database.io.as_ref()).map(|row| {
-        let name = Cell::from(row.instance.as_str());
-        std::iter::once(name).chain(row.jetstress_rows().map(|(_, value)| three(value).into())).collect()
-    });
-    Table::numbers("Soft Recovery I/O Performance", INSTANCES, names)
-        .rows(rows)
+    let rows = recovery.databases.iter().filter_map(|database| database.io.clone());
+    io_table("Soft Recovery I/O Performance", rows)
         .note("I/O of the replay. The tables below are of the load that generated the logs, but for the verification.")
 }

@@ -39,6 +39,18 @@ pub(crate) enum Goal<'a> {
     Time,
     /// As many closed logs of each database as the profile says, from these generations on.
     Logs(&'a [u32]),
+    /// The end of other work.
+    Work(&'a dyn Beside),
+}
+
+/// Work beside the load.
+pub(crate) trait Beside: Sync {
+    /// Bytes of the work.
+    fn total(&self) -> u64;
+    /// Bytes that are done.
+    fn done(&self) -> u64;
+    /// Whether the work has ended.
+    fn ended(&self) -> bool;
 }
 
 /// The parts of one measurement.
@@ -75,6 +87,33 @@ impl Drive<'_> {
             Measurement { warm_seconds, ..measured }
         });
         Ok(Measurement { complete: measured.complete && failure.is_none(), failure, ..measured })
+    }
+
+    /// Warms the cache and measures twice: for the duration, and then beside other work until that has ended.
+    pub(crate) fn run_beside(
+        &self,
+        file: &mut SampleFile,
+        observer: &mut dyn Observer,
+        work: &dyn Beside,
+        begin: impl FnOnce() + Send,
+    ) -> Result<(Measurement, Measurement), Error> {
+        let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let clock = Instant::now();
+        let ((alone, together), failure) = load.run(|load| {
+            let warm_seconds = self.warm(load, clock, observer);
+            let alone = self.measure(load, clock, file, observer, None);
+            let drive = Drive { goal: Goal::Work(work), measured_before: alone.seconds, ..*self };
+            let together = std::thread::scope(|scope| {
+                let beside = (!self.over(load)).then(|| scope.spawn(begin));
+                match beside {
+                    Some(_) => drive.measure(load, clock, file, observer, None),
+                    None => Measurement::default(),
+                }
+            });
+            (Measurement { warm_seconds, ..alone }, together)
+        });
+        let complete = together.complete && failure.is_none();
+        Ok((alone, Measurement { complete, failure, ..together }))
     }
 
     pub(crate) fn snapshot(&self, load: &Load<'_>, clock: Instant) -> Snapshot {
@@ -136,11 +175,12 @@ impl Drive<'_> {
     ) -> Measurement {
         let window = match self.goal {
             Goal::Time => self.profile.duration.0,
-            Goal::Logs(_) => Duration::MAX,
+            Goal::Logs(_) | Goal::Work(_) => Duration::MAX,
         };
         let duration = window.saturating_mul(self.profile.repeat);
         match self.goal {
             Goal::Time => observer.begin(Phase::Measure, duration.as_millis() as u64),
+            Goal::Work(work) => observer.begin(Phase::Backup, work.total()),
             Goal::Logs(starts) => {
                 observer.begin(Phase::Generate, u64::from(self.profile.logs) * starts.len() as u64);
             }
@@ -189,6 +229,7 @@ impl Drive<'_> {
             match self.goal {
                 Goal::Time => observer.advance(elapsed.as_millis() as u64, ""),
                 Goal::Logs(starts) => observer.advance(self.generated(starts).sum(), ""),
+                Goal::Work(work) => observer.advance(work.done(), "beside the load"),
             }
             heartbeat.beat(observer, || self.snapshot(load, clock));
             let window_end = window.saturating_mul(view.repetitions.len() as u32 + 1);
@@ -214,6 +255,7 @@ impl Drive<'_> {
     fn reached(&self, elapsed: Duration, duration: Duration) -> bool {
         match self.goal {
             Goal::Time => elapsed >= duration,
+            Goal::Work(work) => work.ended(),
             Goal::Logs(starts) => self.generated(starts).all(|logs| logs >= u64::from(self.profile.logs)),
         }
     }

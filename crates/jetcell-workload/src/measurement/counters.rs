@@ -32,6 +32,9 @@ pub struct InstanceIo {
     pub scan_read: IoTotals,
     /// Simulated log reads of further copies, which are not part of the load.
     pub log_copy_read: IoTotals,
+    /// Reads of a backup, which are not part of the load.
+    #[serde(default)]
+    pub backup_read: IoTotals,
     /// Transfers of any kind that failed.
     pub errors: u64,
 }
@@ -46,6 +49,7 @@ impl InstanceIo {
         self.log_format.add(&other.log_format);
         self.scan_read.add(&other.scan_read);
         self.log_copy_read.add(&other.log_copy_read);
+        self.backup_read.add(&other.backup_read);
         self.errors += other.errors;
     }
 
@@ -59,6 +63,7 @@ impl InstanceIo {
             log_format: self.log_format.since(&earlier.log_format),
             scan_read: self.scan_read.since(&earlier.scan_read),
             log_copy_read: self.log_copy_read.since(&earlier.log_copy_read),
+            backup_read: self.backup_read.since(&earlier.backup_read),
             errors: self.errors.saturating_sub(earlier.errors),
         }
     }

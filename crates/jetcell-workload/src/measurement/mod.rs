@@ -1,6 +1,7 @@
 //! What a run measures: plain values without behaviour of the load. Counters are read while the load runs; samples,
 //! repetitions and latencies are computed from them; the analysis (steady state, limit) explains them.
 
+mod backup;
 mod counters;
 mod host;
 mod io;
@@ -22,6 +23,9 @@ mod verification;
 
 use ese_engine::Error;
 
+pub use backup::{
+    Backup, BackupCost, BackupCounters, BackupSample, BackupWatch, DatabaseBackup, LoadFigures,
+};
 pub use counters::{CacheState, InstanceIo, Snapshot};
 pub(crate) use host::HostCounters;
 pub use host::{DiskUse, HostUse};

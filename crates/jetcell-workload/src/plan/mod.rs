@@ -1,6 +1,7 @@
 //! Planning a run: which files it uses, and whether it can start at all. [`Plan::make`] only reads; nothing on disk
 //! changes until [`Plan::prepare`].
 
+mod backup_target;
 mod creation;
 mod existing_database;
 mod memory;
@@ -39,6 +40,7 @@ impl Plan {
         for dir in profile.dirs.iter().chain(&profile.log_dirs) {
             volume::check_directory(dir, &mut create)?;
         }
+        backup_target::check(profile)?;
         let interrupted = creation::find(profile)?;
         let output =
             profile.output.clone().unwrap_or_else(|| free_output(&profile.dirs[0], profile.test, stamp));

@@ -141,7 +141,7 @@ pub(crate) fn check_space(
     for instance in instances {
         let replayed = match profile.test {
             TestKind::Recovery => u64::from(profile.logs) << 20,
-            TestKind::Performance | TestKind::Stress => 0,
+            _ => 0,
         };
         let growth = (instance.initial_bytes / 100 * u64::from(profile.growth_percent)).max(replayed);
         let kept = match (profile.test, profile.mode) {
@@ -163,6 +163,10 @@ pub(crate) fn check_space(
             _ => created.saturating_add(growth),
         };
         need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES))?;
+    }
+    if let Some(to) = &profile.to {
+        let databases = instances.iter().map(|one| one.initial_bytes).fold(0, u64::saturating_add);
+        need(to, databases.saturating_add(instances.len() as u64 * CIRCULAR_LOG_BYTES))?;
     }
     for file in remove {
         if let Ok(metadata) = file.metadata()

@@ -104,6 +104,12 @@ pub struct Profile {
     /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
     #[serde(default = "jetstress_pause")]
     pub scan_pause: TimeSpan,
+    /// Directory to which the backup test writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<PathBuf>,
+    /// Whether the backup test also runs a load.
+    #[serde(default)]
+    pub under_load: bool,
     /// Logs of each database that the recovery test generates. Jetstress: `LogFilesToReplay`.
     #[serde(default = "options::default::logs")]
     pub logs: u32,

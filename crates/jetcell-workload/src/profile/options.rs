@@ -198,6 +198,10 @@ options! {
         "copies" "N" "Load" copies: u32 = 1;
         /// Seed of the load: the same seed gives the same operations and the same content
         "seed" "N" "Load" seed: u64 = 1;
+        /// Write the backup to this directory, which must be empty or not exist
+        "to" "DIR" "Backup" to: PathBuf, or "none: pages are read and verified only";
+        /// Also run the load, for the duration alone and then beside a backup, and show what each costs the other
+        "under-load" "BOOL" "Backup" under_load: bool = false;
         /// Logs of each database to generate and replay
         "logs" "N" "Recovery" logs: u32 = 500;
         /// State of the databases before the replay: true as before the load, or compatible with Jetstress as after it

@@ -31,6 +31,14 @@ impl Options {
                 duration: self.duration.or(Some(TimeSpan(STRESS_DURATION))),
                 ..self
             },
+            TestKind::Backup => Options {
+                repeat: None,
+                find_max: None,
+                target_iops: None,
+                thresholds: ThresholdOptions::default(),
+                sample_interval: self.sample_interval.or(Some(TimeSpan(REPLAY_INTERVAL))),
+                ..self
+            },
             TestKind::Recovery => Options {
                 duration: None,
                 repeat: None,
@@ -61,6 +69,8 @@ impl Options {
         let size = carried.map(|all| all.size(databases.unwrap_or(1), growth_percent)).or(self.size);
         let profile = Profile {
             test,
+            to: self.to.filter(|_| test == TestKind::Backup),
+            under_load: test == TestKind::Backup && self.under_load.unwrap_or_else(default::under_load),
             logs: self.logs.unwrap_or_else(default::logs),
             mode: self.mode.unwrap_or_else(default::mode),
             databases,
@@ -127,7 +137,7 @@ const LONGEST_OPERATION_MS: f64 = 1000.0;
 /// Length of a stress test, as an ESRP paper needs it.
 const STRESS_DURATION: Duration = Duration::from_secs(24 * 3600);
 
-/// Time between samples of a replay, as in Jetstress.
+/// Time between samples of a replay, as in Jetstress, and of a backup.
 const REPLAY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// 15 s as in Jetstress; shorter in short runs, so that there are always about 60 samples.

@@ -13,31 +13,36 @@ pub enum TestKind {
     Performance,
     /// A performance test of a day, with lenient maxima, that can be continued after a crash.
     Stress,
+    /// All pages are read and verified, as a backup does. Jetstress: `DatabaseBackup`.
+    Backup,
     /// Logs are generated and replayed. Jetstress: `SoftRecovery`.
     Recovery,
 }
 
-use TestKind::{Performance, Recovery, Stress};
+use TestKind::{Backup, Performance, Recovery, Stress};
 
 /// Options that only some tests have.
 const ONLY: &[(&str, &[TestKind])] = &[
     ("logs", &[Recovery]),
     ("mode", &[Recovery]),
-    ("duration", &[Performance, Stress]),
-    ("circular-log", &[Performance, Stress]),
+    ("to", &[Backup]),
+    ("under-load", &[Backup]),
+    ("duration", &[Performance, Stress, Backup]),
+    ("circular-log", &[Performance, Stress, Backup]),
     ("repeat", &[Performance]),
     ("find-max", &[Performance]),
 ];
 
 impl TestKind {
     /// All kinds.
-    pub const ALL: [TestKind; 3] = [Performance, Stress, Recovery];
+    pub const ALL: [TestKind; 4] = [Performance, Stress, Backup, Recovery];
 
     /// The name of the command, and of the test in results.
     pub const fn name(self) -> &'static str {
         match self {
             Performance => "performance",
             Stress => "stress",
+            Backup => "backup",
             Recovery => "recovery",
         }
     }
@@ -47,6 +52,7 @@ impl TestKind {
         match self {
             Performance => "Performance",
             Stress => "Stress",
+            Backup => "DatabaseBackup",
             Recovery => "SoftRecovery",
         }
     }

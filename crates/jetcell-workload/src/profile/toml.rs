@@ -169,6 +169,8 @@ impl Profile {
             scan_pause: Some(self.scan_pause),
             copies: Some(self.copies),
             seed: Some(self.seed),
+            to: self.to.clone(),
+            under_load: Some(self.under_load),
             logs: Some(self.logs),
             mode: Some(self.mode),
             target_iops: self.target_iops.filter(|_| self.mailboxes.is_none()),

@@ -1,6 +1,6 @@
 //! Doubts: reasons for which the figures of a run may not be what the storage can do, although every rule holds.
 
-use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
+use crate::measurement::{Backup, Interval, Limiter, LogCopies, Measurement, Trend};
 use crate::profile::Profile;
 use crate::result::Analysis;
 use crate::units::human_bytes;
@@ -11,6 +11,8 @@ const SHORTEST_SECONDS: f64 = 30.0;
 const WIDEST: f64 = 0.05;
 /// Processors that other programs use, in percent of all, from which they may delay the load.
 const OTHERS_CPU_PERCENT: f64 = 20.0;
+/// A shorter backup may come from a cache of the device.
+const SHORTEST_BACKUP: f64 = 10.0;
 /// The first logs are replayed with an empty cache.
 const FEWEST_LOGS: u32 = 100;
 /// Fewer database reads give no percentiles.
@@ -23,6 +25,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) analysis: &'a Analysis,
     pub(crate) copies: &'a [LogCopies],
     pub(crate) trends: &'a [Trend],
+    pub(crate) backup: Option<&'a Backup>,
     pub(crate) database_bytes: u64,
     pub(crate) cache_bytes: u64,
 }
@@ -30,6 +33,9 @@ pub(crate) struct Grounds<'a> {
 /// All doubts, each in a sentence with its figures; `None` if nothing was measured.
 pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     let Grounds { profile, measured, analysis, .. } = grounds;
+    if let Some(backup) = grounds.backup.filter(|backup| backup.complete) {
+        return Some(of_backup(grounds, backup));
+    }
     if measured.seconds <= 0.0 {
         return None;
     }
@@ -100,6 +106,17 @@ fn drift(trend: &Trend) -> String {
     )
 }
 
+/// The doubts about a backup.
+fn of_backup(grounds: &Grounds<'_>, backup: &Backup) -> Vec<String> {
+    let short = (backup.seconds < SHORTEST_BACKUP).then(|| {
+        format!(
+            "the backup took {:.1} s: in less than {SHORTEST_BACKUP:.0} s, caches of the device may hide its speed: raise --size",
+            backup.seconds
+        )
+    });
+    short.into_iter().chain(other_programs(grounds)).collect()
+}
+
 /// The doubts about a replay.
 fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
     let logs = grounds.profile.logs;
@@ -149,6 +166,7 @@ mod tests {
             analysis,
             copies: &[],
             trends: &[],
+            backup: None,
             database_bytes,
             cache_bytes,
         };
@@ -166,6 +184,7 @@ mod tests {
             analysis: &analysis,
             copies: &[],
             trends: &[],
+            backup: None,
             database_bytes: 1,
             cache_bytes: 2,
         };

@@ -2,14 +2,14 @@
 //! correctness are our own.
 
 use crate::measurement::{
-    CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Recovery, Saturation, ScanSummary,
-    Verification,
+    Backup, CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Recovery, Saturation,
+    ScanSummary, Verification,
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
 use crate::verdict::{
-    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, Bound, LOGS_REPLAYED, MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE,
-    MEASURED_ENOUGH, Rule, STALLS, Verdict,
+    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, Bound, LOGS_REPLAYED, MAXIMUM_DATABASE_READ,
+    MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, Rule, STALLS, Verdict,
 };
 
 /// Evidence that does not come from the measured time.
@@ -23,12 +23,21 @@ pub struct Evidence<'a> {
     pub scan: &'a [ScanSummary],
     /// The verification after the load, if the run reached it.
     pub verification: Option<&'a Verification>,
+    /// The backup of a backup test, if the run reached it.
+    pub backup: Option<&'a Backup>,
     /// The replay of a recovery test, if the run reached it.
     pub recovery: Option<&'a Recovery>,
     /// Why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
     /// Doubts about the measurement; `None` if it cannot be judged.
     pub doubts: Option<&'a [String]>,
+}
+
+impl Evidence<'_> {
+    /// Whether the load was not the subject of the test.
+    fn needs_no_load(&self) -> bool {
+        self.recovery.is_some() || self.backup.is_some_and(|backup| backup.cost.is_none())
+    }
 }
 
 /// A verdict with its reasons.
@@ -102,6 +111,7 @@ pub fn judge(
             wrong.wrong.first().cloned().unwrap_or_default()
         }),
     ];
+    correct.extend(evidence.backup.map(backed_up));
     correct.extend(evidence.recovery.map(replayed));
     if !evidence.scan.is_empty() {
         let bad: u64 = evidence.scan.iter().map(|scan| scan.bad).sum();
@@ -130,7 +140,7 @@ pub fn judge(
         (Verdict::Incomplete, why.to_string())
     } else if let Some(rule) = broken(&speed) {
         (Verdict::Fail, rule)
-    } else if wrong.total() == 0 && evidence.recovery.is_none() {
+    } else if wrong.total() == 0 && !evidence.needs_no_load() {
         (Verdict::Incomplete, "no operation was completed in the measured time".into())
     } else if profile.strict && !enough.passed {
         (Verdict::Fail, format!("not measured enough (--strict): {}", enough.note))
@@ -157,6 +167,14 @@ fn sustained(saturation: &Saturation) -> Rule {
         None => format!("{} times in a row", CONFIRMATIONS),
     };
     Rule::at_least("Highest sustained rate (operations/sec)", LOWEST_RATE, measured, note)
+}
+
+/// A backup with a bad page cannot be used for its database.
+fn backed_up(backup: &Backup) -> Rule {
+    let first = backup.databases.iter().find(|database| database.bad > 0);
+    let note =
+        first.map(|database| format!("{}: {}", database.database.display(), database.findings.join("; ")));
+    Rule::at_most(BAD_IN_BACKUP, 0.0, backup.bad() as f64, note.unwrap_or_default())
 }
 
 /// A replay that lost a log is a failure, however fast it was.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
-    HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Recovery, Repetitions, Saturation,
+    Backup, HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Recovery, Repetitions, Saturation,
     ScanSummary, SteadyState, Trend, Verification,
 };
 use crate::observer::Phase;
@@ -155,6 +155,9 @@ pub struct RunResult {
     /// How the figures of a stress test changed over its time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trends: Vec<Trend>,
+    /// The backup of a backup test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Backup>,
     /// The replay of a recovery test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,

@@ -9,8 +9,8 @@ use crate::layout::{InstancePlan, Plan};
 use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measurement::{
-    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Recovery, Repetitions,
-    ScanSummary, SteadyState, Trend, Verification, trends,
+    Backup, InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Recovery,
+    Repetitions, ScanSummary, SteadyState, Trend, Verification, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
@@ -31,6 +31,8 @@ pub(crate) struct Loaded {
     pub(crate) copies: Vec<LogCopies>,
     /// The parts of a stress test.
     pub(crate) parts: Vec<Part>,
+    /// The backup of a backup test.
+    pub(crate) backup: Option<Backup>,
     /// The replay of a recovery test.
     pub(crate) recovery: Option<Recovery>,
 }
@@ -82,6 +84,7 @@ pub(crate) fn assemble(
         analysis: &analysis,
         copies: &loaded.copies,
         trends: &trends,
+        backup: loaded.backup.as_ref(),
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
@@ -90,6 +93,7 @@ pub(crate) fn assemble(
         io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
         failure: loaded.failure.as_ref().map(Error::to_string),
         verification: verification.as_ref(),
+        backup: loaded.backup.as_ref(),
         recovery: loaded.recovery.as_ref(),
         cut_short,
         doubts: doubts.as_deref(),
@@ -136,6 +140,7 @@ pub(crate) fn assemble(
         copies: loaded.copies.clone(),
         parts: loaded.parts.clone(),
         trends,
+        backup: loaded.backup.clone(),
         recovery: loaded.recovery.clone(),
         verification,
         log: history.log.clone(),
@@ -203,7 +208,7 @@ fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRo
 /// The latency distribution of each kind of I/O on all instances.
 fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
     type Kind = fn(&InstanceIo) -> &IoTotals;
-    let kinds: [(&str, Kind); 7] = [
+    let kinds: [(&str, Kind); 8] = [
         ("database_read", |io| &io.database_read),
         ("database_write", |io| &io.database_write),
         ("log_read", |io| &io.log_read),
@@ -211,6 +216,7 @@ fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
         ("log_format", |io| &io.log_format),
         ("scan_read", |io| &io.scan_read),
         ("log_copy_read", |io| &io.log_copy_read),
+        ("backup_read", |io| &io.backup_read),
     ];
     let sum = |kind: Kind| {
         let mut all = IoTotals::default();

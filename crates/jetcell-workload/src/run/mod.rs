@@ -2,7 +2,9 @@
 //! their own between these.
 
 mod assembly;
+mod backup;
 mod event_log;
+mod in_parallel;
 mod interim;
 mod recorder;
 mod recovery;
@@ -73,7 +75,7 @@ pub fn run(
     let plan = Plan::make(profile, engine, &stamp, continued)?;
     let watch = &mut Recorder::new(observer);
     let test = Test { profile, engine, plan: &plan, stop };
-    if profile.source == Source::Open {
+    if profile.source == Source::Open && !profile_is_read_only(profile) {
         test.examine(watch)?;
     }
     plan.prepare(profile)?;
@@ -162,9 +164,12 @@ impl Test<'_> {
         }
         let loaded = match self.profile.test {
             TestKind::Performance | TestKind::Stress => self.load(watch, samples)?.0,
+            TestKind::Backup => self.back_up(watch, samples)?,
             TestKind::Recovery => self.recover(watch, samples)?,
         };
-        let verification = if loaded.failure.is_none() { self.verify(watch) } else { None };
+        // A backup has verified every page, unless a load has changed them since.
+        let verified = profile_is_read_only(self.profile);
+        let verification = if loaded.failure.is_none() && !verified { self.verify(watch) } else { None };
         Ok((loaded, verification))
     }
 
@@ -290,6 +295,11 @@ impl Test<'_> {
     }
 }
 
+/// Whether the test only reads existing databases, and so verifies them itself.
+fn profile_is_read_only(profile: &Profile) -> bool {
+    profile.test == TestKind::Backup && !profile.under_load
+}
+
 /// The profile with the time that is left after an interruption, one sample at least.
 fn remaining(profile: &Profile, measured_before: f64) -> Profile {
     let before = Duration::try_from_secs_f64(measured_before).unwrap_or_default();
@@ -303,9 +313,14 @@ fn database_bytes(store: &dyn Store, plan: &Plan) -> u64 {
 
 fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option<&'static str> {
     let creating = watch.history.phases.last().is_some_and(|last| last.phase == Phase::Create);
+    let backed_up = loaded.backup.as_ref().is_none_or(|backup| backup.complete);
     let recovered = loaded.recovery.as_ref().is_none_or(|recovery| recovery.complete);
     if creating {
         Some("stopped on request while databases were created: --resume continues")
+    } else if !backed_up && loaded.failure.is_some() {
+        Some("the backup ended with an error")
+    } else if !backed_up {
+        Some("stopped on request before the backup ended")
     } else if loaded.failure.is_some() {
         Some("the load ended with an error")
     } else if stop.is_set() && !loaded.measured.complete {

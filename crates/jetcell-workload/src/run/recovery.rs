@@ -12,10 +12,8 @@ use crate::observer::{Observer, Phase};
 use crate::profile::{RecoveryMode, Source};
 use crate::run::RunError;
 use crate::run::assembly::{Loaded, named_row};
+use crate::run::in_parallel::in_parallel;
 use crate::run::recorder::Recorder;
-
-/// Interval between two looks at the progress.
-const TICK: Duration = Duration::from_millis(50);
 
 impl Test<'_> {
     /// The phases of a recovery test between the creation of the databases and their verification.
@@ -98,29 +96,19 @@ impl Test<'_> {
             samples: vec![ReplaySample { logs: vec![0; starts.len()], ..ReplaySample::default() }],
             ..Recovery::default()
         };
-        let ended: Vec<(f64, Result<(), Error>)> = std::thread::scope(|scope| {
-            let replay = |(database, (start, watched))| {
-                scope.spawn(move || {
-                    let replayed = self.engine.replay(self.plan, database, start, watched);
-                    (began.elapsed().as_secs_f64(), replayed)
-                })
-            };
-            let running: Vec<_> = starts.iter().zip(&watches).enumerate().map(replay).collect();
-            let interval = self.profile.sample_interval.0;
-            let mut next = interval;
-            while !running.iter().all(|thread| thread.is_finished()) {
-                std::thread::sleep(TICK.min(interval));
-                let now = sample(began.elapsed(), &watches);
-                watch.advance(now.logs.iter().sum(), "");
-                if began.elapsed() >= next {
-                    recovery.samples.push(now);
-                    next += interval;
-                }
+        let interval = self.profile.sample_interval.0;
+        let mut next = interval;
+        let work =
+            |database: usize| self.engine.replay(self.plan, database, &starts[database], &watches[database]);
+        let ended = in_parallel(starts.len(), work, |elapsed| {
+            let now = sample(elapsed, &watches);
+            watch.advance(now.logs.iter().sum(), "");
+            if elapsed >= next {
+                recovery.samples.push(now);
+                next += interval;
             }
-            recovery.seconds = began.elapsed().as_secs_f64();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join();
-            running.into_iter().filter_map(|thread| join(thread).ok()).collect()
         });
+        recovery.seconds = ended.iter().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
         recovery.samples.push(sample(began.elapsed(), &watches));
         let mut failure = Failure::default();
         for ((instance, watched), (seconds, outcome)) in self.plan.instances.iter().zip(&watches).zip(&ended)

@@ -13,7 +13,7 @@ use jetcell_workload::profile::{Configuration, EXAMPLE};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
 
-pub use self::kind::{Performance, Recovery, Stress};
+pub use self::kind::{Backup, Performance, Recovery, Stress};
 
 use self::kind::TestCommand;
 use self::workload_options::WorkloadOptions;

@@ -82,7 +82,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     // Elements without a counterpart.
     ("BinaryPerfLog", No("samples are written to samples.csv")),
     ("RunDatabaseMaintenanceSoftRecovery", No("no scan runs beside the replay of logs")),
-    ("BackupToDisk", No("belongs to the backup test")),
+    ("BackupToDisk", No("--to gives the directory of a backup")),
     ("RestoreBackupPath", No("databases are created or opened, not restored")),
     ("LogFilesToChecksum", No("all logs are verified")),
     ("RetrieveLVOnScan", No("the load has no scans")),
@@ -145,6 +145,7 @@ fn test_type(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<
             reader.stress = true;
             Some(Honoured("a performance test with the lenient thresholds".into()))
         }
+        "DatabaseBackup" if reader.test == TestKind::Backup => Some(Honoured("a backup test".into())),
         "SoftRecovery" if reader.test == TestKind::Recovery => Some(Honoured("a recovery test".into())),
         "DatabaseBackup" | "SoftRecovery" if reader.test == TestKind::Performance => {
             let what = format!("Type {text} is not a performance test, which this command runs");

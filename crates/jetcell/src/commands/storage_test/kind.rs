@@ -18,6 +18,10 @@ pub struct Performance;
 #[derive(Clone, Debug)]
 pub struct Stress;
 
+/// `jetcell test backup`.
+#[derive(Clone, Debug)]
+pub struct Backup;
+
 /// `jetcell test recovery`.
 #[derive(Clone, Debug)]
 pub struct Recovery;
@@ -30,6 +34,11 @@ impl TestCommand for Performance {
 impl TestCommand for Stress {
     const KIND: TestKind = TestKind::Stress;
     const EXAMPLES: &'static str = STRESS_EXAMPLES;
+}
+
+impl TestCommand for Backup {
+    const KIND: TestKind = TestKind::Backup;
+    const EXAMPLES: &'static str = BACKUP_EXAMPLES;
 }
 
 impl TestCommand for Recovery {
@@ -86,6 +95,27 @@ Files:
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
 Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once. Both can be continued.";
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  jetcell test backup --dir /db1 --dir /db2 --log-dir /logs --open
+      reads all pages of the databases of another test at the same time, and verifies them
+  jetcell test backup --dir /db1 --open --to /backup/monday
+      also writes pages and logs to a new directory
+  jetcell test backup --dir /db1 --open --under-load --duration 5m
+      runs the mail load for five minutes alone and then beside a backup, and shows what each costs the other
+  jetcell test backup --dir jetcell-run --size 1GiB
+      creates a database first
+
+Files:
+  DIR/Jetstress001001.edb      databases
+  LOGDIR/log001/E00*.log       logs
+  OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
+  TO/Jetstress001001.edb       with --to, the backup; .partial until it is whole
+  TO/log001/E00*.log           the logs that it needs: jetcell recover replays them
+
+Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
 
 const RECOVERY_EXAMPLES: &str = "\
 Examples:

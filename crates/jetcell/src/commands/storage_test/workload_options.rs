@@ -74,7 +74,7 @@ impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::storage_test::{Performance, Recovery, Stress};
+    use crate::commands::storage_test::{Backup, Performance, Recovery, Stress};
 
     fn parsed(words: &[&str]) -> Result<Options, Error> {
         let command = WorkloadOptions::<Performance>::augment_args(Command::new("performance"));
@@ -118,8 +118,12 @@ mod tests {
             let has = |names: &[String]| names.iter().any(|known| known == name);
             assert_eq!((has(&performance), has(&recovery)), (of_performance, of_recovery), "{name}");
         }
+        let backup = names::<Backup>();
+        assert!(backup.contains(&"under-load".to_string()) && !performance.contains(&"to".to_string()));
         let every = |option: &OptionInfo| {
-            [&performance, &recovery].iter().any(|names| names.iter().any(|name| name == option.name))
+            [&performance, &recovery, &backup]
+                .iter()
+                .any(|names| names.iter().any(|name| name == option.name))
         };
         assert!(Options::table().all(every));
     }

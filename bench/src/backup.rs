@@ -1,0 +1,123 @@
+//! Reading of a whole database as a backup does it, beside a read of the same file that verifies nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow, ensure};
+use ese_engine::{BackupKind, Instance, InstanceOptions, PageSize, ReadOptions};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs};
+use serde::Serialize;
+
+use crate::measure::print;
+use crate::store_args::StoreArgs;
+use crate::usage::Usage;
+
+/// Bytes of one read, as in Jetstress.
+const READ: usize = 256 << 10;
+/// Reads under way at a time.
+const DEPTH: usize = 8;
+/// Rounds of both reads in turn; the first one does not count.
+const ROUNDS: usize = 6;
+/// Page size of the store.
+const PAGE: u32 = 32 << 10;
+
+#[derive(Serialize)]
+struct BackupResult {
+    /// Bytes of one round.
+    bytes: u64,
+    /// Bytes per second with every page verified, median of the rounds.
+    backup_bytes_per_second: f64,
+    /// Bytes per second without verification, median of the rounds.
+    raw_bytes_per_second: f64,
+    /// Cores that other processes used.
+    other_cores: f64,
+}
+
+/// Reads a closed store in turn as a backup and without verification. Prints the rates of both.
+pub fn backup(store: &StoreArgs) -> Result<()> {
+    ensure!(store.engine == "jetcell", "only jetcell has a backup of this kind");
+    let directory = store.directory();
+    let path = directory.join("records.edb");
+    let files: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
+    let options = InstanceOptions {
+        page_size: PageSize::new(PAGE).ok_or_else(|| anyhow!("page size"))?,
+        cache_bytes: store.cache_bytes() as usize,
+        circular: true,
+        ..InstanceOptions::with_vfs(files.clone(), directory.clone())
+    };
+    let instance = Instance::open(options)?;
+    let database = instance.attach(&path, 256)?;
+    let group = store.limit();
+    let before = Usage::now(&directory)?;
+    let (mut ours, mut raw, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for round in 0..ROUNDS {
+        let began = Instant::now();
+        bytes = verified(&instance)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        let unverified = unverified(&*files, &path)?;
+        if round > 0 {
+            ours.push(bytes as f64 / seconds);
+            raw.push(unverified as f64 / began.elapsed().as_secs_f64());
+        }
+    }
+    let used = before.until_now(&directory)?;
+    drop(database);
+    instance.shutdown()?;
+    let result = BackupResult {
+        bytes,
+        backup_bytes_per_second: median(ours),
+        raw_bytes_per_second: median(raw),
+        other_cores: used.other_cores,
+    };
+    print(store, &group.limit, result)
+}
+
+/// Reads all pages as a backup, and verifies them.
+fn verified(instance: &Instance) -> Result<u64> {
+    let backup = instance.begin_backup(BackupKind::Copy)?;
+    let database = backup.databases().first().cloned().ok_or_else(|| anyhow!("no database"))?;
+    let options = ReadOptions { read_bytes: READ, reads_in_flight: DEPTH, ..ReadOptions::default() };
+    let mut pages = backup.read_pages(&database, options)?;
+    while let Some(extent) = pages.next_extent()? {
+        pages.recycle(extent);
+    }
+    ensure!(pages.reads().bad == 0, "{} bad pages", pages.reads().bad);
+    Ok(pages.reads().bytes)
+}
+
+/// Reads the file with as many reads of the same size under way, and looks at nothing.
+fn unverified(files: &dyn Vfs, path: &Path) -> Result<u64> {
+    let file = files.open(path, OpenMode::Read)?;
+    let len = file.len()?;
+    let (sender, done) = channel();
+    let submit = |offset: u64, mut buffer: IoBuffer| {
+        buffer.resize((len - offset).min(READ as u64) as usize);
+        let sender = sender.clone();
+        let done = Box::new(move |result: std::io::Result<()>, buffer| drop(sender.send((result, buffer))));
+        let (kind, reason) = (TransferKind::Read, IoReason::Other);
+        file.submit(vec![Transfer { kind, offset, buffer, reason, done }]);
+    };
+    let (mut next, mut running) = (0, 0);
+    while running < DEPTH && next < len {
+        submit(next, IoBuffer::zeroed(READ));
+        (next, running) = (next + READ as u64, running + 1);
+    }
+    while running > 0 {
+        let (result, buffer) = done.recv()?;
+        result?;
+        running -= 1;
+        if next < len {
+            submit(next, buffer);
+            (next, running) = (next + READ as u64, running + 1);
+        }
+    }
+    Ok(len)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,93 @@
+//! The tables of a backup test.
+
+use jetcell_workload::measurement::{Backup, BackupCost, DatabaseBackup, LoadFigures};
+use jetcell_workload::result::RunResult;
+
+use super::jetstress::io_table;
+use crate::number::three;
+use crate::table::{Cell, Column, Table, Tone};
+
+const MIB: f64 = 1_048_576.0;
+
+/// The tables of the backup; none for other tests.
+pub(super) fn all(result: &RunResult) -> Vec<Table> {
+    let Some(backup) = &result.backup else { return Vec::new() };
+    let mut tables = vec![statistics(backup)];
+    tables.extend(backup.cost.as_ref().map(cost));
+    tables.push(pages(backup));
+    let rows = backup.databases.iter().filter_map(|database| database.io.clone());
+    let table = io_table("Backup I/O Performance", rows);
+    tables.push(table.note("Reads of the backup, of 256 KiB each, eight at a time for each database."));
+    tables
+}
+
+/// Jetstress's table of the backup, in its formats.
+fn statistics(backup: &Backup) -> Table {
+    let columns = ["Database Size (MBytes)", "Elapsed Backup Time", "MBytes Transferred/sec"];
+    let two = |value: f64| format!("{value:.2}");
+    let row = |database: &DatabaseBackup| {
+        vec![
+            database.instance.as_str().into(),
+            two(database.bytes as f64 / MIB).into(),
+            clock(database.seconds).into(),
+            two(database.rate() / MIB).into(),
+        ]
+    };
+    let last = |name: &str, value: f64| -> Vec<Cell> {
+        vec![name.into(), "".into(), "".into(), two(value / MIB).into()]
+    };
+    Table::numbers("Database Backup Statistics - All", "Database Instance", columns)
+        .rows(backup.databases.iter().map(row))
+        .row(last("Avg", backup.rate_per_database()))
+        .row(last("Sum", backup.rate()))
+        .note(match (&backup.to, &backup.cost) {
+            (Some(to), _) => {
+                format!("Pages and logs were written to {}. A MByte is 1,048,576 bytes.", to.display())
+            }
+            (None, Some(_)) => "Beside the load; pages were discarded. A MByte is 1,048,576 bytes.".into(),
+            (None, None) => "Nothing else ran, and pages were discarded. A MByte is 1,048,576 bytes.".into(),
+        })
+}
+
+/// `hh:mm:ss`, with the fraction of a second cut off as in Jetstress.
+fn clock(seconds: f64) -> String {
+    let whole = seconds as u64;
+    format!("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
+}
+
+fn pages(backup: &Backup) -> Table {
+    let columns = ["Pages", "Read again", "Corrected bits", "Bad"];
+    let mut table = Table::numbers("Pages of the Backup", "Database", columns);
+    table.columns.push(Column { name: "Findings".into(), number: false });
+    table.rows(backup.databases.iter().map(|database| {
+        let tone = if database.bad == 0 { Tone::Neutral } else { Tone::Bad };
+        vec![
+            database.database.display().to_string().into(),
+            database.pages.to_string().into(),
+            database.read_again.to_string().into(),
+            database.corrected.to_string().into(),
+            Cell { text: database.bad.to_string(), tone, ..Cell::default() },
+            database.findings.join("; ").into(),
+        ]
+    }))
+}
+
+fn cost(cost: &BackupCost) -> Table {
+    let row = |name: &str, alone: f64, together: f64| -> Vec<Cell> {
+        let change = match alone > 0.0 {
+            true => format!("{:+.1}", (together / alone - 1.0) * 100.0),
+            false => "–".into(),
+        };
+        vec![name.into(), three(alone).into(), three(together).into(), change.into()]
+    };
+    let (alone, together) = (&cost.load_alone, &cost.load_together);
+    let load = |name: &str, value: fn(&LoadFigures) -> f64| row(name, value(alone), value(together));
+    Table::numbers("Cost of the Backup", "Figure", ["Alone", "Together", "Change (%)"])
+        .row(row("Backup (MBytes/sec)", cost.backup_alone / MIB, cost.backup_together / MIB))
+        .row(load("Transactional I/O per second", |load| load.transactional_iops))
+        .row(load("Operations per second", |load| load.operations_per_second))
+        .row(load("Database read latency (msec)", |load| load.database_read_ms))
+        .row(load("Database write latency (msec)", |load| load.database_write_ms))
+        .row(load("Log write latency (msec)", |load| load.log_write_ms))
+        .note("Alone: the backup without the load, and the load without a backup. Together: both at the same time.")
+}

@@ -1,0 +1,45 @@
+//! Checks the directory to which the backup test writes. The checks leave no trace on disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD};
+
+use crate::profile::Profile;
+use crate::refusal::{Refusal, refuse};
+
+/// Refuses a directory that cannot get a new backup. It need not exist.
+pub(crate) fn check(profile: &Profile) -> Result<(), Refusal> {
+    let Some(to) = &profile.to else { return Ok(()) };
+    let shown = to.display();
+    match fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
+        Ok(false) => return refuse(format!("--to {shown} is not empty: give a new directory")),
+        Ok(true) => {}
+        Err(_) if to.symlink_metadata().is_ok() => {
+            return refuse(format!("--to {shown} is not a directory that can be read"));
+        }
+        Err(_) => {}
+    }
+    let there = to.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if !there.is_dir() || rustix::fs::accessat(CWD, there, Access::WRITE_OK, AtFlags::empty()).is_err() {
+        return refuse(format!("--to {shown}: {} is not a writable directory", there.display()));
+    }
+    let target = place(to);
+    match profile.dirs.iter().chain(&profile.log_dirs).find(|dir| target.starts_with(place(dir))) {
+        Some(source) => refuse(format!(
+            "--to {shown} is in {}, which the backup is of: give a directory elsewhere",
+            source.display()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The path without links, as far as it exists.
+fn place(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let there = absolute.ancestors().find_map(|path| Some((path, fs::canonicalize(path).ok()?)));
+    match there {
+        Some((there, real)) => real.join(absolute.strip_prefix(there).unwrap_or(Path::new(""))),
+        None => absolute,
+    }
+}

@@ -1,0 +1,228 @@
+//! The backup test: reads all pages of all databases at the same time, and verifies each. With a load beside it, the test
+//! measures both alone and together.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ese_engine::Error;
+
+use super::{Test, database_bytes, test_log};
+use crate::drive::{Beside, Drive, Goal};
+use crate::engine::{Opening, Store};
+use crate::measurement::{
+    Backup, BackupCost, BackupSample, BackupWatch, DatabaseBackup, HostCounters, InstanceIo, IoTotals,
+    LoadFigures, Measurement, SampleFile,
+};
+use crate::observer::{Observer, Phase};
+use crate::run::RunError;
+use crate::run::assembly::{Loaded, named_row};
+use crate::run::in_parallel::in_parallel;
+use crate::run::recorder::Recorder;
+
+/// A backup that is running: what each database has done, and how much there is to do.
+struct Reading {
+    watches: Vec<BackupWatch>,
+    total: u64,
+    ended: AtomicBool,
+}
+
+impl Beside for Reading {
+    fn total(&self) -> u64 {
+        self.total
+    }
+
+    fn done(&self) -> u64 {
+        self.watches.iter().map(BackupWatch::bytes).sum()
+    }
+
+    fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+}
+
+/// Says that a backup has ended, also if it panics: the load waits for it.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Test<'_> {
+    /// The phases of a backup test between the creation of the databases and their verification.
+    pub(super) fn back_up(
+        &self,
+        watch: &mut Recorder<'_>,
+        samples: &mut SampleFile,
+    ) -> Result<Loaded, RunError> {
+        watch.begin(Phase::Attach, 1);
+        let store = self.engine.open(self.plan, Opening::Attach).map_err(|error| watch.failed(error))?;
+        let mut loaded = Loaded { initial_bytes: database_bytes(&*store, self.plan), ..Loaded::default() };
+        let host = HostCounters::read(&[]);
+        let began = Instant::now();
+        let reading = self.reading(&*store);
+        watch.begin(Phase::Backup, reading.total);
+        let (alone, failure) = self.read_all(&*store, &reading, &mut |done| watch.advance(done, ""));
+        let seconds = began.elapsed().as_secs_f64();
+        loaded.measured.host = HostCounters::read(&[]).since(&host, seconds, seconds);
+        loaded.measured.complete = alone.complete;
+        loaded.failure = failure;
+        loaded.backup = Some(alone);
+        let measured = match self.profile.under_load && loaded.failure.is_none() && !self.stop.is_set() {
+            true => self.beside_load(&*store, &mut loaded, watch, samples),
+            false => Ok(()),
+        };
+        loaded.io_errors = store.io().iter().map(|io| io.errors).sum();
+        watch.begin(Phase::Shutdown, 1);
+        let closed = store.shutdown();
+        measured.map_err(|error| watch.failed(error))?;
+        loaded.failure = loaded.failure.or(closed.err());
+        for database in loaded.backup.iter().flat_map(|backup| &backup.databases) {
+            watch.log(&format!(
+                "{}: {} pages backed up in {:.1} seconds, {} bad",
+                database.database.display(),
+                database.pages,
+                database.seconds,
+                database.bad
+            ));
+        }
+        if let Some(error) = &loaded.failure {
+            watch.log(&format!("The backup ended with an error: {error}"));
+        }
+        watch.publish(loaded.clone());
+        Ok(loaded)
+    }
+
+    fn reading(&self, store: &dyn Store) -> Reading {
+        let watches = self.plan.instances.iter().map(|_| BackupWatch::new(self.stop.clone()));
+        let total = database_bytes(store, self.plan);
+        Reading { watches: watches.collect(), total, ended: AtomicBool::new(false) }
+    }
+
+    /// Backs up all databases. `progress` gets the bytes that were read.
+    fn read_all(
+        &self,
+        store: &dyn Store,
+        reading: &Reading,
+        progress: &mut dyn FnMut(u64),
+    ) -> (Backup, Option<Error>) {
+        let _ended = Ended(&reading.ended);
+        let to = self.profile.to.as_deref();
+        let before = store.io();
+        let sample = |at: Duration| BackupSample {
+            at_seconds: at.as_secs_f64(),
+            bytes: reading.watches.iter().map(BackupWatch::bytes).collect(),
+        };
+        let mut backup = Backup {
+            to: self.profile.to.clone(),
+            samples: vec![sample(Duration::ZERO)],
+            ..Backup::default()
+        };
+        let (began, interval) = (Instant::now(), self.profile.sample_interval.0);
+        let mut next = interval;
+        let work = |database: usize| store.back_up(database, to, &reading.watches[database]);
+        let ended = in_parallel(self.plan.instances.len(), work, |elapsed| {
+            progress(reading.done());
+            if elapsed >= next {
+                backup.samples.push(sample(elapsed));
+                next += interval;
+            }
+        });
+        let after = store.io();
+        let mut failure = None;
+        for (database, (seconds, outcome)) in ended.into_iter().enumerate() {
+            if let Err(error) = outcome {
+                failure.get_or_insert(error);
+            }
+            let reads = after[database].since(&before[database]).backup_read;
+            backup.databases.push(self.database_backup(
+                database,
+                seconds,
+                &reading.watches[database],
+                &reads,
+            ));
+        }
+        backup.seconds = backup.databases.iter().map(|database| database.seconds).fold(0.0, f64::max);
+        backup.samples.push(sample(began.elapsed()));
+        backup.complete = failure.is_none() && !self.stop.is_set();
+        (backup, failure)
+    }
+
+    fn database_backup(
+        &self,
+        database: usize,
+        seconds: f64,
+        watch: &BackupWatch,
+        reads: &IoTotals,
+    ) -> DatabaseBackup {
+        let (instance, counters) = (&self.plan.instances[database], watch.counters());
+        let row = named_row(instance);
+        let none = crate::measurement::IoRates::default();
+        DatabaseBackup {
+            instance: row.instance.clone(),
+            database: instance.database.clone(),
+            seconds,
+            bytes: counters.bytes,
+            pages: counters.pages,
+            read_again: counters.read_again,
+            corrected: counters.corrected,
+            bad: counters.bad,
+            findings: counters.findings,
+            io: Some(row.with_rates(reads.rates(seconds), none, none, none)),
+        }
+    }
+
+    /// Runs the load alone, and then beside another backup.
+    fn beside_load(
+        &self,
+        store: &dyn Store,
+        loaded: &mut Loaded,
+        watch: &mut Recorder<'_>,
+        samples: &mut SampleFile,
+    ) -> Result<(), Error> {
+        let Test { profile, plan, stop, .. } = *self;
+        test_log::settings(profile, plan, watch);
+        let reading = self.reading(store);
+        let mut beside = None;
+        let drive = Drive { store, plan, profile, stop, measured_before: 0.0, goal: Goal::Time };
+        let (alone, together) = drive.run_beside(samples, watch, &reading, || {
+            beside = Some(self.read_all(store, &reading, &mut |_| ()));
+        })?;
+        let before = loaded.backup.take().unwrap_or_default();
+        let Some((backup, failure)) = beside else {
+            (loaded.backup, loaded.measured) = (Some(before), alone);
+            return Ok(());
+        };
+        let cost = BackupCost {
+            backup_alone: before.rate(),
+            backup_together: backup.rate(),
+            load_alone: figures(&alone),
+            load_together: figures(&together),
+        };
+        loaded.failure = failure.or_else(|| together.failure.clone());
+        let complete = backup.complete && together.failure.is_none();
+        loaded.backup = Some(Backup { cost: Some(cost), ..backup });
+        let samples = alone.samples.into_iter().chain(together.samples).collect();
+        loaded.measured = Measurement { complete, samples, ..together };
+        Ok(())
+    }
+}
+
+fn figures(measured: &Measurement) -> LoadFigures {
+    let sum = |kind: fn(&InstanceIo) -> &IoTotals| {
+        let mut all = IoTotals::default();
+        measured.io.iter().for_each(|io| all.add(kind(io)));
+        all.rates(measured.seconds)
+    };
+    let (reads, writes) = (sum(|io| &io.database_read), sum(|io| &io.database_write));
+    let operations = measured.tally.total() as f64;
+    LoadFigures {
+        seconds: measured.seconds,
+        transactional_iops: reads.per_second + writes.per_second,
+        operations_per_second: if measured.seconds > 0.0 { operations / measured.seconds } else { 0.0 },
+        database_read_ms: reads.average_ms,
+        database_write_ms: writes.average_ms,
+        log_write_ms: sum(|io| &io.log_write).average_ms,
+    }
+}
