@@ -1,15 +1,15 @@
 //! A stress test that can be continued: what it has measured so far is kept in a small file beside the first database, from
 //! before its load until its end. `--resume` continues a test that a crash of the program or of the machine interrupted.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::kept_file::{KeptFile, absolute, with_absolute_paths};
 use crate::measurement::{InstanceIo, Measurement, Sample, Tally};
 use crate::plan;
-use crate::profile::{Mistake, Options, Profile, Source, TestKind};
+use crate::profile::{Options, Profile, Source, TestKind};
 use crate::refusal::{Refusal, refuse};
 use crate::result::Part;
 
@@ -19,8 +19,9 @@ const FILE: &str = "jetcell-stress.json";
 /// Version of the layout below.
 const VERSION: u32 = 1;
 
-/// The histograms of a thousand databases are smaller.
-const LARGEST_FILE: u64 = 1 << 30;
+/// The histograms of a thousand databases are smaller than this.
+const KEPT: KeptFile =
+    KeptFile { name: FILE, largest: 1 << 30, advice: "remove it and begin a new test with --open" };
 
 /// A stress test so far.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,16 +53,12 @@ pub fn remember(options: Options, test: TestKind) -> Result<Options, Refusal> {
 }
 
 impl Endurance {
-    /// A test that begins now. Paths are kept so that another working directory does not change them.
+    /// A test that begins now.
     pub(crate) fn begin(profile: &Profile, output: &Path) -> Endurance {
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let mut profile = profile.clone();
-        profile.dirs = profile.dirs.iter().map(absolute).collect();
-        profile.log_dirs = profile.log_dirs.iter().map(absolute).collect();
         Endurance {
             version: VERSION,
-            profile,
-            output: absolute(&output.to_path_buf()),
+            profile: with_absolute_paths(profile),
+            output: absolute(output),
             parts: Vec::new(),
             seconds: 0.0,
             io: Vec::new(),
@@ -73,23 +70,11 @@ impl Endurance {
 
     /// Reads the test that was interrupted in this directory; `None` if there is none.
     fn read(dir: &Path) -> Result<Option<Endurance>, Refusal> {
-        let path = dir.join(FILE);
-        let shown = path.display();
-        let mut bytes = Vec::new();
-        match File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut bytes)) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return refuse(format!("{shown}: cannot be read: {error}")),
-        }
-        let test: Endurance = serde_json::from_slice(&bytes).map_err(|error| {
-            let what = format!("{shown} is damaged ({error}): remove it and begin a new test with --open");
-            Refusal::new(Mistake::new(what).to_string())
-        })?;
-        match test.version == VERSION {
-            true => Ok(Some(test)),
-            false => {
-                refuse(format!("{shown} is of another version: remove it and begin a new test with --open"))
+        match KEPT.read::<Endurance>(dir)? {
+            Some(test) if test.version != VERSION => {
+                refuse(format!("{} is of another version: {}", dir.join(FILE).display(), KEPT.advice))
             }
+            test => Ok(test),
         }
     }
 
@@ -154,23 +139,13 @@ impl Endurance {
         }
     }
 
-    /// Writes the file atomically, and syncs it and its directory.
+    /// Writes the file.
     pub(crate) fn write(&self) -> io::Result<()> {
-        let Some(dir) = self.profile.dirs.first() else { return Ok(()) };
-        let unfinished = dir.join(FILE).with_extension("json.tmp");
-        let mut file = File::create(&unfinished)?;
-        file.write_all(serde_json::to_string(self)?.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, dir.join(FILE))?;
-        File::open(dir)?.sync_all()
+        self.profile.dirs.first().map_or(Ok(()), |dir| KEPT.write(dir, self))
     }
 
     /// Removes the file: the test has ended.
     pub(crate) fn end(dir: &Path) -> io::Result<()> {
-        match fs::remove_file(dir.join(FILE)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => File::open(dir)?.sync_all(),
-        }
+        KEPT.remove(dir)
     }
 }

@@ -28,6 +28,7 @@ mod drive;
 mod endurance;
 pub mod engine;
 pub mod engine_ese;
+mod kept_file;
 mod layout;
 mod load;
 pub mod machine;

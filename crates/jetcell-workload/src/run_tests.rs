@@ -164,7 +164,10 @@ fn a_backup_test_reads_everything_once_and_beside_a_load_twice() {
     let result = &finished.result;
     assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
     let backup = result.backup.as_ref().unwrap();
-    assert!(backup.complete && backup.databases.iter().all(|database| database.pages == 100), "{backup:?}");
+    assert!(
+        backup.complete && backup.databases.iter().all(|database| database.counters.pages == 100),
+        "{backup:?}"
+    );
     assert!(backup.rate() > 0.0 && backup.cost.is_none());
 
     let output = Some(dir.path().join("beside"));

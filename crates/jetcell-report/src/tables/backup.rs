@@ -28,7 +28,7 @@ fn statistics(backup: &Backup) -> Table {
     let row = |database: &DatabaseBackup| {
         vec![
             database.instance.as_str().into(),
-            two(database.bytes as f64 / MIB).into(),
+            two(database.counters.bytes as f64 / MIB).into(),
             clock(database.seconds).into(),
             two(database.rate() / MIB).into(),
         ]
@@ -60,14 +60,15 @@ fn pages(backup: &Backup) -> Table {
     let mut table = Table::numbers("Pages of the Backup", "Database", columns);
     table.columns.push(Column { name: "Findings".into(), number: false });
     table.rows(backup.databases.iter().map(|database| {
-        let tone = if database.bad == 0 { Tone::Neutral } else { Tone::Bad };
+        let counters = &database.counters;
+        let tone = if counters.bad == 0 { Tone::Neutral } else { Tone::Bad };
         vec![
             database.database.display().to_string().into(),
-            database.pages.to_string().into(),
-            database.read_again.to_string().into(),
-            database.corrected.to_string().into(),
-            Cell { text: database.bad.to_string(), tone, ..Cell::default() },
-            database.findings.join("; ").into(),
+            counters.pages.to_string().into(),
+            counters.read_again.to_string().into(),
+            counters.corrected.to_string().into(),
+            Cell { text: counters.bad.to_string(), tone, ..Cell::default() },
+            counters.findings.join("; ").into(),
         ]
     }))
 }

@@ -9,7 +9,7 @@ use crate::observer::StopSignal;
 use crate::result::InstanceRow;
 
 /// What the backup of one database has done so far.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCounters {
     /// Bytes of pages that were read and verified.
     pub bytes: u64,
@@ -83,18 +83,9 @@ pub struct DatabaseBackup {
     pub database: PathBuf,
     /// Time of the backup, in seconds.
     pub seconds: f64,
-    /// Bytes of pages that were read and verified.
-    pub bytes: u64,
-    /// Pages read.
-    pub pages: u64,
-    /// Pages that were read again, because they were being written or looked wrong.
-    pub read_again: u64,
-    /// Pages with flipped bits, which are corrected in the backup.
-    pub corrected: u64,
-    /// Bad pages.
-    pub bad: u64,
-    /// The first findings, one line each.
-    pub findings: Vec<String>,
+    /// What was read.
+    #[serde(flatten)]
+    pub counters: BackupCounters,
     /// Reads of the backup; the rows of writes and logs are zero.
     pub io: Option<InstanceRow>,
 }
@@ -141,7 +132,7 @@ pub struct LoadFigures {
 impl DatabaseBackup {
     /// Bytes per second.
     pub fn rate(&self) -> f64 {
-        if self.seconds > 0.0 { self.bytes as f64 / self.seconds } else { 0.0 }
+        if self.seconds > 0.0 { self.counters.bytes as f64 / self.seconds } else { 0.0 }
     }
 }
 
@@ -158,7 +149,7 @@ impl Backup {
 
     /// Bad pages of all databases.
     pub fn bad(&self) -> u64 {
-        self.databases.iter().map(|database| database.bad).sum()
+        self.databases.iter().map(|database| database.counters.bad).sum()
     }
 }
 
@@ -169,10 +160,10 @@ mod tests {
     #[test]
     fn rates_are_those_of_the_published_test() {
         // JS13 of the ESRP paper: 87.29, 80.36, 80.07 and 80.93 MB/s, which are 328.65 for the server.
-        let database = |mib: f64| DatabaseBackup {
-            seconds: 100.0,
-            bytes: (mib * 100.0 * 1_048_576.0) as u64,
-            ..DatabaseBackup::default()
+        let database = |mib: f64| {
+            let bytes = (mib * 100.0 * 1_048_576.0) as u64;
+            let counters = BackupCounters { bytes, ..BackupCounters::default() };
+            DatabaseBackup { seconds: 100.0, counters, ..DatabaseBackup::default() }
         };
         let backup =
             Backup { databases: [87.29, 80.36, 80.07, 80.93].map(database).into(), ..Backup::default() };

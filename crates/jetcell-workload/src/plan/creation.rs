@@ -6,14 +6,15 @@
 //! been added then.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::kept_file::{KeptFile, absolute, with_absolute_paths};
 use crate::layout::InstancePlan;
-use crate::profile::{Mistake, Options, Profile, Source};
+use crate::profile::{Options, Profile, Source};
 use crate::refusal::{Refusal, refuse};
 
 /// Name of the file, in the directory of the first database.
@@ -22,8 +23,8 @@ pub(crate) const FILE: &str = "jetcell-creation.json";
 /// Version of the layout below.
 const VERSION: u32 = 1;
 
-/// The file of a thousand databases with long names is smaller.
-const LARGEST_FILE: u64 = 4 << 20;
+/// The file of a thousand databases with long names is smaller than this.
+const KEPT: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
 
 /// The request of a creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,43 +38,28 @@ pub(crate) struct Creation {
 impl Creation {
     /// The request of a run, before it creates anything.
     pub(crate) fn new(profile: &Profile, instances: &[InstancePlan], output: &Path) -> Creation {
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let mut profile = profile.clone();
-        profile.dirs = profile.dirs.iter().map(absolute).collect();
-        profile.log_dirs = profile.log_dirs.iter().map(absolute).collect();
-        let output = absolute(&output.to_path_buf());
-        Creation { version: VERSION, profile, instances: instances.to_vec(), output }
+        Creation {
+            version: VERSION,
+            profile: with_absolute_paths(profile),
+            instances: instances.to_vec(),
+            output: absolute(output),
+        }
     }
 
     /// Reads the creation that was interrupted in this directory; `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Creation>, Refusal> {
-        let path = dir.join(FILE);
-        let shown = path.display();
-        let mut bytes = Vec::new();
-        match File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut bytes)) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return refuse(format!("{shown}: cannot be read: {error}")),
-        }
-        let creation: Creation = serde_json::from_slice(&bytes).map_err(|error| {
-            Refusal::new(
-                Mistake::new(format!("{shown} is damaged ({error}): start over with --force")).to_string(),
-            )
-        })?;
+        let Some(creation) = KEPT.read::<Creation>(dir)? else { return Ok(None) };
+        let shown = dir.join(FILE);
+        let shown = shown.display();
         if creation.version != VERSION || creation.instances.is_empty() {
             return refuse(format!("{shown} is of another version: start over with --force"));
         }
         Ok(Some(creation))
     }
 
-    /// Writes the file atomically, and syncs it and its directory.
+    /// Writes the file.
     pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
-        let unfinished = dir.join(FILE).with_extension("json.tmp");
-        let mut file = File::create(&unfinished)?;
-        file.write_all(serde_json::to_string_pretty(self)?.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, dir.join(FILE))?;
-        File::open(dir)?.sync_all()
+        KEPT.write(dir, self)
     }
 
     /// Size of the databases so far, in percent of the requested size.
@@ -160,8 +146,7 @@ impl Creation {
 
 /// Removes the file: the databases are complete.
 pub(crate) fn end(dir: &Path) -> io::Result<()> {
-    fs::remove_file(dir.join(FILE))?;
-    File::open(dir)?.sync_all()
+    KEPT.remove(dir)
 }
 
 /// Whether the directories are the same ones, even if their paths differ.

@@ -57,6 +57,34 @@ fn worst(instances: &[InstanceRow], value: impl Fn(&InstanceRow) -> f64) -> (f64
     instances.iter().map(of).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
 }
 
+/// The limits for latencies, and the target.
+fn speed_rules(profile: &Profile, instances: &[InstanceRow], iops: f64, measured: &Measurement) -> Vec<Rule> {
+    let mut speed = Vec::new();
+    let limits = &profile.thresholds;
+    type Value = fn(&InstanceRow) -> f64;
+    let latencies: [(&str, f64, Value); 4] = [
+        (AVERAGE_DATABASE_READ, limits.average_database_read_ms, |row| row.database_reads_average_latency_ms),
+        (MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, |row| row.maximum_database_read_ms),
+        (AVERAGE_LOG_WRITE, limits.average_log_write_ms, |row| row.log_writes_average_latency_ms),
+        (MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, |row| row.maximum_log_write_ms),
+    ];
+    for (name, limit, value) in latencies {
+        let (measured, instance) = worst(instances, value);
+        speed.push(Rule::at_most(name, limit, measured, format!("worst: {instance}")));
+    }
+    let stalls = measured.cache.stalls as f64;
+    let note = "waits for a free cache page; a larger --cache or faster database writes avoid them";
+    speed.push(Rule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
+    speed.extend(Percentiles::of(&measured.io, &measured.tally.operations).rules(limits));
+    speed.extend(measured.open_loop.iter().flat_map(OpenLoop::rules));
+    if let Some(target) = profile.target_iops {
+        let limit = target * (1.0 - profile.margin);
+        let note = format!("target {target} less a margin of {} %", profile.margin * 100.0);
+        speed.push(Rule::at_least("Achieved transactional I/O per second", limit, iops, note));
+    }
+    speed
+}
+
 /// Judges a run. Rules about speed need a measurement; rules about correctness always apply.
 pub fn judge(
     profile: &Profile,
@@ -65,33 +93,10 @@ pub fn judge(
     measured: &Measurement,
     evidence: &Evidence<'_>,
 ) -> Judgement {
-    let mut speed = Vec::new();
-    if measured.seconds > 0.0 && profile.test.judges_speed() {
-        let limits = &profile.thresholds;
-        type Value = fn(&InstanceRow) -> f64;
-        let latencies: [(&str, f64, Value); 4] = [
-            (AVERAGE_DATABASE_READ, limits.average_database_read_ms, |row| {
-                row.database_reads_average_latency_ms
-            }),
-            (MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, |row| row.maximum_database_read_ms),
-            (AVERAGE_LOG_WRITE, limits.average_log_write_ms, |row| row.log_writes_average_latency_ms),
-            (MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, |row| row.maximum_log_write_ms),
-        ];
-        for (name, limit, value) in latencies {
-            let (measured, instance) = worst(instances, value);
-            speed.push(Rule::at_most(name, limit, measured, format!("worst: {instance}")));
-        }
-        let stalls = measured.cache.stalls as f64;
-        let note = "waits for a free cache page; a larger --cache or faster database writes avoid them";
-        speed.push(Rule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
-        speed.extend(Percentiles::of(&measured.io, &measured.tally.operations).rules(limits));
-        speed.extend(measured.open_loop.iter().flat_map(OpenLoop::rules));
-        if let Some(target) = profile.target_iops {
-            let limit = target * (1.0 - profile.margin);
-            let note = format!("target {target} less a margin of {} %", profile.margin * 100.0);
-            speed.push(Rule::at_least("Achieved transactional I/O per second", limit, iops, note));
-        }
-    }
+    let mut speed = match measured.seconds > 0.0 && profile.test.judges_speed() {
+        true => speed_rules(profile, instances, iops, measured),
+        false => Vec::new(),
+    };
     let doubts = evidence.doubts.unwrap_or_default();
     let mut enough = Rule::at_most(MEASURED_ENOUGH, 0.0, doubts.len() as f64, doubts.join("; "));
     enough.judged = evidence.doubts.is_some();
@@ -171,9 +176,10 @@ fn sustained(saturation: &Saturation) -> Rule {
 
 /// A backup with a bad page cannot be used for its database.
 fn backed_up(backup: &Backup) -> Rule {
-    let first = backup.databases.iter().find(|database| database.bad > 0);
-    let note =
-        first.map(|database| format!("{}: {}", database.database.display(), database.findings.join("; ")));
+    let first = backup.databases.iter().find(|database| database.counters.bad > 0);
+    let note = first.map(|database| {
+        format!("{}: {}", database.database.display(), database.counters.findings.join("; "))
+    });
     Rule::at_most(BAD_IN_BACKUP, 0.0, backup.bad() as f64, note.unwrap_or_default())
 }
 

@@ -82,9 +82,9 @@ impl Test<'_> {
             watch.log(&format!(
                 "{}: {} pages backed up in {:.1} seconds, {} bad",
                 database.database.display(),
-                database.pages,
+                database.counters.pages,
                 database.seconds,
-                database.bad
+                database.counters.bad
             ));
         }
         if let Some(error) = &loaded.failure {
@@ -156,19 +156,14 @@ impl Test<'_> {
         watch: &BackupWatch,
         reads: &IoTotals,
     ) -> DatabaseBackup {
-        let (instance, counters) = (&self.plan.instances[database], watch.counters());
+        let instance = &self.plan.instances[database];
         let row = named_row(instance);
         let none = crate::measurement::IoRates::default();
         DatabaseBackup {
             instance: row.instance.clone(),
             database: instance.database.clone(),
             seconds,
-            bytes: counters.bytes,
-            pages: counters.pages,
-            read_again: counters.read_again,
-            corrected: counters.corrected,
-            bad: counters.bad,
-            findings: counters.findings,
+            counters: watch.counters(),
             io: Some(row.with_rates(reads.rates(seconds), none, none, none)),
         }
     }

@@ -133,7 +133,12 @@ fn begin_files(
         }
         return SampleFile::create(&path);
     };
-    let test = test.with_samples(read_samples(&path)?);
+    // A crash of the machine may have damaged them. The totals are in the state.
+    let before = read_samples(&path).unwrap_or_else(|error| {
+        watch.log(&format!("the samples before the interruption are lost: {error}"));
+        Vec::new()
+    });
+    let test = test.with_samples(before);
     watch.event(&Event::RunContinued { part: test.parts.len() + 1, measured_seconds: test.seconds });
     let samples = SampleFile::continued(&path, test.samples())?;
     watch.endurance = Some(test);

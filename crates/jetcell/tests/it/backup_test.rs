@@ -55,8 +55,11 @@ fn all_pages_are_read_and_a_written_backup_can_be_recovered() {
     assert!(!page.contains("Operation Latency"), "there was no load");
 
     backup(&cell, 0, "written", &["--dir", "d", "--open", "--to", "kept/monday"]);
-    let recovered =
-        said(&cell, &["recover", "kept/monday/log001", "kept/monday/Jetstress001001.edb", "--into", "again"]);
+    let logs = fs::read_dir(cell.path("kept/monday/log001")).unwrap();
+    let last = logs.map(|entry| entry.unwrap().file_name().into_string().unwrap()).max().unwrap();
+    let last = last.trim_start_matches("E00").trim_end_matches(".log");
+    let backed_up = ["kept/monday/log001", "kept/monday/Jetstress001001.edb"];
+    let recovered = said(&cell, &[&["recover", "--into", "again", "--until", last], &backed_up[..]].concat());
     assert_eq!(recovered.status.code(), Some(0), "{}", String::from_utf8_lossy(&recovered.stderr));
     let checked = said(&cell, &["check", "--structure", "again/Jetstress001001.edb"]);
     assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));

@@ -72,6 +72,29 @@ fn every_element_has_a_note() {
 }
 
 #[test]
+fn one_file_configures_every_test() {
+    let text = changed("<Type>Performance", "<Type>SoftRecovery");
+    let import = parse(&text, TestKind::Recovery, &elsewhere()).unwrap();
+    assert!(import.notes.join("\n").contains("  honoured  Type SoftRecovery "), "{:?}", import.notes);
+    let profile = elsewhere().over(import.options).resolve_for(TestKind::Recovery).unwrap();
+    assert_eq!(
+        (profile.logs, profile.circular_log, profile.copies, profile.target_iops),
+        (500, false, 2, None)
+    );
+    for (test, kind) in [(TestKind::Backup, "backup"), (TestKind::Stress, "stress")] {
+        let notes = parse(&text, test, &elsewhere()).unwrap().notes.join("\n");
+        assert!(notes.contains(&format!("this command runs a {kind} test")), "{notes}");
+    }
+    let stress = parse(FIXTURE, TestKind::Stress, &elsewhere()).unwrap().options;
+    let stress = elsewhere().over(stress).resolve_for(TestKind::Stress).unwrap();
+    assert_eq!(
+        (stress.thresholds.maximum_database_read_ms, stress.duration.to_string()),
+        (200.0, "2h".into())
+    );
+    assert!(mistakes(&text, &elsewhere()).contains("is not a performance test"));
+}
+
+#[test]
 fn background_maintenance_is_a_switch_and_a_pause() {
     let text = FIXTURE
         .replace("<RunDatabaseMaintenancePerformance>true", "<RunDatabaseMaintenancePerformance>false")

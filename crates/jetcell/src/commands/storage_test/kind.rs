@@ -112,7 +112,7 @@ Files:
   LOGDIR/log001/E00*.log       logs
   OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
   TO/Jetstress001001.edb       with --to, the backup; .partial until it is whole
-  TO/log001/E00*.log           the logs that it needs: jetcell recover replays them
+  TO/log001/E00*.log           the logs that it needs; jetcell recover --until LAST replays them
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
 Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";

@@ -1,0 +1,65 @@
+//! A small JSON file beside the first database, which lets a later run continue what was interrupted.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::profile::{Mistake, Profile};
+use crate::refusal::Refusal;
+
+/// A kind of file.
+pub(crate) struct KeptFile {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// No real file is larger.
+    pub(crate) largest: u64,
+    /// What to do if it is damaged.
+    pub(crate) advice: &'static str,
+}
+
+impl KeptFile {
+    /// Reads the file in a directory; `None` if there is none.
+    pub(crate) fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<Option<T>, Refusal> {
+        let path = dir.join(self.name);
+        let refusal =
+            |what: String| Refusal::new(Mistake::new(format!("{}{what}", path.display())).to_string());
+        let mut bytes = Vec::new();
+        match File::open(&path).and_then(|file| file.take(self.largest).read_to_end(&mut bytes)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(refusal(format!(": cannot be read: {error}"))),
+        }
+        let damaged = |error| refusal(format!(" is damaged ({error}): {}", self.advice));
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Writes the file atomically, and syncs it and its directory.
+    pub(crate) fn write(&self, dir: &Path, content: &impl Serialize) -> io::Result<()> {
+        let unfinished = dir.join(self.name).with_extension("json.tmp");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(serde_json::to_string_pretty(content)?.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, dir.join(self.name))?;
+        File::open(dir)?.sync_all()
+    }
+
+    /// Removes the file: nothing is left to continue.
+    pub(crate) fn remove(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_file(dir.join(self.name))?;
+        File::open(dir)?.sync_all()
+    }
+}
+
+/// The path from the root, so that another working directory does not change it.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The profile with paths from the root.
+pub(crate) fn with_absolute_paths(profile: &Profile) -> Profile {
+    let all = |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect();
+    Profile { dirs: all(&profile.dirs), log_dirs: all(&profile.log_dirs), ..profile.clone() }
+}
