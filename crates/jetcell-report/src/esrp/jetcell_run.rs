@@ -2,12 +2,15 @@
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
 use jetcell_workload::Phase;
-use jetcell_workload::result::{InstanceRow, RunResult, total_reads};
+use jetcell_workload::measurement::{DatabaseBackup, ReplayedDatabase};
+use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 
-use crate::esrp::server_test::{Averages, Checksums, ServerTest, TestKind, Window};
-use crate::series::charts;
+use crate::esrp::server_test::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, TestKind, Window};
+use crate::series::{charts, test_charts};
 use crate::stored::Stored;
 use crate::tables;
+
+const MIB: f64 = 1_048_576.0;
 
 /// The results of a stored run.
 pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> ServerTest {
@@ -26,27 +29,49 @@ pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> Serv
         achieved_iops: Some(result.achieved_transactional_iops),
         final_bytes: Some(result.final_database_bytes),
         databases: result.database_files,
+        copies: Some(result.configuration.copies.into()),
         threads: Some(result.configuration.threads as u64),
         transactional: result.instances.clone(),
         total: result.instances.iter().map(total).collect(),
+        backup: result.backup.iter().flat_map(|backup| &backup.databases).map(backup_row).collect(),
+        replay: result.recovery.iter().flat_map(|recovery| &recovery.databases).map(replay_row).collect(),
         checksums: checksums(result),
         io_errors: Some(result.io_errors),
-        charts: charts(result, samples),
+        charts: test_charts(result).map_or_else(|| charts(result, samples), |(_, charts)| charts),
         tables: all,
         ..ServerTest::of(result.machine.host.clone(), kind, source, Averages::Weighted)
     }
 }
 
+fn backup_row(database: &DatabaseBackup) -> BackupRow {
+    BackupRow {
+        instance: database.instance.clone(),
+        mib: database.counters.bytes as f64 / MIB,
+        seconds: database.seconds,
+        mib_per_second: database.rate() / MIB,
+    }
+}
+
+fn replay_row(database: &ReplayedDatabase) -> ReplayRow {
+    ReplayRow { instance: database.instance.clone(), logs: database.logs, seconds: database.seconds }
+}
+
 fn total(row: &InstanceRow) -> InstanceRow {
-    let reads = total_reads(row);
+    let (reads, logs) = (total_reads(row), total_log_reads(row));
     InstanceRow {
         database_reads_per_second: reads.per_second,
         database_reads_average_bytes: reads.average_bytes,
+        log_reads_per_second: logs.per_second,
+        log_reads_average_bytes: logs.average_bytes,
         ..row.clone()
     }
 }
 
 fn checksums(result: &RunResult) -> Checksums {
+    // A backup verifies every page that it reads.
+    if let Some(backup) = result.backup.as_ref().filter(|backup| backup.complete) {
+        return Checksums::Verified { files: backup.databases.len(), bad: backup.bad() };
+    }
     result.verification.as_ref().map_or(Checksums::NotRun, |verification| Checksums::Verified {
         files: verification.files.len(),
         bad: verification.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bad)),
@@ -56,8 +81,12 @@ fn checksums(result: &RunResult) -> Checksums {
 /// The measured time in UTC: it begins when the phases before it have ended.
 fn window(result: &RunResult) -> Option<Window> {
     let started = DateTime::parse_from_rfc3339(&result.started).ok()?.naive_utc();
-    let before =
-        result.phases.iter().take_while(|one| one.phase != Phase::Measure).map(|one| one.seconds).sum();
+    let before = result
+        .phases
+        .iter()
+        .take_while(|one| ![Phase::Measure, Phase::Generate].contains(&one.phase))
+        .map(|one| one.seconds)
+        .sum();
     let start = after(started, before)?;
     (result.measured_seconds > 0.0).then_some(Window { start, end: after(start, result.measured_seconds)? })
 }
