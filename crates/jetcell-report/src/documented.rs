@@ -2,11 +2,13 @@
 
 use jetcell_workload::Phase;
 use jetcell_workload::measurement::{
-    Backup, BackupCost, DatabaseBackup, DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter,
-    OpenLoop, Recovery, Repetition, Repetitions, ReplayedDatabase, ScanSummary, SteadyState, Trend,
-    Verification,
+    DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter, OpenLoop, Repetition, Repetitions,
+    ScanSummary, SteadyState, Trend, Verification,
 };
-use jetcell_workload::result::{Evidence, Part, PhaseTime, RunResult, judge};
+use jetcell_workload::result::{
+    Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase, RunResult,
+    judge,
+};
 
 use crate::example::{result, samples, saturation};
 use crate::series::{charts, latency_over_rate, test_charts};

@@ -1,11 +1,10 @@
 //! The time series of a run, and the curve of a search, as charts.
 
 use jetcell_workload::TestKind;
-use jetcell_workload::measurement::{
-    Backup, BackupSample, DatabaseBackup, InstanceSample, Recovery, ReplaySample, ReplayedDatabase, Sample,
-    Saturation, Step,
+use jetcell_workload::measurement::{InstanceSample, Sample, Saturation, Step};
+use jetcell_workload::result::{
+    Backup, BackupSample, DatabaseBackup, Recovery, ReplaySample, ReplayedDatabase, RunResult,
 };
-use jetcell_workload::result::RunResult;
 
 use crate::chart::{Along, Chart, Scale, Series};
 use crate::number::plain;

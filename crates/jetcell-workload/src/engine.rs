@@ -11,11 +11,10 @@ use ese_engine::Error;
 use ese_format::header::DatabaseHeader;
 
 use crate::layout::{InstancePlan, Plan};
-use crate::measurement::{
-    BackupWatch, CacheState, InstanceIo, LogCopies, ReplayWatch, ScanSummary, Verification,
-};
+use crate::measurement::{CacheState, InstanceIo, LogCopies, ScanSummary, Verification};
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
+use crate::watch::{BackupWatch, ReplayWatch};
 
 /// Result of the calls of a session.
 pub type Result<T> = std::result::Result<T, Error>;

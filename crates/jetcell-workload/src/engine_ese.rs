@@ -35,12 +35,10 @@ use self::log_copies::LogCopier;
 use self::session::EseSession;
 use crate::engine::{Depth, Engine, ExistingDatabase, Opening, ReplayStart, Result, Session, Store};
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::measurement::{
-    BackupWatch, CacheState, InstanceIo, IoTotals, Latencies, LogCopies, ReplayWatch, ScanSummary,
-    Verification,
-};
+use crate::measurement::{CacheState, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary, Verification};
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
+use crate::watch::{BackupWatch, ReplayWatch};
 
 /// Bytes by which a database file grows.
 const EXTENSION_BYTES: u32 = 8 << 20;

@@ -44,6 +44,7 @@ pub mod result;
 mod run;
 pub mod units;
 mod verdict;
+mod watch;
 
 pub use endurance::remember;
 pub use layout::{DEFAULT_DIRECTORY, InstancePlan, Plan};
@@ -54,6 +55,7 @@ pub use refusal::Refusal;
 pub use result::RunResult;
 pub use run::{Finished, RunError, run};
 pub use verdict::{Bound, Rule, RuleState, Verdict};
+pub use watch::{BackupWatch, ReplayWatch};
 
 #[cfg(test)]
 mod load_tests;

@@ -16,11 +16,11 @@ use crate::engine::{
 };
 use crate::layout::{InstancePlan, Plan};
 use crate::measurement::{
-    BackupWatch, CacheState, FileVerification, InstanceIo, LogCopies, ReplayCounters, ReplayWatch,
-    ScanSummary, Verification,
+    CacheState, FileVerification, InstanceIo, LogCopies, ReplayCounters, ScanSummary, Verification,
 };
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
+use crate::watch::{BackupWatch, ReplayWatch};
 
 type Table = BTreeMap<i64, Row>;
 

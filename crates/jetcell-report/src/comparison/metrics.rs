@@ -1,9 +1,7 @@
 //! The figures that are compared, and the charts.
 
-use jetcell_workload::measurement::{
-    Backup, InstanceSample, Interval, LatencySummary, Recovery, Repetitions, ReplayedDatabase, Sample,
-};
-use jetcell_workload::result::{InstanceRow, RunResult};
+use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
+use jetcell_workload::result::{Backup, InstanceRow, Recovery, ReplayedDatabase, RunResult};
 
 use super::Better::{Higher, Lower};
 use super::{Better, Metric, Value, label};

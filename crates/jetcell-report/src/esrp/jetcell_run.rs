@@ -2,8 +2,9 @@
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
 use jetcell_workload::Phase;
-use jetcell_workload::measurement::{DatabaseBackup, ReplayedDatabase};
-use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
+use jetcell_workload::result::{
+    DatabaseBackup, InstanceRow, ReplayedDatabase, RunResult, total_log_reads, total_reads,
+};
 
 use crate::esrp::server_test::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, TestKind, Window};
 use crate::series::{charts, test_charts};

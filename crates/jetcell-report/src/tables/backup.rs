@@ -1,7 +1,6 @@
 //! The tables of a backup test.
 
-use jetcell_workload::measurement::{Backup, BackupCost, DatabaseBackup, LoadFigures};
-use jetcell_workload::result::RunResult;
+use jetcell_workload::result::{Backup, BackupCost, DatabaseBackup, LoadFigures, RunResult};
 
 use super::jetstress::io_table;
 use crate::number::three;

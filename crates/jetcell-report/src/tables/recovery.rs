@@ -1,8 +1,7 @@
 //! The tables of a recovery test.
 
-use jetcell_workload::measurement::{Recovery, ReplayedDatabase};
 use jetcell_workload::profile::RecoveryMode;
-use jetcell_workload::result::RunResult;
+use jetcell_workload::result::{Recovery, ReplayedDatabase, RunResult};
 
 use super::jetstress::io_table;
 use crate::number::{plain, three};

@@ -15,7 +15,7 @@ use ese_engine::{Backup, BackupKind, Database, Error, Instance, PageReads, ReadO
 
 use crate::engine::Result;
 use crate::layout::{InstancePlan, LOG_BASE_NAME};
-use crate::measurement::BackupWatch;
+use crate::watch::BackupWatch;
 
 /// Bytes of one read, as in Jetstress.
 const READ_BYTES: usize = 256 << 10;

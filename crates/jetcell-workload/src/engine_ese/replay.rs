@@ -22,8 +22,9 @@ use jetcell_vfs::{CountedVfs, Vfs};
 use super::io_of;
 use crate::engine::{ReplayStart, Result};
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::measurement::{ReplayCounters, ReplayWatch};
+use crate::measurement::ReplayCounters;
 use crate::profile::RecoveryMode;
+use crate::watch::ReplayWatch;
 
 /// Bytes of a piece of a copy.
 const PIECE: usize = 8 << 20;

@@ -1,7 +1,7 @@
 //! What a run measures: plain values without behaviour of the load. Counters are read while the load runs; samples,
 //! repetitions and latencies are computed from them; the analysis (steady state, limit) explains them.
 
-mod backup;
+mod backup_counters;
 mod counters;
 mod host;
 mod io;
@@ -11,7 +11,7 @@ mod log_copies;
 mod open_loop;
 mod percentiles;
 mod repetition;
-mod replay;
+mod replay_counters;
 mod sample;
 mod sample_file;
 mod saturation;
@@ -23,9 +23,7 @@ mod verification;
 
 use ese_engine::Error;
 
-pub use backup::{
-    Backup, BackupCost, BackupCounters, BackupSample, BackupWatch, DatabaseBackup, LoadFigures,
-};
+pub use backup_counters::BackupCounters;
 pub use counters::{CacheState, InstanceIo, Snapshot};
 pub(crate) use host::HostCounters;
 pub use host::{DiskUse, HostUse};
@@ -36,7 +34,7 @@ pub use log_copies::LogCopies;
 pub use open_loop::OpenLoop;
 pub(crate) use percentiles::Percentiles;
 pub use repetition::{Interval, Repetition, Repetitions};
-pub use replay::{Recovery, ReplayCounters, ReplaySample, ReplayWatch, ReplayedDatabase};
+pub use replay_counters::ReplayCounters;
 pub use sample::{InstanceSample, Sample};
 pub use sample_file::{SampleFile, read_samples};
 pub(crate) use saturation::{CONFIRMATIONS, LOWEST_RATE, broken};

@@ -1,8 +1,8 @@
 //! Doubts: reasons for which the figures of a run may not be what the storage can do, although every rule holds.
 
-use crate::measurement::{Backup, Interval, Limiter, LogCopies, Measurement, Trend};
+use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
 use crate::profile::Profile;
-use crate::result::Analysis;
+use crate::result::{Analysis, Backup};
 use crate::units::human_bytes;
 
 /// A shorter measurement may lie between two checkpoints, or within a cache of the device.

@@ -2,11 +2,11 @@
 //! correctness are our own.
 
 use crate::measurement::{
-    Backup, CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Recovery, Saturation,
-    ScanSummary, Verification,
+    CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
+use crate::result::{Backup, Recovery};
 use crate::verdict::{
     AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, Bound, LOGS_REPLAYED, MAXIMUM_DATABASE_READ,
     MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, Rule, STALLS, Verdict,

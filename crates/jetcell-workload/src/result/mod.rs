@@ -3,9 +3,11 @@
 //! `schema_version` is raised when a field changes its meaning or is removed. New fields do not raise it.
 
 mod arithmetic;
+mod backup;
 mod doubts;
 mod instance_row;
 mod judge;
+mod recovery;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,17 +19,19 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
-    Backup, HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Recovery, Repetitions, Saturation,
-    ScanSummary, SteadyState, Trend, Verification,
+    HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Repetitions, Saturation, ScanSummary,
+    SteadyState, Trend, Verification,
 };
 use crate::observer::Phase;
 use crate::profile::{Profile, TestKind};
 use crate::verdict::{Rule, Verdict};
 
 pub use arithmetic::{Summary, achieved_iops, three_decimals, total_log_reads, total_reads, without};
+pub use backup::{Backup, BackupCost, BackupSample, DatabaseBackup, LoadFigures};
 pub(crate) use doubts::{Grounds, doubts};
 pub use instance_row::InstanceRow;
 pub use judge::{Evidence, Judgement, judge};
+pub use recovery::{Recovery, ReplaySample, ReplayedDatabase};
 
 /// Version of the layout below.
 pub const SCHEMA_VERSION: u32 = 2;

@@ -9,13 +9,13 @@ use crate::layout::{InstancePlan, Plan};
 use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measurement::{
-    Backup, InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Recovery,
-    Repetitions, ScanSummary, SteadyState, Trend, Verification, trends,
+    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Repetitions, ScanSummary,
+    SteadyState, Trend, Verification, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
-    Analysis, Evidence, Grounds, InstanceRow, Judgement, Operations, Part, PhaseTime, RunResult,
-    SCHEMA_VERSION, achieved_iops, doubts, judge,
+    Analysis, Backup, Evidence, Grounds, InstanceRow, Judgement, Operations, Part, PhaseTime, Recovery,
+    RunResult, SCHEMA_VERSION, achieved_iops, doubts, judge,
 };
 use crate::verdict::{MEASURED_ENOUGH, Verdict};
 

@@ -9,15 +9,14 @@ use ese_engine::Error;
 use super::{Test, database_bytes, test_log};
 use crate::drive::{Beside, Drive, Goal};
 use crate::engine::{Opening, Store};
-use crate::measurement::{
-    Backup, BackupCost, BackupSample, BackupWatch, DatabaseBackup, HostCounters, InstanceIo, IoTotals,
-    LoadFigures, Measurement, SampleFile,
-};
+use crate::measurement::{HostCounters, InstanceIo, IoTotals, Measurement, SampleFile};
 use crate::observer::{Observer, Phase};
+use crate::result::{Backup, BackupCost, BackupSample, DatabaseBackup, LoadFigures};
 use crate::run::RunError;
 use crate::run::assembly::{Loaded, named_row};
 use crate::run::in_parallel::in_parallel;
 use crate::run::recorder::Recorder;
+use crate::watch::BackupWatch;
 
 /// A backup that is running: what each database has done, and how much there is to do.
 struct Reading {

@@ -7,13 +7,15 @@ use ese_engine::Error;
 use super::Test;
 use crate::engine::{Opening, ReplayStart};
 use crate::layout::Plan;
-use crate::measurement::{Recovery, ReplayCounters, ReplaySample, ReplayWatch, ReplayedDatabase, SampleFile};
+use crate::measurement::{ReplayCounters, SampleFile};
 use crate::observer::{Observer, Phase};
 use crate::profile::{RecoveryMode, Source};
+use crate::result::{Recovery, ReplaySample, ReplayedDatabase};
 use crate::run::RunError;
 use crate::run::assembly::{Loaded, named_row};
 use crate::run::in_parallel::in_parallel;
 use crate::run::recorder::Recorder;
+use crate::watch::ReplayWatch;
 
 impl Test<'_> {
     /// The phases of a recovery test between the creation of the databases and their verification.

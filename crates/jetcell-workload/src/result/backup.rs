@@ -2,58 +2,10 @@
 
 use std::path::PathBuf;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::observer::StopSignal;
-use crate::result::InstanceRow;
-
-/// What the backup of one database has done so far.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BackupCounters {
-    /// Bytes of pages that were read and verified.
-    pub bytes: u64,
-    /// Pages read.
-    pub pages: u64,
-    /// Pages that were read again, because they were being written or looked wrong.
-    pub read_again: u64,
-    /// Pages with flipped bits, which are corrected in the backup.
-    pub corrected: u64,
-    /// Bad pages.
-    pub bad: u64,
-    /// The first findings, one line each.
-    pub findings: Vec<String>,
-}
-
-/// The counters of a backup that is running; the thread that reads sets them, another one watches.
-#[derive(Debug, Default)]
-pub struct BackupWatch {
-    counters: Mutex<BackupCounters>,
-    stop: StopSignal,
-}
-
-impl BackupWatch {
-    /// A watch that ends the backup early when `stop` is set.
-    pub(crate) fn new(stop: StopSignal) -> BackupWatch {
-        BackupWatch { counters: Mutex::default(), stop }
-    }
-
-    /// Sets the counters. Returns whether the backup is to continue.
-    pub(crate) fn update(&self, change: impl FnOnce(&mut BackupCounters)) -> bool {
-        change(&mut self.counters.lock());
-        !self.stop.is_set()
-    }
-
-    /// The counters at this time.
-    pub(crate) fn counters(&self) -> BackupCounters {
-        self.counters.lock().clone()
-    }
-
-    /// Bytes so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.counters.lock().bytes
-    }
-}
+use crate::measurement::BackupCounters;
+use crate::result::instance_row::InstanceRow;
 
 /// Backup of all databases, as a result stores it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

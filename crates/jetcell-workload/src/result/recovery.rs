@@ -2,51 +2,10 @@
 
 use std::path::PathBuf;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::counters::InstanceIo;
-use crate::observer::StopSignal;
 use crate::profile::RecoveryMode;
-use crate::result::InstanceRow;
-
-/// What the replay of one database has done so far.
-#[derive(Clone, Debug, Default)]
-pub struct ReplayCounters {
-    /// Logs replayed.
-    pub logs: u64,
-    /// Log records replayed.
-    pub records: u64,
-    /// Changes of pages that redo made.
-    pub changes: u64,
-    /// I/O of the replay.
-    pub io: InstanceIo,
-}
-
-/// The counters of a replay that is running; the thread that replays sets them, another one reads them.
-#[derive(Debug, Default)]
-pub struct ReplayWatch {
-    counters: Mutex<ReplayCounters>,
-    stop: StopSignal,
-}
-
-impl ReplayWatch {
-    /// A watch that ends the replay early when `stop` is set.
-    pub(crate) fn new(stop: StopSignal) -> ReplayWatch {
-        ReplayWatch { counters: Mutex::default(), stop }
-    }
-
-    /// Sets the counters. Returns whether the replay is to continue.
-    pub(crate) fn update(&self, counters: ReplayCounters) -> bool {
-        *self.counters.lock() = counters;
-        !self.stop.is_set()
-    }
-
-    /// The counters at this time.
-    pub(crate) fn counters(&self) -> ReplayCounters {
-        self.counters.lock().clone()
-    }
-}
+use crate::result::instance_row::InstanceRow;
 
 /// Replay of all databases, as a result stores it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
