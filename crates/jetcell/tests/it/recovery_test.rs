@@ -83,7 +83,7 @@ fn both_modes_replay_all_logs_and_only_one_redoes_the_changes() {
 fn a_killed_recovery_test_leaves_databases_that_can_be_used() {
     let cell = small();
     let words =
-        ["test", "recovery", "--config", "small.toml", "--output", "out", "--dir", "d", "--logs", "3000"];
+        ["test", "recovery", "--config", "small.toml", "--output", "out", "--dir", "d", "--logs", "400"];
     let mut child = cell.program(&words).stderr(std::process::Stdio::null()).spawn().unwrap();
     wait_until("samples of the load", || {
         fs::read_to_string(cell.path("out/samples.csv")).is_ok_and(|text| text.lines().count() > 3)
