@@ -11,7 +11,11 @@ fn the_test_configuration_is_valid() {
     let sizing = sizing();
     let file = std::env::temp_dir().join(format!("jetcell-sizing-{}.toml", std::process::id()));
     std::fs::write(&file, &sizing.test_config).unwrap();
-    let read = jetcell_workload::profile::Configuration::read(&file, &jetcell_workload::Options::default());
+    let read = jetcell_workload::profile::Configuration::read(
+        &file,
+        jetcell_workload::TestKind::Performance,
+        &jetcell_workload::Options::default(),
+    );
     std::fs::remove_file(&file).unwrap();
     let read = read.unwrap();
     assert!(read.notes.is_empty(), "{:?}", read.notes);
